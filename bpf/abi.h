@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * The Border between Kernel Half and Daemon
+ *
+ * Every record, key, value and limit that crosses it. Both halves compile this
+ * file, so that nothing is declared twice. Integers are native; every struct
+ * has explicit padding and a static assert of its size. The daemon treats each
+ * byte that comes from the kernel half as untrusted, since most of them began
+ * in a target (decode checks every count before it is used).
+ *
+ * Ids: `tgid` and `tid` are ids in the daemon's own PID namespace; `ns_tid` is
+ * the thread's id in its innermost namespace, the one it sees itself.
+ * Times: CLOCK_MONOTONIC, nanoseconds.
+ */
+
+#ifdef __bpf__
+#include "kernel.bpf.h"
+#else
+#include <assert.h>
+#include <stdint.h>
+#endif
+
+#include "counters.h"
+#include "spanprof/ring.h"
+
+enum {
+        ABI_MAX_FRAMES = 1024,          /* user frames of one sample; `depth` may ask for less */
+        ABI_DEFAULT_FRAMES = 512,
+        ABI_MAX_KERNEL_FRAMES = 127,    /* kernel.perf_event_max_stack's default */
+        ABI_COMM_SIZE = 16,             /* TASK_COMM_LEN */
+        ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
+};
+
+/* What happened at a sample's time; fixes the meaning of `value`. */
+enum abi_kind {
+        ABI_KIND_CPU = 1,               /* value: ticks, always 1 */
+        ABI_KIND_OFF_CPU = 2,           /* value: ns suspended */
+        ABI_KIND_LOCK = 3,              /* value: ns waited */
+        ABI_KIND_ALLOC = 4,             /* value: bytes */
+};
+
+/* How the user part of a stack ended. */
+enum abi_stack_end {
+        ABI_STACK_COMPLETE = 0,
+        ABI_STACK_NO_USER = 1,          /* nothing to walk: kernel thread, or 32-bit code */
+        ABI_STACK_NO_MAPPING = 2,
+        ABI_STACK_NO_ROWS = 3,
+        ABI_STACK_FAULT = 4,
+        ABI_STACK_BAD_CFA = 5,
+        ABI_STACK_UNSUPPORTED = 6,
+        ABI_STACK_DEPTH = 7,
+        ABI_STACK_FP_END = 8,           /* frame pointers ended; complete only if the last frame is a root */
+        ABI_STACK_STALE = 9,
+        ABI_STACK_INTERNAL = 10,
+        ABI_STACK_END_N,
+};
+
+/* Outcome of the read of a thread's trace context. */
+enum abi_context {
+        ABI_CONTEXT_UNPUBLISHED = 0,    /* the process has no region */
+        ABI_CONTEXT_PRESENT = 1,
+        ABI_CONTEXT_NONE = 2,           /* region there, ids all zero */
+        ABI_CONTEXT_BUSY = 3,           /* in the middle of a write */
+        ABI_CONTEXT_AMBIGUOUS = 4,      /* decided by the daemon */
+        ABI_CONTEXT_STALE = 5,
+        ABI_CONTEXT_UNREADABLE = 6,     /* fault, or the header is no longer right */
+        ABI_CONTEXT_N,
+};
+
+/* Whether a process is profiled. No row in the table means `default_state`. */
+enum abi_state {
+        ABI_STATE_REJECTED = 0,
+        ABI_STATE_TARGET = 1,
+        ABI_STATE_UNDECIDED = 2,        /* sampled now, decided by the daemon at decode */
+};
+
+/*
+ * Value of the process table; the key is the tgid (uint32_t). Written by the
+ * daemon only. A row is replaced as a whole; `generation` is global, never
+ * reused, and new each time that a row changes its meaning (discovery, exec).
+ */
+struct abi_process {
+        uint64_t generation;
+        uint64_t start_time_ns;         /* leader's start; a row of an earlier process with this id is void. 0 = any */
+        uint64_t ring_address;          /* header of its context ring in the target, 0 = none */
+        uint32_t ring_capacity;         /* slots, 1 … 2^24 */
+        uint32_t state;                 /* enum abi_state */
+};
+
+/*
+ * One sample: this header, then `n_kernel` kernel addresses, then `n_user` user
+ * addresses, each uint64_t, leaf first. A record shorter or longer than that is
+ * malformed. Frame 0 of each part is an exact pc, the others are return
+ * addresses, except those whose index is marked in `exact` (none today: the
+ * callers of signal frames, once rows are walked).
+ */
+struct abi_sample {
+        uint64_t time_ns;
+        uint64_t value;                 /* unit by kind */
+        uint64_t start_time_ns;         /* of the thread group leader */
+        uint64_t generation;            /* of the row in force, 0 = sampled without a row */
+        uint32_t tgid;
+        uint32_t tid;
+        uint32_t ns_tid;
+        uint32_t cpu;
+        uint16_t n_kernel;              /* 0 … ABI_MAX_KERNEL_FRAMES */
+        uint16_t n_user;                /* 0 … ABI_MAX_FRAMES */
+        uint8_t kind;                   /* enum abi_kind */
+        uint8_t stack_end;              /* enum abi_stack_end */
+        uint8_t context;                /* enum abi_context */
+        uint8_t reserved;
+        char comm[ABI_COMM_SIZE];       /* the thread's name; any bytes, NUL-terminated */
+        struct spanprof_ring_slot slot; /* meaningful if context is PRESENT */
+        uint64_t frames[];
+};
+
+/* Notices: what changed in a process' life. Their ring is apart from the samples'. */
+enum abi_notice_kind {
+        ABI_NOTICE_EXEC = 1,            /* tgid runs a new program */
+        ABI_NOTICE_EXIT = 2,            /* the last thread of tgid is gone; value: its CPU time, ns */
+        ABI_NOTICE_MAPPINGS = 3,        /* a tick on a stranger whose address space has changed */
+};
+
+struct abi_notice {
+        uint64_t time_ns;
+        uint64_t start_time_ns;
+        uint64_t value;
+        uint32_t tgid;
+        uint32_t kind;                  /* enum abi_notice_kind */
+        char comm[ABI_COMM_SIZE];
+};
+
+#ifdef __bpf__
+#define ABI_ASSERT(x) _Static_assert(x, #x)
+#else
+#define ABI_ASSERT(x) static_assert(x, #x)
+#endif
+
+ABI_ASSERT(sizeof(struct abi_process) == 32);
+ABI_ASSERT(sizeof(struct abi_sample) == 104);
+ABI_ASSERT(sizeof(struct abi_notice) == 48);

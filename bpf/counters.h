@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Counters
+ *
+ * Every counter of spanprof, kernel half and daemon, in one list. Each line is
+ *
+ *     X(NAME, "metric", "label", "what it counts")
+ *
+ * where "metric" is the name without the `spanprof_` prefix and "label" is the
+ * text between the braces of the Prometheus form ("" = none). The kernel half
+ * owns the first list (one per-CPU array, indexed by enum counter); the daemon
+ * owns the second. Invariant 1 is written in these names:
+ *
+ *     TICKS = SAMPLES_DELIVERED + the sum of every LOST_* + what is still in flight
+ *
+ * where in flight is zero once the daemon has stopped.
+ */
+
+#define COUNTERS_KERNEL(X)                                                                                     \
+        X(TICKS, "ticks_total", "", "entries of the sampler on a target")                                      \
+        X(SAMPLER_ENTRIES, "sampler_entries_total", "", "entries of the sampler, idle and strangers included") \
+        X(LOST_RING_FULL, "lost_total", "reason=\"ring_full\"", "the ring buffer to the daemon was full")      \
+        X(LOST_KERNEL_INTERNAL, "lost_total", "reason=\"kernel_internal\"",                                    \
+          "a map that must exist was missing in the kernel half")                                              \
+        X(NOTICES, "notices_total", "", "exec, exit and changed-mappings notices posted")                      \
+        X(LOST_NOTICES, "notices_lost_total", "", "notices that found their ring buffer full")
+
+#define COUNTERS_DAEMON(X)                                                                                     \
+        X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted")    \
+        X(LOST_MALFORMED, "lost_total", "reason=\"malformed\"", "a record that failed a bound in decode")      \
+        X(LOST_NOT_TARGET, "lost_total", "reason=\"not_target\"",                                              \
+          "sampled while undecided, then rejected by the selectors")                                           \
+        X(LOST_QUEUE_FULL, "lost_total", "reason=\"queue_full\"", "decoded samples over the queue's cap")      \
+        X(LOST_WINDOW_FULL, "lost_total", "reason=\"window_full\"", "a table of the window was at its cap")    \
+        X(LOST_EXPORT_QUEUE, "lost_total", "reason=\"export_queue\"",                                          \
+          "oldest batch dropped, the export queue was full")                                                   \
+        X(LOST_EXPORT_REFUSED, "lost_total", "reason=\"export_refused\"",                                      \
+          "the receiver answered that it will never take this batch")                                          \
+        X(LOST_EXPORT_REJECTED, "lost_total", "reason=\"export_rejected\"",                                    \
+          "samples of profiles that a receiver rejected in a partial success")                                 \
+        X(LOST_EXPORT_AGE, "lost_total", "reason=\"export_age\"", "a batch was retried for longer than allowed") \
+        X(LOST_ENCODE, "lost_total", "reason=\"encode\"", "samples that could not be put into a request")      \
+        X(LOST_STOP, "lost_total", "reason=\"stop\"", "not sent before stop-timeout ran out")                  \
+        X(STACKS_COMPLETE, "stacks_total", "end=\"complete\"", "user stacks that reached their root")          \
+        X(STACKS_NO_USER, "stacks_total", "end=\"no_user\"", "samples without a user part")                    \
+        X(STACKS_NO_MAPPING, "stacks_total", "end=\"no_mapping\"", "walk left every mapping")                  \
+        X(STACKS_NO_ROWS, "stacks_total", "end=\"no_rows\"", "no unwind rows and no frame pointer")            \
+        X(STACKS_FAULT, "stacks_total", "end=\"fault\"", "the stack could not be read")                        \
+        X(STACKS_BAD_CFA, "stacks_total", "end=\"bad_cfa\"", "frame address unaligned or not growing")         \
+        X(STACKS_UNSUPPORTED, "stacks_total", "end=\"unsupported\"", "a rule that the walk does not know")     \
+        X(STACKS_DEPTH, "stacks_total", "end=\"depth\"", "deeper than the configured depth")                   \
+        X(STACKS_FP_END, "stacks_total", "end=\"fp_end\"", "frame pointers ended, not provably at a root")     \
+        X(STACKS_STALE, "stacks_total", "end=\"stale\"", "mappings changed under the walk")                    \
+        X(STACKS_INTERNAL, "stacks_total", "end=\"internal\"", "unwind tables were inconsistent")              \
+        X(CONTEXT_PRESENT, "contexts_total", "outcome=\"present\"", "samples with a span")                     \
+        X(CONTEXT_NONE, "contexts_total", "outcome=\"none\"", "published, but no span was active")             \
+        X(CONTEXT_UNPUBLISHED, "contexts_total", "outcome=\"unpublished\"", "the process publishes no context") \
+        X(CONTEXT_BUSY, "contexts_total", "outcome=\"busy\"", "the sample hit the middle of a write")          \
+        X(CONTEXT_AMBIGUOUS, "contexts_total", "outcome=\"ambiguous\"", "two live threads share the slot")     \
+        X(CONTEXT_STALE, "contexts_total", "outcome=\"stale\"", "slot older than its thread")                  \
+        X(CONTEXT_UNREADABLE, "contexts_total", "outcome=\"unreadable\"", "slot could not be read")            \
+        X(FRAMES_NATIVE, "frames_total", "kind=\"native\"", "distinct frames resolved to build id + address")  \
+        X(FRAMES_KERNEL, "frames_total", "kind=\"kernel\"", "distinct kernel frames")                          \
+        X(FRAMES_VDSO, "frames_total", "kind=\"vdso\"", "distinct vdso frames")                                \
+        X(FRAMES_ANONYMOUS, "frames_total", "kind=\"anonymous\"", "in executable memory without a file")       \
+        X(FRAMES_UNREADABLE, "frames_total", "kind=\"unreadable\"", "in a file that could not be read")        \
+        X(FRAMES_UNMAPPED, "frames_total", "kind=\"unmapped\"", "outside every known mapping")                 \
+        X(OBJECTS_OPENED, "objects_total", "result=\"opened\"", "files parsed for build id and segments")      \
+        X(OBJECTS_CACHED, "objects_total", "result=\"cached\"", "files found in the cache of objects")         \
+        X(OBJECTS_NO_BUILD_ID, "objects_total", "result=\"no_build_id\"", "parsed, without a GNU build id")    \
+        X(OBJECTS_UNREADABLE, "objects_total", "result=\"unreadable\"", "could not be opened or are no ELF64") \
+        X(OBJECTS_EVICTED, "objects_total", "result=\"evicted\"", "dropped from the cache, least used first")  \
+        X(TARGETS_FOUND, "targets_total", "event=\"found\"", "processes that became targets")                  \
+        X(TARGETS_GONE, "targets_total", "event=\"gone\"", "targets that exited")                              \
+        X(TARGETS_EXEC, "targets_total", "event=\"exec\"", "targets that replaced their program")              \
+        X(TARGETS_VANISHED, "targets_total", "event=\"vanished\"", "gone while being read")                    \
+        X(TARGETS_OVER_CAP, "targets_total", "event=\"over_cap\"", "not profiled, the table was full")         \
+        X(RING_INVALID, "rings_total", "result=\"invalid\"", "ring headers with a wrong field")                \
+        X(RING_FOUND, "rings_total", "result=\"found\"", "context rings found and accepted")                   \
+        X(RING_LOST, "rings_total", "result=\"lost\"", "rings that went away while in use")                    \
+        X(MAPS_READS, "maps_reads_total", "", "times that a target's maps were read")                          \
+        X(MAPS_MALFORMED, "maps_malformed_total", "", "lines of maps that no kernel prints")                   \
+        X(UNWIND_TABLES_OVER_CAP, "unwind_tables_total", "result=\"over_cap\"", "objects without rows, pool full") \
+        X(RATE_LOWERED, "rate_lowered_total", "", "times the kernel lowered perf_event_max_sample_rate")       \
+        X(THROTTLED, "throttled_total", "", "times the kernel throttled the sampler's events")                 \
+        X(WINDOWS, "windows_total", "", "windows of profiles closed")                                          \
+        X(CLOCK_STEPS, "clock_steps_total", "", "windows closed early by a clock step")                        \
+        X(EXPORT_REQUESTS, "export_requests_total", "result=\"sent\"", "requests tried")                       \
+        X(EXPORT_OK, "export_requests_total", "result=\"ok\"", "requests accepted")                            \
+        X(EXPORT_RETRIES, "export_requests_total", "result=\"retry\"", "requests to be tried again")           \
+        X(EXPORT_DROPPED, "export_requests_total", "result=\"dropped\"", "requests given up")                  \
+        X(EXPORT_BYTES, "export_bytes_total", "", "bytes of accepted requests, as sent")                       \
+        X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
+
+enum counter {
+#define X(name, metric, label, help) COUNTER_##name,
+        COUNTERS_KERNEL(X)
+        COUNTER_N_KERNEL,
+        COUNTER_DAEMON_FIRST = COUNTER_N_KERNEL - 1,
+        COUNTERS_DAEMON(X)
+        COUNTER_N,
+#undef X
+};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * OTLP Encoder
+ *
+ * Turns a closed Window into ExportProfilesServiceRequest messages
+ * (opentelemetry-proto 1.11, profiles v1development), each a whole valid request
+ * with its own dictionary that holds exactly the rows it needs. The same window
+ * and options give the same bytes.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/window.h"
+
+typedef struct OtlpOptions {
+        size_t max_bytes;               /* split so that each request stays under it; 0 = 4 MiB */
+        const char *scope_version;      /* version of spanprof, in the InstrumentationScope */
+        int timestamps;                 /* 0 = leave timestamps out */
+} OtlpOptions;
+
+/*
+ * Called for each request. @data is valid during the call. @n_events: samples (events) in it.
+ * A non-zero return ends the encoding and is returned.
+ */
+typedef int (*OtlpSink)(const uint8_t *data, size_t size, uint64_t n_events, void *userdata);
+
+/*
+ * @n_lostp: events that could not be put into any request (one sample larger than max_bytes).
+ * A window without samples gives no request. Return: 0, -ENOMEM, or the sink's code.
+ */
+int otlp_encode(const Window *window, const OtlpOptions *options, OtlpSink sink, void *userdata, uint64_t *n_lostp);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Window: the waist of the hourglass
+ *
+ * Everything that produces profiles fills one; everything that writes profiles
+ * takes one. It holds what one export interval saw: shared tables of distinct
+ * strings, modules, functions, frames, stacks, links and attributes, and the
+ * profiles of many resources (processes) that refer to them by index.
+ *
+ * Index 0 of every table is the empty row and means "not set". Rows are
+ * distinct; adding equal bytes yields the same index. Samples with the same
+ * identity {stack, set of attributes, link} are merged: values add up, times are kept.
+ *
+ * Strings that come in may be any bytes; they are repaired to UTF-8 here, once
+ * (counter UTF8_REPAIRED). Every table has a cap; at the cap the call returns
+ * WINDOW_E_FULL and changes nothing, and the caller counts the sample as
+ * LOST_WINDOW_FULL. A window is used by one thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/macro.h"
+
+typedef struct Window Window;
+
+enum {
+        _WINDOW_E_SUCCESS,
+        WINDOW_E_FULL,                  /* a cap is reached */
+};
+
+/*
+ * A native frame is one word: address in the module (44 bits) | mark (3 bits) |
+ * module index (17 bits). What does not fit, or has a function or line, is an
+ * index into the frame table, told by the mark FRAME_MARK_TABLE.
+ */
+typedef uint64_t FrameWord;
+
+typedef enum FrameMark {
+        FRAME_MARK_NATIVE = 0,          /* user code in a module */
+        FRAME_MARK_KERNEL = 1,
+        FRAME_MARK_UNKNOWN = 2,         /* module 0, raw address of the process: nothing known behind it */
+        FRAME_MARK_TABLE = 7,           /* the low 61 bits are an index into the frame table */
+} FrameMark;
+
+enum {
+        FRAME_ADDRESS_BITS = 44,
+        FRAME_MODULE_BITS = 17,
+};
+
+/* What a module (mapping, in OTLP) is known by. All strings are window strings. */
+typedef struct WindowModule {
+        uint32_t path;                  /* as the target sees it; `[vdso]`, `vmlinux`, a kernel module's name */
+        uint32_t build_id_gnu;          /* lower-case hex; 0 = none */
+        uint32_t build_id_go;
+        uint32_t build_id_htlhash;      /* 32 hex digits; 0 = none */
+        uint64_t start, limit;          /* ELF addresses of the executable range; start < limit */
+        uint64_t offset;                /* file offset of start */
+} WindowModule;
+
+typedef struct WindowFunction {
+        uint32_t name, system_name, filename;   /* strings */
+        int64_t start_line;
+} WindowFunction;
+
+typedef struct WindowFrame {
+        uint32_t module;                /* 0 = none */
+        uint32_t function;              /* 0 = none */
+        uint64_t address;               /* ELF address in module, or raw without one */
+        int64_t line;                   /* 0 = not known */
+        uint32_t type;                  /* string: native, kernel, jvm, unknown … (profile.frame.type) */
+} WindowFrame;
+
+typedef struct WindowLink {
+        uint8_t trace_id[16];           /* big endian, as on the wire */
+        uint8_t span_id[8];
+} WindowLink;
+
+typedef enum AttributeKind { ATTRIBUTE_STRING, ATTRIBUTE_INT, ATTRIBUTE_BOOL } AttributeKind;
+
+typedef struct WindowAttribute {
+        uint32_t key;                   /* string */
+        uint32_t unit;                  /* string */
+        uint32_t kind;                  /* AttributeKind */
+        uint32_t string;                /* ATTRIBUTE_STRING */
+        int64_t integer;                /* ATTRIBUTE_INT, ATTRIBUTE_BOOL */
+} WindowAttribute;
+
+typedef enum ProfileType { PROFILE_CPU, PROFILE_OFF_CPU, PROFILE_WALL, PROFILE_LOCK, PROFILE_ALLOC_SPACE } ProfileType;
+
+typedef struct WindowSample {
+        uint32_t stack, attributes, link;       /* identity; `attributes` is an index of a set */
+        uint32_t n_times;
+        int64_t value;                  /* sum */
+        const uint64_t *times_ns;       /* MONOTONIC, in order of arrival; one for each event */
+} WindowSample;
+
+typedef struct WindowProfile {
+        uint32_t resource;
+        ProfileType type;
+        int64_t period;
+        uint8_t id[16];                 /* random, kept for the life of the data */
+        uint32_t n_samples;
+        uint64_t n_events;              /* events merged into the samples */
+        uint64_t first_ns, last_ns;     /* of the samples' times */
+} WindowProfile;
+
+typedef struct WindowLimits {
+        uint32_t max_strings, max_modules, max_functions, max_frames, max_stacks, max_links, max_attributes,
+                max_samples, max_resources;
+        uint64_t max_times;             /* timestamps in all */
+} WindowLimits;
+
+/* Limits that keep a window under a few tens of MiB whatever targets do; a copy may be changed. */
+extern const WindowLimits window_default_limits;
+
+/*
+ * @start_ns: MONOTONIC. @realtime_offset_ns: REALTIME - MONOTONIC for every time in this window.
+ * @limits: NULL = window_default_limits. Return: 0, -ENOMEM.
+ */
+int window_new(Window **windowp, uint64_t start_ns, int64_t realtime_offset_ns, const WindowLimits *limits);
+Window *window_free(Window *window);
+DEFINE_CLEANUP(Window, window_free)
+
+/* A number that no other window of this process has: for caches of indexes held outside. Never 0. */
+uint64_t window_serial(const Window *window);
+
+/* Closes the window: no sample is added after it. Samples later than @end_ns move the end. */
+void window_close(Window *window, uint64_t end_ns);
+
+/*
+ * Filling. Each returns 0, WINDOW_E_FULL or -ENOMEM, and sets *indexp (1 or higher, or 0 for the
+ * empty row) on success only.
+ */
+int window_string(Window *window, const char *text, size_t size, uint32_t *indexp);
+int window_module(Window *window, const WindowModule *module, uint32_t *indexp);
+int window_function(Window *window, const WindowFunction *function, uint32_t *indexp);
+int window_frame(Window *window, const WindowFrame *frame, FrameWord *wordp);
+int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_t address, FrameWord *wordp);
+int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint32_t *indexp);
+int window_link(Window *window, const WindowLink *link, uint32_t *indexp);
+int window_attribute_string(Window *window, const char *key, const char *value, size_t size, uint32_t *indexp);
+int window_attribute_int(Window *window, const char *key, int64_t value, uint32_t *indexp);
+
+/* A set of attributes: order and doubles do not matter. @n = 0 is index 0. */
+int window_attribute_set(Window *window, const uint32_t *attributes, size_t n, uint32_t *indexp);
+
+/* A resource by its caller's identity @key (a process generation): the same key yields the same index. */
+int window_resource(Window *window, uint64_t key, uint32_t *indexp);
+
+/* Replaces the attributes of a resource (indexes of window_attribute_*; no key twice: the first wins). */
+int window_resource_attributes(Window *window, uint32_t resource, const uint32_t *attributes, size_t n);
+
+/* The profile of this type for the resource; made on first use. @period is set for all later. */
+int window_profile(Window *window, uint32_t resource, ProfileType type, uint32_t *indexp);
+void window_set_period(Window *window, ProfileType type, int64_t period);
+
+int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
+                  int64_t value, uint64_t time_ns);
+
+/* Reading. Indexes in range are the caller's duty; pointers live until the next fill or free. */
+uint64_t window_start_ns(const Window *window);
+uint64_t window_end_ns(const Window *window);
+int64_t window_realtime_offset_ns(const Window *window);
+
+uint32_t window_n_strings(const Window *window);
+uint32_t window_n_modules(const Window *window);
+uint32_t window_n_functions(const Window *window);
+uint32_t window_n_frames(const Window *window);         /* rows of the frame table, not frame words */
+uint32_t window_n_stacks(const Window *window);
+uint32_t window_n_links(const Window *window);
+uint32_t window_n_attributes(const Window *window);
+uint32_t window_n_attribute_sets(const Window *window);
+uint32_t window_n_resources(const Window *window);
+uint32_t window_n_profiles(const Window *window);
+uint64_t window_n_events(const Window *window);         /* of all profiles */
+
+const char *window_get_string(const Window *window, uint32_t index, size_t *sizep);
+const WindowModule *window_get_module(const Window *window, uint32_t index);
+const WindowFunction *window_get_function(const Window *window, uint32_t index);
+const WindowFrame *window_get_frame(const Window *window, uint32_t index);
+const FrameWord *window_get_stack(const Window *window, uint32_t index, size_t *n_framesp);
+const WindowLink *window_get_link(const Window *window, uint32_t index);
+const WindowAttribute *window_get_attribute(const Window *window, uint32_t index);
+const uint32_t *window_get_attribute_set(const Window *window, uint32_t index, size_t *np);
+const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t *n_attributesp);
+const WindowProfile *window_get_profile(const Window *window, uint32_t index);          /* from 0 */
+void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep);
+
+/* Takes a frame word apart into the same form for all frames. */
+WindowFrame window_expand_frame(const Window *window, FrameWord word);
+
+/* Bytes that the window holds. */
+size_t window_memory(const Window *window);

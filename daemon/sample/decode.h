@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Decode
+ *
+ * Bytes of one record → Sample or Notice, every bound checked. Pure: no
+ * allocation, no state; the result points into the bytes.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+
+enum {
+        _DECODE_E_SUCCESS,
+        DECODE_E_MALFORMED,             /* a count, kind or outcome that the kernel half cannot have written */
+};
+
+/* Points into the record. */
+typedef struct Sample {
+        const struct abi_sample *header;
+        const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */
+        const uint64_t *user;           /* header->n_user addresses, leaf first */
+} Sample;
+
+/* @data: 8-aligned record of @size bytes. Return: 0, DECODE_E_MALFORMED. */
+int decode_sample(const void *data, size_t size, Sample *samplep);
+int decode_notice(const void *data, size_t size, const struct abi_notice **noticep);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sampler
+ *
+ * Owns the kernel half: loads the BPF object, opens one cpu-clock event per
+ * CPU, keeps the process table, drains the ring buffers, copies the kernel's
+ * counters into stat. The only file that knows libbpf.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+#include "util/macro.h"
+
+typedef struct Sampler Sampler;
+
+typedef struct SamplerConfig {
+        uint32_t frequency;             /* Hz, 1 … 10,000 */
+        uint32_t depth;                 /* user frames, 1 … ABI_MAX_FRAMES */
+        bool kernel_stacks;
+        bool jitter;
+        uint32_t default_state;         /* enum abi_state of a process without a row */
+        bool watch_strangers;           /* post MAPPINGS notices for processes without a row */
+        uint32_t self_tgid;             /* never sampled */
+} SamplerConfig;
+
+enum {
+        _SAMPLER_E_SUCCESS,
+        SAMPLER_E_UNUSABLE,             /* the kernel lacks something that is needed; one clear line was logged */
+        SAMPLER_E_FULL,                 /* the process table is full */
+};
+
+/* One record, in the order of its ring. Return: 0, or negative to end the drain. */
+typedef int (*SamplerRecord)(const void *data, size_t size, void *userdata);
+
+/* Loads and verifies; nothing runs yet. Return: 0, SAMPLER_E_UNUSABLE, -errno. */
+int sampler_new(Sampler **samplerp, const SamplerConfig *config);
+Sampler *sampler_free(Sampler *sampler);
+DEFINE_CLEANUP(Sampler, sampler_free)
+
+/* Callbacks for samples and notices; set before sampler_start(). */
+void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice, void *userdata);
+
+/* Attaches the watchers (notices flow), then the events (samples flow). Return: 0, SAMPLER_E_UNUSABLE, -errno. */
+int sampler_start(Sampler *sampler);
+
+/* Detaches the events: no sample is taken after it. Idempotent. */
+void sampler_stop(Sampler *sampler);
+
+/* Row of a process. Return: 0, SAMPLER_E_FULL, -errno. */
+int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_process *process);
+int sampler_remove_process(Sampler *sampler, uint32_t tgid);
+
+/* Reads both rings until they are empty, notices first. *n_samplesp: samples read. Return: 0 or the callback's code. */
+int sampler_drain(Sampler *sampler, uint64_t *n_samplesp);
+
+/* Adds what the kernel counted since the last call to stat. */
+int sampler_read_counters(Sampler *sampler);
+
+/* Draws a new period for every event (jitter); call it about once a second, at random moments. */
+int sampler_jitter(Sampler *sampler);
+
+/* Entries of the sampler on all CPUs since start, idle and strangers included: the base of the true period. */
+uint64_t sampler_entries(Sampler *sampler);
+
+/* CPUs that are sampled. */
+uint32_t sampler_n_cpus(const Sampler *sampler);
+
+/* Sum of the memory of all BPF maps, bytes (memlock of fdinfo). */
+size_t sampler_map_bytes(Sampler *sampler);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "util/error.h"
+#include "util/macro.h"
+
+int file_read_fd(int fd, size_t max, char **datap, size_t *sizep) {
+        _cleanup_(freep) char *data = NULL;
+        size_t size = 0, room = 0;
+
+        for (;;) {
+                ssize_t n;
+
+                if (room - size < 2) {
+                        char *bigger;
+
+                        room = room ? room * 2 : 4096;
+                        bigger = realloc(data, room);
+                        if (!bigger)
+                                return error_origin(-ENOMEM);
+                        data = bigger;
+                }
+                n = read(fd, data + size, room - size - 1);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return FILE_E_UNREADABLE;
+                if (n == 0)
+                        break;
+                size += (size_t)n;
+                if (size > max)
+                        return FILE_E_TOO_LARGE;
+        }
+        data[size] = 0;
+        *datap = take(data);
+        *sizep = size;
+        return 0;
+}
+
+int file_read_at(int dirfd, const char *path, size_t max, char **datap, size_t *sizep) {
+        _cleanup_(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+        if (fd < 0)
+                return FILE_E_UNREADABLE;
+        return file_read_fd(fd, max, datap, sizep);
+}
+
+int file_read(const char *path, size_t max, char **datap, size_t *sizep) {
+        return file_read_at(AT_FDCWD, path, max, datap, sizep);
+}
+
+ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset) {
+        size_t done = 0;
+
+        while (done < size) {
+                ssize_t n = pread(fd, (char *)data + done, size - done, (off_t)(offset + done));
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        break;
+                done += (size_t)n;
+        }
+        return (ssize_t)done;
+}
+
+int file_write(int fd, const void *data, size_t size) {
+        size_t done = 0;
+
+        while (done < size) {
+                ssize_t n = write(fd, (const char *)data + done, size - done);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                done += (size_t)n;
+        }
+        return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Files
+ *
+ * Whole small files with a cap, and exact reads and writes over EINTR and short counts.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+        _FILE_E_SUCCESS,
+        FILE_E_TOO_LARGE,               /* over the cap; nothing was returned */
+        FILE_E_UNREADABLE,              /* open or read failed; errno says why */
+};
+
+/*
+ * Reads a whole file, procfs included (its st_size is 0).
+ * @dirfd, @path: as for openat(); @max: cap in bytes.
+ * On success *datap is malloc()ed, owned by the caller, with a NUL behind *sizep bytes.
+ * Return: 0, FILE_E_TOO_LARGE, FILE_E_UNREADABLE, -ENOMEM.
+ */
+int file_read_at(int dirfd, const char *path, size_t max, char **datap, size_t *sizep);
+int file_read(const char *path, size_t max, char **datap, size_t *sizep);
+int file_read_fd(int fd, size_t max, char **datap, size_t *sizep);
+
+/* pread() until @size bytes or the end. Return: bytes read, or -errno. */
+ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset);
+
+/* write() until all is written. Return: 0 or -errno. */
+int file_write(int fd, const void *data, size_t size);

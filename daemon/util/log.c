@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/log.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-journal.h>
+
+#include "util/clock.h"
+
+enum { LOG_LINE_MAX = 2048 };
+
+static int max_level = LOG_LEVEL_INFO;
+
+void log_set_level(int level) {
+        max_level = level;
+}
+
+int log_level(void) {
+        return max_level;
+}
+
+int log_level_parse(const char *text, int *levelp) {
+        static const char *const names[] = { "error", "warning", "notice", "info", "debug" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!strcmp(text, names[i])) {
+                        *levelp = LOG_LEVEL_ERROR + (int)i;
+                        return 0;
+                }
+        return 1;
+}
+
+/* JOURNAL_STREAM=DEVICE:INODE names the socket that systemd made our standard error (systemd.exec(5)). */
+static bool stderr_is_journal(void) {
+        static int known = -1;
+        unsigned long long device, inode;
+        const char *text;
+        struct stat st;
+
+        if (known >= 0)
+                return known;
+        text = getenv("JOURNAL_STREAM");
+        known = text && sscanf(text, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+                st.st_dev == device && st.st_ino == inode;
+        return known;
+}
+
+static void emit(int level, uint32_t pid, const char *format, va_list args) {
+        char text[LOG_LINE_MAX];
+
+        vsnprintf(text, sizeof(text), format, args);
+        if (stderr_is_journal()) {
+                if (pid)
+                        sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, "TARGET_PID=%u", pid, NULL);
+                else
+                        sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, NULL);
+        } else if (pid)
+                fprintf(stderr, "spanprof: [pid %u] %s\n", pid, text);
+        else
+                fprintf(stderr, "spanprof: %s\n", text);
+}
+
+void log_write(int level, const char *format, ...) {
+        va_list args;
+
+        if (level > max_level)
+                return;
+        va_start(args, format);
+        emit(level, 0, format, args);
+        va_end(args);
+}
+
+void log_write_target(int level, uint32_t pid, const char *format, ...) {
+        va_list args;
+
+        if (level > max_level)
+                return;
+        va_start(args, format);
+        emit(level, pid, format, args);
+        va_end(args);
+}
+
+int log_limit(LogLimit *limit, uint64_t interval_ns, uint64_t *n_skippedp) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (now_ns < limit->next_ns) {
+                limit->n_skipped++;
+                return 0;
+        }
+        *n_skippedp = limit->n_skipped;
+        limit->n_skipped = 0;
+        limit->next_ns = now_ns + interval_ns;
+        return 1;
+}

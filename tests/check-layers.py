@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the include rules of daemon/ and bpf/ as a table, and fails on an include that breaks them.
+
+usage: check-layers.py SOURCE-ROOT
+"""
+import pathlib
+import re
+import sys
+
+# folder → folders of daemon/ that it may include (its own is always allowed); "abi" = bpf/abi.h, "sdk" = sdk/include.
+# bpf/counters.h belongs to everybody: it is the one list of counters, and util/stat keeps them.
+LAYERS = {
+    "util": set(),
+    "profile": {"util"},
+    "target": {"profile", "util", "abi", "sdk"},
+    "unwind": {"target", "util", "abi"},
+    "sample": {"target", "util", "abi", "sdk"},
+    "frames": {"target", "profile", "util"},
+    "station": {"frames", "profile", "target", "util", "sdk"},
+    "symbol": {"target", "profile", "util"},
+    "otlp": {"profile", "util"},
+    "jfr": {"profile", "util"},
+    "export": {"util"},
+    "report": {"profile", "symbol", "otlp", "util"},
+}
+
+# library header → the only files that may include it (one library, one file)
+LIBRARIES = {
+    r"bpf/(libbpf|bpf)\.h": {"daemon/sample/sampler.c"},
+    r"(libelf|gelf)\.h": {"daemon/target/elf.c"},
+    r"curl/.*": {"daemon/export/http.c"},
+    r"microhttpd\.h": {"daemon/export/receiver.c"},
+    r"systemd/sd-journal\.h": {"daemon/util/log.c"},
+    r"xxhash\.h": {"daemon/util/intern.c"},
+    r"cjson/.*": {"daemon/otlp/json.c"},
+    r"zlib\.h": {"daemon/util/gzip.c"},
+    r"openssl/.*": {"daemon/target/htlhash.c"},
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def layer_of(include):
+    head = include.split("/")[0]
+    if include in ("abi.h", "unwind.bpf.h"):
+        return "abi"
+    if include == "counters.h":
+        return None
+    if head == "spanprof":
+        return "sdk"
+    return head if head in LAYERS else None
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    errors, n = [], 0
+    for path in sorted((root / "daemon").rglob("*.[ch]")):
+        relative = path.relative_to(root).as_posix()
+        parts = relative.split("/")
+        folder = parts[1] if len(parts) > 2 else None
+        for kind, include in INCLUDE.findall(path.read_text()):
+            n += 1
+            for pattern, allowed in LIBRARIES.items():
+                if kind == "<" and re.fullmatch(pattern, include) and relative not in allowed:
+                    errors.append(f"{relative}: <{include}> belongs to {', '.join(sorted(allowed))} alone")
+            layer = layer_of(include) if kind == '"' else None
+            if folder in LAYERS and layer and layer != folder and layer not in LAYERS[folder]:
+                errors.append(f"{relative}: {folder}/ may not include \"{include}\"")
+            if folder in LAYERS and kind == '"' and include in ("daemon.h", "config.h"):
+                errors.append(f"{relative}: a stage does not know \"{include}\"")
+            if folder is not None and folder not in LAYERS and folder != "cli":
+                errors.append(f"{relative}: {folder}/ is in no layer; add it to the table")
+    for path in sorted((root / "bpf").glob("*.[ch]")):
+        for kind, include in INCLUDE.findall(path.read_text()):
+            n += 1
+            if kind == '"' and include.split("/")[0] in LAYERS:
+                errors.append(f"bpf/{path.name}: the kernel half includes nothing of daemon/ (\"{include}\")")
+    if n == 0:
+        errors.append("no include found: wrong source root?")
+    print("\n".join(sorted(set(errors))) or f"{n} includes follow the layers")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
