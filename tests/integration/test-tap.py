@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The runner under the other tests: a test framework that swallows a failure would make all of them worthless."""
+import os
+import sys
+import textwrap
+
+import tap
+
+LIB = os.path.dirname(os.path.abspath(tap.__file__))
+
+
+class Runner(tap.TestCase):
+    def script(self, body, *args, **options):
+        path = self.directory() / "script.py"
+        path.write_text("import os, tap, time, unittest\n" + textwrap.dedent(body) + "\ntap.main()\n")
+        return self.run_command([sys.executable, path, *args], env={**os.environ, "PYTHONPATH": LIB}, **options)
+
+    def test_prints_each_outcome(self):
+        done = self.script("""
+            class A(tap.TestCase):
+                def test_a_good(self): print("noise")
+                def test_b_wrong(self): self.assertEqual(1, 2, "a\\nb")
+                def test_c_error(self): raise KeyError("k")
+                def test_d_skip(self): tap.skip("machine: no such thing")
+                def test_e_sub(self):
+                    for i in range(3):
+                        with self.subTest(i=i): self.assertNotEqual(i, 1)
+        """, expect=1)
+        lines = [x for x in done.stdout.splitlines() if not x.startswith("# ")]
+        self.assertEqual(lines, ["TAP version 13", "ok 1 - A.test_a_good", "not ok 2 - A.test_b_wrong",
+                                 "not ok 3 - A.test_c_error",
+                                 "ok 4 - A.test_d_skip # SKIP machine: no such thing",
+                                 "not ok 5 - A.test_e_sub", "1..5"])
+        self.assertIn("KeyError: 'k'", done.stdout)
+        self.assertIn("noise", done.stderr)
+
+    def test_passes_when_all_pass(self):
+        done = self.script("class A(tap.TestCase):\n    def test_x(self): pass", expect=0)
+        self.assertTrue(done.stdout.endswith("ok 1 - A.test_x\n1..1\n"), done.stdout)
+
+    def test_no_test_is_a_failure(self):
+        self.script("", expect=1)
+        self.script("class A(tap.TestCase):\n    def test_x(self): pass", "no-such-name", expect=1)
+
+    def test_a_failing_class_setup_is_a_failure(self):
+        done = self.script("""
+            class A(tap.TestCase):
+                @classmethod
+                def setUpClass(cls): raise OSError("no")
+                def test_x(self): pass
+        """, expect=1)
+        self.assertIn("not ok 1 - ", done.stdout)
+
+    def test_a_skip_in_class_setup_is_a_skip(self):
+        done = self.script("""
+            class A(tap.TestCase):
+                @classmethod
+                def setUpClass(cls): tap.skip("tool: none")
+                def test_x(self): pass
+        """, expect=0)
+        self.assertIn("# SKIP tool: none", done.stdout)
+
+    def test_a_cleanup_that_fails_is_a_failure(self):
+        self.script("""
+            class A(tap.TestCase):
+                def test_x(self): self.addCleanup(lambda: 1 / 0)
+        """, expect=1)
+
+    def test_children_end_with_the_test(self):
+        done = self.script("""
+            class A(tap.TestCase):
+                def test_a(self):
+                    A.child = self.spawn(["sleep", "1000"])
+                    raise SystemError
+                def test_b(self):
+                    self.assertFalse(os.path.exists(f"/proc/{A.child.pid}"))
+        """, expect=1)
+        self.assertIn("ok 2 - A.test_b", done.stdout.splitlines())
+
+    def test_children_end_with_the_runner(self):
+        path = self.directory() / "pid"
+        self.script(f"""
+            class A(tap.TestCase):
+                def test_a(self):
+                    child = self.spawn(["sleep", "1000"])
+                    open({str(path)!r}, "w").write(str(child.pid))
+                    os._exit(9)
+        """, expect=9)
+        pid = int(path.read_text())
+
+        def gone():
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+            except FileNotFoundError:
+                return True
+
+        tap.wait_until(gone, f"end of {pid}")
+
+    def test_waiting_for_output_sees_both_streams_and_an_early_end(self):
+        child = self.spawn(["sh", "-c", "echo to out 7; echo to err 8 >&2; sleep 1000"])
+        self.assertEqual(child.wait_for(r"to out (\d)").group(1), "7")
+        self.assertEqual(child.wait_for(r"to err (\d)").group(1), "8")
+        self.assertEqual(child.stop(), -15)
+        with self.assertRaisesRegex(AssertionError, "ended"):
+            self.spawn(["true"]).wait_for("never")
+
+
+tap.main()
