@@ -14,9 +14,12 @@
  * identity {stack, set of attributes, link} are merged: values add up, times are kept.
  *
  * Strings that come in may be any bytes; they are repaired to UTF-8 here, once
- * (counter UTF8_REPAIRED). Every table has a cap; at the cap the call returns
- * WINDOW_E_FULL and changes nothing, and the caller counts the sample as
- * LOST_WINDOW_FULL. A window is used by one thread.
+ * (counter UTF8_REPAIRED). Every table has a cap, and so have the bytes in all; at a cap
+ * the call returns WINDOW_E_FULL and adds no row, what is there already is still
+ * found, and the caller counts the sample as LOST_WINDOW_FULL. A window is used by one thread.
+ *
+ * What each call costs: one hash lookup. Nothing is allocated for a sample whose identity is
+ * known, except 12 bytes for its time (20 with values other than 1), in chunks.
  */
 
 #include <stdbool.h>
@@ -33,12 +36,15 @@ enum {
 };
 
 /*
- * A native frame is one word: address in the module (44 bits) | mark (3 bits) |
- * module index (17 bits). What does not fit, or has a function or line, is an
+ * A native frame is one word. What does not fit, or has a function or line, is an
  * index into the frame table, told by the mark FRAME_MARK_TABLE.
  */
 typedef uint64_t FrameWord;
 
+/*
+ * From the top: mark (3 bits) | module index (17 bits) | address (44 bits). Words are made by
+ * window_frame() and window_native_frame() only; they mean nothing in another window.
+ */
 typedef enum FrameMark {
         FRAME_MARK_NATIVE = 0,          /* user code in a module */
         FRAME_MARK_KERNEL = 1,
@@ -49,6 +55,9 @@ typedef enum FrameMark {
 enum {
         FRAME_ADDRESS_BITS = 44,
         FRAME_MODULE_BITS = 17,
+        WINDOW_MAX_STRING = 64 << 10,   /* longer ones are cut, at the border of a character */
+        WINDOW_MAX_SET = 128,           /* attributes of one sample or resource */
+        WINDOW_MAX_DEPTH = 64 << 10,    /* frames of one stack; more are WINDOW_E_FULL */
 };
 
 /* What a module (mapping, in OTLP) is known by. All strings are window strings. */
@@ -79,28 +88,44 @@ typedef struct WindowLink {
         uint8_t span_id[8];
 } WindowLink;
 
-typedef enum AttributeKind { ATTRIBUTE_STRING, ATTRIBUTE_INT, ATTRIBUTE_BOOL } AttributeKind;
+typedef enum AttributeKind { ATTRIBUTE_STRING, ATTRIBUTE_INT, ATTRIBUTE_BOOL, ATTRIBUTE_DOUBLE } AttributeKind;
 
 typedef struct WindowAttribute {
         uint32_t key;                   /* string */
         uint32_t unit;                  /* string */
         uint32_t kind;                  /* AttributeKind */
         uint32_t string;                /* ATTRIBUTE_STRING */
-        int64_t integer;                /* ATTRIBUTE_INT, ATTRIBUTE_BOOL */
+        int64_t integer;                /* ATTRIBUTE_INT, ATTRIBUTE_BOOL (0, 1), ATTRIBUTE_DOUBLE (its bits) */
 } WindowAttribute;
 
-typedef enum ProfileType { PROFILE_CPU, PROFILE_OFF_CPU, PROFILE_WALL, PROFILE_LOCK, PROFILE_ALLOC_SPACE } ProfileType;
+typedef enum ProfileType {
+        PROFILE_CPU,                    /* samples/count; period cpu/nanoseconds */
+        PROFILE_OFF_CPU,                /* off_cpu/nanoseconds, a value for each event */
+        PROFILE_WALL,                   /* wall/nanoseconds */
+        PROFILE_LOCK,                   /* lock_contention/nanoseconds */
+        PROFILE_ALLOC_SPACE,            /* alloc_space/bytes; period space/bytes */
+        PROFILE_ALLOC_OBJECTS,          /* alloc_objects/count; period space/bytes */
+        PROFILE_OTHER,                  /* whatever window_profile_named() was told */
+        PROFILE_N_TYPES = PROFILE_OTHER,
+} ProfileType;
+
+/* What is measured, in OTLP's words. All strings. */
+typedef struct WindowProfileNames {
+        uint32_t type, unit, period_type, period_unit;
+} WindowProfileNames;
 
 typedef struct WindowSample {
         uint32_t stack, attributes, link;       /* identity; `attributes` is an index of a set */
         uint32_t n_times;
         int64_t value;                  /* sum */
         const uint64_t *times_ns;       /* MONOTONIC, in order of arrival; one for each event */
+        const int64_t *values;          /* one for each time; NULL = every event of the window had the value 1 */
 } WindowSample;
 
 typedef struct WindowProfile {
         uint32_t resource;
         ProfileType type;
+        WindowProfileNames names;
         int64_t period;
         uint8_t id[16];                 /* random, kept for the life of the data */
         uint32_t n_samples;
@@ -112,9 +137,10 @@ typedef struct WindowLimits {
         uint32_t max_strings, max_modules, max_functions, max_frames, max_stacks, max_links, max_attributes,
                 max_samples, max_resources;
         uint64_t max_times;             /* timestamps in all */
+        size_t max_bytes;               /* of everything that is filled; closing adds up to 20 bytes an event */
 } WindowLimits;
 
-/* Limits that keep a window under a few tens of MiB whatever targets do; a copy may be changed. */
+/* Limits that keep a window under 64 MiB whatever targets do; a copy may be changed. */
 extern const WindowLimits window_default_limits;
 
 /*
@@ -128,8 +154,12 @@ DEFINE_CLEANUP(Window, window_free)
 /* A number that no other window of this process has: for caches of indexes held outside. Never 0. */
 uint64_t window_serial(const Window *window);
 
-/* Closes the window: no sample is added after it. Samples later than @end_ns move the end. */
-void window_close(Window *window, uint64_t end_ns);
+/*
+ * Closes the window: nothing may be added after it. Samples later than @end_ns move the end. Sorts the
+ * events by sample, so that window_get_sample() works from here on. Return: 0, -ENOMEM (the window
+ * is closed, but without its samples: free it and count window_n_events()).
+ */
+int window_close(Window *window, uint64_t end_ns);
 
 /*
  * Filling. Each returns 0, WINDOW_E_FULL or -ENOMEM, and sets *indexp (1 or higher, or 0 for the
@@ -145,23 +175,43 @@ int window_link(Window *window, const WindowLink *link, uint32_t *indexp);
 int window_attribute_string(Window *window, const char *key, const char *value, size_t size, uint32_t *indexp);
 int window_attribute_int(Window *window, const char *key, int64_t value, uint32_t *indexp);
 
-/* A set of attributes: order and doubles do not matter. @n = 0 is index 0. */
+int window_attribute(Window *window, const WindowAttribute *attribute, uint32_t *indexp);
+
+/*
+ * A set of attributes: order and doubles do not matter; of two with one key the first wins. @n = 0 is
+ * index 0; more than WINDOW_MAX_SET are WINDOW_E_FULL.
+ */
 int window_attribute_set(Window *window, const uint32_t *attributes, size_t n, uint32_t *indexp);
 
 /* A resource by its caller's identity @key (a process generation): the same key yields the same index. */
 int window_resource(Window *window, uint64_t key, uint32_t *indexp);
 
-/* Replaces the attributes of a resource (indexes of window_attribute_*; no key twice: the first wins). */
+/* Replaces the attributes of a resource (indexes of window_attribute_*; no key twice: the first wins; order is kept). */
 int window_resource_attributes(Window *window, uint32_t resource, const uint32_t *attributes, size_t n);
 
 /* The profile of this type for the resource; made on first use. @period is set for all later. */
 int window_profile(Window *window, uint32_t resource, ProfileType type, uint32_t *indexp);
+int window_profile_named(Window *window, uint32_t resource, const WindowProfileNames *names, int64_t period,
+                         uint32_t *indexp);
+
+/* The period of all profiles of @type in this window, made before or after the call. */
 void window_set_period(Window *window, ProfileType type, int64_t period);
 
+/* Gives a profile the id that it was read with. */
+void window_set_profile_id(Window *window, uint32_t profile, const uint8_t id[static 16]);
+
+/* One event, at @time_ns, with @value (what it counts is the profile's matter). */
 int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                   int64_t value, uint64_t time_ns);
 
-/* Reading. Indexes in range are the caller's duty; pointers live until the next fill or free. */
+/* The same without a time: data that was summed up elsewhere. Counts as one event. */
+int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
+                          int64_t value);
+
+/*
+ * Reading. Indexes in range are the caller's duty; pointers live until the next fill or free. n_x counts
+ * row 0; resources count from 1 too (n_resources is one more than there are), profiles from 0.
+ */
 uint64_t window_start_ns(const Window *window);
 uint64_t window_end_ns(const Window *window);
 int64_t window_realtime_offset_ns(const Window *window);
@@ -188,7 +238,7 @@ const WindowAttribute *window_get_attribute(const Window *window, uint32_t index
 const uint32_t *window_get_attribute_set(const Window *window, uint32_t index, size_t *np);
 const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t *n_attributesp);
 const WindowProfile *window_get_profile(const Window *window, uint32_t index);          /* from 0 */
-void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep);
+void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep); /* closed */
 
 /* Takes a frame word apart into the same form for all frames. */
 WindowFrame window_expand_frame(const Window *window, FrameWord word);

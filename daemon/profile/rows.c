@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Filling the tables of a window.
+ *
+ * Rows are looked up as bytes, so a struct with padding is copied field by field into a cleared one
+ * first: equal rows must be equal bytes.
+ *
+ * Memory: after each new row the total is compared with max_bytes; once it is over, `full` is set and
+ * new rows are refused. It overshoots by one doubling of one table, at most a few MiB.
+ */
+#include "profile/window-private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "util/error.h"
+#include "util/stat.h"
+#include "util/text.h"
+
+#define WORD_MARK_SHIFT 61
+#define WORD_ADDRESS_MASK ((UINT64_C(1) << FRAME_ADDRESS_BITS) - 1)
+#define WORD_MODULE_MASK ((UINT64_C(1) << FRAME_MODULE_BITS) - 1)
+
+/* A row with every byte of padding zero. */
+#define CANONICAL(_type, _name)                                                                                \
+        _type _name;                                                                                           \
+        memset(&_name, 0, sizeof(_name))
+
+int window_add_row(Window *window, Intern *table, const void *data, size_t size, uint32_t *indexp) {
+        int r;
+
+        if (window->full) {
+                r = intern_find(table, data, size, indexp);
+                return r ? WINDOW_E_FULL : 0;
+        }
+        r = intern_add(table, data, size, indexp);
+        if (r == INTERN_E_FOUND)
+                return 0;
+        if (r == INTERN_E_FULL)
+                return WINDOW_E_FULL;
+        if (r)
+                return error_fold(r);
+        window->full = window_memory(window) > window->limits.max_bytes;
+        return 0;
+}
+
+int window_grow(void **rowsp, uint32_t *sizep, uint32_t index, size_t row_size) {
+        uint32_t size = *sizep ? *sizep : 16;
+        void *rows;
+
+        if (index < *sizep)
+                return 0;
+        while (size <= index)
+                size *= 2;
+        rows = realloc(*rowsp, size * row_size);
+        if (!rows)
+                return error_origin(-ENOMEM);
+        memset((uint8_t *)rows + *sizep * row_size, 0, (size - *sizep) * row_size);
+        *rowsp = rows;
+        *sizep = size;
+        return 0;
+}
+
+/* Cuts before the character that would cross the cap; bytes that are no UTF-8 are cut anywhere. */
+static size_t cut_length(const char *text, size_t size) {
+        size_t at = WINDOW_MAX_STRING;
+
+        if (size <= WINDOW_MAX_STRING)
+                return size;
+        for (int i = 0; i < 3 && ((uint8_t)text[at] & 0xC0) == 0x80; i++)
+                at--;
+        return at;
+}
+
+int window_string(Window *window, const char *text, size_t size, uint32_t *indexp) {
+        _cleanup_(freep) char *heap = NULL;
+        char small[512], *copy = small;
+        int r;
+
+        size = cut_length(text, size);
+        if (size * 3 + 1 > sizeof(small)) {
+                heap = copy = malloc(size * 3 + 1);
+                if (!copy)
+                        return error_origin(-ENOMEM);
+        }
+        if (text_is_utf8(text, size)) {
+                if (size)
+                        memcpy(copy, text, size);
+                copy[size] = 0;
+        } else {
+                size = text_repair_utf8(copy, text, size);
+                stat_add(COUNTER_UTF8_REPAIRED, 1);
+        }
+        r = window_add_row(window, &window->strings, copy, size + 1, indexp);
+        return r < 0 ? error_fold(r) : r;
+}
+
+int window_module(Window *window, const WindowModule *module, uint32_t *indexp) {
+        return window_add_row(window, &window->modules, module, sizeof(*module), indexp);
+}
+
+int window_function(Window *window, const WindowFunction *function, uint32_t *indexp) {
+        CANONICAL(WindowFunction, row);
+
+        row.name = function->name;
+        row.system_name = function->system_name;
+        row.filename = function->filename;
+        row.start_line = function->start_line;
+        return window_add_row(window, &window->functions, &row, sizeof(row), indexp);
+}
+
+int window_frame(Window *window, const WindowFrame *frame, FrameWord *wordp) {
+        CANONICAL(WindowFrame, row);
+        uint32_t index;
+        int r;
+
+        row.module = frame->module;
+        row.function = frame->function;
+        row.address = frame->address;
+        row.line = frame->line;
+        row.type = frame->type;
+        r = window_add_row(window, &window->frames, &row, sizeof(row), &index);
+        if (r)
+                return r;
+        *wordp = (FrameWord)FRAME_MARK_TABLE << WORD_MARK_SHIFT | index;
+        return 0;
+}
+
+int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_t address, FrameWord *wordp) {
+        static const char *const types[] = {
+                [FRAME_MARK_NATIVE] = "native", [FRAME_MARK_KERNEL] = "kernel", [FRAME_MARK_UNKNOWN] = "unknown"
+        };
+        int r;
+
+        if (!window->frame_types[mark]) {
+                r = window_string(window, types[mark], strlen(types[mark]), &window->frame_types[mark]);
+                if (r)
+                        return r;
+        }
+        if (address > WORD_ADDRESS_MASK || module > WORD_MODULE_MASK)
+                return window_frame(window,
+                                    &(WindowFrame){ .module = module, .address = address,
+                                                    .type = window->frame_types[mark] },
+                                    wordp);
+        *wordp = (FrameWord)mark << WORD_MARK_SHIFT | (FrameWord)module << FRAME_ADDRESS_BITS | address;
+        return 0;
+}
+
+WindowFrame window_expand_frame(const Window *window, FrameWord word) {
+        FrameMark mark = (FrameMark)(word >> WORD_MARK_SHIFT);
+
+        if (mark == FRAME_MARK_TABLE)
+                return *window_get_frame(window, (uint32_t)word);
+        return (WindowFrame){ .module = (uint32_t)(word >> FRAME_ADDRESS_BITS & WORD_MODULE_MASK),
+                              .address = word & WORD_ADDRESS_MASK,
+                              .type = window->frame_types[mark] };
+}
+
+int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint32_t *indexp) {
+        if (n_frames > WINDOW_MAX_DEPTH)
+                return WINDOW_E_FULL;
+        return window_add_row(window, &window->stacks, frames, n_frames * sizeof(*frames), indexp);
+}
+
+int window_link(Window *window, const WindowLink *link, uint32_t *indexp) {
+        static const WindowLink zero;
+
+        /* Half a link is none: a receiver would refuse it (ids must not be zero). */
+        if (!memcmp(link->trace_id, zero.trace_id, sizeof(zero.trace_id)) ||
+            !memcmp(link->span_id, zero.span_id, sizeof(zero.span_id))) {
+                *indexp = 0;
+                return 0;
+        }
+        return window_add_row(window, &window->links, link, sizeof(*link), indexp);
+}
+
+int window_attribute(Window *window, const WindowAttribute *attribute, uint32_t *indexp) {
+        return window_add_row(window, &window->attributes, attribute, sizeof(*attribute), indexp);
+}
+
+int window_attribute_string(Window *window, const char *key, const char *value, size_t size, uint32_t *indexp) {
+        WindowAttribute attribute = { .kind = ATTRIBUTE_STRING };
+        int r;
+
+        r = window_string(window, key, strlen(key), &attribute.key);
+        if (!r)
+                r = window_string(window, value, size, &attribute.string);
+        return r ? r : window_attribute(window, &attribute, indexp);
+}
+
+int window_attribute_int(Window *window, const char *key, int64_t value, uint32_t *indexp) {
+        WindowAttribute attribute = { .kind = ATTRIBUTE_INT, .integer = value };
+        int r = window_string(window, key, strlen(key), &attribute.key);
+
+        return r ? r : window_attribute(window, &attribute, indexp);
+}
+
+/* Copies without index 0 and without the later ones of a key. Return: how many. */
+static size_t unique_keys(const Window *window, uint32_t *to, const uint32_t *attributes, size_t n) {
+        size_t n_to = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                uint32_t key = window_get_attribute(window, attributes[i])->key;
+                size_t j = 0;
+
+                while (j < n_to && window_get_attribute(window, to[j])->key != key)
+                        j++;
+                if (j == n_to && attributes[i])
+                        to[n_to++] = attributes[i];
+        }
+        return n_to;
+}
+
+/* Sets are short: a handful of attributes. */
+static void sort_indexes(uint32_t *indexes, size_t n) {
+        for (size_t i = 1; i < n; i++) {
+                uint32_t index = indexes[i];
+                size_t j = i;
+
+                for (; j && indexes[j - 1] > index; j--)
+                        indexes[j] = indexes[j - 1];
+                indexes[j] = index;
+        }
+}
+
+int window_attribute_set(Window *window, const uint32_t *attributes, size_t n, uint32_t *indexp) {
+        uint32_t set[WINDOW_MAX_SET];
+
+        if (n > WINDOW_MAX_SET)
+                return WINDOW_E_FULL;
+        n = unique_keys(window, set, attributes, n);
+        sort_indexes(set, n);
+        return window_add_row(window, &window->sets, set, n * sizeof(*set), indexp);
+}
+
+int window_resource(Window *window, uint64_t key, uint32_t *indexp) {
+        uint32_t index;
+        int r;
+
+        r = window_grow((void **)&window->resources, &window->resources_size, window->resource_keys.n_items,
+                        sizeof(*window->resources));
+        if (!r)
+                r = window_add_row(window, &window->resource_keys, &key, sizeof(key), &index);
+        if (r)
+                return r;
+        *indexp = index;
+        return 0;
+}
+
+int window_resource_attributes(Window *window, uint32_t resource, const uint32_t *attributes, size_t n) {
+        uint32_t set[WINDOW_MAX_SET], *copy;
+
+        if (n > WINDOW_MAX_SET || window->full)
+                return WINDOW_E_FULL;
+        n = unique_keys(window, set, attributes, n);
+        copy = arena_copy(&window->arena, set, n * sizeof(*set));
+        if (!copy)
+                return error_origin(-ENOMEM);
+        window->resources[resource].attributes = copy;
+        window->resources[resource].n_attributes = (uint32_t)n;
+        window->full = window_memory(window) > window->limits.max_bytes;
+        return 0;
+}

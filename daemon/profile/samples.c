@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Profiles and events of a window.
+ *
+ * An event is appended to a log: the index of its sample, its time, and its value unless it is 1. Nothing
+ * is moved while the window fills. Closing sorts the log by sample (a counting sort, so that times keep
+ * their order of arrival) and the samples by profile:
+ *
+ *     log     sample  0 1 0 2 0 1            sums   n_times    3 2 1
+ *             time    a b c d e f      →            first_time 0 3 5
+ *                                            times  a c e b f d
+ */
+#include "profile/window-private.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "util/error.h"
+
+/* The table of profile types (docs: OTLP profiles, sample types). */
+static const struct {
+        const char *type, *unit, *period_type, *period_unit;
+} type_names[PROFILE_N_TYPES] = {
+        [PROFILE_CPU] = { "samples", "count", "cpu", "nanoseconds" },
+        [PROFILE_OFF_CPU] = { "off_cpu", "nanoseconds", "off_cpu", "nanoseconds" },
+        [PROFILE_WALL] = { "wall", "nanoseconds", "wall", "nanoseconds" },
+        [PROFILE_LOCK] = { "lock_contention", "nanoseconds", "lock_contention", "nanoseconds" },
+        [PROFILE_ALLOC_SPACE] = { "alloc_space", "bytes", "space", "bytes" },
+        [PROFILE_ALLOC_OBJECTS] = { "alloc_objects", "count", "space", "bytes" },
+};
+
+static int intern_names(Window *window, ProfileType type, WindowProfileNames *namesp) {
+        WindowProfileNames names;
+        const struct {
+                const char *text;
+                uint32_t *indexp;
+        } strings[] = {
+                { type_names[type].type, &names.type },
+                { type_names[type].unit, &names.unit },
+                { type_names[type].period_type, &names.period_type },
+                { type_names[type].period_unit, &names.period_unit },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(strings); i++) {
+                int r = window_string(window, strings[i].text, strlen(strings[i].text), strings[i].indexp);
+
+                if (r)
+                        return r;
+        }
+        *namesp = names;
+        return 0;
+}
+
+/* Which of the known types @names are, PROFILE_OTHER = none. */
+static ProfileType known_type(const Window *window, const WindowProfileNames *names) {
+        for (int i = 0; i < PROFILE_N_TYPES; i++)
+                if (!strcmp(window_get_string(window, names->type, NULL), type_names[i].type) &&
+                    !strcmp(window_get_string(window, names->unit, NULL), type_names[i].unit) &&
+                    !strcmp(window_get_string(window, names->period_type, NULL), type_names[i].period_type) &&
+                    !strcmp(window_get_string(window, names->period_unit, NULL), type_names[i].period_unit))
+                        return (ProfileType)i;
+        return PROFILE_OTHER;
+}
+
+static int add_profile(Window *window, uint32_t resource, ProfileType type, const WindowProfileNames *names,
+                       uint32_t *indexp) {
+        ProfileKey key = { .resource = resource, .names = *names };
+        uint32_t n = window->profile_keys.n_items, index;
+        WindowProfile *profile;
+        int r;
+
+        r = window_grow((void **)&window->profiles, &window->profiles_size, n, sizeof(*window->profiles));
+        if (!r)
+                r = window_add_row(window, &window->profile_keys, &key, sizeof(key), &index);
+        if (r)
+                return r;
+        *indexp = index;
+        if (index < n)
+                return 0;
+        profile = &window->profiles[index];
+        *profile = (WindowProfile){ .resource = resource, .type = type, .names = *names };
+        if (type < PROFILE_OTHER)
+                profile->period = window->periods[type];
+        if (getrandom(profile->id, sizeof(profile->id), 0) != sizeof(profile->id))
+                memcpy(profile->id, (uint64_t[]){ window->serial, index + 1 }, sizeof(profile->id));
+        return 0;
+}
+
+int window_profile(Window *window, uint32_t resource, ProfileType type, uint32_t *indexp) {
+        uint32_t *known = &window->resources[resource].profiles[type];
+        WindowProfileNames names;
+        uint32_t index;
+        int r;
+
+        if (!*known) {
+                r = intern_names(window, type, &names);
+                if (!r)
+                        r = add_profile(window, resource, type, &names, &index);
+                if (r)
+                        return r;
+                *known = index + 1;
+        }
+        *indexp = *known - 1;
+        return 0;
+}
+
+int window_profile_named(Window *window, uint32_t resource, const WindowProfileNames *names, int64_t period,
+                         uint32_t *indexp) {
+        uint32_t n = window->profile_keys.n_items;
+        int r = add_profile(window, resource, known_type(window, names), names, indexp);
+
+        if (!r && *indexp == n)
+                window->profiles[n].period = period;
+        return r;
+}
+
+void window_set_period(Window *window, ProfileType type, int64_t period) {
+        if (type >= PROFILE_N_TYPES)
+                return;
+        window->periods[type] = period;
+        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+                if (window->profiles[i].type == type)
+                        window->profiles[i].period = period;
+}
+
+void window_set_profile_id(Window *window, uint32_t profile, const uint8_t id[static 16]) {
+        memcpy(window->profiles[profile].id, id, 16);
+}
+
+const WindowProfile *window_get_profile(const Window *window, uint32_t index) {
+        return &window->profiles[index];
+}
+
+uint64_t window_n_events(const Window *window) {
+        return window->n_events;
+}
+
+static EventChunk *add_chunk(Window *window) {
+        EventChunk *chunk;
+
+        chunk = arena_alloc(&window->log, sizeof(*chunk));
+        if (!chunk)
+                return NULL;
+        chunk->next = NULL;
+        chunk->n = 0;
+        chunk->values = NULL;
+        if (window->last_chunk)
+                window->last_chunk->next = chunk;
+        else
+                window->first_chunk = chunk;
+        window->last_chunk = chunk;
+        return chunk;
+}
+
+/* Values are kept only in chunks that need them: on the CPU all are 1. */
+static int add_values(Window *window, EventChunk *chunk) {
+        chunk->values = arena_alloc(&window->log, EVENTS_PER_CHUNK * sizeof(*chunk->values));
+        if (!chunk->values)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < EVENTS_PER_CHUNK; i++)
+                chunk->values[i] = 1;
+        window->has_values = 1;
+        return 0;
+}
+
+/* Makes sure that the next event has a place. */
+static int reserve_event(Window *window, int64_t value) {
+        EventChunk *chunk = window->last_chunk;
+
+        if (window->n_times >= MIN(window->limits.max_times, (uint64_t)UINT32_MAX))
+                return WINDOW_E_FULL;
+        if (!chunk || chunk->n == EVENTS_PER_CHUNK) {
+                if (window->full)
+                        return WINDOW_E_FULL;
+                chunk = add_chunk(window);
+                if (!chunk)
+                        return error_origin(-ENOMEM);
+                window->full = window_memory(window) > window->limits.max_bytes;
+        }
+        if (value != 1 && !chunk->values)
+                return add_values(window, chunk);
+        return 0;
+}
+
+static void log_event(Window *window, uint32_t sample, uint64_t time_ns, int64_t value) {
+        EventChunk *chunk = window->last_chunk;
+
+        chunk->samples[chunk->n] = sample;
+        chunk->times_ns[chunk->n] = time_ns;
+        if (chunk->values)
+                chunk->values[chunk->n] = value;
+        chunk->n++;
+        window->n_times++;
+        window->sums[sample].n_times++;
+}
+
+/* Sums saturate: a wrong sum of one stack is better than a lost window. */
+static int64_t add_saturated(int64_t a, int64_t b) {
+        int64_t sum;
+
+        if (!__builtin_add_overflow(a, b, &sum))
+                return sum;
+        return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
+static int add_sample(Window *window, const SampleKey *key, int64_t value, uint32_t *indexp) {
+        WindowProfile *profile = &window->profiles[key->profile];
+        uint32_t n = window->samples.n_items, index;
+        int r;
+
+        r = window_grow((void **)&window->sums, &window->sums_size, n, sizeof(*window->sums));
+        if (!r)
+                r = window_add_row(window, &window->samples, key, sizeof(*key), &index);
+        if (r)
+                return r;
+        profile->n_samples += index == n;
+        profile->n_events++;
+        window->n_events++;
+        window->sums[index].value = add_saturated(window->sums[index].value, value);
+        *indexp = index;
+        return 0;
+}
+
+int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
+                  int64_t value, uint64_t time_ns) {
+        SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
+        WindowProfile *row = &window->profiles[profile];
+        uint32_t index;
+        int r;
+
+        r = reserve_event(window, value);
+        if (!r)
+                r = add_sample(window, &key, value, &index);
+        if (r)
+                return r;
+        log_event(window, index, time_ns, value);
+        if (!row->first_ns || time_ns < row->first_ns)
+                row->first_ns = time_ns;
+        row->last_ns = MAX(row->last_ns, time_ns);
+        return 0;
+}
+
+int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
+                          int64_t value) {
+        SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
+        uint32_t index;
+
+        return add_sample(window, &key, value, &index);
+}
+
+/* Each sample's place in the sorted times; n_times is counted again while they are filled in. */
+static void place_times(Window *window) {
+        uint32_t at = 0;
+
+        for (uint32_t i = 0; i < window->samples.n_items; i++) {
+                window->sums[i].first_time = at;
+                at += window->sums[i].n_times;
+                window->sums[i].n_times = 0;
+        }
+}
+
+static int sort_times(Window *window) {
+        window->times_ns = malloc(MAX(window->n_times, 1u) * sizeof(*window->times_ns));
+        if (window->has_values)
+                window->values = malloc(MAX(window->n_times, 1u) * sizeof(*window->values));
+        if (!window->times_ns || (window->has_values && !window->values))
+                return error_origin(-ENOMEM);
+        place_times(window);
+        for (EventChunk *chunk = window->first_chunk; chunk; chunk = chunk->next) {
+                for (uint32_t i = 0; i < chunk->n; i++) {
+                        SampleSum *sum = &window->sums[chunk->samples[i]];
+                        uint32_t at = sum->first_time + sum->n_times++;
+
+                        window->times_ns[at] = chunk->times_ns[i];
+                        if (window->values)
+                                window->values[at] = chunk->values ? chunk->values[i] : 1;
+                }
+        }
+        return 0;
+}
+
+static int sort_samples(Window *window) {
+        uint32_t n_profiles = window->profile_keys.n_items, at = 0;
+
+        window->order = calloc(MAX(window->samples.n_items, 1u), sizeof(*window->order));
+        window->profile_first = calloc(n_profiles + 1, sizeof(*window->profile_first));
+        if (!window->order || !window->profile_first)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n_profiles; i++) {
+                window->profile_first[i] = at;
+                at += window->profiles[i].n_samples;
+                window->profiles[i].n_samples = 0;
+        }
+        for (uint32_t i = 0; i < window->samples.n_items; i++) {
+                const SampleKey *key = intern_get(&window->samples, i)->data;
+
+                window->order[window->profile_first[key->profile] + window->profiles[key->profile].n_samples++] = i;
+        }
+        return 0;
+}
+
+static void forget_samples(Window *window) {
+        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+                window->profiles[i].n_samples = 0;
+}
+
+int window_close(Window *window, uint64_t end_ns) {
+        int r;
+
+        if (window->closed)
+                return 0;
+        window->closed = 1;
+        window->end_ns = MAX(end_ns, window->start_ns + 1);
+        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+                window->end_ns = MAX(window->end_ns, window->profiles[i].last_ns + 1);
+        r = sort_times(window);
+        if (!r)
+                r = sort_samples(window);
+        arena_deinit(&window->log);
+        window->first_chunk = window->last_chunk = NULL;
+        if (r) {
+                forget_samples(window);
+                return error_fold(r);
+        }
+        return 0;
+}
+
+void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep) {
+        uint32_t row = window->order[window->profile_first[profile] + index];
+        const SampleKey *key = intern_get(&window->samples, row)->data;
+        const SampleSum *sum = &window->sums[row];
+
+        *samplep = (WindowSample){ .stack = key->stack,
+                                   .attributes = key->attributes,
+                                   .link = key->link,
+                                   .n_times = sum->n_times,
+                                   .value = sum->value,
+                                   .times_ns = window->times_ns + sum->first_time,
+                                   .values = window->values ? window->values + sum->first_time : NULL };
+}
+
+void window_free_samples(Window *window) {
+        arena_deinit(&window->log);
+        free(window->profiles);
+        free(window->sums);
+        free(window->times_ns);
+        free(window->values);
+        free(window->order);
+        free(window->profile_first);
+}

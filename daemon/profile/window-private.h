@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What window.c, rows.c (tables) and samples.c (profiles and events) share; nobody else includes it.
+ */
+
+#include "profile/window.h"
+#include "util/arena.h"
+#include "util/intern.h"
+
+enum { EVENTS_PER_CHUNK = 1024 };
+
+/* Events in order of arrival; sorted by sample when the window is closed, then given back. */
+typedef struct EventChunk EventChunk;
+struct EventChunk {
+        EventChunk *next;
+        uint32_t n;
+        uint32_t samples[EVENTS_PER_CHUNK];
+        uint64_t times_ns[EVENTS_PER_CHUNK];
+        int64_t *values;                /* NULL = all are 1, as on the CPU */
+};
+
+/* Key of Window.samples. */
+typedef struct SampleKey {
+        uint32_t profile, stack, attributes, link;
+} SampleKey;
+
+/* Beside each key: what the events add up to. */
+typedef struct SampleSum {
+        int64_t value;
+        uint32_t n_times;
+        uint32_t first_time;            /* index into Window.times, once closed */
+} SampleSum;
+
+typedef struct Resource {
+        const uint32_t *attributes;     /* in the arena */
+        uint32_t n_attributes;
+        uint32_t profiles[PROFILE_N_TYPES];     /* index + 1 */
+} Resource;
+
+typedef struct ProfileKey {
+        uint32_t resource;
+        WindowProfileNames names;
+} ProfileKey;
+
+struct Window {
+        uint64_t serial;
+        uint64_t start_ns, end_ns;
+        int64_t realtime_offset_ns;
+        WindowLimits limits;
+        uint64_t n_events;
+        int closed;
+        int full;                       /* over max_bytes: the tables take no new rows */
+
+        /* Each holds its empty row at 0, except profiles and samples. */
+        Intern strings, modules, functions, frames, stacks, links, attributes, sets, resource_keys, profile_keys,
+                samples;
+        Arena arena;                    /* attributes of resources */
+        Resource *resources;            /* room for resources_size */
+        WindowProfile *profiles;
+        SampleSum *sums;
+        uint32_t resources_size, profiles_size, sums_size;
+        int64_t periods[PROFILE_N_TYPES];
+        uint32_t frame_types[FRAME_MARK_TABLE]; /* string of a native frame's mark, made on first use */
+
+        Arena log;
+        EventChunk *first_chunk, *last_chunk;
+        uint64_t n_times;
+        int has_values;
+
+        /* Made when the window is closed. */
+        uint64_t *times_ns;
+        int64_t *values;
+        uint32_t *order;                /* samples by profile */
+        uint32_t *profile_first;        /* where a profile's samples begin in order */
+};
+
+/* intern_add() with the window's rules. Return: 0 (new or found), WINDOW_E_FULL, -ENOMEM. */
+int window_add_row(Window *window, Intern *table, const void *data, size_t size, uint32_t *indexp);
+
+/* Makes room for row @index in an array beside a table; new rows are zero. */
+int window_grow(void **rowsp, uint32_t *sizep, uint32_t index, size_t row_size);
+
+/* Ends what samples.c made at closing. */
+void window_free_samples(Window *window);
