@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "util/error.h"
+#include "util/log.h"
+
+const Verb *verb_find(const char *name) {
+        const char *names[32], *near;
+        size_t n = 0;
+
+        for (const Verb *const *verb = verbs; *verb; verb++) {
+                if (!strcmp((*verb)->name, name))
+                        return *verb;
+                if (n < ARRAY_SIZE(names) - 1)
+                        names[n++] = (*verb)->name;
+        }
+        names[n] = NULL;
+        near = nearest_word(name, names);
+        if (near)
+                log_error("unknown verb `%s`, did you mean `%s`?", name, near);
+        else
+                log_error("unknown verb `%s`; `spanprof help` lists them", name);
+        return NULL;
+}
+
+void cli_log_lines(const Text *text) {
+        const char *line = text->data;
+
+        while (line && *line) {
+                size_t size = strcspn(line, "\n");
+
+                log_error("%.*s", (int)size, line);
+                line += size + (line[size] == '\n');
+        }
+}
+
+int cli_load(Cli *cli, Text *errors) {
+        ConfigSource source = {
+                .root = "", .environment = environ, .verb = cli->verb->bit, .files = cli->verb->reads_files,
+        };
+        int r = config_load(&cli->config, &source, errors);
+        int level;
+
+        if (!r && log_level_parse(cli->config.log_level, &level) == 0)
+                log_set_level(level);
+        return r;
+}
+
+/* `config` reports on the configuration, so it loads for itself. */
+static int load(Cli *cli) {
+        Text errors = { 0 };
+        int r = 0;
+
+        if (cli->verb != &verb_config && cli->verb->bit)
+                r = cli_load(cli, &errors);
+        if (r == CONFIG_E_INVALID)
+                cli_log_lines(&errors);
+        text_deinit(&errors);
+        return r;
+}
+
+static int run_verb(Cli *cli, int argc, char **argv) {
+        int r = config_init(&cli->config);
+
+        if (!r)
+                r = cli_parse(cli, argc, argv);
+        if (r > 0)
+                return r;
+        if (!r && cli->config.help) {
+                help_print_verb(cli->verb);
+                return STATUS_OK;
+        }
+        if (!r && cli->config.version) {
+                version_print();
+                return STATUS_OK;
+        }
+        if (!r)
+                r = load(cli);
+        if (r == CONFIG_E_INVALID)
+                return STATUS_CONFIG;
+        if (r < 0) {
+                log_error("cannot start: %s", strerror(-r));
+                return STATUS_FAILURE;
+        }
+        return cli->verb->run(cli);
+}
+
+/* `spanprof --help` is what people try first. */
+static const char *verb_name(const char *word) {
+        if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+                return "help";
+        return strcmp(word, "--version") ? word : "version";
+}
+
+int cli_main(int argc, char **argv) {
+        Cli cli = { 0 };
+        const char *name;
+        int status;
+
+        if (argc < 2) {
+                log_error("which verb? `spanprof help` lists them");
+                return STATUS_USAGE;
+        }
+        name = verb_name(argv[1]);
+        if (name[0] == '-') {
+                log_error("`%s`: the verb comes first: spanprof VERB [OPTION…]", name);
+                return STATUS_USAGE;
+        }
+        cli.verb = verb_find(name);
+        if (!cli.verb)
+                return STATUS_USAGE;
+        status = run_verb(&cli, argc - 2, argv + 2);
+        config_deinit(&cli.config);
+        return status;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Command Line
+ *
+ * `spanprof VERB [OPTION…] [ARGUMENT…]`. Each verb is one file that defines one
+ * Verb; verbs.c lists them. Before run() is called, options are parsed, environment
+ * and (if the verb wants them) files are read, and mistakes have been reported.
+ *
+ * Exit statuses are those of enum status. Results go to standard output, all else
+ * to the log (util/log.h).
+ */
+
+#include <stdbool.h>
+
+#include "config.h"
+#include "option.h"
+#include "util/macro.h"
+
+enum status {
+        STATUS_OK = 0,
+        STATUS_FAILURE = 1,             /* it was tried and did not work */
+        STATUS_USAGE = 2,               /* wrong command line */
+        STATUS_CONFIG = 78,             /* configuration or kernel not usable (EX_CONFIG); systemd need not restart */
+};
+
+typedef struct Cli Cli;
+
+typedef struct Verb {
+        const char *name;
+        int bit;                        /* VERB_* that options name; 0 = takes only --help and --version */
+        const char *arguments;          /* of the usage line, "" = none */
+        int min_arguments, max_arguments;
+        bool reads_files;               /* configuration files count */
+        const char *summary;            /* one line, for the list of verbs */
+        const char *description;        /* paragraphs of `spanprof VERB --help`; may end with examples */
+        const char *refusal;            /* hint for an argument too many; may be NULL */
+        int (*run)(Cli *cli);           /* Return: enum status */
+} Verb;
+
+struct Cli {
+        const Verb *verb;
+        Config config;
+        char **arguments;               /* those that are no options */
+        int n_arguments;
+};
+
+/* All verbs, ended by NULL. */
+extern const Verb *const verbs[];
+extern const Verb verb_run, verb_report, verb_receive, verb_config, verb_help, verb_version;
+
+/* Return: the verb, or NULL and a message with the nearest name. */
+const Verb *verb_find(const char *name);
+
+/* Does all that main() does but the care for descriptors. Return: enum status. */
+int cli_main(int argc, char **argv);
+
+/*
+ * Reads the options of cli->verb from @argv (without program and verb) into cli->config and
+ * moves the arguments to the front of @argv. Return: 0, or STATUS_USAGE after messages, -ENOMEM.
+ */
+int cli_parse(Cli *cli, int argc, char **argv);
+
+/* Adds environment and files. Return: as config_load(). */
+int cli_load(Cli *cli, Text *errors);
+
+/* Logs each line of @text as an error. */
+void cli_log_lines(const Text *text);
+
+void help_print(void);
+void help_print_verb(const Verb *verb);
+void version_print(void);

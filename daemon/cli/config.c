@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "util/file.h"
+#include "util/log.h"
+
+static const char *origin(const ConfigOrigin *origin) {
+        return origin->where ? origin->where : "default";
+}
+
+static void print_setting(const Option *option, const Config *config) {
+        Text value = { 0 };
+
+        option_print(option, config, &value);
+        printf("%-20s = %-24s # %s\n", option->name,
+               !value.size ? "" : option->secret ? "(set, not shown)" : value.data,
+               origin(&config->origins[option_index(option)]));
+        text_deinit(&value);
+}
+
+static int print_file(const char *path, void *userdata) {
+        printf("# %s\n", path);
+        return 0;
+}
+
+static int show(Cli *cli) {
+        const char *section = "";
+        int r = 0;
+
+        if (*cli->config.config)
+                print_file(cli->config.config, NULL);
+        else
+                r = config_visit_files("", print_file, NULL);
+        if (r)
+                return STATUS_FAILURE;
+        for (size_t i = 0; i < option_table_size; i++) {
+                const Option *option = &option_table[i];
+
+                if (!option->section)
+                        continue;
+                if (strcmp(section, option->section))
+                        printf("\n[%s]\n", option->section);
+                section = option->section;
+                print_setting(option, &cli->config);
+        }
+        printf("\n# profiles go to %s\n", cli->config.profiles_url);
+        return STATUS_OK;
+}
+
+/* Errors of a check are its result, but also what an editor or a pipeline looks for on standard error. */
+static int report(int r, const Text *errors) {
+        if (r < 0) {
+                log_error("%s", strerror(-r));
+                return STATUS_FAILURE;
+        }
+        if (r) {
+                fputs(errors->data ? errors->data : "", stderr);
+                return STATUS_CONFIG;
+        }
+        return STATUS_OK;
+}
+
+static int check_file(const char *path) {
+        _cleanup_(config_deinit) Config config = { 0 };
+        _cleanup_(text_deinit) Text errors = { 0 };
+        ConfigSource source = { .root = "", .verb = VERB_CONFIG, .files = true };
+        const Option *option = option_find("config", strlen("config"));
+        int r = config_init(&config);
+
+        if (!r)
+                r = config_set(&config, option, path, CONFIG_COMMAND_LINE, "command line", "config", &errors);
+        if (!r)
+                r = config_load(&config, &source, &errors);
+        r = report(r, &errors);
+        if (r == STATUS_OK)
+                printf("%s: valid\n", path);
+        return r;
+}
+
+static int load(Cli *cli) {
+        _cleanup_(text_deinit) Text errors = { 0 };
+        int r = cli_load(cli, &errors);
+
+        return report(r, &errors);
+}
+
+static int run(Cli *cli) {
+        const char *word = cli->arguments[0];
+        int r;
+
+        if (!strcmp(word, "check") && cli->n_arguments == 2)
+                return check_file(cli->arguments[1]);
+        if ((strcmp(word, "show") && strcmp(word, "check")) || cli->n_arguments == 2) {
+                log_error("config: `%s`: use `show`, or `check [FILE]`", cli->arguments[cli->n_arguments - 1]);
+                return STATUS_USAGE;
+        }
+        r = load(cli);
+        if (r)
+                return r;
+        if (!strcmp(word, "show"))
+                return show(cli);
+        printf("the configuration is valid\n");
+        return STATUS_OK;
+}
+
+const Verb verb_config = {
+        .name = "config",
+        .bit = VERB_CONFIG,
+        .arguments = "show | check [FILE]",
+        .min_arguments = 1,
+        .max_arguments = 2,
+        .reads_files = true,
+        .summary = "show every setting and its origin, or check a file",
+        .description = "`show` prints every setting with where it comes from: command line, environment, file and line,\n"
+                       "or default. `check` names file and line of each mistake; without FILE it checks what is installed\n"
+                       "and the environment.",
+        .run = run,
+};

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Options of a command line: `--name VALUE`, `--name=VALUE`, `-n VALUE`, `-nVALUE`; switches as `--name`, `--no-name`,
+ * `--name=off`, `-abc`; `--` ends them. Written here and not left to getopt_long(), because names, short flags and the
+ * word that somebody nearly typed all come from the table.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "util/error.h"
+#include "util/log.h"
+
+typedef struct Parse {
+        Cli *cli;
+        char **argv;
+        int argc, at;                   /* argv[at] is the next to read */
+        Text errors;
+} Parse;
+
+static int complain(Parse *parse) {
+        return parse->errors.failed ? error_origin(-ENOMEM) : STATUS_USAGE;
+}
+
+static bool is_taken(const Parse *parse, const Option *option) {
+        return option && (option_is_for(option, parse->cli->verb->bit) || !option_is_setting(option));
+}
+
+static int unknown_option(Parse *parse, const char *typed) {
+        const char *names[CONFIG_MAX_OPTIONS + 1], *near;
+        size_t n = 0;
+
+        for (size_t i = 0; i < option_table_size; i++)
+                if (is_taken(parse, &option_table[i]))
+                        names[n++] = option_table[i].name;
+        names[n] = NULL;
+        near = nearest_word(typed, names);
+        text_printf(&parse->errors, "%s: unknown option --%s", parse->cli->verb->name, typed);
+        if (near)
+                text_printf(&parse->errors, ", did you mean --%s?", near);
+        text_printf(&parse->errors, "\n");
+        return complain(parse);
+}
+
+static int apply(Parse *parse, const Option *option, const char *written, const char *value) {
+        int r = config_set(&parse->cli->config, option, value, CONFIG_COMMAND_LINE, "command line", written,
+                           &parse->errors);
+
+        return r == CONFIG_E_INVALID ? STATUS_USAGE : r;
+}
+
+/* The value in the next argument. */
+static int apply_next(Parse *parse, const Option *option, const char *written) {
+        if (parse->at < parse->argc)
+                return apply(parse, option, written, parse->argv[parse->at++]);
+        text_printf(&parse->errors, "%s: needs a value (%s)\n", written, option->argument);
+        return complain(parse);
+}
+
+static int parse_long(Parse *parse, const char *name) {
+        size_t size = strcspn(name, "=");
+        const char *value = name[size] ? name + size + 1 : NULL;
+        const Option *option = option_find(name, size);
+        _cleanup_(freep) char *written = NULL;
+
+        if (asprintf(&written, "--%.*s", (int)size, name) < 0)
+                return error_origin(-ENOMEM);
+        if (!is_taken(parse, option) && !value && !strncmp(name, "no-", 3)) {
+                option = option_find(name + 3, size - 3);
+                if (is_taken(parse, option) && option->kind == OPTION_BOOL && option_is_setting(option))
+                        return apply(parse, option, written, "off");
+        }
+        if (!is_taken(parse, option))
+                return unknown_option(parse, written + 2);
+        if (value)
+                return apply(parse, option, written, value);
+        if (option->kind == OPTION_BOOL)
+                return apply(parse, option, written, "on");
+        return apply_next(parse, option, written);
+}
+
+static int parse_short(Parse *parse, const char *letters) {
+        for (; *letters; letters++) {
+                const Option *option = option_find_letter(*letters);
+                const char written[] = { '-', *letters, 0 };
+                int r;
+
+                if (!is_taken(parse, option)) {
+                        text_printf(&parse->errors, "%s: unknown option -%c\n", parse->cli->verb->name, *letters);
+                        return complain(parse);
+                }
+                if (option->kind != OPTION_BOOL)
+                        return letters[1] ? apply(parse, option, written, letters + 1)
+                                          : apply_next(parse, option, written);
+                r = apply(parse, option, written, "on");
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static int check_arguments(Parse *parse) {
+        const Verb *verb = parse->cli->verb;
+        int n = parse->cli->n_arguments;
+
+        if (n >= verb->min_arguments && n <= verb->max_arguments)
+                return 0;
+        if (n < verb->min_arguments)
+                text_printf(&parse->errors, "%s: needs %s\n", verb->name, verb->arguments);
+        else
+                text_printf(&parse->errors, "%s: too many arguments: `%s`\n", verb->name,
+                            parse->cli->arguments[verb->max_arguments]);
+        if (n > verb->max_arguments && verb->refusal)
+                text_printf(&parse->errors, "%s\n", verb->refusal);
+        return complain(parse);
+}
+
+/* Goes on after a mistake, so that all are named at once. Arguments move to the front of argv. */
+static int parse_all(Parse *parse) {
+        Cli *cli = parse->cli;
+        bool only_arguments = false;
+        int result = 0;
+
+        while (parse->at < parse->argc) {
+                char *word = parse->argv[parse->at++];
+                int r = 0;
+
+                if (only_arguments || word[0] != '-' || !word[1])
+                        cli->arguments[cli->n_arguments++] = word;
+                else if (!strcmp(word, "--"))
+                        only_arguments = true;
+                else
+                        r = word[1] == '-' ? parse_long(parse, word + 2) : parse_short(parse, word + 1);
+                if (r < 0)
+                        return r;
+                result = result ? result : r;
+        }
+        return result;
+}
+
+int cli_parse(Cli *cli, int argc, char **argv) {
+        Parse parse = { .cli = cli, .argc = argc, .argv = argv };
+        int r;
+
+        cli->arguments = argv;
+        cli->n_arguments = 0;
+        r = parse_all(&parse);
+        if (!r && !cli->config.help && !cli->config.version)
+                r = check_arguments(&parse);
+        if (r == STATUS_USAGE) {
+                cli_log_lines(&parse.errors);
+                log_error("try `spanprof %s --help`", cli->verb->name);
+        }
+        text_deinit(&parse.errors);
+        return r;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+/* In the order of `spanprof help`. A verb is listed once it works. */
+const Verb *const verbs[] = {
+        &verb_config,
+        &verb_version,
+        &verb_help,
+        NULL,
+};

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "option.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/ini.h"
+#include "util/log.h"
+
+enum { FILE_MAX_BYTES = 1 << 20 };
+
+#define DEFAULT_ENDPOINT "http://localhost:4318"
+#define PROFILES_PATH "/v1development/profiles"
+
+int config_init(Config *config) {
+        *config = (Config){ 0 };
+        for (size_t i = 0; i < option_table_size; i++) {
+                const Option *option = &option_table[i];
+                Text problem = { 0 };
+                int r = option_set(option, config, option->fallback ? option->fallback : "", false, &problem);
+
+                text_deinit(&problem);
+                if (r)
+                        return error_fold(r);   /* a default that is invalid is a bug */
+        }
+        return 0;
+}
+
+void config_deinit(Config *config) {
+        for (size_t i = 0; i < option_table_size; i++) {
+                option_free(&option_table[i], config);
+                free(config->origins[i].where);
+        }
+        free(config->profiles_url);
+        *config = (Config){ 0 };
+}
+
+static int complain(Text *errors, const char *prefix, const char *what) {
+        text_printf(errors, "%s: %s\n", prefix, what);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+/* Checks a value that a higher level hides: a mistake stays one. */
+static int check_only(const Option *option, const char *value, Text *problem) {
+        Config scratch = { 0 };
+        int r = option_set(option, &scratch, value, false, problem);
+
+        option_free(option, &scratch);
+        return r;
+}
+
+static int set_origin(ConfigOrigin *origin, ConfigLevel level, const char *where) {
+        char *copy = strdup(where);
+
+        if (!copy)
+                return error_origin(-ENOMEM);
+        free(origin->where);
+        *origin = (ConfigOrigin){ level, copy };
+        return 0;
+}
+
+int config_set(Config *config, const Option *option, const char *value, ConfigLevel level, const char *where,
+               const char *prefix, Text *errors) {
+        ConfigOrigin *origin = &config->origins[option_index(option)];
+        bool append = level == CONFIG_COMMAND_LINE && origin->level == level;
+        Text problem = { 0 };
+        int r;
+
+        if (origin->level > level)
+                r = check_only(option, value, &problem);
+        else
+                r = option_set(option, config, value, append, &problem);
+        if (r == OPTION_E_INVALID)
+                r = complain(errors, prefix, problem.data);
+        else if (!r && origin->level <= level)
+                r = set_origin(origin, level, where);
+        text_deinit(&problem);
+        return r;
+}
+
+/* `did you mean …` among the options that files may set. */
+static int unknown_key(const char *prefix, const char *key, Text *errors) {
+        const char *names[CONFIG_MAX_OPTIONS + 1], *near;
+        size_t n = 0;
+
+        for (size_t i = 0; i < option_table_size; i++)
+                if (option_table[i].section)
+                        names[n++] = option_table[i].name;
+        names[n] = NULL;
+        near = nearest_word(key, names);
+        text_printf(errors, "%s: unknown key `%s`", prefix, key);
+        if (near)
+                text_printf(errors, ", did you mean `%s`?", near);
+        text_printf(errors, "\n");
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+static int wrong_section(const char *prefix, const Option *option, Text *errors) {
+        text_printf(errors, "%s: `%s` belongs to the section [%s]\n", prefix, option->name, option->section);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+typedef struct FileState {
+        Config *config;
+        const char *name;
+        uint32_t lines[CONFIG_MAX_OPTIONS];     /* where this file has set each option, 0 = not yet */
+        Text *errors;
+} FileState;
+
+static int apply_value(FileState *state, const Option *option, const IniEntry *entry, const char *where) {
+        _cleanup_(freep) char *value = strndup(entry->value.data, entry->value.size), *prefix = NULL;
+        uint32_t *line = &state->lines[option_index(option)];
+
+        if (!value || asprintf(&prefix, "%s: %s", where, option->name) < 0)
+                return error_origin(-ENOMEM);
+        if (*line) {
+                text_printf(state->errors, "%s: was set in line %u already\n", prefix, *line);
+                return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+        }
+        *line = entry->line;
+        return config_set(state->config, option, value, CONFIG_FILE, where, prefix, state->errors);
+}
+
+static int apply_entry(FileState *state, const IniEntry *entry) {
+        const Option *option = option_find(entry->key.data, entry->key.size);
+        _cleanup_(freep) char *where = NULL, *key = strndup(entry->key.data, entry->key.size);
+
+        if (!key || asprintf(&where, "%s:%u", state->name, entry->line) < 0)
+                return error_origin(-ENOMEM);
+        if (!option || !option->section)
+                return unknown_key(where, key, state->errors);
+        if (entry->section.data && (strlen(option->section) != entry->section.size ||
+                                    memcmp(option->section, entry->section.data, entry->section.size)))
+                return wrong_section(where, option, state->errors);
+        return apply_value(state, option, entry, where);
+}
+
+static int malformed_line(FileState *state, const IniEntry *entry) {
+        text_printf(state->errors, "%s:%u: %s\n", state->name, entry->line, entry->problem);
+        return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors) {
+        FileState state = { .config = config, .name = name, .errors = errors };
+        IniCursor cursor = ini_begin(data, size);
+        int result = 0;
+
+        for (;;) {
+                IniEntry entry;
+                int r = ini_next(&cursor, &entry);
+
+                if (r == INI_E_EOF)
+                        return result;
+                r = r == INI_E_MALFORMED ? malformed_line(&state, &entry) : apply_entry(&state, &entry);
+                if (r < 0)
+                        return r;
+                if (r)
+                        result = CONFIG_E_INVALID;
+        }
+}
+
+typedef struct LoadState {
+        Config *config;
+        Text *errors;
+        bool invalid;
+} LoadState;
+
+static int load_file(const char *path, void *userdata) {
+        LoadState *state = userdata;
+        _cleanup_(freep) char *data = NULL;
+        size_t size;
+        int r = file_read(path, FILE_MAX_BYTES, &data, &size);
+
+        if (r == FILE_E_TOO_LARGE)
+                r = complain(state->errors, path, "larger than any configuration (1 MiB)");
+        else if (r == FILE_E_UNREADABLE)
+                r = complain(state->errors, path, strerror(errno));
+        else if (!r)
+                r = config_apply_text(state->config, path, data, size, state->errors);
+        if (r < 0)
+                return r;
+        state->invalid |= r;
+        return 0;
+}
+
+static const char *environment_get(char *const *environment, const char *name) {
+        size_t length = strlen(name);
+
+        for (; environment && *environment; environment++)
+                if (!strncmp(*environment, name, length) && (*environment)[length] == '=')
+                        return (*environment)[length + 1] ? *environment + length + 1 : NULL;
+        return NULL;    /* empty counts as not set, as OpenTelemetry has it */
+}
+
+static int load_own_variable(LoadState *state, const Option *option, char *const *environment) {
+        char name[OPTION_ENVIRONMENT_MAX];
+        const char *value;
+        int r;
+
+        option_environment(option, name);
+        value = environment_get(environment, name);
+        if (!value)
+                return 0;
+        r = config_set(state->config, option, value, CONFIG_ENVIRONMENT, name, name, state->errors);
+        state->invalid |= r > 0;
+        return r < 0 ? r : 0;
+}
+
+/* OTEL_EXPORTER_OTLP_TIMEOUT is in ms without a unit; the rest is written as our own options are. */
+static int load_otel_variable(LoadState *state, const Option *option, const char *signal, char *const *environment) {
+        char name[OPTION_ENVIRONMENT_MAX];
+        _cleanup_(freep) char *text = NULL;
+        const char *value;
+        int r;
+
+        snprintf(name, sizeof(name), "OTEL_EXPORTER_OTLP_%s%s", signal, option->otel);
+        value = environment_get(environment, name);
+        if (!value)
+                return 0;
+        if (asprintf(&text, "%s%s", value, option->kind == OPTION_DURATION ? "ms" : "") < 0)
+                return error_origin(-ENOMEM);
+        r = config_set(state->config, option, text, CONFIG_OTEL, name, name, state->errors);
+        state->invalid |= r > 0;
+        if (!r && option->kind == OPTION_URL && state->config->origins[option_index(option)].level == CONFIG_OTEL)
+                state->config->endpoint_is_full = *signal;
+        return r < 0 ? r : 0;
+}
+
+/* We speak http/protobuf; who configured the whole machine for gRPC must learn that here. */
+static int check_otel_protocol(LoadState *state, char *const *environment) {
+        const char *name = "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", *value = environment_get(environment, name);
+        size_t endpoint = option_index(option_find("endpoint", strlen("endpoint")));
+        int r;
+
+        if (!value)
+                value = environment_get(environment, name = "OTEL_EXPORTER_OTLP_PROTOCOL");
+        if (!value || !strcmp(value, "http/protobuf") || state->config->origins[endpoint].level > CONFIG_OTEL)
+                return 0;
+        r = complain(state->errors, name, "only http/protobuf can be sent (port 4318 as a rule); set SPANPROF_ENDPOINT");
+        state->invalid = true;
+        return r < 0 ? r : 0;
+}
+
+static int load_environment(LoadState *state, int verb, char *const *environment) {
+        for (size_t i = 0; i < option_table_size; i++) {
+                const Option *option = &option_table[i];
+                int r;
+
+                if (!option_is_setting(option) || !option_is_for(option, verb))
+                        continue;
+                r = load_own_variable(state, option, environment);
+                if (!r && option->otel)
+                        r = load_otel_variable(state, option, "", environment);
+                if (!r && option->otel)
+                        r = load_otel_variable(state, option, "PROFILES_", environment);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* A variable that is nearly ours is a misspelling; others (Kubernetes makes some) are none of our business. */
+static void warn_of_near_variables(char *const *environment) {
+        char names[CONFIG_MAX_OPTIONS][OPTION_ENVIRONMENT_MAX];
+        const char *words[CONFIG_MAX_OPTIONS + 1];
+
+        for (size_t i = 0; i < option_table_size; i++) {
+                option_environment(&option_table[i], names[i]);
+                words[i] = names[i] + strlen("SPANPROF_");
+        }
+        words[option_table_size] = NULL;
+        for (; environment && *environment; environment++) {
+                char name[OPTION_ENVIRONMENT_MAX];
+                size_t size = strcspn(*environment, "=");
+                const char *near;
+
+                if (strncmp(*environment, "SPANPROF_", 9) || size >= sizeof(name))
+                        continue;
+                memcpy(name, *environment, size);
+                name[size] = 0;
+                near = nearest_word(name + 9, words);
+                if (near && strcmp(near, name + 9))
+                        log_warning("%s is set, but means nothing; did you mean SPANPROF_%s?", name, near);
+        }
+}
+
+static int make_profiles_url(Config *config) {
+        const char *base = *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT;
+        size_t length = strlen(base), tail = strlen(PROFILES_PATH);
+        char *url;
+
+        if (!config->endpoint_is_full)
+                while (length && base[length - 1] == '/')
+                        length--;
+        if (config->endpoint_is_full || (length > tail && !strncmp(base + length - tail, PROFILES_PATH, tail)))
+                tail = 0;
+        if (asprintf(&url, "%.*s%s", (int)length, base, tail ? PROFILES_PATH : "") < 0)
+                return error_origin(-ENOMEM);
+        free(config->profiles_url);
+        config->profiles_url = url;
+        return 0;
+}
+
+static int check_together(LoadState *state) {
+        const Config *config = state->config;
+        int r = 0;
+
+        if (!*config->client_certificate != !*config->client_key)
+                r = complain(state->errors, "client-certificate, client-key", "one needs the other");
+        state->invalid |= r > 0;
+        return r < 0 ? r : 0;
+}
+
+int config_load(Config *config, const ConfigSource *source, Text *errors) {
+        LoadState state = { .config = config, .errors = errors };
+        int r = load_environment(&state, source->verb, source->environment);
+
+        if (!r && source->files) {
+                warn_of_near_variables(source->environment);
+                r = *config->config ? load_file(config->config, &state)
+                                    : config_visit_files(source->root, load_file, &state);
+        }
+        if (!r && source->verb & (VERB_RUN | VERB_CONFIG))
+                r = check_otel_protocol(&state, source->environment);
+        if (!r)
+                r = check_together(&state);
+        if (!r)
+                r = make_profiles_url(config);
+        if (r)
+                return r;
+        return state.invalid ? CONFIG_E_INVALID : 0;
+}

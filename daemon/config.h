@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Configuration
+ *
+ * Every setting of spanprof as a typed value, and where each came from. The
+ * options themselves (names, ranges, defaults, help) are the table in option.c.
+ *
+ * Precedence: command line > SPANPROF_* > files > OTEL_EXPORTER_OTLP_* > default.
+ * Files: /etc/spanprof/spanprof.conf, then the drop-ins spanprof.conf.d/NAME.conf of
+ * /usr/lib/spanprof, /run/spanprof and /etc/spanprof, sorted by NAME; of two with the
+ * same NAME the later directory's masks the other. `--config FILE` replaces them all.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/text.h"
+
+typedef struct Option Option;
+
+enum { CONFIG_MAX_OPTIONS = 48 };
+
+typedef enum ConfigLevel {
+        CONFIG_DEFAULT,
+        CONFIG_OTEL,                    /* OTEL_EXPORTER_OTLP_* */
+        CONFIG_FILE,
+        CONFIG_ENVIRONMENT,             /* SPANPROF_* */
+        CONFIG_COMMAND_LINE,
+} ConfigLevel;
+
+typedef struct ConfigOrigin {
+        ConfigLevel level;
+        char *where;                    /* FILE:LINE, a variable, `command line`; NULL = default */
+} ConfigOrigin;
+
+typedef struct ConfigList {
+        char **items;
+        size_t n_items;
+} ConfigList;
+
+typedef struct ConfigPids {
+        uint32_t *items;
+        size_t n_items;
+} ConfigPids;
+
+/* Strings are never NULL; "" = not set. */
+typedef struct Config {
+        /* targets */
+        ConfigPids pids;
+        ConfigList comms;               /* globs on the leader's comm */
+        bool all;
+
+        /* sampling */
+        uint64_t frequency;             /* Hz */
+        uint64_t depth;                 /* user frames */
+        bool kernel_stacks;
+        bool jitter;
+
+        /* export */
+        char *endpoint;                 /* base URL, as given; "" = default */
+        bool endpoint_is_full;          /* OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT is used as it is */
+        char *profiles_url;             /* made from both: what requests are posted to */
+        char *headers;                  /* baggage form */
+        char *compression;              /* gzip, none */
+        uint64_t timeout_ns;
+        uint64_t export_interval_ns;
+        uint64_t stop_timeout_ns;
+        uint64_t max_queue_bytes;
+        uint64_t max_export_age_ns;
+        char *certificate, *client_certificate, *client_key;
+        bool timestamps;
+
+        /* daemon */
+        uint64_t duration_ns;           /* 0 = until stopped */
+        char *summary;                  /* file for the counters at the end */
+        char *log_level;
+
+        /* receiver */
+        uint64_t port;
+        char *listen;
+        char *output;
+        char *forward;
+        uint64_t max_request_bytes;
+
+        /* report */
+        bool raw;
+        char *spans;
+        uint64_t limit;
+
+        char *config;                   /* --config */
+        bool help, version;             /* --help, --version */
+
+        ConfigOrigin origins[CONFIG_MAX_OPTIONS];       /* by option_index() */
+} Config;
+
+enum {
+        _CONFIG_E_SUCCESS,
+        CONFIG_E_INVALID,               /* a line was added to the errors for each mistake */
+};
+
+/* Sets every default. Pair with config_deinit(), also after a failure. Return: 0, -ENOMEM. */
+int config_init(Config *config);
+void config_deinit(Config *config);
+
+/*
+ * Sets one option from text, unless a higher level has set it already; the text is checked in any
+ * case. Lists of the command line grow, all else is replaced. On CONFIG_E_INVALID, one line
+ * `PREFIX: what is wrong` was added to @errors and nothing changed.
+ */
+int config_set(Config *config, const Option *option, const char *value, ConfigLevel level, const char *where,
+               const char *prefix, Text *errors);
+
+/* Applies the text of one file. @name is for messages. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
+int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors);
+
+typedef struct ConfigSource {
+        const char *root;               /* before the searched directories; "" on a real machine */
+        char *const *environment;       /* as environ; NULL = none */
+        int verb;                       /* VERB_*: only variables of options that this verb takes are read */
+        bool files;                     /* whether configuration files are read */
+} ConfigSource;
+
+/* Adds environment and files to what the command line has set. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
+int config_load(Config *config, const ConfigSource *source, Text *errors);
+
+/* Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned, -ENOMEM. */
+int config_visit_files(const char *root, int (*visit)(const char *path, void *userdata), void *userdata);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "util/log.h"
+
+/*
+ * Somebody may start us with standard descriptors closed. The next file that we open would get such a number,
+ * and what is meant for people would be written into it. Fill the gaps, in a mode in which use still fails.
+ */
+static void fill_standard_descriptors(void) {
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+                        (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+/* Whether the reader of a pipe has gone, as in `spanprof help | head -1`. */
+static bool reader_is_gone(void) {
+        struct pollfd fd = { .fd = STDOUT_FILENO };
+
+        return poll(&fd, 1, 0) == 1 && fd.revents & POLLERR;
+}
+
+/* A result that nobody got is a failure; only a reader that left by itself needs no message. */
+static int finish(int status) {
+        errno = 0;
+        if (!(fflush(stdout) | ferror(stdout)))
+                return status;
+        if (!reader_is_gone())
+                log_error("cannot write to standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+        return status ? status : STATUS_FAILURE;
+}
+
+int main(int argc, char **argv) {
+        signal(SIGPIPE, SIG_IGN);
+        fill_standard_descriptors();
+        return finish(cli_main(argc, argv));
+}

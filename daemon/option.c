@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "option.h"
+
+#include <string.h>
+
+#include "util/clock.h"
+
+#define FIELD(_name) .offset = offsetof(Config, _name)
+#define SECONDS(_n) ((_n) * NS_PER_SEC)
+#define MIB(_n) ((uint64_t)(_n) << 20)
+
+enum {
+        RUN = VERB_RUN,
+        REPORT = VERB_REPORT,
+        RECEIVE = VERB_RECEIVE,
+        MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
+};
+
+/* Order = order in help and manual pages; options of a section stand together. */
+const Option option_table[] = {
+        { "pid", 'p', OPTION_PIDS, RUN, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
+          .help = "profile these processes" },
+        { "comm", 'C', OPTION_LIST, RUN, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
+          .help = "profile processes whose name (comm) matches, now and later" },
+        { "all", 'a', OPTION_BOOL, RUN, "targets", FIELD(all), "off", .help = "profile every process but this one" },
+
+        { "frequency", 'F', OPTION_NUMBER, RUN, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
+          .help = "samples per second and CPU" },
+        { "depth", 0, OPTION_NUMBER, RUN, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",
+          .help = "most user frames of one stack" },
+        { "kernel-stacks", 0, OPTION_BOOL, RUN, "sampling", FIELD(kernel_stacks), "on",
+          .help = "add the kernel's part of each stack" },
+        { "jitter", 0, OPTION_BOOL, RUN, "sampling", FIELD(jitter), "on",
+          .help = "vary the period, so that periodic work is not sampled in lock-step" },
+
+        { "endpoint", 0, OPTION_URL, RUN, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
+          .help = "OTLP/HTTP receiver, without /v1development/profiles (empty: http://localhost:4318)" },
+        { "headers", 0, OPTION_STRING, RUN, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
+          .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
+        { "compression", 0, OPTION_CHOICE, RUN, "export", FIELD(compression), "gzip", .choices = "gzip none",
+          .argument = "METHOD", .otel = "COMPRESSION", .help = "of requests" },
+        { "timeout", 0, OPTION_DURATION, RUN, "export", FIELD(timeout_ns), "10s", NS_PER_MS, SECONDS(3600),
+          .argument = "TIME", .otel = "TIMEOUT", .help = "of one request" },
+        { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
+          SECONDS(3600), .argument = "TIME", .help = "length of one window of profiles (the first takes 0.5 s)" },
+        { "stop-timeout", 0, OPTION_DURATION, RUN, "export", FIELD(stop_timeout_ns), "1s", 0, SECONDS(3600),
+          .argument = "TIME", .help = "for sending what is left at the end" },
+        { "max-queue", 0, OPTION_SIZE, RUN, "export", FIELD(max_queue_bytes), "8MiB", 65536, MIB(1024),
+          .argument = "SIZE", .help = "of requests that wait for the receiver; the oldest is dropped" },
+        { "max-export-age", 0, OPTION_DURATION, RUN, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
+          SECONDS(7 * 86400), .argument = "TIME", .help = "a request that is retried for longer is dropped" },
+        { "certificate", 0, OPTION_STRING, RUN, "export", FIELD(certificate), "", .argument = "FILE",
+          .otel = "CERTIFICATE", .help = "certificate authorities that the receiver must be signed by (PEM)" },
+        { "client-certificate", 0, OPTION_STRING, RUN, "export", FIELD(client_certificate), "", .argument = "FILE",
+          .otel = "CLIENT_CERTIFICATE", .help = "certificate that we show (PEM)" },
+        { "client-key", 0, OPTION_STRING, RUN, "export", FIELD(client_key), "", .argument = "FILE",
+          .otel = "CLIENT_KEY", .help = "key of the client certificate (PEM)" },
+        { "timestamps", 0, OPTION_BOOL, RUN, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
+
+        { "duration", 'd', OPTION_DURATION, RUN, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
+          .argument = "TIME", .help = "stop after this time (0: run until stopped)" },
+        { "summary", 0, OPTION_STRING, RUN, "daemon", FIELD(summary), "", .argument = "FILE",
+          .help = "write all counters to FILE as JSON at the end" },
+        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE, "daemon", FIELD(log_level), "info",
+          .choices = "error warning notice info debug", .argument = "LEVEL", .help = "least important messages to show" },
+
+        { "port", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(port), "4318", 0, 65535, .argument = "PORT",
+          .help = "to listen on (0: any free one, which is printed)" },
+        { "listen", 0, OPTION_STRING, RECEIVE, "receiver", FIELD(listen), "127.0.0.1", .argument = "ADDRESS",
+          .help = "to listen on" },
+        { "forward", 0, OPTION_URL, RECEIVE, "receiver", FIELD(forward), "", .argument = "URL",
+          .help = "pass each request on to another OTLP/HTTP receiver" },
+        { "max-request", 0, OPTION_SIZE, RECEIVE, "receiver", FIELD(max_request_bytes), "64MiB", 1024, MIB(1024),
+          .argument = "SIZE", .help = "larger requests are refused (after decompression)" },
+        { "output", 'o', OPTION_STRING, RECEIVE, NULL, FIELD(output), "", .argument = "DIRECTORY",
+          .help = "store each request as NNNNNN.pb and NNNNNN.json" },
+
+        { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
+        { "spans", 0, OPTION_STRING, REPORT, NULL, FIELD(spans), "", .argument = "FILE",
+          .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
+        { "limit", 0, OPTION_NUMBER, REPORT, NULL, FIELD(limit), "20", 1, 1000000, .argument = "N",
+          .help = "rows of each table" },
+
+        { "config", 'c', OPTION_STRING, RUN | RECEIVE | VERB_CONFIG, NULL, FIELD(config), "", .argument = "FILE",
+          .help = "read FILE instead of the installed configuration" },
+        { "help", 'h', OPTION_BOOL, VERB_ANY, NULL, FIELD(help), "off", .help = "show this help" },
+        { "version", 0, OPTION_BOOL, VERB_ANY, NULL, FIELD(version), "off", .help = "show the version" },
+};
+
+const size_t option_table_size = ARRAY_SIZE(option_table);
+_Static_assert(ARRAY_SIZE(option_table) <= CONFIG_MAX_OPTIONS, "origins has one place for each option");
+
+const Option *option_find(const char *name, size_t size) {
+        for (size_t i = 0; i < ARRAY_SIZE(option_table); i++)
+                if (strlen(option_table[i].name) == size && !memcmp(option_table[i].name, name, size))
+                        return &option_table[i];
+        return NULL;
+}
+
+const Option *option_find_letter(char letter) {
+        for (size_t i = 0; i < ARRAY_SIZE(option_table); i++)
+                if (letter && option_table[i].letter == letter)
+                        return &option_table[i];
+        return NULL;
+}
+
+void option_environment(const Option *option, char *to) {
+        size_t n = sizeof("SPANPROF_") - 1;
+
+        memcpy(to, "SPANPROF_", n);
+        for (const char *c = option->name; *c && n < OPTION_ENVIRONMENT_MAX - 1; c++)
+                to[n++] = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+        to[n] = 0;
+}
+
+/* Edits (insert, delete, replace, swap of neighbours) from @a to @b; neither longer than DISTANCE_MAX. */
+enum { DISTANCE_MAX = 48 };
+
+static unsigned edit_distance(const char *a, const char *b) {
+        unsigned rows[3][DISTANCE_MAX + 1];     /* the one before the previous, the previous, this one */
+        size_t n_a = strlen(a), n_b = strlen(b);
+
+        for (size_t j = 0; j <= n_b; j++)
+                rows[1][j] = (unsigned)j;
+        for (size_t i = 1; i <= n_a; i++) {
+                rows[2][0] = (unsigned)i;
+                for (size_t j = 1; j <= n_b; j++) {
+                        unsigned best = rows[1][j - 1] + (a[i - 1] != b[j - 1]);
+
+                        best = MIN(best, MIN(rows[1][j], rows[2][j - 1]) + 1);
+                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                                best = MIN(best, rows[0][j - 2] + 1);
+                        rows[2][j] = best;
+                }
+                memcpy(rows[0], rows[1], sizeof(rows[0]));
+                memcpy(rows[1], rows[2], sizeof(rows[0]));
+        }
+        return rows[1][n_b];
+}
+
+const char *nearest_word(const char *typed, const char *const *words) {
+        size_t length = strlen(typed);
+        unsigned best = length < 4 ? 2 : 1 + (unsigned)length / 3;      /* farther is no misspelling */
+        const char *nearest = NULL;
+
+        if (!length || length > DISTANCE_MAX)
+                return NULL;
+        for (; *words; words++) {
+                unsigned distance;
+
+                if (strlen(*words) > DISTANCE_MAX)
+                        continue;
+                distance = length >= 3 && !strncmp(typed, *words, length) ? 1 : edit_distance(typed, *words);
+                if (distance < best) {
+                        best = distance;
+                        nearest = *words;
+                }
+        }
+        return nearest;
+}
