@@ -12,7 +12,8 @@
  *
  * Ids: `tgid` and `tid` are ids in the daemon's own PID namespace; `ns_tid` is
  * the thread's id in its innermost namespace, the one it sees itself.
- * Times: CLOCK_MONOTONIC, nanoseconds.
+ * Times: CLOCK_MONOTONIC, nanoseconds. A process' start is CLOCK_BOOTTIME, as in
+ * /proc/PID/stat (field 22), where it is rounded down to ticks of 10 ms.
  */
 
 #ifdef __bpf__
@@ -31,6 +32,7 @@ enum {
         ABI_MAX_KERNEL_FRAMES = 127,    /* kernel.perf_event_max_stack's default */
         ABI_COMM_SIZE = 16,             /* TASK_COMM_LEN */
         ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
+        ABI_START_TICK_NS = 10000000,   /* of /proc: USER_HZ is 100 on every architecture that we run on */
 };
 
 /* What happened at a sample's time; fixes the meaning of `value`. */
@@ -83,7 +85,7 @@ enum abi_state {
  */
 struct abi_process {
         uint64_t generation;
-        uint64_t start_time_ns;         /* leader's start; a row of an earlier process with this id is void. 0 = any */
+        uint64_t start_time_ns;         /* leader's start, ns or rounded down to a tick; a row of another process is void. 0 = any */
         uint64_t ring_address;          /* header of its context ring in the target, 0 = none */
         uint32_t ring_capacity;         /* slots, 1 … 2^24 */
         uint32_t state;                 /* enum abi_state */
@@ -99,7 +101,7 @@ struct abi_process {
 struct abi_sample {
         uint64_t time_ns;
         uint64_t value;                 /* unit by kind */
-        uint64_t start_time_ns;         /* of the thread group leader */
+        uint64_t start_time_ns;         /* of the thread group leader, exact */
         uint64_t generation;            /* of the row in force, 0 = sampled without a row */
         uint32_t tgid;
         uint32_t tid;

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Kernel Types
+ *
+ * The few fields of the kernel that we read, and nothing else: the loader moves
+ * each access to where the running kernel keeps the field (CO-RE), so order and
+ * completeness do not matter here, only names. No vmlinux.h: it would be 150,000
+ * lines of a kernel that is not the one we run on.
+ */
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+typedef __u8 uint8_t;
+typedef __u16 uint16_t;
+typedef __u32 uint32_t;
+typedef __u64 uint64_t;
+typedef __s64 int64_t;
+
+#ifndef barrier_var
+#define barrier_var(var) asm volatile("" : "+r"(var))
+#endif
+
+#define KERNEL_TYPE __attribute__((preserve_access_index))
+
+enum {
+        KERNEL_PF_KTHREAD = 0x00200000, /* include/linux/sched.h; the same value since 2.6.37 */
+        KERNEL_COMM_SIZE = 16,
+        /* Selector of 64-bit user code (arch/x86/include/asm/segment.h, __USER_CS); 0x23 is 32-bit code. */
+        KERNEL_USER_CS = 0x33,
+        KERNEL_CS_RING = 3,
+};
+
+struct ns_common {
+        unsigned int inum;              /* what stat of /proc/PID/ns/pid shows as inode */
+} KERNEL_TYPE;
+
+struct pid_namespace {
+        struct ns_common ns;
+} KERNEL_TYPE;
+
+/* Copied as a whole, hence not relocated; its layout is the same since 4.14. */
+struct upid {
+        int nr;
+        struct pid_namespace *ns;
+};
+
+/* A thread's ids: numbers[0] in the first namespace … numbers[level] in its innermost one. */
+struct pid {
+        unsigned int level;
+        struct upid numbers[1];
+} KERNEL_TYPE;
+
+struct mm_struct {
+        int map_count;                  /* mappings */
+        unsigned long total_vm;         /* pages */
+} KERNEL_TYPE;
+
+typedef struct {
+        int counter;
+} atomic_t;
+
+struct signal_struct {
+        atomic_t live;           /* threads that have not begun to exit */
+        unsigned long long sum_sched_runtime;   /* CPU time of threads already reaped, leader not among them, ns */
+} KERNEL_TYPE;
+
+struct sched_entity {
+        uint64_t sum_exec_runtime;      /* CPU time up to the scheduler's last look, ns */
+} KERNEL_TYPE;
+
+struct task_struct {
+        unsigned int flags;
+        struct sched_entity se;
+        struct mm_struct *mm;
+        int pid;
+        int tgid;
+        struct task_struct *group_leader;
+        struct pid *thread_pid;         /* NULL once the task was released */
+        uint64_t start_boottime;        /* since 5.5; what field 22 of /proc/PID/stat is made from */
+        char comm[KERNEL_COMM_SIZE];
+        struct signal_struct *signal;
+} KERNEL_TYPE;
+
+/* x86-64. `cs` is 16 bits wide since 6.9 and 64 before: the loader adjusts the width of the load. */
+struct pt_regs {
+        unsigned long bp;
+        unsigned long ip;
+        unsigned long cs;
+        unsigned long sp;
+} KERNEL_TYPE;
+
+/*
+ * Words of a perf event program's context, which begins with the interrupted
+ * registers (struct bpf_perf_event_data). They are read as 64-bit words: the
+ * verifier admits no narrow load, and newer headers would make one for `cs`.
+ */
+enum {
+        CONTEXT_WORD_BP = 4,
+        CONTEXT_WORD_IP = 16,
+        CONTEXT_WORD_CS = 17,
+        CONTEXT_WORD_SP = 19,
+};

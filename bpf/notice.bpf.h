@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Notices
+ *
+ * Tells the daemon what changed in a process' life. Posted in process context
+ * and, by the sampler, in the interrupt: hence the atomic counters.
+ */
+
+#include "identity.bpf.h"
+#include "tables.bpf.h"
+
+static __always_inline void comm_copy(char *to, struct task_struct *task) {
+        const uint64_t *from = (const uint64_t *)task->comm;
+
+        ((uint64_t *)to)[0] = from[0];
+        ((uint64_t *)to)[1] = from[1];
+}
+
+static __always_inline void notice_post(struct task_struct *task, const struct identity *identity, uint32_t kind,
+                                        uint64_t time_ns, uint64_t value) {
+        struct counters *counters = counters_get();
+        struct abi_notice notice = {
+                .time_ns = time_ns,
+                .start_time_ns = identity->start_time_ns,
+                .value = value,
+                .tgid = identity->tgid,
+                .kind = kind,
+        };
+
+        if (!counters)
+                return;
+        comm_copy(notice.comm, task);
+        if (bpf_ringbuf_output(&notices, &notice, sizeof(notice), BPF_RB_NO_WAKEUP))
+                __sync_fetch_and_add(&counters->values[COUNTER_LOST_NOTICES], 1);
+        else
+                __sync_fetch_and_add(&counters->values[COUNTER_NOTICES], 1);
+}

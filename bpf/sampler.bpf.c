@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+
+/*
+ * Sampler
+ *
+ * The kernel half's main program: runs at each tick of a CPU's clock event and
+ * turns the interrupted thread into one record. The stages stand in their order
+ * in sample() at the end; each is one short function.
+ */
+
+#include "settings.bpf.h"
+#include "tables.bpf.h"
+
+#include "context.bpf.h"
+#include "select.bpf.h"
+#include "watch.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+enum {
+        /* Steps in one call of the loop's body: the call costs as much as a step. */
+        STEPS_PER_ROUND = 4,
+};
+
+struct walk {
+        struct scratch *scratch;        /* callbacks get pointers only */
+};
+
+static __always_inline long walk_round(struct walk *walk) {
+#pragma unroll
+        for (int i = 0; i < STEPS_PER_ROUND; i++)
+                if (!unwind_step(&walk->scratch->unwind, walk->scratch->frames))
+                        return 1;
+        return 0;
+}
+
+static long walk_by_loop(uint32_t index, struct walk *walk) {
+        return walk_round(walk);
+}
+
+static long walk_by_map(const void *map, const void *key, void *value, struct walk *walk) {
+        return walk_round(walk);
+}
+
+static __always_inline bool has_bpf_loop(void) {
+#ifdef SPANPROF_NO_BPF_LOOP
+        return false;
+#else
+        return bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop);
+#endif
+}
+
+static __always_inline void walk_all(struct scratch *scratch) {
+        struct walk walk = { .scratch = scratch };
+
+        /* The verifier drops the branch of a helper that this kernel has not (bpf_loop: 5.17). */
+        if (has_bpf_loop())
+                bpf_loop(ABI_MAX_FRAMES / STEPS_PER_ROUND + 1, walk_by_loop, &walk, 0);
+        else
+                bpf_for_each_map_elem(&rounds, walk_by_map, &walk, 0);
+}
+
+static __always_inline bool is_user_mode(const volatile uint64_t *context) {
+        return (context[CONTEXT_WORD_CS] & KERNEL_CS_RING) == KERNEL_CS_RING;
+}
+
+/* Registers of the user code: interrupted now, or those that it entered the kernel with. Return: false if there are none. */
+static __always_inline bool user_registers(const volatile uint64_t *context, struct task_struct *task,
+                                           struct unwind *unwind) {
+        const struct pt_regs *registers;
+        uint16_t cs;
+
+        if (is_user_mode(context)) {
+                cs = context[CONTEXT_WORD_CS];
+                unwind->pc = context[CONTEXT_WORD_IP];
+                unwind->sp = context[CONTEXT_WORD_SP];
+                unwind->bp = context[CONTEXT_WORD_BP];
+        } else {
+                registers = (const struct pt_regs *)bpf_task_pt_regs(task);
+                cs = registers->cs;
+                unwind->pc = registers->ip;
+                unwind->sp = registers->sp;
+                unwind->bp = registers->bp;
+        }
+        /* No pc: a worker of io_uring, which never was in user mode. */
+        return cs == KERNEL_USER_CS && unwind->pc;
+}
+
+static __always_inline void record_begin(struct abi_sample *sample, struct task_struct *task,
+                                         const struct identity *identity, const struct abi_process *process) {
+        sample->time_ns = bpf_ktime_get_ns();
+        sample->value = 1;
+        sample->start_time_ns = identity->start_time_ns;
+        sample->generation = process->generation;
+        sample->tgid = identity->tgid;
+        sample->tid = identity->tid;
+        sample->ns_tid = identity_innermost(task);
+        sample->cpu = bpf_get_smp_processor_id();
+        sample->kind = ABI_KIND_CPU;
+        sample->reserved = 0;
+        comm_copy(sample->comm, task);
+}
+
+static __always_inline void kernel_part(const volatile uint64_t *context, struct scratch *scratch) {
+        long size;
+
+        scratch->sample.n_kernel = 0;
+        if (!setting_kernel_stacks || is_user_mode(context))
+                return;
+        size = bpf_get_stack((void *)context, scratch->frames, ABI_MAX_KERNEL_FRAMES * sizeof(uint64_t), 0);
+        if (size > 0)
+                scratch->sample.n_kernel = (uint64_t)size / sizeof(uint64_t);
+}
+
+static __always_inline void user_part(const volatile uint64_t *context, struct task_struct *task,
+                                      struct scratch *scratch) {
+        struct unwind *unwind = &scratch->unwind;
+
+        unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
+        if (user_registers(context, task, unwind))
+                walk_all(scratch);
+        else
+                unwind->end = ABI_STACK_NO_USER;
+        scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel;
+        scratch->sample.stack_end = unwind->end;
+}
+
+/* Exactly what is used. No wake-up: it would cost more than the rest of the sample. */
+static __always_inline void record_emit(struct scratch *scratch, struct counters *counters) {
+        uint64_t n = scratch->unwind.n_frames;
+
+        if (n > UNWIND_MAX_FRAMES)
+                n = UNWIND_MAX_FRAMES;
+        if (bpf_ringbuf_output(&samples, &scratch->sample, sizeof(scratch->sample) + n * sizeof(uint64_t),
+                               BPF_RB_NO_WAKEUP))
+                counters->values[COUNTER_LOST_RING_FULL]++;
+}
+
+SEC("perf_event")
+int sample(const volatile uint64_t *context) {
+        struct task_struct *task = bpf_get_current_task_btf();
+        struct counters *counters = counters_get();
+        struct identity identity = {};
+        struct abi_process process;
+        struct scratch *scratch;
+        uint32_t zero = 0;
+
+        if (!counters)
+                return 0;
+        counters->values[COUNTER_SAMPLER_ENTRIES]++;
+        if (!task->pid || !task->mm || task->flags & KERNEL_PF_KTHREAD)
+                return 0;
+        if (!identity_read(task, &identity) || identity.tgid == setting_self_tgid)
+                return 0;
+        if (!select_process(task, &identity, &process))
+                return 0;
+
+        counters->values[COUNTER_TICKS]++;
+        scratch = bpf_map_lookup_elem(&scratches, &zero);
+        if (!scratch) {
+                counters->values[COUNTER_LOST_KERNEL_INTERNAL]++;
+                return 0;
+        }
+        record_begin(&scratch->sample, task, &identity, &process);
+        scratch->sample.context = context_read(&process, scratch->sample.ns_tid, &scratch->sample.slot);
+        kernel_part(context, scratch);
+        user_part(context, task, scratch);
+        record_emit(scratch, counters);
+        return 0;
+}

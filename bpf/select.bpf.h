@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Selection
+ *
+ * Decides from the process table whether a tick is taken, before anything that
+ * costs. A process without a row is a stranger: it may publish a ring later, and
+ * no hook tells us (a hook on mmap would cost every process of the machine). So
+ * a tick on it looks whether its address space has changed and asks the daemon
+ * to look again, at most once a second.
+ */
+
+#include "notice.bpf.h"
+
+enum {
+        SELECT_NOTICE_INTERVAL_NS = 1000000000,
+};
+
+/* Copies a row. Return: false if it is of an earlier process, or was replaced under the copy (elements are recycled). */
+static __always_inline bool select_copy(const volatile struct abi_process *row, uint64_t start_time_ns,
+                                        struct abi_process *process) {
+        process->generation = row->generation;
+        process->start_time_ns = row->start_time_ns;
+        process->ring_address = row->ring_address;
+        process->ring_capacity = row->ring_capacity;
+        process->state = row->state;
+        if (row->generation != process->generation)
+                return false;
+        /* /proc tells the daemon the time rounded down to a tick. */
+        return !process->start_time_ns || start_time_ns - process->start_time_ns < ABI_START_TICK_NS;
+}
+
+static __always_inline void select_watch(struct task_struct *task, const struct identity *identity) {
+        struct stranger now = {
+                .time_ns = bpf_ktime_get_ns(),
+                .total_vm = task->mm->total_vm,
+                .map_count = task->mm->map_count,
+        };
+        struct stranger *seen = bpf_map_lookup_elem(&strangers, &identity->tgid);
+
+        if (!seen)
+                bpf_map_update_elem(&strangers, &identity->tgid, &now, BPF_ANY);
+        else if ((seen->total_vm == now.total_vm && seen->map_count == now.map_count) ||
+                 now.time_ns - seen->time_ns < SELECT_NOTICE_INTERVAL_NS)
+                return;
+        else
+                *seen = now;
+        notice_post(task, identity, ABI_NOTICE_MAPPINGS, now.time_ns, 0);
+}
+
+/* Fills *process (zero, but for `state`, without a row). Return: whether the tick is taken. */
+static __always_inline bool select_process(struct task_struct *task, const struct identity *identity,
+                                           struct abi_process *process) {
+        const struct abi_process *row = bpf_map_lookup_elem(&processes, &identity->tgid);
+
+        if (!row || !select_copy(row, identity->start_time_ns, process)) {
+                row = NULL;
+                *process = (struct abi_process){ .state = setting_default_state };
+        }
+        if (setting_watch_strangers && !process->ring_address && (!row || process->state != ABI_STATE_REJECTED))
+                select_watch(task, identity);
+        return process->state != ABI_STATE_REJECTED;
+}

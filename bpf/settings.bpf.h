@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Settings
+ *
+ * Written by the daemon before the programs are loaded, constants for the
+ * verifier afterwards: what is switched off costs nothing.
+ */
+
+#include "abi.h"
+
+/* User frames of one sample, 1 … ABI_MAX_FRAMES. */
+const volatile uint32_t setting_depth = ABI_DEFAULT_FRAMES;
+
+/* enum abi_state of a process without a row. */
+const volatile uint32_t setting_default_state = ABI_STATE_REJECTED;
+
+/* The daemon's own tgid, never sampled. */
+const volatile uint32_t setting_self_tgid = 0;
+
+/* The daemon's PID namespace, 0 if that is the first one (level 0). */
+const volatile uint32_t setting_namespace = 0;
+
+const volatile bool setting_kernel_stacks = false;
+const volatile bool setting_watch_strangers = false;
+
+/* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
+uint32_t namespace_level = 0;

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Tables
+ *
+ * Every map of the kernel half. Sizes that depend on the machine or on options
+ * are set by the daemon before loading (daemon/sample/sampler.c).
+ */
+
+#include "abi.h"
+#include "memory.bpf.h"
+#include "unwind.bpf.h"
+
+/* A sample under construction. */
+struct scratch {
+        struct unwind unwind;
+        union {
+                struct abi_sample sample;
+                struct {
+                        uint8_t header[sizeof(struct abi_sample)];
+                        uint64_t frames[UNWIND_MAX_FRAMES];
+                };
+        };
+};
+
+/* What was seen of a process without a ring at its last notice. */
+struct stranger {
+        uint64_t time_ns;
+        uint64_t total_vm;
+        uint64_t map_count;
+};
+
+/* Who is profiled. Daemon writes, sampler reads. Only rows in use take memory; the loader preallocates below
+ * Linux 6.1, which refuses NO_PREALLOC here. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, ABI_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct abi_process);
+} processes SEC(".maps");
+
+/* Sampler writes and reads: late publishers. Forgetting the least used one costs a needless notice. */
+struct {
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
+        __uint(max_entries, 2048);
+        __type(key, uint32_t);
+        __type(value, struct stranger);
+} strangers SEC(".maps");
+
+/* Sampler's working memory; the BPF stack ends at 512 bytes. One per CPU: an event never interrupts another one. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct counters {
+        uint64_t values[COUNTER_N_KERNEL];
+};
+
+/* All programs write, daemon reads. One value with all counters: one look-up a sample. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct counters);
+} counters SEC(".maps");
+
+/* Sampler writes, daemon drains. The daemon sets its size from frequency and CPUs. */
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 1 << 17);
+} samples SEC(".maps");
+
+/* All programs write, daemon drains. Apart from the samples, so that a storm of them loses no exit. */
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 1 << 17);
+} notices SEC(".maps");
+
+/* Read only as something to iterate over: the loop of kernels without bpf_loop (below 5.17). One value a group of steps. */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, ABI_MAX_FRAMES + 1);
+        __type(key, uint32_t);
+        __type(value, uint32_t);
+} rounds SEC(".maps");
+
+static __always_inline struct counters *counters_get(void) {
+        uint32_t zero = 0;
+
+        return bpf_map_lookup_elem(&counters, &zero);
+}

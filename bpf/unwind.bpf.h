@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Unwinder
+ *
+ * Walks the user stack of the interrupted thread by frame pointers. Code that
+ * keeps one begins every function with `push %rbp; mov %rsp,%rbp`, so that the
+ * stack (growing down) holds a chain:
+ *
+ *     address    word
+ *     7ff..e0    7ff..f0     ← rbp: the caller's rbp, saved
+ *     7ff..e8    5566..1c    return address into the caller
+ *     7ff..f0    0           the caller's caller has none: the chain ends
+ *     7ff..f8    5566..80    return address into it
+ *
+ * One step writes down a pc, then finds the caller's registers. How a caller is
+ * found is one function (unwind_by_frame_pointer), so that a rule looked up by pc
+ * can choose another without touching the step.
+ *
+ * The walk's state lives in a per-CPU map value: on the BPF stack the verifier
+ * would follow each possible frame count by itself (100,000 instructions instead
+ * of a few hundred).
+ *
+ * Includes nothing: the same lines run on the host under test (tests/lib/bpf-shim.h).
+ */
+
+enum {
+        /* Room for frames of both parts; the kernel part is in front. */
+        UNWIND_MAX_FRAMES = ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES,
+        /* A frame larger than this is no frame: rbp held something else, or the stack was switched. */
+        UNWIND_MAX_JUMP = 1 << 20,
+};
+
+struct unwind {
+        uint64_t pc, sp, bp;            /* of the frame that the next step writes down */
+        uint32_t n_frames;              /* index of the next frame in `frames`, kernel part included */
+        uint32_t limit;                 /* n_frames may not pass it */
+        uint32_t end;                   /* enum abi_stack_end, once a step has returned false */
+        uint32_t reserved;
+        struct window window;
+};
+
+/* @first: index of the first user frame; @depth: user frames at most. */
+static inline void unwind_begin(struct unwind *unwind, uint32_t first, uint32_t depth) {
+        unwind->n_frames = first;
+        unwind->limit = first + depth;
+        unwind->end = ABI_STACK_INTERNAL;
+        unwind->window.n_valid = 0;
+}
+
+/* Registers of the caller by the frame pointer. On false they are untouched and `end` is set. */
+static inline bool unwind_by_frame_pointer(struct unwind *unwind) {
+        uint64_t bp = unwind->bp, caller_bp, caller_pc;
+
+        /* Unsigned: refuses zero, an rbp below the frame that we came from, and one too far above it. */
+        if (bp - unwind->sp > UNWIND_MAX_JUMP) {
+                unwind->end = ABI_STACK_FP_END;
+                return false;
+        }
+        if (bp & 7) {
+                unwind->end = ABI_STACK_BAD_CFA;
+                return false;
+        }
+        if (!window_read_pair(&unwind->window, bp, &caller_bp, &caller_pc)) {
+                unwind->end = ABI_STACK_FAULT;
+                return false;
+        }
+        if (!caller_pc) {
+                unwind->end = ABI_STACK_FP_END;
+                return false;
+        }
+        unwind->pc = caller_pc;
+        unwind->sp = bp + 16;           /* the CFA: above the two words */
+        unwind->bp = caller_bp;
+        return true;
+}
+
+/* Writes one frame and goes to its caller. Return: false when the walk is over. */
+static inline bool unwind_step(struct unwind *unwind, uint64_t *frames) {
+        uint32_t n = unwind->n_frames;
+
+        if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES) {
+                unwind->end = ABI_STACK_DEPTH;
+                return false;
+        }
+        frames[n] = unwind->pc;
+        unwind->n_frames = n + 1;
+        return unwind_by_frame_pointer(unwind);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Watchers
+ *
+ * exec and exit of every process, by raw tracepoints: about 0.2 µs for each
+ * process that starts or ends, nothing for a system call.
+ */
+
+#include "notice.bpf.h"
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(watch_exec, struct task_struct *task) {
+        struct identity identity = {};
+
+        if (identity_read(task, &identity))
+                notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), 0);
+        return 0;
+}
+
+/*
+ * CPU time of the whole group at its last thread's exit: what reaped threads left
+ * behind, the leader (a zombie until now if it went first) and the thread itself.
+ * Threads that are between this tracepoint and their reaping on another CPU are
+ * missing, and so is the time since the scheduler's last look (a tick at most).
+ */
+static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
+        uint64_t cpu_ns = task->signal->sum_sched_runtime + task->se.sum_exec_runtime;
+
+        if (task->group_leader != task)
+                cpu_ns += task->group_leader->se.sum_exec_runtime;
+        return cpu_ns;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(watch_exit, struct task_struct *task) {
+        struct identity identity = {};
+
+        /* `live` was lowered before: 0 = nobody is left. Two last threads at once post two notices. */
+        if (task->signal->live.counter || task->flags & KERNEL_PF_KTHREAD || !identity_read(task, &identity))
+                return 0;
+        notice_post(task, &identity, ABI_NOTICE_EXIT, bpf_ktime_get_ns(), group_cpu_time(task));
+        return 0;
+}
+
+/* Run once, by the daemon itself: how deep is its namespace? */
+SEC("raw_tp")
+int identify(void *context) {
+        struct task_struct *task = bpf_get_current_task_btf();
+
+        namespace_level = task->thread_pid->level;
+        return 0;
+}
