@@ -26,6 +26,8 @@ typedef struct SamplerConfig {
         uint32_t default_state;         /* enum abi_state of a process without a row */
         bool watch_strangers;           /* post MAPPINGS notices for processes without a row */
         uint32_t self_tgid;             /* never sampled */
+        uint32_t ring_bytes;            /* of the samples' ring, a power of two of pages; 0 = by frequency and CPUs */
+        const char *btf_path;           /* of the kernel's types; NULL = /sys/kernel/btf/vmlinux */
 } SamplerConfig;
 
 enum {
@@ -58,10 +60,16 @@ int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 /* Reads both rings until they are empty, notices first. *n_samplesp: samples read. Return: 0 or the callback's code. */
 int sampler_drain(Sampler *sampler, uint64_t *n_samplesp);
 
-/* Adds what the kernel counted since the last call to stat. */
+/*
+ * Adds what the kernel counted since the last call to stat, throttling and a lowered
+ * perf_event_max_sample_rate included; call it about once a second.
+ */
 int sampler_read_counters(Sampler *sampler);
 
-/* Draws a new period for every event (jitter); call it about once a second, at random moments. */
+/*
+ * Draws a new period for every event (jitter) and follows CPUs that came online or
+ * went; call it about once a second, at random moments.
+ */
 int sampler_jitter(Sampler *sampler);
 
 /* Entries of the sampler on all CPUs since start, idle and strangers included: the base of the true period. */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sample/decode.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* The kernel terminates names; a record whose name has no end would run readers over it. */
+static bool comm_is_terminated(const char *comm) {
+        return memchr(comm, 0, ABI_COMM_SIZE);
+}
+
+static bool header_is_sound(const struct abi_sample *header) {
+        return header->n_kernel <= ABI_MAX_KERNEL_FRAMES && header->n_user <= ABI_MAX_FRAMES &&
+               header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_ALLOC &&
+               header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
+               comm_is_terminated(header->comm);
+}
+
+int decode_sample(const void *data, size_t size, Sample *samplep) {
+        const struct abi_sample *header = data;
+
+        if (size < sizeof(*header) || !header_is_sound(header))
+                return DECODE_E_MALFORMED;
+        if (size != sizeof(*header) + ((size_t)header->n_kernel + header->n_user) * sizeof(header->frames[0]))
+                return DECODE_E_MALFORMED;
+        *samplep = (Sample){
+                .header = header,
+                .kernel = header->frames,
+                .user = header->frames + header->n_kernel,
+        };
+        return 0;
+}
+
+int decode_notice(const void *data, size_t size, const struct abi_notice **noticep) {
+        const struct abi_notice *notice = data;
+
+        if (size != sizeof(*notice) || notice->kind < ABI_NOTICE_EXEC || notice->kind > ABI_NOTICE_MAPPINGS ||
+            !comm_is_terminated(notice->comm))
+                return DECODE_E_MALFORMED;
+        *noticep = notice;
+        return 0;
+}

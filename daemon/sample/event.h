@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Clock Event
+ *
+ * One cpu-clock event of the kernel on one CPU: the timer whose ticks run the
+ * sampler. Knows perf_event_open(), nothing of BPF.
+ */
+
+#include <stdint.h>
+
+typedef struct Event {
+        int fd;                         /* -1 = closed */
+        void *pages;                    /* ring for the kernel's throttle records, NULL = none */
+} Event;
+
+#define EVENT_INIT { .fd = -1 }
+
+/* Opens it for @cpu with @period_ns; it runs at once. Return: 0, -errno (not traced: the caller knows what it means). */
+int event_init(Event *event, uint32_t cpu, uint64_t period_ns);
+void event_deinit(Event *event);
+
+/* A new period from now on; the part of the old one that has passed is forgotten. Return: 0, -errno. */
+int event_set_period(Event *event, uint64_t period_ns);
+
+/* Times that the kernel throttled the event since the last call; 0 too if that cannot be seen. */
+uint64_t event_read_throttles(Event *event);

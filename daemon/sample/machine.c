@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sample/machine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "util/file.h"
+#include "util/macro.h"
+
+enum {
+        CAPABILITY_SYS_ADMIN = 21,      /* linux/capability.h */
+        CAPABILITY_PERFMON = 38,
+        CAPABILITY_BPF = 39,
+        SMALL_FILE_MAX = 64 << 10,
+};
+
+/* The first PID namespace has a fixed inode: PROC_PID_INIT_INO in include/linux/proc_ns.h. */
+static const uint32_t first_namespace = 0xEFFFFFFC;
+
+int machine_parse_version(const char *release, uint32_t *versionp) {
+        unsigned major, minor;
+
+        if (sscanf(release, "%4u.%4u", &major, &minor) != 2)
+                return MACHINE_E_MALFORMED;
+        *versionp = MACHINE_VERSION(major, minor);
+        return 0;
+}
+
+static int parse_range(const char **textp, unsigned long *firstp, unsigned long *lastp) {
+        char *end;
+
+        *firstp = *lastp = strtoul(*textp, &end, 10);
+        if (end == *textp)
+                return MACHINE_E_MALFORMED;
+        if (*end == '-') {
+                *textp = end + 1;
+                *lastp = strtoul(*textp, &end, 10);
+                if (end == *textp)
+                        return MACHINE_E_MALFORMED;
+        }
+        *textp = end;
+        return *lastp < *firstp ? MACHINE_E_MALFORMED : 0;
+}
+
+int machine_parse_cpus(const char *text, bool *online, size_t n) {
+        unsigned long first, last;
+
+        memset(online, 0, n * sizeof(*online));
+        for (;;) {
+                if (parse_range(&text, &first, &last))
+                        return MACHINE_E_MALFORMED;
+                for (unsigned long i = first; i <= last && i < n; i++)
+                        online[i] = true;
+                if (*text != ',')
+                        break;
+                text++;
+        }
+        return *text && *text != '\n' ? MACHINE_E_MALFORMED : 0;
+}
+
+static bool has_capability(uint64_t set, unsigned capability) {
+        return set & (UINT64_C(1) << capability | UINT64_C(1) << CAPABILITY_SYS_ADMIN);
+}
+
+int machine_parse_missing_capabilities(const char *status, char *text, size_t size) {
+        const char *line = strstr(status, "\nCapEff:");
+        unsigned long long set;
+
+        if (!line || sscanf(line, "\nCapEff: %16llx", &set) != 1)
+                return MACHINE_E_MALFORMED;
+        snprintf(text, size, "%s%s%s", has_capability(set, CAPABILITY_BPF) ? "" : "CAP_BPF",
+                 has_capability(set, CAPABILITY_BPF) || has_capability(set, CAPABILITY_PERFMON) ? "" : " ",
+                 has_capability(set, CAPABILITY_PERFMON) ? "" : "CAP_PERFMON");
+        return 0;
+}
+
+uint32_t machine_version(void) {
+        struct utsname name;
+        uint32_t version = 0;
+
+        if (!uname(&name))
+                machine_parse_version(name.release, &version);
+        return version;
+}
+
+static int read_small(const char *path, char **textp) {
+        size_t size;
+
+        return file_read(path, SMALL_FILE_MAX, textp, &size) ? MACHINE_E_UNREADABLE : 0;
+}
+
+int machine_online_cpus(bool *online, size_t n) {
+        _cleanup_(freep) char *text = NULL;
+
+        if (read_small("/sys/devices/system/cpu/online", &text))
+                return MACHINE_E_UNREADABLE;
+        return machine_parse_cpus(text, online, n);
+}
+
+void machine_missing_capabilities(char *text, size_t size) {
+        _cleanup_(freep) char *status = NULL;
+
+        text[0] = 0;
+        if (!read_small("/proc/self/status", &status))
+                machine_parse_missing_capabilities(status, text, size);
+}
+
+int machine_setting(const char *name, int64_t *valuep) {
+        _cleanup_(freep) char *text = NULL;
+        char path[128], *end;
+        long long value;
+
+        snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
+        if (read_small(path, &text))
+                return MACHINE_E_UNREADABLE;
+        value = strtoll(text, &end, 10);
+        if (end == text)
+                return MACHINE_E_MALFORMED;
+        *valuep = value;
+        return 0;
+}
+
+int machine_namespace(uint32_t *inodep) {
+        struct stat st;
+
+        if (stat("/proc/self/ns/pid", &st) < 0)
+                return MACHINE_E_UNREADABLE;
+        *inodep = (uint32_t)st.st_ino == first_namespace ? 0 : (uint32_t)st.st_ino;
+        return 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Machine
+ *
+ * What the sampler must know of the kernel under it, and the words to explain a
+ * refusal: version, capabilities, sample rate, CPUs, PID namespace. Texts of
+ * procfs and sysfs are parsed by pure functions.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+        _MACHINE_E_SUCCESS,
+        MACHINE_E_MALFORMED,            /* a text that no kernel prints */
+        MACHINE_E_UNREADABLE,           /* a file that is not there or may not be read */
+};
+
+/* Version of "6.1.0-13-amd64" and the like, as major << 16 | minor. Return: 0, MACHINE_E_MALFORMED. */
+int machine_parse_version(const char *release, uint32_t *versionp);
+#define MACHINE_VERSION(_major, _minor) ((uint32_t)(_major) << 16 | (_minor))
+
+/* Sets online[cpu] for each CPU in a list like "0-3,8,10-11"; CPUs from @n on are left out. Return: 0, MACHINE_E_MALFORMED. */
+int machine_parse_cpus(const char *text, bool *online, size_t n);
+
+/*
+ * Names the capabilities that sampling needs and that the text of /proc/PID/status
+ * does not have in CapEff, separated by blanks: "CAP_BPF CAP_PERFMON". CAP_SYS_ADMIN
+ * stands for both. Return: 0, MACHINE_E_MALFORMED.
+ */
+int machine_parse_missing_capabilities(const char *status, char *text, size_t size);
+
+/* The running kernel's. */
+uint32_t machine_version(void);
+int machine_online_cpus(bool *online, size_t n);
+void machine_missing_capabilities(char *text, size_t size);
+
+/* One number from a file under /proc/sys/kernel/. Return: 0, MACHINE_E_*. */
+int machine_setting(const char *name, int64_t *valuep);
+
+/* Inode of our own PID namespace, 0 if it is the machine's first one. Return: 0, MACHINE_E_UNREADABLE. */
+int machine_namespace(uint32_t *inodep);

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How the kernel half comes to life: settings are written into the object's
+ * constants, maps get their sizes, the kernel verifies and loads the programs
+ * (sampler_new). Then the watchers are attached to their tracepoints, and one
+ * clock event a CPU is opened and given the program that it runs at each tick
+ * (sampler_start). From there on all is pull: nobody is woken by a sample, the
+ * daemon drains the rings when its own timer says so.
+ */
+
+#include "sample/sampler.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "sample/event.h"
+#include "sample/machine.h"
+#include "sampler.skel.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+enum {
+        MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
+        MAX_RING_BYTES = 64 << 20,
+        MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
+        NOTICE_RING_BYTES_PER_CPU = 64 << 10,   /* 1,170 notices: more than a CPU can fork and exit in 100 ms */
+        MAX_NOTICE_RING_BYTES = 1 << 20,
+        PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
+};
+
+static const char default_btf_path[] = "/sys/kernel/btf/vmlinux";
+
+typedef struct CpuEvent {
+        Event event;
+        struct bpf_link *link;
+} CpuEvent;
+
+struct Sampler {
+        SamplerConfig config;
+        struct sampler_bpf *skeleton;
+        struct ring_buffer *samples, *notices;
+        SamplerRecord on_sample, on_notice;
+        void *userdata;
+        uint64_t n_drained;
+        CpuEvent *cpus;                 /* n_possible entries */
+        bool *online;                   /* the same */
+        size_t n_possible;
+        uint64_t period_ns;             /* nominal */
+        uint64_t counted[COUNTER_N_KERNEL];     /* what has been added to stat */
+        int64_t max_rate;               /* perf_event_max_sample_rate at the last look */
+        bool is_running;
+};
+
+/* libbpf's own words are for developers: one debug line each. */
+static int print_debug(enum libbpf_print_level level, const char *format, va_list args) {
+        char text[8192], *line, *rest = text;
+
+        if (log_level() < LOG_LEVEL_DEBUG)
+                return 0;
+        vsnprintf(text, sizeof(text), format, args);
+        while ((line = strsep(&rest, "\n")))
+                if (*line)
+                        log_debug("%s", line);
+        return 0;
+}
+
+static uint64_t power_of_two(uint64_t at_least) {
+        uint64_t size = 1;
+
+        while (size < at_least)
+                size *= 2;
+        return size;
+}
+
+/* Half full after a quarter of a second without a drain. */
+static uint32_t sample_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
+        uint64_t bytes = 2 * (uint64_t)config->frequency * n_cpus * MEAN_RECORD_BYTES / 4;
+
+        if (config->ring_bytes)
+                return config->ring_bytes;
+        return (uint32_t)power_of_two(MIN(MAX(bytes, (uint64_t)MIN_RING_BYTES), (uint64_t)MAX_RING_BYTES));
+}
+
+static uint32_t notice_ring_bytes(size_t n_cpus) {
+        return (uint32_t)power_of_two(MIN(n_cpus * NOTICE_RING_BYTES_PER_CPU, (size_t)MAX_NOTICE_RING_BYTES));
+}
+
+/* Before anything is tried: what would fail with a riddle later on. */
+static int check_kernel(const SamplerConfig *config) {
+        const char *btf = config->btf_path ?: default_btf_path;
+        uint32_t version = machine_version();
+
+        if (version < MACHINE_VERSION(5, 15)) {
+                log_error("Linux %u.%u is too old: sampling needs 5.15 or newer", version >> 16, version & 0xffff);
+                return SAMPLER_E_UNUSABLE;
+        }
+        if (access(btf, R_OK) < 0) {
+                log_error("the kernel's type information is missing (%s: %m): it needs CONFIG_DEBUG_INFO_BTF=y", btf);
+                return SAMPLER_E_UNUSABLE;
+        }
+        return 0;
+}
+
+/* Why the kernel refused to load or to attach, in one line. */
+static int explain(const char *what, int r) {
+        char missing[64];
+        int64_t paranoid;
+
+        if (r == -ENOMEM)
+                return error_origin(r);
+        machine_missing_capabilities(missing, sizeof(missing));
+        if ((r == -EPERM || r == -EACCES) && *missing)
+                log_error("not permitted to %s: missing %s (run as root or grant them)", what, missing);
+        else if (r == -EPERM || r == -EACCES)
+                log_error("the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?",
+                          what, strerror(-r),
+                          machine_setting("perf_event_paranoid", &paranoid) ? -1LL : (long long)paranoid);
+        else
+                log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what, strerror(-r));
+        return SAMPLER_E_UNUSABLE;
+}
+
+static int configure(Sampler *sampler) {
+        struct sampler_bpf *skeleton = sampler->skeleton;
+        const SamplerConfig *config = &sampler->config;
+        uint32_t namespace = 0;
+
+        if (machine_namespace(&namespace))
+                log_warning("cannot read our PID namespace (/proc/self/ns/pid): taken for the first one");
+        skeleton->rodata->setting_depth = config->depth;
+        skeleton->rodata->setting_kernel_stacks = config->kernel_stacks;
+        skeleton->rodata->setting_default_state = config->default_state;
+        skeleton->rodata->setting_watch_strangers = config->watch_strangers;
+        skeleton->rodata->setting_self_tgid = config->self_tgid;
+        skeleton->rodata->setting_namespace = namespace;
+        bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, sampler->n_possible));
+        bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(sampler->n_possible));
+        if (!config->watch_strangers)
+                bpf_map__set_max_entries(skeleton->maps.strangers, 1);
+        /* Rows outside of the preallocated pool are allowed in perf event programs since 6.1. */
+        if (machine_version() < MACHINE_VERSION(6, 1)) {
+                bpf_map__set_map_flags(skeleton->maps.processes, 0);
+                bpf_map__set_max_entries(skeleton->maps.processes, PREALLOCATED_PROCESSES);
+        }
+        return 0;
+}
+
+/* How deep our PID namespace is cannot be seen from inside: the kernel half looks, in our own context. */
+static int identify(Sampler *sampler) {
+        LIBBPF_OPTS(bpf_test_run_opts, options);
+        int r;
+
+        if (!sampler->skeleton->rodata->setting_namespace)
+                return 0;
+        r = bpf_prog_test_run_opts(bpf_program__fd(sampler->skeleton->progs.identify), &options);
+        return r ? explain("find our PID namespace", r) : 0;
+}
+
+static int load(Sampler *sampler) {
+        LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = sampler->config.btf_path);
+        int r;
+
+        sampler->skeleton = sampler_bpf__open_opts(&options);
+        if (!sampler->skeleton)
+                return explain("open the kernel half", -errno);
+        r = configure(sampler);
+        if (r)
+                return error_fold(r);
+        r = sampler_bpf__load(sampler->skeleton);
+        if (r)
+                return explain("load the kernel half (BPF)", r);
+        return identify(sampler);
+}
+
+static int read_sample(void *context, void *data, size_t size) {
+        Sampler *sampler = context;
+
+        sampler->n_drained++;
+        return sampler->on_sample ? sampler->on_sample(data, size, sampler->userdata) : 0;
+}
+
+static int read_notice(void *context, void *data, size_t size) {
+        Sampler *sampler = context;
+
+        return sampler->on_notice ? sampler->on_notice(data, size, sampler->userdata) : 0;
+}
+
+static int open_rings(Sampler *sampler) {
+        struct sampler_bpf *skeleton = sampler->skeleton;
+
+        sampler->samples = ring_buffer__new(bpf_map__fd(skeleton->maps.samples), read_sample, sampler, NULL);
+        if (!sampler->samples)
+                return error_origin(-errno);
+        sampler->notices = ring_buffer__new(bpf_map__fd(skeleton->maps.notices), read_notice, sampler, NULL);
+        return sampler->notices ? 0 : error_origin(-errno);
+}
+
+static int allocate_cpus(Sampler *sampler) {
+        int n = libbpf_num_possible_cpus();
+
+        if (n < 0)
+                return error_origin(n);
+        sampler->cpus = calloc((size_t)n, sizeof(*sampler->cpus));
+        sampler->online = calloc((size_t)n, sizeof(*sampler->online));
+        if (!sampler->cpus || !sampler->online)
+                return error_origin(-ENOMEM);
+        for (int i = 0; i < n; i++)
+                sampler->cpus[i].event = (Event)EVENT_INIT;
+        sampler->n_possible = (size_t)n;
+        return 0;
+}
+
+int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
+        _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
+        int r;
+
+        if (!sampler)
+                return error_origin(-ENOMEM);
+        sampler->config = *config;
+        sampler->period_ns = NS_PER_SEC / config->frequency;
+        libbpf_set_print(print_debug);
+        r = check_kernel(config);
+        if (r)
+                return r;
+        r = allocate_cpus(sampler);
+        if (r)
+                return error_fold(r);
+        r = load(sampler);
+        if (r)
+                return r;
+        r = open_rings(sampler);
+        if (r)
+                return error_fold(r);
+        *samplerp = take(sampler);
+        return 0;
+}
+
+Sampler *sampler_free(Sampler *sampler) {
+        if (!sampler)
+                return NULL;
+        sampler_stop(sampler);
+        ring_buffer__free(sampler->samples);
+        ring_buffer__free(sampler->notices);
+        sampler_bpf__destroy(sampler->skeleton);
+        free(sampler->cpus);
+        free(sampler->online);
+        free(sampler);
+        return NULL;
+}
+
+void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice, void *userdata) {
+        sampler->on_sample = on_sample;
+        sampler->on_notice = on_notice;
+        sampler->userdata = userdata;
+}
+
+static void close_cpu(CpuEvent *cpu) {
+        bpf_link__destroy(cpu->link);
+        cpu->link = NULL;
+        event_deinit(&cpu->event);
+}
+
+/* A CPU that goes offline between the list and the open is no error. */
+static int open_cpu(Sampler *sampler, size_t i) {
+        CpuEvent *cpu = &sampler->cpus[i];
+        int r;
+
+        r = event_init(&cpu->event, (uint32_t)i, sampler->period_ns);
+        if (r == -ENODEV)
+                return 0;
+        if (r)
+                return explain("open a perf event", r);
+        cpu->link = bpf_program__attach_perf_event(sampler->skeleton->progs.sample, cpu->event.fd);
+        if (cpu->link)
+                return 0;
+        r = -errno;
+        close_cpu(cpu);
+        return explain("attach to a perf event", r);
+}
+
+/* Makes the open events those of the CPUs that are online. */
+static int follow_cpus(Sampler *sampler) {
+        int r;
+
+        if (machine_online_cpus(sampler->online, sampler->n_possible))
+                memset(sampler->online, true, sampler->n_possible);
+        for (size_t i = 0; i < sampler->n_possible; i++) {
+                bool is_open = sampler->cpus[i].event.fd >= 0;
+
+                if (is_open && !sampler->online[i])
+                        close_cpu(&sampler->cpus[i]);
+                if (is_open || !sampler->online[i])
+                        continue;
+                r = open_cpu(sampler, i);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static int attach_watchers(Sampler *sampler) {
+        struct sampler_bpf *skeleton = sampler->skeleton;
+
+        skeleton->links.watch_exec = bpf_program__attach(skeleton->progs.watch_exec);
+        if (!skeleton->links.watch_exec)
+                return explain("watch exec", -errno);
+        skeleton->links.watch_exit = bpf_program__attach(skeleton->progs.watch_exit);
+        return skeleton->links.watch_exit ? 0 : explain("watch exit", -errno);
+}
+
+int sampler_start(Sampler *sampler) {
+        int r;
+
+        if (!machine_setting("perf_event_max_sample_rate", &sampler->max_rate) &&
+            sampler->max_rate < sampler->config.frequency)
+                log_warning("kernel.perf_event_max_sample_rate is %lld: below the %u Hz asked for, samples will be lost",
+                            (long long)sampler->max_rate, sampler->config.frequency);
+        r = attach_watchers(sampler);
+        if (r)
+                return r;
+        sampler->is_running = true;
+        return follow_cpus(sampler);
+}
+
+void sampler_stop(Sampler *sampler) {
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                close_cpu(&sampler->cpus[i]);
+        sampler->is_running = false;
+}
+
+int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_process *process) {
+        int r = bpf_map__update_elem(sampler->skeleton->maps.processes, &tgid, sizeof(tgid), process,
+                                     sizeof(*process), BPF_ANY);
+
+        /* Out of atomic memory is the same to the caller: there is no room for this row now. */
+        if (r == -E2BIG || r == -ENOMEM)
+                return SAMPLER_E_FULL;
+        return r ? error_origin(r) : 0;
+}
+
+int sampler_remove_process(Sampler *sampler, uint32_t tgid) {
+        int r = bpf_map__delete_elem(sampler->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
+
+        return r && r != -ENOENT ? error_origin(r) : 0;
+}
+
+int sampler_drain(Sampler *sampler, uint64_t *n_samplesp) {
+        int r;
+
+        sampler->n_drained = 0;
+        r = ring_buffer__consume(sampler->notices);
+        if (r >= 0)
+                r = ring_buffer__consume(sampler->samples);
+        *n_samplesp = sampler->n_drained;
+        return MIN(r, 0);
+}
+
+static int sum_counters(Sampler *sampler, uint64_t sums[COUNTER_N_KERNEL]) {
+        const size_t size = sampler->n_possible * COUNTER_N_KERNEL * sizeof(uint64_t);
+        _cleanup_(freep) uint64_t *values = malloc(size);
+        const uint32_t zero = 0;
+        int r;
+
+        if (!values)
+                return error_origin(-ENOMEM);
+        r = bpf_map__lookup_elem(sampler->skeleton->maps.counters, &zero, sizeof(zero), values, size, 0);
+        if (r)
+                return error_origin(r);
+        memset(sums, 0, COUNTER_N_KERNEL * sizeof(*sums));
+        for (size_t i = 0; i < sampler->n_possible * COUNTER_N_KERNEL; i++)
+                sums[i % COUNTER_N_KERNEL] += values[i];
+        return 0;
+}
+
+/* The kernel lowers the rate by itself when interrupts take too long; an administrator may, too. */
+static void watch_rate(Sampler *sampler) {
+        int64_t rate;
+
+        if (machine_setting("perf_event_max_sample_rate", &rate))
+                return;
+        if (rate < sampler->max_rate) {
+                stat_add(COUNTER_RATE_LOWERED, 1);
+                log_warning("kernel.perf_event_max_sample_rate fell from %lld to %lld%s", (long long)sampler->max_rate,
+                            (long long)rate, rate < sampler->config.frequency ? ": samples will be lost" : "");
+        }
+        sampler->max_rate = rate;
+}
+
+int sampler_read_counters(Sampler *sampler) {
+        uint64_t sums[COUNTER_N_KERNEL];
+        int r;
+
+        watch_rate(sampler);
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                stat_add(COUNTER_THROTTLED, event_read_throttles(&sampler->cpus[i].event));
+        r = sum_counters(sampler, sums);
+        if (r)
+                return error_fold(r);
+        for (int i = 0; i < COUNTER_N_KERNEL; i++) {
+                stat_add((enum counter)i, sums[i] - sampler->counted[i]);
+                sampler->counted[i] = sums[i];
+        }
+        return 0;
+}
+
+/* 0.75 … 1.25 × nominal, so that work in step with the nominal period is not always seen at the same place. */
+static uint64_t draw_period(const Sampler *sampler) {
+        uint32_t random = 1u << 31;
+
+        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+                random = (uint32_t)clock_monotonic_ns() << 12;
+        return sampler->period_ns - sampler->period_ns / 4 + (sampler->period_ns / 2 * random >> 32);
+}
+
+int sampler_jitter(Sampler *sampler) {
+        int r;
+
+        if (!sampler->is_running)
+                return 0;
+        r = follow_cpus(sampler);
+        if (r)
+                return r;
+        for (size_t i = 0; i < sampler->n_possible && sampler->config.jitter; i++)
+                if (sampler->cpus[i].event.fd >= 0)
+                        event_set_period(&sampler->cpus[i].event, draw_period(sampler));
+        return 0;
+}
+
+uint64_t sampler_entries(Sampler *sampler) {
+        uint64_t sums[COUNTER_N_KERNEL];
+
+        return sum_counters(sampler, sums) ? 0 : sums[COUNTER_SAMPLER_ENTRIES];
+}
+
+uint32_t sampler_n_cpus(const Sampler *sampler) {
+        uint32_t n = 0;
+
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                n += sampler->cpus[i].event.fd >= 0;
+        return n;
+}
+
+static size_t map_memlock(int fd) {
+        _cleanup_(freep) char *text = NULL;
+        size_t size, memlock = 0;
+        const char *line;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        if (file_read(path, 1 << 16, &text, &size))
+                return 0;
+        line = strstr(text, "memlock:");
+        if (line)
+                sscanf(line, "memlock: %zu", &memlock);
+        return memlock;
+}
+
+size_t sampler_map_bytes(Sampler *sampler) {
+        struct bpf_map *map;
+        size_t sum = 0;
+
+        bpf_object__for_each_map(map, sampler->skeleton->obj)
+                if (bpf_map__fd(map) >= 0)
+                        sum += map_memlock(bpf_map__fd(map));
+        return sum;
+}
