@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * sample-dump: the kernel half alone, driven line by line.
+ *
+ *     sample-dump [frequency=99] [depth=512] [kernel=0] [jitter=0] [default=0] [watch=0]
+ *                 [ring=BYTES] [self=TGID] [btf=PATH]
+ *
+ * Prints one JSON object a line: {"ready":…}, then samples and notices as they are
+ * drained (every 20 ms). Reads commands from standard input, and answers each with
+ * {"done":COMMAND} once it is in force:
+ *
+ *     row TGID START RING CAPACITY STATE GENERATION
+ *     remove TGID
+ *     hold 0|1            do not drain (to fill the ring)
+ *     jitter              draw new periods
+ *     counters            print all counters and sizes
+ *     stop                stop sampling, drain the rest, print the counters, exit 0
+ *
+ * Exit status: 0; 78 = SAMPLER_E_UNUSABLE; 1 = anything else.
+ */
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "sample/decode.h"
+#include "sample/sampler.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+enum {
+        EXIT_UNUSABLE = 78,
+        DRAIN_INTERVAL_MS = 20,
+};
+
+static uint64_t n_malformed;
+
+static void print_comm(const char *comm) {
+        printf(",\"comm\":\"");
+        for (const char *p = comm; *p; p++)
+                printf("\\u%04x", (unsigned char)*p);
+        printf("\"");
+}
+
+static void print_addresses(const char *name, const uint64_t *addresses, size_t n) {
+        printf(",\"%s\":[", name);
+        for (size_t i = 0; i < n; i++)
+                printf("%s%" PRIu64, i ? "," : "", addresses[i]);
+        printf("]");
+}
+
+static int on_sample(const void *data, size_t size, void *userdata) {
+        const struct abi_sample *header;
+        Sample sample;
+
+        if (decode_sample(data, size, &sample)) {
+                n_malformed++;
+                return 0;
+        }
+        header = sample.header;
+        printf("{\"sample\":1,\"time\":%" PRIu64 ",\"value\":%" PRIu64 ",\"start\":%" PRIu64 ",\"generation\":%" PRIu64
+               ",\"tgid\":%u,\"tid\":%u,\"ns_tid\":%u,\"cpu\":%u,\"kind\":%u,\"end\":%u,\"context\":%u,\"slot\":[%" PRIu64
+               ",%" PRIu64 ",%" PRIu64 "]",
+               header->time_ns, header->value, header->start_time_ns, header->generation, header->tgid, header->tid,
+               header->ns_tid, header->cpu, header->kind, header->stack_end, header->context,
+               header->slot.trace_id_high, header->slot.trace_id_low, header->slot.span_id);
+        print_comm(header->comm);
+        print_addresses("kernel", sample.kernel, header->n_kernel);
+        print_addresses("user", sample.user, header->n_user);
+        printf("}\n");
+        return 0;
+}
+
+static int on_notice(const void *data, size_t size, void *userdata) {
+        const struct abi_notice *notice;
+
+        if (decode_notice(data, size, &notice)) {
+                n_malformed++;
+                return 0;
+        }
+        printf("{\"notice\":%u,\"time\":%" PRIu64 ",\"start\":%" PRIu64 ",\"value\":%" PRIu64 ",\"tgid\":%u", notice->kind,
+               notice->time_ns, notice->start_time_ns, notice->value, notice->tgid);
+        print_comm(notice->comm);
+        printf("}\n");
+        return 0;
+}
+
+static void print_counters(Sampler *sampler) {
+        static const char *const names[COUNTER_N] = {
+#define X(name, metric, label, help) [COUNTER_##name] = #name,
+                COUNTERS_KERNEL(X) COUNTERS_DAEMON(X)
+#undef X
+        };
+
+        sampler_read_counters(sampler);
+        printf("{\"counters\":{");
+        for (int i = 0; i < COUNTER_N; i++)
+                printf("\"%s\":%" PRIu64 ",", names[i], stat_get((enum counter)i));
+        printf("\"malformed\":%" PRIu64 "},\"lost\":%" PRIu64 ",\"entries\":%" PRIu64 ",\"cpus\":%u,\"map_bytes\":%zu}\n",
+               n_malformed, stat_lost(), sampler_entries(sampler), sampler_n_cpus(sampler), sampler_map_bytes(sampler));
+}
+
+typedef struct Driver {
+        Sampler *sampler;
+        bool is_held;
+        bool is_stopped;
+} Driver;
+
+static int set_row(Driver *driver, const char *line) {
+        struct abi_process row = { 0 };
+        uint32_t tgid;
+
+        if (sscanf(line, "row %u %" SCNu64 " %" SCNu64 " %u %u %" SCNu64, &tgid, &row.start_time_ns, &row.ring_address,
+                   &row.ring_capacity, &row.state, &row.generation) != 6)
+                return -1;
+        return sampler_set_process(driver->sampler, tgid, &row);
+}
+
+static int obey(Driver *driver, const char *line) {
+        unsigned n;
+
+        if (!strncmp(line, "row ", 4))
+                return set_row(driver, line);
+        if (sscanf(line, "remove %u", &n) == 1)
+                return sampler_remove_process(driver->sampler, n);
+        if (sscanf(line, "hold %u", &n) == 1)
+                driver->is_held = n;
+        else if (!strcmp(line, "jitter"))
+                return sampler_jitter(driver->sampler);
+        else if (!strcmp(line, "counters"))
+                print_counters(driver->sampler);
+        else if (!strcmp(line, "stop"))
+                driver->is_stopped = true;
+        else
+                return -1;
+        return 0;
+}
+
+/* Obeys every whole line that has arrived; the end of input means stop. */
+static void read_commands(Driver *driver) {
+        static char text[65536];
+        static size_t used;
+        char *line = text, *end;
+        ssize_t n = read(STDIN_FILENO, text + used, sizeof(text) - used - 1);
+
+        if (n <= 0) {
+                driver->is_stopped = true;
+                return;
+        }
+        text[used += (size_t)n] = 0;
+        while ((end = strchr(line, '\n'))) {
+                int r;
+
+                *end = 0;
+                r = obey(driver, line);
+                printf("{\"done\":\"%s\",\"result\":%d}\n", line, r);
+                line = end + 1;
+        }
+        used -= (size_t)(line - text);
+        memmove(text, line, used);
+}
+
+static int drive(Driver *driver) {
+        struct pollfd commands = { .fd = STDIN_FILENO, .events = POLLIN };
+        uint64_t n;
+        int r = 0;
+
+        printf("{\"ready\":1}\n");
+        while (!driver->is_stopped && !r) {
+                fflush(stdout);
+                if (poll(&commands, 1, DRAIN_INTERVAL_MS) > 0)
+                        read_commands(driver);
+                if (!driver->is_held)
+                        r = sampler_drain(driver->sampler, &n);
+        }
+        sampler_stop(driver->sampler);
+        if (!r)
+                r = sampler_drain(driver->sampler, &n);
+        print_counters(driver->sampler);
+        return r;
+}
+
+static uint32_t option(int argc, char **argv, const char *name, uint32_t otherwise) {
+        size_t length = strlen(name);
+
+        for (int i = 1; i < argc; i++)
+                if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
+                        return (uint32_t)strtoul(argv[i] + length + 1, NULL, 0);
+        return otherwise;
+}
+
+static const char *option_text(int argc, char **argv, const char *name) {
+        size_t length = strlen(name);
+
+        for (int i = 1; i < argc; i++)
+                if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
+                        return argv[i] + length + 1;
+        return NULL;
+}
+
+int main(int argc, char **argv) {
+        _cleanup_(sampler_freep) Sampler *sampler = NULL;
+        const SamplerConfig config = {
+                .frequency = option(argc, argv, "frequency", 99),
+                .depth = option(argc, argv, "depth", ABI_DEFAULT_FRAMES),
+                .kernel_stacks = option(argc, argv, "kernel", 0),
+                .jitter = option(argc, argv, "jitter", 0),
+                .default_state = option(argc, argv, "default", ABI_STATE_REJECTED),
+                .watch_strangers = option(argc, argv, "watch", 0),
+                .self_tgid = option(argc, argv, "self", (uint32_t)getpid()),
+                .ring_bytes = option(argc, argv, "ring", 0),
+                .btf_path = option_text(argc, argv, "btf"),
+        };
+        Driver driver = { 0 };
+        int r;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getenv("DEBUG"))
+                log_set_level(LOG_LEVEL_DEBUG);
+        r = sampler_new(&sampler, &config);
+        if (!r) {
+                sampler_set_callbacks(sampler, on_sample, on_notice, NULL);
+                r = sampler_start(sampler);
+        }
+        if (r)
+                return r == SAMPLER_E_UNUSABLE ? EXIT_UNUSABLE : EXIT_FAILURE;
+        driver.sampler = sampler;
+        return drive(&driver) ? EXIT_FAILURE : EXIT_SUCCESS;
+}

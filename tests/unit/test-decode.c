@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "sample/decode.h"
+
+enum { N_KERNEL = 2, N_USER = 3 };
+
+typedef struct Record {
+        struct abi_sample header;
+        uint64_t frames[N_KERNEL + N_USER];
+} __attribute__((aligned(8))) Record;
+
+static Record sound(void) {
+        Record record = { .frames = { 0xffffffff81000010, 0xffffffff81000020, 0x401000, 0x402000, 0x403000 } };
+
+        record.header.kind = ABI_KIND_CPU;
+        record.header.value = 1;
+        record.header.tgid = 42;
+        record.header.n_kernel = N_KERNEL;
+        record.header.n_user = N_USER;
+        record.header.stack_end = ABI_STACK_FP_END;
+        record.header.context = ABI_CONTEXT_PRESENT;
+        strcpy(record.header.comm, "worker");
+        return record;
+}
+
+static void refuses(const Record *record, size_t size, const char *what) {
+        const Sample before = { .header = (void *)1, .kernel = (void *)2, .user = (void *)3 };
+        Sample sample = before;
+
+        cr_expect_eq(decode_sample(record, size, &sample), DECODE_E_MALFORMED, "%s", what);
+        cr_expect(!memcmp(&sample, &before, sizeof(sample)), "%s: output untouched", what);
+}
+
+Test(decode, points_into_a_sound_record) {
+        Record record = sound();
+        Sample sample;
+
+        cr_assert_eq(decode_sample(&record, sizeof(record), &sample), 0);
+        cr_assert_eq(sample.header->tgid, 42);
+        cr_assert_eq(sample.kernel, record.frames);
+        cr_assert_eq(sample.kernel[1], 0xffffffff81000020);
+        cr_assert_eq(sample.user[0], 0x401000, "the user part lies behind the kernel part");
+        cr_assert_eq(sample.user[2], 0x403000);
+}
+
+Test(decode, takes_a_record_without_frames) {
+        Record record = sound();
+        Sample sample;
+
+        record.header.n_kernel = record.header.n_user = 0;
+        cr_assert_eq(decode_sample(&record, sizeof(record.header), &sample), 0);
+}
+
+Test(decode, refuses_every_wrong_size) {
+        Record record = sound();
+
+        for (size_t size = 0; size < sizeof(record); size++)
+                refuses(&record, size, "short");
+        record.header.n_user--;
+        refuses(&record, sizeof(record), "long");
+}
+
+Test(decode, refuses_counts_beyond_the_limits) {
+        static struct {
+                struct abi_sample header;
+                uint64_t frames[ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES + 1];
+        } __attribute__((aligned(8))) record;
+        Sample sample;
+
+        record.header = sound().header;
+        record.header.n_kernel = ABI_MAX_KERNEL_FRAMES;
+        record.header.n_user = ABI_MAX_FRAMES;
+        cr_assert_eq(decode_sample(&record, sizeof(record) - 8, &sample), 0, "the limits themselves are fine");
+        record.header.n_user++;
+        refuses((Record *)&record, sizeof(record), "user frames");
+        record.header.n_user--;
+        record.header.n_kernel++;
+        refuses((Record *)&record, sizeof(record), "kernel frames");
+        record.header.n_kernel = record.header.n_user = UINT16_MAX;
+        refuses((Record *)&record, sizeof(record), "counts that nobody has");
+}
+
+Test(decode, refuses_unknown_kinds_and_outcomes) {
+        Record record = sound();
+
+        record.header.kind = 0;
+        refuses(&record, sizeof(record), "kind 0");
+        record.header.kind = ABI_KIND_ALLOC + 1;
+        refuses(&record, sizeof(record), "kind over the last");
+        record = sound();
+        record.header.stack_end = ABI_STACK_END_N;
+        refuses(&record, sizeof(record), "stack end");
+        record = sound();
+        record.header.context = ABI_CONTEXT_N;
+        refuses(&record, sizeof(record), "context");
+        record = sound();
+        memset(record.header.comm, 'x', sizeof(record.header.comm));
+        refuses(&record, sizeof(record), "name without an end");
+}
+
+Test(decode, takes_and_refuses_notices) {
+        struct abi_notice notice = { .tgid = 7, .kind = ABI_NOTICE_EXIT, .value = 5, .comm = "sh" };
+        const struct abi_notice *decoded = NULL;
+
+        cr_assert_eq(decode_notice(&notice, sizeof(notice), &decoded), 0);
+        cr_assert_eq(decoded, &notice);
+        decoded = NULL;
+        cr_assert_eq(decode_notice(&notice, sizeof(notice) - 1, &decoded), DECODE_E_MALFORMED);
+        cr_assert_eq(decode_notice(&notice, 0, &decoded), DECODE_E_MALFORMED);
+        notice.kind = 0;
+        cr_assert_eq(decode_notice(&notice, sizeof(notice), &decoded), DECODE_E_MALFORMED);
+        notice.kind = ABI_NOTICE_MAPPINGS + 1;
+        cr_assert_eq(decode_notice(&notice, sizeof(notice), &decoded), DECODE_E_MALFORMED);
+        notice.kind = ABI_NOTICE_EXEC;
+        memset(notice.comm, 'x', sizeof(notice.comm));
+        cr_assert_eq(decode_notice(&notice, sizeof(notice), &decoded), DECODE_E_MALFORMED);
+        cr_assert_null(decoded, "output untouched");
+}
