@@ -50,6 +50,8 @@ static uint8_t *find_region(const uint8_t *header) {
                         continue;
                 if (inode || strcmp(mode, "rw-p") != 0)
                         continue;
+                if (end - start > UINT64_C(1) << 30)    /* the terabytes that a sanitizer reserves */
+                        continue;
                 for (uint64_t page = start; !found && page < end; page += 4096)
                         if (region_at(page, header))
                                 found = (uint8_t *)(uintptr_t)page;
