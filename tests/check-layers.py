@@ -43,7 +43,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 def layer_of(include):
     head = include.split("/")[0]
-    if include in ("abi.h", "unwind.bpf.h"):
+    if include in ("abi.h", "unwind_abi.h", "unwind.bpf.h"):
         return "abi"
     if include == "counters.h":
         return None

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Unwind Tables at the Border
+ *
+ * How the daemon hands rows of .eh_frame to the kernel half. Two things cross:
+ *
+ * 1. One *table* per distinct ELF file: an array of 4 KiB blocks, each the value
+ *    of one map element, so that a search never leaves the value it began in.
+ *
+ *      block 0 … d-1    directory: one 8-byte word per 4 KiB page of text
+ *                         bits  0-31  block that holds the page's record
+ *                         bits 32-47  byte offset of the record in that block, even
+ *                         bits 48-63  rows in the record; 0 = the page has none
+ *      other blocks     records of several pages, packed from the front:
+ *                         u16 key[n]   offset in the page from which the row holds; key[0] is 0
+ *                         u8  rule[n]  which rule of this block
+ *                       rules, from the back: rule i lies at 4096 - 8 (i + 1), at most 255
+ *
+ *    "Page" counts from `text_low`, the page of the file's first executable
+ *    byte, in ELF addresses. A row holds until the next one, and the last row
+ *    of a page until its end. Rules are a block's own, so that a row is three
+ *    bytes, and no table of all rules can ever be full.
+ *
+ * 2. One *node* per process (a root and leaves if it has many mappings): sorted
+ *    executable mappings, each with the id of its file's table.
+ *
+ * A *rule* is one 64-bit word: how to get from the registers of a frame to those
+ * of its caller. It is built and taken apart by the functions below alone.
+ *
+ *      bits  0-31  signed: offset, or what the kind needs (see enum unwind_cfa)
+ *      bits 32-47  signed: offset of the saved rbp
+ *      bits 48-55  enum unwind_cfa
+ *      bits 56-57  enum unwind_rbp
+ *      bits 58-63  rbx: 0 = unchanged, k = saved at CFA - 8 k, 63 = lost
+ */
+
+#ifdef __bpf__
+#include "kernel.bpf.h"
+#else
+#include <assert.h>
+#include <stdint.h>
+#endif
+
+enum {
+        UNWIND_BLOCK_SIZE = 4096,
+        UNWIND_PAGE_SHIFT = 12,         /* of text; a directory word speaks for one page */
+        UNWIND_PAGE_SIZE = 1 << UNWIND_PAGE_SHIFT,
+        UNWIND_DIRECTORY_SHIFT = 9,     /* 512 directory words in a block */
+        UNWIND_MAX_RULES = 255,         /* in a block */
+        UNWIND_MAX_ROWS = 1362,         /* in a page: what fits a block beside one rule */
+        UNWIND_SEARCH_STEPS = 11,       /* halvings until one of UNWIND_MAX_ROWS is left */
+        UNWIND_MAX_MAPPINGS = 32,       /* in a node */
+        UNWIND_MAX_TABLES = 4096,       /* slots of the array of tables */
+        UNWIND_NO_TABLE = 0xffffffff,   /* a mapping without rows: JIT code, or not (yet) read */
+};
+
+/* Where the canonical frame address (CFA) is: rsp before the call that made this frame. */
+enum unwind_cfa {
+        UNWIND_CFA_NONE = 0,            /* no row here: go by the frame pointer */
+        UNWIND_CFA_RSP = 1,             /* register + offset */
+        UNWIND_CFA_RBP = 2,
+        UNWIND_CFA_RBX = 3,
+        UNWIND_CFA_DEREF_RSP = 4,       /* *(register + (offset >> 8)) + (int8)offset */
+        UNWIND_CFA_DEREF_RBP = 5,
+        UNWIND_CFA_PLT = 6,             /* rsp + 8, and 8 more once pc & 15 >= offset: the stub has pushed */
+        UNWIND_CFA_SIGNAL = 7,          /* the kernel's signal frame lies at rsp */
+        UNWIND_CFA_END = 8,             /* return address undefined: the outermost frame */
+        UNWIND_CFA_BAD = 9,             /* a row that this format cannot express */
+        UNWIND_CFA_FP = 10,             /* never in a table: the walk's cache remembers that it went by rbp here */
+        UNWIND_CFA_REGISTER = 16,       /* + DWARF number 0 … 15: register + offset; leaf frames only */
+        UNWIND_CFA_REGISTER_LAST = 31,
+};
+
+/* Where the caller's rbp is. */
+enum unwind_rbp {
+        UNWIND_RBP_SAME = 0,
+        UNWIND_RBP_AT_CFA = 1,          /* saved at CFA + offset */
+        UNWIND_RBP_AT_RBP = 2,          /* saved at rbp + offset: frames that realign the stack */
+        UNWIND_RBP_LOST = 3,
+};
+
+enum {
+        UNWIND_RBX_SAME = 0,
+        UNWIND_RBX_MAX = 62,            /* highest k of CFA - 8 k */
+        UNWIND_RBX_LOST = 63,
+};
+
+static inline uint64_t unwind_rule(uint32_t cfa, int32_t offset, uint32_t rbp, int16_t rbp_offset, uint32_t rbx) {
+        return (uint64_t)(uint32_t)offset | (uint64_t)(uint16_t)rbp_offset << 32 |
+               (uint64_t)(cfa & 0xff) << 48 | (uint64_t)(rbp & 3) << 56 | (uint64_t)(rbx & 63) << 58;
+}
+
+static inline uint32_t unwind_rule_cfa(uint64_t rule) {
+        return (uint32_t)(rule >> 48) & 0xff;
+}
+
+static inline int32_t unwind_rule_offset(uint64_t rule) {
+        return (int32_t)(uint32_t)rule;
+}
+
+static inline uint32_t unwind_rule_rbp(uint64_t rule) {
+        return (uint32_t)(rule >> 56) & 3;
+}
+
+static inline int16_t unwind_rule_rbp_offset(uint64_t rule) {
+        return (int16_t)(uint16_t)(rule >> 32);
+}
+
+static inline uint32_t unwind_rule_rbx(uint64_t rule) {
+        return (uint32_t)(rule >> 58);
+}
+
+/* Directory words. */
+static inline uint64_t unwind_word(uint32_t block, uint32_t offset, uint32_t n_rows) {
+        return block | (uint64_t)(offset & 0xffff) << 32 | (uint64_t)(n_rows & 0xffff) << 48;
+}
+
+static inline uint32_t unwind_word_block(uint64_t word) {
+        return (uint32_t)word;
+}
+
+static inline uint32_t unwind_word_offset(uint64_t word) {
+        return (uint32_t)(word >> 32) & 0xffff;
+}
+
+static inline uint32_t unwind_word_rows(uint64_t word) {
+        return (uint32_t)(word >> 48);
+}
+
+/* One executable mapping of a process. */
+struct unwind_mapping {
+        uint64_t start;                 /* address in the target */
+        uint32_t n_pages;
+        uint32_t table;                 /* slot, or UNWIND_NO_TABLE; in a root: number of the leaf */
+        uint64_t offset;                /* of `start` from the file's text_low, in its ELF addresses */
+};
+
+/*
+ * A process: a leaf holds its mappings sorted by start; a root holds the first
+ * start of each of up to 32 leaves. Root and leaves carry the generation of the
+ * set that they belong to; a walk that meets two of them is void.
+ */
+struct unwind_node_key {
+        uint32_t tgid;
+        uint32_t leaf;                  /* 0 = the root, or the only leaf; 1 … 32 = leaves of a root */
+};
+
+struct unwind_node {
+        uint64_t generation;            /* global, never reused, never 0 */
+        uint16_t n;                     /* 1 … UNWIND_MAX_MAPPINGS */
+        uint16_t is_leaf;
+        uint32_t reserved;
+        struct unwind_mapping mappings[UNWIND_MAX_MAPPINGS];
+};
+
+#ifdef __bpf__
+#define UNWIND_ASSERT(x) _Static_assert(x, #x)
+#else
+#define UNWIND_ASSERT(x) static_assert(x, #x)
+#endif
+
+UNWIND_ASSERT(sizeof(struct unwind_mapping) == 24);
+UNWIND_ASSERT(sizeof(struct unwind_node_key) == 8);
+UNWIND_ASSERT(sizeof(struct unwind_node) == 784);
+UNWIND_ASSERT(UNWIND_BLOCK_SIZE == 8 << UNWIND_DIRECTORY_SHIFT);
+UNWIND_ASSERT(3 * UNWIND_MAX_ROWS + 8 <= UNWIND_BLOCK_SIZE);
+UNWIND_ASSERT(UNWIND_MAX_ROWS < 1 << UNWIND_SEARCH_STEPS);
