@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Architecture
+ *
+ * All that the reader of call frame information has to know of a processor. One
+ * file per architecture implements it (arch-x86_64.c), and meson picks that of
+ * the machine that is built for: a daemon reads programs of its own machine.
+ */
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind/counts.h"
+#include "unwind/state.h"
+
+#if defined(__x86_64__)
+enum {
+        ARCH_ELF_MACHINE = EM_X86_64,
+        ARCH_SHT_UNWIND = 0x70000001,   /* SHT_X86_64_UNWIND: type of .eh_frame in the psABI */
+        ARCH_RETURN_ADDRESS = 16,       /* DWARF column */
+        ARCH_ADDRESS_SIZE = 8,
+        ARCH_N_REGISTERS = 17,
+};
+#else
+#error "no arch-*.c for this machine yet"
+#endif
+
+/* DWARF register → slot in CfiState.saved, or -1 = not tracked. */
+extern const int8_t arch_slots[ARCH_N_REGISTERS];
+
+/* Reads the DWARF expression of a CFA: sets cfa_kind and what belongs to it. */
+void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size);
+
+/* The rule (unwind_abi.h) for @state; counts what it cannot say. @is_signal: from the entry's augmentation. */
+uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unwind/image.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "unwind/arch.h"
+#include "unwind/encoding.h"
+#include "unwind_abi.h"
+#include "util/macro.h"
+
+/* Copies @size bytes at @offset; false = the file does not have them. */
+static bool copy(Reader *reader, uint64_t offset, void *to, size_t size) {
+        const uint8_t *data = reader_bytes(reader, offset, size);
+
+        if (!data)
+                return false;
+        memcpy(to, data, size);
+        return true;
+}
+
+/* Offset of the bytes from @address to the end of its segment. */
+static bool locate(const Image *image, uint64_t address, uint64_t *offsetp, uint64_t *sizep) {
+        for (uint32_t i = 0; i < image->n_segments; i++) {
+                const ImageSegment *segment = &image->segments[i];
+
+                if (address < segment->address || address - segment->address >= segment->size)
+                        continue;
+                *offsetp = segment->offset + (address - segment->address);
+                *sizep = segment->size - (address - segment->address);
+                return true;
+        }
+        return false;
+}
+
+static void add_text(Image *image, const Elf64_Phdr *phdr) {
+        uint64_t low = phdr->p_vaddr & ~(uint64_t)(UNWIND_PAGE_SIZE - 1);
+        uint64_t high = phdr->p_vaddr + phdr->p_memsz + UNWIND_PAGE_SIZE - 1;
+
+        high &= ~(uint64_t)(UNWIND_PAGE_SIZE - 1);
+        if (high <= low)
+                return;
+        image->text_low = MIN(image->text_low, low);
+        image->text_high = MAX(image->text_high, high);
+}
+
+static void add_header(Image *image, const Elf64_Phdr *phdr) {
+        if (phdr->p_type == PT_GNU_EH_FRAME)
+                image->hdr_address = phdr->p_vaddr;
+        if (phdr->p_type != PT_LOAD)
+                return;
+        if (image->n_segments < IMAGE_MAX_SEGMENTS && phdr->p_offset + phdr->p_filesz >= phdr->p_offset)
+                image->segments[image->n_segments++] = (ImageSegment){
+                        .address = phdr->p_vaddr, .offset = phdr->p_offset, .size = phdr->p_filesz,
+                };
+        if (phdr->p_flags & PF_X)
+                add_text(image, phdr);
+}
+
+static int read_headers(Image *image, Reader *reader, Elf64_Ehdr *ehdr) {
+        if (!copy(reader, 0, ehdr, sizeof(*ehdr)) || memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 ||
+            ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
+            ehdr->e_machine != ARCH_ELF_MACHINE || ehdr->e_phentsize != sizeof(Elf64_Phdr))
+                return IMAGE_E_NOT_ELF;
+        for (uint32_t i = 0; i < MIN(ehdr->e_phnum, IMAGE_MAX_HEADERS); i++) {
+                Elf64_Phdr phdr;
+
+                if (ehdr->e_phoff > INT64_MAX || !copy(reader, ehdr->e_phoff + i * sizeof(phdr), &phdr, sizeof(phdr)))
+                        return IMAGE_E_NOT_ELF;
+                add_header(image, &phdr);
+        }
+        if (image->text_high <= image->text_low || image->text_high - image->text_low > UINT32_MAX)
+                return IMAGE_E_NO_TEXT;
+        return 0;
+}
+
+/*
+ * .eh_frame_hdr: version 1, three encodings, pointer to .eh_frame, number of
+ * pairs, pairs. Every linker writes the pairs as datarel sdata4 (0x3b) and sorts
+ * them; a table of another form is not used, since .eh_frame alone is enough.
+ */
+static bool read_eh_frame_hdr(Image *image, Reader *reader) {
+        enum { HEADER_MAX = 4 + 8 + 8 };
+        Encoded where = { .address = image->hdr_address, .data_base = image->hdr_address };
+        uint64_t offset, size, eh_frame, n = 0;
+        uint8_t version, pointer, count, table;
+        const uint8_t *data;
+        Cursor cursor;
+
+        if (!image->hdr_address || !locate(image, image->hdr_address, &offset, &size))
+                return false;
+        size = MIN(size, (uint64_t)HEADER_MAX);
+        data = reader_bytes(reader, offset, size);
+        if (!data)
+                return false;
+        cursor = cursor_make(data, size);
+        version = cursor_u8(&cursor);
+        pointer = cursor_u8(&cursor);
+        count = cursor_u8(&cursor);
+        table = cursor_u8(&cursor);
+        eh_frame = encoding_pointer(&cursor, pointer, &where);
+        if (version != 1 || cursor.failed)
+                return false;
+        if (count != PE_OMIT && table == (PE_DATAREL | PE_SDATA4))
+                n = encoding_pointer(&cursor, count, &where);
+        image->table = (HdrTable){ .offset = offset + cursor.at, .address = image->hdr_address };
+        image->table.n = cursor.failed ? 0 : MIN(n, UINT32_MAX);
+        image->section = (CfiSection){ .address = eh_frame };
+        return locate(image, eh_frame, &image->section.offset, &image->section.size);
+}
+
+static bool is_name(Reader *reader, const Elf64_Shdr *names, const Elf64_Shdr *section, const char *name) {
+        size_t size = strlen(name) + 1;
+        const uint8_t *data;
+
+        if (section->sh_name > names->sh_size || names->sh_offset > INT64_MAX)
+                return false;
+        data = reader_bytes(reader, names->sh_offset + section->sh_name, size);
+        return data && memcmp(data, name, size) == 0;
+}
+
+static bool get_section(Reader *reader, const Elf64_Ehdr *ehdr, uint32_t index, Elf64_Shdr *section) {
+        if (index >= ehdr->e_shnum || ehdr->e_shentsize != sizeof(*section) || ehdr->e_shoff > INT64_MAX)
+                return false;
+        return copy(reader, ehdr->e_shoff + index * sizeof(*section), section, sizeof(*section));
+}
+
+/* By name; a compressed section (only debug files have them) is as good as none. */
+static bool find_section(Image *image, Reader *reader, const Elf64_Ehdr *ehdr, const char *name) {
+        Elf64_Shdr names, section;
+
+        if (!get_section(reader, ehdr, ehdr->e_shstrndx, &names))
+                return false;
+        for (uint32_t i = 1; i < MIN(ehdr->e_shnum, IMAGE_MAX_SECTIONS); i++) {
+                if (!get_section(reader, ehdr, i, &section))
+                        return false;
+                if ((section.sh_type != SHT_PROGBITS && section.sh_type != ARCH_SHT_UNWIND) ||
+                    (section.sh_flags & SHF_COMPRESSED) || section.sh_size == 0 ||
+                    !is_name(reader, &names, &section, name))
+                        continue;
+                image->section = (CfiSection){
+                        .offset = section.sh_offset, .address = section.sh_addr, .size = section.sh_size,
+                };
+                return true;
+        }
+        return false;
+}
+
+static bool find_cfi(Image *image, Reader *reader, const Elf64_Ehdr *ehdr) {
+        if (read_eh_frame_hdr(image, reader))
+                return true;
+        image->table.n = 0;
+        if (find_section(image, reader, ehdr, ".eh_frame"))
+                return true;
+        if (!find_section(image, reader, ehdr, ".debug_frame"))
+                return false;
+        image->section.is_debug_frame = true;
+        return true;
+}
+
+int image_read(Image *image, Reader *reader) {
+        Elf64_Ehdr ehdr;
+        int r;
+
+        *image = (Image){ .text_low = UINT64_MAX };
+        r = read_headers(image, reader, &ehdr);
+        if (r)
+                return r;
+        if (!find_cfi(image, reader, &ehdr) || image->section.offset > INT64_MAX)
+                return IMAGE_E_NO_CFI;
+        /* Entries are known by 32-bit offsets; the largest section ever seen has 40 MiB. */
+        image->section.size = MIN(image->section.size, (uint64_t)UINT32_MAX);
+        return 0;
+}
