@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * OTLP Messages
+ *
+ * Short names for what protoc-c generates from proto/.
+ */
+
+#include "google/rpc/status.pb-c.h"
+#include "opentelemetry/proto/collector/profiles/v1development/profiles_service.pb-c.h"
+#include "opentelemetry/proto/common/v1/common.pb-c.h"
+#include "opentelemetry/proto/profiles/v1development/profiles.pb-c.h"
+#include "opentelemetry/proto/resource/v1/resource.pb-c.h"
+
+typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceRequest OtlpRequest;
+typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceResponse OtlpResponse;
+typedef Opentelemetry__Proto__Profiles__V1development__ResourceProfiles OtlpResourceProfiles;
+typedef Opentelemetry__Proto__Profiles__V1development__ScopeProfiles OtlpScopeProfiles;
+typedef Opentelemetry__Proto__Profiles__V1development__ProfilesDictionary OtlpDictionary;
+typedef Opentelemetry__Proto__Profiles__V1development__Profile OtlpProfile;
+typedef Opentelemetry__Proto__Profiles__V1development__Sample OtlpSample;
+typedef Opentelemetry__Proto__Profiles__V1development__ValueType OtlpValueType;
+typedef Opentelemetry__Proto__Profiles__V1development__Stack OtlpStack;
+typedef Opentelemetry__Proto__Profiles__V1development__Location OtlpLocation;
+typedef Opentelemetry__Proto__Profiles__V1development__Line OtlpLine;
+typedef Opentelemetry__Proto__Profiles__V1development__Function OtlpFunction;
+typedef Opentelemetry__Proto__Profiles__V1development__Mapping OtlpMapping;
+typedef Opentelemetry__Proto__Profiles__V1development__Link OtlpLink;
+typedef Opentelemetry__Proto__Profiles__V1development__KeyValueAndUnit OtlpAttribute;
+typedef Opentelemetry__Proto__Common__V1__AnyValue OtlpAnyValue;
+typedef Opentelemetry__Proto__Common__V1__KeyValue OtlpKeyValue;
+typedef Opentelemetry__Proto__Common__V1__InstrumentationScope OtlpScope;
+typedef Opentelemetry__Proto__Resource__V1__Resource OtlpResource;
+typedef Google__Rpc__Status OtlpStatus;
+
+#define OTLP_REQUEST_INIT                                                                                      \
+        OPENTELEMETRY__PROTO__COLLECTOR__PROFILES__V1DEVELOPMENT__EXPORT_PROFILES_SERVICE_REQUEST__INIT
+#define OTLP_PROFILE_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__PROFILE__INIT
+#define OTLP_SAMPLE_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__SAMPLE__INIT
+#define OTLP_VALUE_TYPE_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__VALUE_TYPE__INIT
+#define OTLP_STACK_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__STACK__INIT
+#define OTLP_LOCATION_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__LOCATION__INIT
+#define OTLP_LINE_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__LINE__INIT
+#define OTLP_FUNCTION_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__FUNCTION__INIT
+#define OTLP_MAPPING_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__MAPPING__INIT
+#define OTLP_LINK_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__LINK__INIT
+#define OTLP_ATTRIBUTE_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__KEY_VALUE_AND_UNIT__INIT
+#define OTLP_ANY_VALUE_INIT OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__INIT
+#define OTLP_KEY_VALUE_INIT OPENTELEMETRY__PROTO__COMMON__V1__KEY_VALUE__INIT
+#define OTLP_SCOPE_INIT OPENTELEMETRY__PROTO__COMMON__V1__INSTRUMENTATION_SCOPE__INIT
+#define OTLP_RESOURCE_INIT OPENTELEMETRY__PROTO__RESOURCE__V1__RESOURCE__INIT
+
+#define OTLP_ANY_STRING OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_STRING_VALUE
+#define OTLP_ANY_BOOL OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_BOOL_VALUE
+#define OTLP_ANY_INT OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_INT_VALUE
+#define OTLP_ANY_DOUBLE OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_DOUBLE_VALUE
+#define OTLP_ANY_STRINDEX OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX
+
+#define OTLP_REQUEST_DESCRIPTOR                                                                                \
+        (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor)
+#define OTLP_RESPONSE_DESCRIPTOR                                                                               \
+        (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_response__descriptor)
+#define OTLP_STATUS_DESCRIPTOR (&google__rpc__status__descriptor)
