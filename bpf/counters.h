@@ -67,6 +67,8 @@
         X(FRAMES_ANONYMOUS, "frames_total", "kind=\"anonymous\"", "in executable memory without a file")       \
         X(FRAMES_UNREADABLE, "frames_total", "kind=\"unreadable\"", "in a file that could not be read")        \
         X(FRAMES_UNMAPPED, "frames_total", "kind=\"unmapped\"", "outside every known mapping")                 \
+        X(FRAMES_OUTSIDE_MODULE, "frames_total", "kind=\"outside_module\"",                                    \
+          "frames outside the range of the module they came with: the module was left out")                    \
         X(OBJECTS_OPENED, "objects_total", "result=\"opened\"", "files parsed for build id and segments")      \
         X(OBJECTS_CACHED, "objects_total", "result=\"cached\"", "files found in the cache of objects")         \
         X(OBJECTS_NO_BUILD_ID, "objects_total", "result=\"no_build_id\"", "parsed, without a GNU build id")    \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Filling the tables of a window.
+ * Filling the tables of a window; frames.c has the one for frames and stacks.
  *
  * Rows are looked up as bytes, so a struct with padding is copied field by field into a cleared one
  * first: equal rows must be equal bytes.
@@ -17,15 +17,6 @@
 #include "util/error.h"
 #include "util/stat.h"
 #include "util/text.h"
-
-#define WORD_MARK_SHIFT 61
-#define WORD_ADDRESS_MASK ((UINT64_C(1) << FRAME_ADDRESS_BITS) - 1)
-#define WORD_MODULE_MASK ((UINT64_C(1) << FRAME_MODULE_BITS) - 1)
-
-/* A row with every byte of padding zero. */
-#define CANONICAL(_type, _name)                                                                                \
-        _type _name;                                                                                           \
-        memset(&_name, 0, sizeof(_name))
 
 int window_add_row(Window *window, Intern *table, const void *data, size_t size, uint32_t *indexp) {
         int r;
@@ -96,71 +87,68 @@ int window_string(Window *window, const char *text, size_t size, uint32_t *index
         return r < 0 ? error_fold(r) : r;
 }
 
+/* The build ids as attributes: the same row for every module that shares one. */
+static int build_id_set(Window *window, const WindowModule *module, uint32_t *indexp) {
+        const struct {
+                const char *key;
+                uint32_t value;
+        } ids[] = {
+                { "process.executable.build_id.gnu", module->build_id_gnu },
+                { "process.executable.build_id.go", module->build_id_go },
+                { "process.executable.build_id.htlhash", module->build_id_htlhash },
+        };
+        uint32_t set[ARRAY_SIZE(ids)];
+        size_t n = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+                WindowAttribute attribute = { .kind = ATTRIBUTE_STRING, .string = ids[i].value };
+                int r;
+
+                if (!ids[i].value)
+                        continue;
+                r = window_string(window, ids[i].key, strlen(ids[i].key), &attribute.key);
+                if (!r)
+                        r = window_attribute(window, &attribute, &set[n++]);
+                if (r)
+                        return r;
+        }
+        return window_attribute_set(window, set, n, indexp);
+}
+
 int window_module(Window *window, const WindowModule *module, uint32_t *indexp) {
-        return window_add_row(window, &window->modules, module, sizeof(*module), indexp);
+        WindowModule row = *module;
+        uint32_t index, set;
+        int r;
+
+        if (!row.build_id_gnu && !row.build_id_go && !row.build_id_htlhash) {
+                *indexp = 0;
+                return 0;
+        }
+        if (row.start >= row.limit)
+                row.start = row.limit = 0;
+        if (!intern_find(&window->modules, &row, sizeof(row), indexp))
+                return 0;
+        r = build_id_set(window, &row, &set);
+        if (!r)
+                r = window_grow((void **)&window->module_attributes, &window->module_attributes_size,
+                                window->modules.n_items, sizeof(*window->module_attributes));
+        if (!r)
+                r = window_add_row(window, &window->modules, &row, sizeof(row), &index);
+        if (r)
+                return r;
+        window->module_attributes[index] = set;
+        *indexp = index;
+        return 0;
 }
 
 int window_function(Window *window, const WindowFunction *function, uint32_t *indexp) {
-        CANONICAL(WindowFunction, row);
+        WINDOW_ROW(WindowFunction, row);
 
         row.name = function->name;
         row.system_name = function->system_name;
         row.filename = function->filename;
-        row.start_line = function->start_line;
+        row.start_line = MAX(function->start_line, 0);
         return window_add_row(window, &window->functions, &row, sizeof(row), indexp);
-}
-
-int window_frame(Window *window, const WindowFrame *frame, FrameWord *wordp) {
-        CANONICAL(WindowFrame, row);
-        uint32_t index;
-        int r;
-
-        row.module = frame->module;
-        row.function = frame->function;
-        row.address = frame->address;
-        row.line = frame->line;
-        row.type = frame->type;
-        r = window_add_row(window, &window->frames, &row, sizeof(row), &index);
-        if (r)
-                return r;
-        *wordp = (FrameWord)FRAME_MARK_TABLE << WORD_MARK_SHIFT | index;
-        return 0;
-}
-
-int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_t address, FrameWord *wordp) {
-        static const char *const types[] = {
-                [FRAME_MARK_NATIVE] = "native", [FRAME_MARK_KERNEL] = "kernel", [FRAME_MARK_UNKNOWN] = "unknown"
-        };
-        int r;
-
-        if (!window->frame_types[mark]) {
-                r = window_string(window, types[mark], strlen(types[mark]), &window->frame_types[mark]);
-                if (r)
-                        return r;
-        }
-        if (address > WORD_ADDRESS_MASK || module > WORD_MODULE_MASK)
-                return window_frame(window,
-                                    &(WindowFrame){ .module = module, .address = address,
-                                                    .type = window->frame_types[mark] },
-                                    wordp);
-        *wordp = (FrameWord)mark << WORD_MARK_SHIFT | (FrameWord)module << FRAME_ADDRESS_BITS | address;
-        return 0;
-}
-
-WindowFrame window_expand_frame(const Window *window, FrameWord word) {
-        FrameMark mark = (FrameMark)(word >> WORD_MARK_SHIFT);
-
-        if (mark == FRAME_MARK_TABLE)
-                return *window_get_frame(window, (uint32_t)word);
-        return (WindowFrame){ .module = (uint32_t)(word >> FRAME_ADDRESS_BITS & WORD_MODULE_MASK),
-                              .address = word & WORD_ADDRESS_MASK,
-                              .type = window->frame_types[mark] };
-}
-
-int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint32_t *indexp) {
-        if (n_frames > WINDOW_MAX_DEPTH)
-                return WINDOW_E_FULL;
-        return window_add_row(window, &window->stacks, frames, n_frames * sizeof(*frames), indexp);
 }
 
 int window_link(Window *window, const WindowLink *link, uint32_t *indexp) {
@@ -176,7 +164,15 @@ int window_link(Window *window, const WindowLink *link, uint32_t *indexp) {
 }
 
 int window_attribute(Window *window, const WindowAttribute *attribute, uint32_t *indexp) {
-        return window_add_row(window, &window->attributes, attribute, sizeof(*attribute), indexp);
+        WindowAttribute row = *attribute;
+
+        if (row.kind == ATTRIBUTE_STRING)
+                row.integer = 0;
+        else
+                row.string = 0;
+        if (row.kind == ATTRIBUTE_BOOL)
+                row.integer = !!row.integer;
+        return window_add_row(window, &window->attributes, &row, sizeof(row), indexp);
 }
 
 int window_attribute_string(Window *window, const char *key, const char *value, size_t size, uint32_t *indexp) {

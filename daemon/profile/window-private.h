@@ -2,14 +2,17 @@
 #pragma once
 
 /*
- * What window.c, rows.c (tables) and samples.c (profiles and events) share; nobody else includes it.
+ * What window.c, rows.c and frames.c (tables) and samples.c (profiles and events) share; nobody else includes it.
  */
 
 #include "profile/window.h"
 #include "util/arena.h"
 #include "util/intern.h"
 
-enum { EVENTS_PER_CHUNK = 1024 };
+enum {
+        EVENTS_PER_CHUNK = 1024,
+        MAX_FRAME_TYPES = 64,
+};
 
 /* Events in order of arrival; sorted by sample when the window is closed, then given back. */
 typedef struct EventChunk EventChunk;
@@ -32,6 +35,12 @@ typedef struct SampleSum {
         uint32_t n_times;
         uint32_t first_time;            /* index into Window.times, once closed */
 } SampleSum;
+
+/* A value of profile.frame.type that some frame has: a handful. */
+typedef struct FrameType {
+        uint32_t string, attribute;
+        FrameMark mark;                 /* FRAME_MARK_TABLE = none of its own */
+} FrameType;
 
 typedef struct Resource {
         const uint32_t *attributes;     /* in the arena */
@@ -62,7 +71,11 @@ struct Window {
         SampleSum *sums;
         uint32_t resources_size, profiles_size, sums_size;
         int64_t periods[PROFILE_N_TYPES];
-        uint32_t frame_types[FRAME_MARK_TABLE]; /* string of a native frame's mark, made on first use */
+        FrameType frame_types[MAX_FRAME_TYPES];
+        uint32_t n_frame_types;
+        uint32_t mark_types[FRAME_MARK_TABLE];  /* string of a native frame's mark, made on first use */
+        uint32_t *module_attributes;            /* a set for each module */
+        uint32_t module_attributes_size;
 
         Arena log;
         EventChunk *first_chunk, *last_chunk;
@@ -75,6 +88,11 @@ struct Window {
         uint32_t *order;                /* samples by profile */
         uint32_t *profile_first;        /* where a profile's samples begin in order */
 };
+
+/* A row with every byte of padding zero: rows are looked up as bytes. */
+#define WINDOW_ROW(_type, _name)                                                                               \
+        _type _name;                                                                                           \
+        memset(&_name, 0, sizeof(_name))
 
 /* intern_add() with the window's rules. Return: 0 (new or found), WINDOW_E_FULL, -ENOMEM. */
 int window_add_row(Window *window, Intern *table, const void *data, size_t size, uint32_t *indexp);

@@ -111,6 +111,7 @@ Window *window_free(Window *window) {
         for_each_table(window, intern_deinit);
         arena_deinit(&window->arena);
         free(window->resources);
+        free(window->module_attributes);
         window_free_samples(window);
         free(window);
         return NULL;
@@ -181,6 +182,17 @@ const uint32_t *window_get_attribute_set(const Window *window, uint32_t index, s
         return item->data;
 }
 
+uint32_t window_get_module_attributes(const Window *window, uint32_t module) {
+        return module ? window->module_attributes[module] : 0;
+}
+
+uint32_t window_get_type_attribute(const Window *window, uint32_t type) {
+        for (uint32_t i = 0; i < window->n_frame_types; i++)
+                if (window->frame_types[i].string == type)
+                        return window->frame_types[i].attribute;
+        return 0;
+}
+
 const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t *n_attributesp) {
         const Resource *resource = &window->resources[index];
 
@@ -196,6 +208,7 @@ static size_t table_memory(const Intern *table) {
 size_t window_memory(const Window *window) {
         size_t size = sizeof(*window) + window->arena.total + window->log.total +
                       window->resources_size * sizeof(*window->resources) +
+                      window->module_attributes_size * sizeof(*window->module_attributes) +
                       window->profiles_size * sizeof(*window->profiles) +
                       window->sums_size * sizeof(*window->sums);
 

@@ -164,6 +164,12 @@ int window_close(Window *window, uint64_t end_ns);
 /*
  * Filling. Each returns 0, WINDOW_E_FULL or -ENOMEM, and sets *indexp (1 or higher, or 0 for the
  * empty row) on success only.
+ *
+ * Rows are put into one canonical form here, so that what is equal in OTLP is equal in the window:
+ * a module without a build id is index 0 (OTLP wants one on each mapping: use a raw address then), a
+ * range that is not start < limit is none, half a link is none, a negative line is 0, a frame
+ * outside its module's range loses the module (counter FRAMES_OUTSIDE_MODULE), and a frame without
+ * function and line is the same word from either call.
  */
 int window_string(Window *window, const char *text, size_t size, uint32_t *indexp);
 int window_module(Window *window, const WindowModule *module, uint32_t *indexp);
@@ -236,6 +242,10 @@ const FrameWord *window_get_stack(const Window *window, uint32_t index, size_t *
 const WindowLink *window_get_link(const Window *window, uint32_t index);
 const WindowAttribute *window_get_attribute(const Window *window, uint32_t index);
 const uint32_t *window_get_attribute_set(const Window *window, uint32_t index, size_t *np);
+/* The set with the build ids of a module as process.executable.build_id.*; made with the module. */
+uint32_t window_get_module_attributes(const Window *window, uint32_t module);
+/* The attribute profile.frame.type of a frame's type; 0 for none. */
+uint32_t window_get_type_attribute(const Window *window, uint32_t type);
 const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t *n_attributesp);
 const WindowProfile *window_get_profile(const Window *window, uint32_t index);          /* from 0 */
 void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep); /* closed */

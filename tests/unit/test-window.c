@@ -20,6 +20,16 @@ static uint32_t string(Window *window, const char *text) {
         return index;
 }
 
+/* A module without a known range; @offset makes it distinct. */
+static uint32_t module(Window *window, uint64_t limit, uint64_t offset) {
+        WindowModule row = { .path = string(window, "/bin/x"), .build_id_gnu = string(window, "0a1b"),
+                             .limit = limit, .offset = offset };
+        uint32_t index = 0;
+
+        cr_assert_eq(window_module(window, &row, &index), 0);
+        return index;
+}
+
 static uint32_t cpu_profile(Window *window, uint64_t key) {
         uint32_t resource, profile;
 
@@ -113,11 +123,14 @@ Test(window, packs_a_native_frame_and_takes_it_apart) {
         _cleanup_(window_freep) Window *window = new_window(NULL);
         FrameWord word;
         WindowFrame frame;
+        uint32_t last = 0;
 
-        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, (1 << 17) - 1, 0xFFFFFFFFFFF, &word), 0);
+        for (uint32_t i = 0; i < 10000; i++)
+                last = module(window, 0, i + 1);
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, last, 0xFFFFFFFFFFF, &word), 0);
         cr_assert_eq(window_n_frames(window), 1, "no row is needed");
         frame = window_expand_frame(window, word);
-        cr_assert_eq(frame.module, (1 << 17) - 1);
+        cr_assert_eq(frame.module, 10000);
         cr_assert_eq(frame.address, 0xFFFFFFFFFFF);
         cr_assert_eq(frame.function, 0);
         cr_assert_str_eq(window_get_string(window, frame.type, NULL), "native");
@@ -125,7 +138,7 @@ Test(window, packs_a_native_frame_and_takes_it_apart) {
 
 Test(window, puts_what_does_not_fit_into_the_frame_table) {
         _cleanup_(window_freep) Window *window = new_window(NULL);
-        WindowFrame named = { .module = 3, .address = 7, .line = 40, .function = 2 }, frame;
+        WindowFrame named = { .address = 7, .line = 40, .function = 2 }, frame;
         FrameWord kernel, again, table;
 
         cr_assert_eq(window_native_frame(window, FRAME_MARK_KERNEL, 0, 0xffffffff81000010, &kernel), 0);
@@ -139,6 +152,71 @@ Test(window, puts_what_does_not_fit_into_the_frame_table) {
         cr_assert_eq(frame.line, 40);
         cr_assert_eq(frame.function, 2);
         cr_assert_eq(window_n_frames(window), 3);
+}
+
+Test(window, makes_one_word_of_one_frame_from_either_call) {
+        _cleanup_(window_freep) Window *window = new_window(NULL);
+        uint32_t a = module(window, 0x9000, 0);
+        WindowFrame frame = { .module = a, .address = 0x1234, .type = string(window, "native") };
+        FrameWord word, native;
+
+        cr_assert_eq(window_frame(window, &frame, &word), 0);
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, a, 0x1234, &native), 0);
+        cr_assert_eq(word, native);
+        frame.line = -3;
+        cr_assert_eq(window_frame(window, &frame, &word), 0);
+        cr_assert_eq(word, native, "a negative line is none");
+        frame.line = 3;
+        cr_assert_eq(window_frame(window, &frame, &word), 0);
+        cr_assert_neq(word, native);
+}
+
+Test(window, leaves_the_module_out_of_a_frame_outside_it) {
+        _cleanup_(window_freep) Window *window = new_window(NULL);
+        uint32_t a = module(window, 0x9000, 0);
+        FrameWord word;
+
+        stat_reset();
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, a, 0x8FFF, &word), 0);
+        cr_assert_eq(window_expand_frame(window, word).module, a);
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, a, 0x9000, &word), 0);
+        cr_assert_eq(window_expand_frame(window, word).module, 0);
+        cr_assert_eq(window_expand_frame(window, word).address, 0x9000);
+        cr_assert_eq(stat_get(COUNTER_FRAMES_OUTSIDE_MODULE), 1);
+}
+
+Test(window, takes_a_module_without_build_id_for_none) {
+        _cleanup_(window_freep) Window *window = new_window(NULL);
+        WindowModule row = { .path = string(window, "/bin/x"), .limit = 7 };
+        uint32_t index = 9;
+
+        cr_assert_eq(window_module(window, &row, &index), 0);
+        cr_assert_eq(index, 0);
+        cr_assert_eq(window_n_modules(window), 1);
+}
+
+Test(window, keeps_build_ids_and_frame_types_as_attributes) {
+        _cleanup_(window_freep) Window *window = new_window(NULL);
+        uint32_t a = module(window, 0x9000, 0), b = module(window, 0xA000, 0);
+        const WindowAttribute *attribute;
+        const uint32_t *set;
+        FrameWord word;
+        size_t n;
+
+        cr_assert_neq(a, b);
+        cr_assert_eq(window_get_module_attributes(window, a), window_get_module_attributes(window, b));
+        set = window_get_attribute_set(window, window_get_module_attributes(window, a), &n);
+        cr_assert_eq(n, 1);
+        attribute = window_get_attribute(window, set[0]);
+        cr_assert_str_eq(window_get_string(window, attribute->key, NULL), "process.executable.build_id.gnu");
+        cr_assert_str_eq(window_get_string(window, attribute->string, NULL), "0a1b");
+
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_KERNEL, 0, 5, &word), 0);
+        attribute = window_get_attribute(
+                window, window_get_type_attribute(window, window_expand_frame(window, word).type));
+        cr_assert_str_eq(window_get_string(window, attribute->key, NULL), "profile.frame.type");
+        cr_assert_str_eq(window_get_string(window, attribute->string, NULL), "kernel");
+        cr_assert_eq(window_get_type_attribute(window, 0), 0);
 }
 
 Test(window, takes_half_a_link_for_none) {
@@ -311,11 +389,11 @@ Test(window, keeps_the_order_of_resource_attributes_and_the_first_of_a_key) {
 }
 
 Test(window, refuses_new_rows_at_each_cap_and_still_finds_the_old) {
-        WindowLimits limits = { .max_strings = 3, .max_modules = 2, .max_functions = 2, .max_frames = 2,
-                                .max_stacks = 2, .max_links = 2, .max_attributes = 2, .max_samples = 2,
+        WindowLimits limits = { .max_strings = 4, .max_modules = 2, .max_functions = 2, .max_frames = 2,
+                                .max_stacks = 2, .max_links = 2, .max_attributes = 3, .max_samples = 2,
                                 .max_resources = 2, .max_times = 3, .max_bytes = 1 << 20 };
         _cleanup_(window_freep) Window *window = new_window(&limits);
-        WindowModule module = { .path = 1, .limit = 1 };
+        WindowModule row = { .path = 1, .build_id_gnu = 1, .limit = 1 };
         WindowFunction function = { .name = 1 };
         WindowFrame frame = { .address = 1 };
         WindowLink link = { .trace_id = { 1 }, .span_id = { 1 } };
@@ -331,16 +409,16 @@ Test(window, refuses_new_rows_at_each_cap_and_still_finds_the_old) {
         cr_assert_eq(window_string(window, "a", 1, &index), 0);                                                \
         index = 99
         string(window, "a");
+        string(window, "process.executable.build_id.gnu");
         FULL(window_string(window, "b", 1, &index), window_string(window, "c", 1, &index), index);
-        FULL(window_module(window, &module, &index), (module.limit = 2, window_module(window, &module, &index)),
-             index);
+        FULL(window_module(window, &row, &index), (row.limit = 2, window_module(window, &row, &index)), index);
         FULL(window_function(window, &function, &index),
              (function.start_line = 2, window_function(window, &function, &index)), index);
         FULL(window_frame(window, &frame, &word), (frame.line = 2, window_frame(window, &frame, &before)), before);
         FULL(window_stack(window, &word, 1, &index), window_stack(window, (FrameWord[]){ 5 }, 1, &index), index);
         FULL(window_link(window, &link, &index), (link.span_id[1] = 2, window_link(window, &link, &index)), index);
         FULL(window_attribute(window, &attribute, &index),
-             (attribute.integer = 2, window_attribute(window, &attribute, &index)), index);
+             (attribute.unit = 2, window_attribute(window, &attribute, &index)), index);
         FULL(window_resource(window, 8, &index), window_resource(window, 9, &index), index);
 #undef FULL
 }
