@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * ELF Image
+ *
+ * The outer shape of one ELF file as symbols need it: section headers and build
+ * ids. Reads by pread() from a descriptor and a base, so that an image in memory
+ * (the vdso, through /proc/self/mem) reads like a file. Every count and offset of
+ * the file is checked against its size first; nothing is mapped.
+ */
+
+#include <elf.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/macro.h"
+
+enum {
+        _IMAGE_E_SUCCESS,
+        IMAGE_E_UNREADABLE,             /* a read failed, or the file is shorter than it was */
+        IMAGE_E_NOT_ELF,
+        IMAGE_E_UNSUPPORTED,            /* ELF, but not 64-bit little-endian, or no program or library */
+        IMAGE_E_MALFORMED,              /* a table that is not inside the file */
+};
+
+enum {
+        IMAGE_MAX_SECTIONS = 64 << 10,
+        IMAGE_MAX_PROGRAM_HEADERS = 1 << 10,
+        IMAGE_MAX_NOTES = 64 << 10,     /* bytes of one note segment that are looked at */
+        IMAGE_MAX_BUILD_ID = 64,        /* bytes of a GNU build id */
+        IMAGE_MAX_GO_ID = 128,          /* text of a Go build id */
+};
+
+typedef struct ElfImage {
+        int fd;                         /* borrowed */
+        uint64_t base, size;            /* the image within what fd reads */
+        Elf64_Ehdr header;
+        Elf64_Shdr *sections;
+        uint32_t n_sections;            /* 0 = the file has no section headers */
+} ElfImage;
+
+typedef struct ImageIds {
+        char gnu[2 * IMAGE_MAX_BUILD_ID + 1];   /* lower-case hex; "" = none */
+        char go[IMAGE_MAX_GO_ID + 1];           /* as the Go tool prints it; "" = none */
+} ImageIds;
+
+/* Return: 0, IMAGE_E_*, -ENOMEM. Pair a success with elf_image_deinit(). */
+int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size);
+void elf_image_deinit(ElfImage *image);
+
+/*
+ * Reads @size bytes at @offset of the image into new memory, with a NUL behind.
+ * Return: 0 and *datap (owned by the caller), IMAGE_E_MALFORMED, IMAGE_E_UNREADABLE, -ENOMEM.
+ */
+int elf_image_read(const ElfImage *image, uint64_t offset, uint64_t size, char **datap);
+
+/* The build ids, from PT_NOTE, else from note sections. Return: 0, -ENOMEM. */
+int elf_image_ids(const ElfImage *image, ImageIds *ids);
