@@ -4,7 +4,7 @@
  * sample-dump: the kernel half alone, driven line by line.
  *
  *     sample-dump [frequency=99] [depth=512] [kernel=0] [jitter=0] [default=0] [watch=0]
- *                 [ring=BYTES] [self=TGID] [btf=PATH]
+ *                 [ring=BYTES] [spare=TGID] [btf=PATH]
  *
  * Prints one JSON object a line: {"ready":…}, then samples and notices as they are
  * drained (every 20 ms). Reads commands from standard input, and answers each with
@@ -211,7 +211,7 @@ int main(int argc, char **argv) {
                 .jitter = option(argc, argv, "jitter", 0),
                 .default_state = option(argc, argv, "default", ABI_STATE_REJECTED),
                 .watch_strangers = option(argc, argv, "watch", 0),
-                .self_tgid = option(argc, argv, "self", (uint32_t)getpid()),
+                .self_tgid = option(argc, argv, "spare", (uint32_t)getpid()),
                 .ring_bytes = option(argc, argv, "ring", 0),
                 .btf_path = option_text(argc, argv, "btf"),
         };

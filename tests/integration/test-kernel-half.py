@@ -1,0 +1,558 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel half on the real kernel, driven by tests/lib/sample-dump; no daemon around it.
+
+Truth comes from the victims (return addresses by the compiler), /proc, wait4() and kallsyms.
+"""
+import bisect
+import collections
+import json
+import os
+import re
+import struct
+import subprocess
+import time
+
+import tap
+
+LIB = tap.BUILD_DIR / "tests/lib"
+REJECTED, TARGET, UNDECIDED = 0, 1, 2
+NO_USER, FAULT, BAD_CFA, DEPTH, FP_END = 1, 4, 5, 7, 8
+UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
+EXEC, EXIT, MAPPINGS = 1, 2, 3
+EXIT_UNUSABLE = 78
+TICK_NS = 10_000_000
+
+
+def start_time(pid):
+    """Field 22 of /proc/PID/stat as the daemon hands it to the kernel half."""
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[19]) * TICK_NS
+
+
+class Dump:
+    """sample-dump, its commands and what it has printed."""
+
+    def __init__(self, test, prefix=(), **options):
+        self.test = test
+        self.child = test.spawn([*prefix, LIB / "sample-dump", *(f"{k}={v}" for k, v in options.items())],
+                                stdin=subprocess.PIPE)
+        self.wait(lambda: self.lines("ready"), "sample-dump is ready")
+
+    def lines(self, key):
+        text = self.child.out
+        whole = text[:text.rfind("\n") + 1]
+        return [x for x in map(json.loads, whole.splitlines()) if key in x]
+
+    def wait(self, condition, what):
+        def look():
+            if self.child.status is not None:
+                raise AssertionError(f"sample-dump ended before {what}: {self.child}")
+            return condition()
+
+        return tap.wait_until(look, what)
+
+    def command(self, text):
+        n = sum(x["done"] == text for x in self.lines("done"))
+        self.child.process.stdin.write(text.encode() + b"\n")
+        self.child.process.stdin.flush()
+        self.wait(lambda: sum(x["done"] == text for x in self.lines("done")) > n, text)
+        return [x for x in self.lines("done") if x["done"] == text][-1]["result"]
+
+    def row(self, tgid, start=0, ring=0, capacity=0, state=TARGET, generation=1):
+        self.test.assertEqual(self.command(f"row {tgid} {start} {ring} {capacity} {state} {generation}"), 0)
+
+    def samples(self, tgid=None, since=0):
+        return [x for x in self.lines("sample") if tgid in (None, x["tgid"]) and x["time"] >= since]
+
+    def notices(self, kind, tgid=None):
+        return [x for x in self.lines("notice") if x["notice"] == kind and tgid in (None, x["tgid"])]
+
+    def wait_samples(self, n, tgid=None, since=0):
+        self.wait(lambda: len(self.samples(tgid, since)) >= n, f"{n} samples of {tgid}")
+        return self.samples(tgid, since)
+
+    def stop(self):
+        """Ends it. Returns the last counters."""
+        self.child.process.stdin.write(b"stop\n")
+        self.child.process.stdin.close()
+        self.test.assertEqual(self.child.wait(), 0, str(self.child))
+        return self.lines("counters")[-1]
+
+
+class KernelHalf(tap.TestCase):
+    def setUp(self):
+        tap.need_root()
+        tap.need_btf()
+
+    def frames_victim(self, depth, mode="spin", prefix=()):
+        """A victim, the range of its leaf, and its return addresses from the leaf's on."""
+        child = self.spawn([*prefix, LIB / "victim-frames", depth, mode])
+        first, last, *returns = map(int, child.wait_for(r"^frames (.*)\n").group(1).split())
+        self.assertEqual(len(returns), depth - 1)
+        return child, range(first, last), returns
+
+    def settled(self, samples, leaf):
+        """Without those before the victim got to its leaf."""
+        for i, sample in enumerate(samples):
+            if sample["user"] and sample["user"][0] in leaf:
+                return samples[i:]
+        return []
+
+    def sample_frames(self, depth, n=15, mode="spin", limit=512, kernel=0):
+        dump = Dump(self, frequency=499, depth=limit, kernel=kernel)
+        victim, leaf, returns = self.frames_victim(depth, mode)
+        dump.row(victim.pid)
+        dump.wait(lambda: len(self.settled(dump.samples(), leaf)) >= n, "samples in the leaf")
+        dump.stop()
+        samples = self.settled(dump.samples(), leaf)
+        victim.kill()
+        return samples, leaf, returns
+
+    def check_chain(self, samples, leaf, expected, end):
+        for sample in samples:
+            self.assertIn(sample["user"][0], leaf)
+            self.assertEqual(sample["user"][1:], expected)
+            self.assertEqual(sample["end"], end)
+
+    # --- the walk
+
+    def test_yields_the_exact_chain(self):
+        for depth in (3, 5, 30, 100, 511, 512):
+            with self.subTest(depth=depth):
+                samples, leaf, returns = self.sample_frames(depth)
+                self.check_chain(samples, leaf, returns, FP_END)
+
+    def test_cuts_at_the_depth(self):
+        for depth, limit, end in ((513, 512, DEPTH), (1024, 1024, FP_END), (1025, 1024, DEPTH), (30, 7, DEPTH)):
+            with self.subTest(depth=depth, limit=limit):
+                samples, leaf, returns = self.sample_frames(depth, limit=limit)
+                self.check_chain(samples, leaf, returns[:limit - 1], end)
+
+    def test_says_how_a_broken_chain_ends(self):
+        for mode, end in (("unaligned", BAD_CFA), ("fault", FAULT), ("zero", FP_END), ("far", FP_END), ("loop", FP_END)):
+            with self.subTest(mode=mode):
+                samples, leaf, returns = self.sample_frames(10, mode=mode)
+                self.check_chain(samples, leaf, returns[:3], end)
+
+    def test_leaves_32_bit_code_alone(self):
+        # An ELF32 whose only instruction jumps to itself.
+        code = b"\xeb\xfe"
+        head = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 3, 1, 0x10054, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+        load = struct.pack("<IIIIIIII", 1, 0, 0x10000, 0x10000, 84 + len(code), 84 + len(code), 5, 0x1000)
+        path = self.directory() / "spin32"
+        path.write_bytes(head + load + code)
+        path.chmod(0o755)
+        try:
+            victim = self.spawn([path])
+        except OSError as error:
+            tap.skip(f"kernel: runs no 32-bit programs ({error})")
+        dump = Dump(self, frequency=499)
+        dump.row(victim.pid)
+        for sample in dump.wait_samples(10):
+            self.assertEqual((sample["user"], sample["end"]), ([], NO_USER))
+
+    # --- who is sampled
+
+    def test_samples_only_the_chosen(self):
+        dump = Dump(self, frequency=499)
+        chosen, leaf, _ = self.frames_victim(10)
+        other, _, _ = self.frames_victim(10)
+        dump.row(chosen.pid, generation=7)
+        dump.row(other.pid, state=REJECTED)
+        samples = dump.wait_samples(30)
+        counters = dump.stop()["counters"]
+        samples = dump.samples()
+        self.assertEqual({x["tgid"] for x in samples}, {chosen.pid})
+        self.assertEqual({x["generation"] for x in samples}, {7})
+        self.assertEqual({(x["kind"], x["value"], x["context"]) for x in samples}, {(1, 1, UNPUBLISHED)})
+        self.assertEqual({x["comm"] for x in samples}, {"victim-frames"})
+        self.assertEqual(counters["TICKS"], len(samples))
+        self.assertGreater(counters["SAMPLER_ENTRIES"], counters["TICKS"])
+
+    def test_samples_strangers_while_undecided_but_never_itself(self):
+        spared, _, _ = self.frames_victim(10)
+        victim, _, _ = self.frames_victim(10)
+        dump = Dump(self, frequency=499, default=UNDECIDED, spare=spared.pid)
+        samples = dump.wait_samples(30, victim.pid)
+        dump.stop()
+        self.assertEqual({x["generation"] for x in dump.samples(victim.pid)}, {0})
+        self.assertEqual(dump.samples(spared.pid), [])
+        self.assertTrue(samples)
+
+    def test_stops_sampling_when_the_row_goes(self):
+        dump = Dump(self, frequency=499)
+        victim, _, _ = self.frames_victim(10)
+        dump.row(victim.pid)
+        dump.wait_samples(5)
+        self.assertEqual(dump.command(f"remove {victim.pid}"), 0)
+        self.assertEqual(dump.command(f"remove {victim.pid}"), 0, "no row is no error")
+        removed = time.monotonic_ns()
+        other, _, _ = self.frames_victim(5)
+        dump.row(other.pid)
+        dump.wait_samples(20, other.pid)
+        self.assertEqual(dump.samples(victim.pid, since=removed), [])
+
+    def test_row_of_an_earlier_process_is_void(self):
+        dump = Dump(self, frequency=499)
+        victim, _, _ = self.frames_victim(10)
+        control, _, _ = self.frames_victim(10)
+        dump.row(control.pid)
+        for wrong in (-100 * TICK_NS, -TICK_NS, TICK_NS):
+            dump.row(victim.pid, start=start_time(victim.pid) + wrong)
+            seen = time.monotonic_ns()
+            dump.wait_samples(20, control.pid, since=seen)
+            self.assertEqual(dump.samples(victim.pid), [], f"off by {wrong}")
+        dump.row(victim.pid, start=start_time(victim.pid))
+        for sample in dump.wait_samples(5, victim.pid):
+            self.assertEqual(sample["start"] // TICK_NS * TICK_NS, start_time(victim.pid))
+        dump.row(victim.pid, start=dump.samples(victim.pid)[0]["start"], generation=2)
+        dump.wait(lambda: dump.samples(victim.pid)[-1]["generation"] == 2, "the exact start is right, too")
+
+    # --- losses
+
+    def test_counts_what_a_full_ring_refuses(self):
+        dump = Dump(self, frequency=4999, ring=4096)
+        victim, _, _ = self.frames_victim(30)
+        dump.command("hold 1")
+        dump.row(victim.pid)
+
+        def lost():
+            dump.command("counters")
+            return dump.lines("counters")[-1]["counters"]["LOST_RING_FULL"] > 20
+
+        dump.wait(lost, "the ring is full")
+        dump.command("hold 0")
+        dump.command("hold 1")
+        dump.wait(lost, "it is full again")
+        last = dump.stop()
+        counters = last["counters"]
+        self.assertEqual(counters["TICKS"], len(dump.samples()) + counters["LOST_RING_FULL"])
+        self.assertEqual(last["lost"], counters["LOST_RING_FULL"])
+        self.assertGreater(len(dump.samples()), 5)
+        self.assertEqual(counters["malformed"], 0)
+
+    def test_every_tick_is_delivered_at_a_high_frequency(self):
+        dump = Dump(self, frequency=4999)
+        victims = [self.frames_victim(100)[0] for _ in range(3)]
+        for victim in victims:
+            dump.row(victim.pid)
+        dump.wait_samples(3000)
+        counters = dump.stop()["counters"]
+        self.assertEqual(counters["TICKS"], len(dump.samples()))
+        self.assertEqual(counters["LOST_RING_FULL"], 0)
+
+    # --- the kernel part
+
+    @staticmethod
+    def kernel_symbol(address, symbols=[]):
+        if not symbols:
+            with open("/proc/kallsyms") as file:
+                symbols.extend(sorted((int(x.split()[0], 16), x.split()[2]) for x in file))
+        return symbols[bisect.bisect(symbols, (address, "~")) - 1][1]
+
+    def test_kernel_part_when_asked_for(self):
+        samples, leaf, returns = self.sample_frames(5, n=60, mode="kernel", kernel=1)
+        self.check_chain(samples, leaf, returns, FP_END)
+        kernel = [x["kernel"] for x in samples if x["kernel"]]
+        self.assertGreater(len(kernel), len(samples) // 2, "reading zeros is the kernel's work")
+        self.assertTrue(all(y >= 1 << 63 for x in kernel for y in x))
+        names = [[self.kernel_symbol(y) for y in x] for x in kernel]
+        roots = collections.Counter(x[-1] for x in names)
+        self.assertTrue(any("SYSCALL_64" in x for x in roots), roots)
+        self.assertTrue(any("read_zero" in y or "read_iter_zero" in y or "vfs_read" in y for x in names for y in x), names[0])
+
+    def test_no_kernel_part_otherwise(self):
+        samples, leaf, returns = self.sample_frames(5, n=60, mode="kernel")
+        self.assertEqual({len(x["kernel"]) for x in samples}, {0})
+        self.check_chain(samples, leaf, returns, FP_END)
+
+    # --- the context ring
+
+    def ring_victim(self, capacity=64, prefix=()):
+        victim = self.spawn([*prefix, LIB / "victim-ring", capacity], stdin=subprocess.PIPE)
+        address, tid = map(int, victim.wait_for(r"^ring (\d+ \d+)\n").group(1).split())
+
+        def tell(text):
+            n = victim.out.count("done\n")
+            victim.process.stdin.write(text.encode() + b"\n")
+            victim.process.stdin.flush()
+            tap.wait_until(lambda: victim.out.count("done\n") > n, text)
+            return time.monotonic_ns()
+
+        return victim, address, tid, tell
+
+    def contexts(self, dump, pid, since, n=5):
+        return {(x["context"], *(x["slot"] if x["context"] == PRESENT else ()))
+                for x in dump.wait_samples(n, pid, since=since) if x["tid"] == pid}
+
+    def test_reads_the_slot_of_the_thread(self):
+        for capacity in (1, 61, 64):
+            with self.subTest(capacity=capacity):
+                victim, address, tid, tell = self.ring_victim(capacity)
+                dump = Dump(self, frequency=499)
+                dump.row(victim.pid, start_time(victim.pid), address, capacity)
+                tell("fill 7 8 9")
+                self.assertEqual(self.contexts(dump, victim.pid, tell("slot 0 0 0 0")), {(NONE,)})
+                self.assertEqual(self.contexts(dump, victim.pid, tell(f"slot 1 {2**64 - 1} 3 0")),
+                                 {(PRESENT, 1, 2**64 - 1, 3)})
+                self.assertEqual(self.contexts(dump, victim.pid, tell("slot 0 0 5 0")), {(PRESENT, 0, 0, 5)})
+                self.assertEqual(self.contexts(dump, victim.pid, tell("slot 1 2 3 1")), {(BUSY,)})
+
+    def test_every_byte_of_the_header_must_be_right(self):
+        victim, address, tid, tell = self.ring_victim()
+        dump = Dump(self, frequency=999)
+        dump.row(victim.pid, 0, address, 64)
+        tell("slot 1 2 3 0")
+        header = struct.pack("<IIII16x", 0x4F54454C, 1, 64, 32)
+        for offset, byte in enumerate(header):
+            with self.subTest(offset=offset):
+                self.assertEqual(self.contexts(dump, victim.pid, tell(f"byte {offset} {byte ^ 1}"), 2), {(UNREADABLE,)})
+                self.assertEqual(self.contexts(dump, victim.pid, tell(f"byte {offset} {byte}"), 2), {(PRESENT, 1, 2, 3)})
+
+    def test_ring_unmapped_while_in_use(self):
+        victim, address, tid, tell = self.ring_victim()
+        dump = Dump(self, frequency=499)
+        dump.row(victim.pid, 0, address, 64)
+        self.assertEqual(self.contexts(dump, victim.pid, tell("slot 1 2 3 0")), {(PRESENT, 1, 2, 3)})
+        self.assertEqual(self.contexts(dump, victim.pid, tell("unmap")), {(UNREADABLE,)})
+
+    def test_row_that_does_not_fit_the_ring(self):
+        victim, address, tid, tell = self.ring_victim()
+        dump = Dump(self, frequency=499)
+        tell("slot 1 2 3 0")
+        for ring, capacity in ((address, 63), (address, 0), (address + 8, 64), (address + 32, 64), (8, 64), (2**64 - 8, 64)):
+            with self.subTest(ring=ring - address, capacity=capacity):
+                dump.row(victim.pid, 0, ring, capacity)
+                self.assertEqual(self.contexts(dump, victim.pid, time.monotonic_ns()), {(UNREADABLE,)})
+
+    # --- PID namespaces
+
+    def ids_by_level(self, pid):
+        with open(f"/proc/{pid}/status") as file:
+            return [int(x) for x in re.search(r"NSpid:\t(.*)\n", file.read()).group(1).split()]
+
+    @staticmethod
+    def only_child(pid):
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return int(file.read().split()[0])
+
+    UNSHARE = ("unshare", "--pid", "--fork", "--kill-child")
+
+    def test_ids_of_a_target_in_a_namespace(self):
+        tap.need_tool("unshare")
+        for prefix, level in ((self.UNSHARE, 1), (self.UNSHARE * 2, 2)):
+            with self.subTest(level=level):
+                victim, address, tid, tell = self.ring_victim(prefix=prefix)
+                pid = victim.pid
+                for _ in range(level):
+                    pid = self.only_child(pid)
+                ids = self.ids_by_level(pid)
+                self.assertEqual((len(ids), ids[-1]), (level + 1, tid))
+                dump = Dump(self, frequency=499)
+                dump.row(pid, start_time(pid), address, 64)
+                self.assertEqual(self.contexts(dump, pid, tell("slot 1 2 3 0")), {(PRESENT, 1, 2, 3)})
+                self.assertEqual({(x["tgid"], x["tid"], x["ns_tid"]) for x in dump.samples()}, {(pid, pid, tid)})
+
+    def test_daemon_in_a_namespace_sees_its_own_ids(self):
+        tap.need_tool("unshare")
+        outside, _, _ = self.frames_victim(5)
+        directory = self.directory()
+        # In one namespace: a victim, a victim one level further down, then the sampler.
+        script = (f"{LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/plain;"
+                  f" unshare --pid --fork --kill-child {LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/nested;"
+                  f" exec {LIB}/sample-dump \"$@\"")
+        dump = Dump(self, prefix=(*self.UNSHARE, "sh", "-c", "shift; " + script, "sh"), frequency=499, default=TARGET)
+        plain = int((directory / "plain").read_text())
+        nested = int((directory / "nested").read_text())
+        dump.wait_samples(10, plain)
+        dump.wait(lambda: [x for x in dump.samples() if x["ns_tid"] == 1], "the nested victim")
+        by_ids = {(x["tgid"], x["tid"], x["ns_tid"]) for x in dump.samples() if x["comm"] == "victim-frames"}
+        below = {x for x in by_ids if x[2] == 1}
+        self.assertIn((plain, plain, plain), by_ids)
+        self.assertEqual(len(below), 1, by_ids)
+        self.assertGreater(below.pop()[0], nested, "a child of unshare, by its id in the sampler's namespace")
+        self.assertEqual(len(by_ids), 2, "the one outside does not exist here")
+        self.assertIsNone(outside.status)
+
+    # --- notices
+
+    def test_tells_of_exec_and_exit(self):
+        dump = Dump(self)
+        child = self.spawn(["sh", "-c", "exec sleep 0.05"])
+        self.assertEqual(child.wait(), 0)
+        dump.wait(lambda: dump.notices(EXIT, child.pid), "notice of exit")
+        dump.stop()
+        self.assertEqual([x["comm"] for x in dump.notices(EXEC, child.pid)], ["sh", "sleep"])
+        self.assertEqual([x["comm"] for x in dump.notices(EXIT, child.pid)], ["sleep"])
+        order = [x["notice"] for x in dump.lines("notice") if x["tgid"] == child.pid]
+        self.assertEqual(order, [EXEC, EXEC, EXIT])
+        self.assertEqual(len({x["start"] for x in dump.lines("notice") if x["tgid"] == child.pid}), 1,
+                         "exec keeps the start time")
+
+    def test_exit_is_the_last_threads_and_has_the_groups_cpu_time(self):
+        # Threads burn 150 ms each; the leader leaves first and is a zombie until the last one is gone.
+        script = ("import ctypes, threading, time\n"
+                  "def burn():\n"
+                  "    end = time.thread_time() + 0.15\n"
+                  "    while time.thread_time() < end: pass\n"
+                  "for _ in range(3): threading.Thread(target=burn).start()\n"
+                  "ctypes.CDLL(None).pthread_exit(None) if %d else None\n")
+        for leader_first in (0, 1):
+            with self.subTest(leader_first=leader_first):
+                dump = Dump(self)
+                process = subprocess.Popen(["python3", "-c", script % leader_first], stderr=subprocess.DEVNULL)
+                _, _, usage = os.wait4(process.pid, 0)
+                process.returncode = 0
+                dump.wait(lambda: dump.notices(EXIT, process.pid), "notice of exit")
+                dump.stop()
+                exits = dump.notices(EXIT, process.pid)
+                self.assertEqual(len(exits), 1)
+                used = usage.ru_utime + usage.ru_stime
+                self.assertGreater(used, 0.45)
+                self.assertAlmostEqual(exits[0]["value"] / 1e9, used, delta=0.03)
+
+    def test_strangers_are_told_of_when_their_address_space_changes(self):
+        dump = Dump(self, frequency=499, watch=1)
+        victim, address, tid, tell = self.ring_victim()
+        dump.wait(lambda: dump.notices(MAPPINGS, victim.pid), "the first sight")
+        tell("map")
+        first = dump.notices(MAPPINGS, victim.pid)
+        dump.wait(lambda: len(dump.notices(MAPPINGS, victim.pid)) > len(first), "a change")
+        times = [x["time"] for x in dump.notices(MAPPINGS, victim.pid)]
+        for _ in range(12):
+            tell("map")
+            time.sleep(0.1)
+        dump.wait(lambda: len(dump.notices(MAPPINGS, victim.pid)) > len(times), "more changes")
+        times = [x["time"] for x in dump.notices(MAPPINGS, victim.pid)]
+        self.assertTrue(all(b - a >= 1_000_000_000 for a, b in zip(times, times[1:])), "at most one a second")
+        self.assertEqual(dump.samples(), [], "strangers are not sampled")
+
+    def test_quiet_about_strangers_that_do_not_change(self):
+        dump = Dump(self, frequency=499, watch=1)
+        still, _, _ = self.frames_victim(5)
+        moving, _, _, tell = self.ring_victim()
+        dump.wait(lambda: dump.notices(MAPPINGS, still.pid), "the first sight")
+        dump.wait(lambda: dump.notices(MAPPINGS, moving.pid), "the first sight")
+        settled = len(dump.notices(MAPPINGS, still.pid))  # it may have been seen while it was starting
+        for _ in range(2):
+            n = len(dump.notices(MAPPINGS, moving.pid))
+            tell("map")
+            dump.wait(lambda: len(dump.notices(MAPPINGS, moving.pid)) > n, "a change")
+        self.assertLessEqual(len(dump.notices(MAPPINGS, still.pid)) - settled, 1)
+        self.assertEqual(dump.samples(), [])
+
+    def test_leaves_the_rejected_alone(self):
+        dump = Dump(self, frequency=499, watch=1)
+        rejected, _, _, tell_rejected = self.ring_victim()
+        watched, _, _, tell_watched = self.ring_victim()
+        dump.row(rejected.pid, state=REJECTED)
+        n = len(dump.notices(MAPPINGS, rejected.pid))
+        for _ in range(2):
+            m = len(dump.notices(MAPPINGS, watched.pid))
+            tell_rejected("map")
+            tell_watched("map")
+            dump.wait(lambda: len(dump.notices(MAPPINGS, watched.pid)) > m, "a change")
+        self.assertEqual(len(dump.notices(MAPPINGS, rejected.pid)), n)
+
+    def test_tells_of_changes_in_a_target_without_a_ring(self):
+        dump = Dump(self, frequency=499, watch=1)
+        without, _, _, _ = self.ring_victim()
+        ringed, address, _, _ = self.ring_victim()
+        dump.row(ringed.pid, 0, address, 64)
+        dump.row(without.pid)
+        n = len(dump.notices(MAPPINGS, ringed.pid))
+        dump.wait(lambda: dump.notices(MAPPINGS, without.pid), "the first sight")
+        self.assertEqual(len(dump.notices(MAPPINGS, ringed.pid)), n, "its ring is known, there is nothing to look for")
+
+    # --- period
+
+    def test_jitter_draws_new_periods(self):
+        dump = Dump(self, frequency=499, jitter=1)
+        victim, _, _ = self.frames_victim(5)
+        dump.row(victim.pid)
+        periods = []
+        for _ in range(8):
+            self.assertEqual(dump.command("jitter"), 0)
+            since = time.monotonic_ns()
+            gaps = []
+            by_cpu = collections.defaultdict(list)
+            for sample in dump.wait_samples(40, victim.pid, since=since):
+                by_cpu[sample["cpu"]].append(sample["time"])
+            for times in by_cpu.values():
+                gaps += [b - a for a, b in zip(times, times[1:])]
+            periods.append(sorted(gaps)[len(gaps) // 4])
+        self.assertGreater(max(periods) - min(periods), 0.03 * 1e9 / 499, periods)
+
+    # --- what it needs and costs
+
+    def test_without_kernel_types_one_line_says_so(self):
+        done = self.run_command([LIB / "sample-dump", "btf=/nonexistent/vmlinux"], expect=EXIT_UNUSABLE)
+        self.assertRegex(done.stderr, r"\Aspanprof: .*/nonexistent/vmlinux.*CONFIG_DEBUG_INFO_BTF.*\n\Z")
+
+    def test_names_the_missing_capability(self):
+        tap.need_tool("setpriv")
+        for granted, missing in (("", "CAP_BPF CAP_PERFMON"), (",+bpf", "CAP_PERFMON"), (",+perfmon", "CAP_BPF")):
+            with self.subTest(granted=granted):
+                done = self.run_command(["setpriv", f"--bounding-set=-all{granted}", LIB / "sample-dump"],
+                                        expect=EXIT_UNUSABLE)
+                self.assertRegex(done.stderr, rf"\Aspanprof: not permitted to [^\n]*: missing {missing} \([^\n]*\n\Z")
+
+    def test_two_capabilities_are_enough(self):
+        tap.need_tool("setpriv")
+        dump = Dump(self, prefix=("setpriv", "--bounding-set=-all,+bpf,+perfmon"), frequency=499, watch=1, kernel=1)
+        victim, leaf, returns = self.frames_victim(30)
+        dump.row(victim.pid)
+        dump.wait(lambda: self.settled(dump.samples(), leaf), "samples")
+        dump.stop()
+        self.check_chain(self.settled(dump.samples(), leaf), leaf, returns, FP_END)
+
+    def test_program_and_maps_stay_small(self):
+        dump = Dump(self, watch=1, kernel=1, depth=1024)
+        verified = {}
+        for fd in os.listdir(f"/proc/{dump.child.pid}/fdinfo"):
+            with open(f"/proc/{dump.child.pid}/fdinfo/{fd}") as file:
+                info = dict(x.split(":\t", 1) for x in file.read().splitlines() if ":\t" in x)
+            if "verified_insns" in info:
+                verified[info["prog_tag"]] = int(info["verified_insns"])
+        if not verified:
+            tap.skip("kernel: tells no instruction counts (before 5.16)")
+        self.assertEqual(len(verified), 4)
+        self.assertLess(max(verified.values()), 3000, "the walk's state has got onto the BPF stack?")
+        dump.command("counters")
+        last = dump.lines("counters")[-1]
+        self.assertGreater(last["map_bytes"], 128 << 10)
+        self.assertLess(last["map_bytes"], 2 << 20)
+        self.assertEqual(last["cpus"], os.sysconf("SC_NPROCESSORS_ONLN"))
+
+    def test_sees_throttling_and_a_lowered_rate(self):
+        path = "/proc/sys/kernel/perf_event_max_sample_rate"
+        with open(path) as file:
+            before = file.read()
+
+        def write(text):
+            with open(path, "w") as file:
+                file.write(text)
+
+        dump = Dump(self, frequency=4999)
+        victim, _, _ = self.frames_victim(5)
+        dump.row(victim.pid)
+        dump.wait_samples(5)
+        try:
+            write("250")
+            end = time.monotonic() + 30
+            while time.monotonic() < end:
+                dump.command("counters")
+                counters = dump.lines("counters")[-1]["counters"]
+                if counters["THROTTLED"] and counters["RATE_LOWERED"]:
+                    break
+        finally:
+            write(before)
+        self.assertGreater(counters["THROTTLED"], 0)
+        self.assertEqual(counters["RATE_LOWERED"], 1)
+        self.assertIn(f"fell from {before.strip()} to 250: samples will be lost", dump.child.err)
+        dump.command("counters")
+        self.assertEqual(dump.lines("counters")[-1]["counters"]["RATE_LOWERED"], 1, "a rate that rises is no loss")
+
+
+tap.main()
