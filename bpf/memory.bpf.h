@@ -7,6 +7,8 @@
  * Reading a target's stack word by word costs a probe read (about 55 ns) a
  * frame. Frames lie close together, so we copy 512 bytes upwards of the first
  * word that is needed (about 80 ns) and serve the next frames from the copy.
+ * A copy ends with its page: the next one may not be there, and a fault costs
+ * more than a microsecond.
  *
  * Includes nothing: the same lines run on the host under test (tests/lib/bpf-shim.h).
  */
@@ -15,6 +17,7 @@ enum {
         WINDOW_SIZE = 512,
         WINDOW_MASK = WINDOW_SIZE - 8,  /* offsets of whole words */
         WINDOW_PAIR = 16,               /* bytes of two words */
+        WINDOW_PAGE = 4096,             /* the smallest there is */
 };
 
 struct window {
@@ -23,17 +26,20 @@ struct window {
         uint64_t words[WINDOW_SIZE / 8 + 1];    /* one more, so that a masked pair stays inside */
 };
 
-/* Copies from @address upwards. Near the end of a mapping only the pair itself. */
+/* Copies from @address upwards, to the page's end at most, but both words of a pair. */
 static inline bool window_fill(struct window *window, uint64_t address) {
-        window->base = address;
-        window->n_valid = WINDOW_SIZE - WINDOW_PAIR + 1;
-        if (!bpf_probe_read_user(window->words, WINDOW_SIZE, (const void *)address))
-                return true;
-        window->n_valid = 1;
-        if (!bpf_probe_read_user(window->words, WINDOW_PAIR, (const void *)address))
-                return true;
+        uint64_t size = WINDOW_PAGE - (address & (WINDOW_PAGE - 1));
+
+        if (size > WINDOW_SIZE)
+                size = WINDOW_SIZE;
+        if (size < WINDOW_PAIR)
+                size = WINDOW_PAIR;
         window->n_valid = 0;
-        return false;
+        if (bpf_probe_read_user(window->words, (uint32_t)size, (const void *)address))
+                return false;
+        window->base = address;
+        window->n_valid = size - WINDOW_PAIR + 1;
+        return true;
 }
 
 /* Reads the two words at @address (8-aligned). Return: false on a fault, outputs untouched. */

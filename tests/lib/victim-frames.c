@@ -16,6 +16,8 @@
  *     zero        the same, but the return address is 0
  *     far         the same, but it points 2 MiB upwards
  *     loop        the same, but it points to itself
+ *     ring        spins, with a context ring of 64 slots that all hold a span; prints
+ *                 `ring ADDRESS` before the other line
  */
 
 #include <fcntl.h>
@@ -31,9 +33,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "spanprof/ring.h"
+
 #define NOINLINE __attribute__((noinline, noclone))
 
-enum { MAX_DEPTH = 2048, BROKEN_FRAME = 3, STACK_SIZE = 1 << 20 };
+enum {
+        MAX_DEPTH = 2048,
+        BROKEN_FRAME = 3,
+        STACK_SIZE = 1 << 20,
+        RING_CAPACITY = 64,
+        RING_SIZE = 32 + RING_CAPACITY * 32,
+};
 
 extern const char __start_leaf[], __stop_leaf[];
 void root(void *stack);
@@ -63,6 +73,25 @@ static void print_frames(const void *start, const void *end) {
                 printf(" %" PRIu64, returns[i]);
         printf("\n");
         fflush(stdout);
+}
+
+static void publish_ring(void) {
+        const struct spanprof_ring_header header = {
+                .magic = SPANPROF_RING_MAGIC,
+                .version = SPANPROF_RING_VERSION,
+                .capacity = RING_CAPACITY,
+                .slot_size = SPANPROF_RING_SLOT_SIZE,
+        };
+        struct spanprof_ring_slot *slots;
+        char *ring = mmap(NULL, RING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (ring == MAP_FAILED)
+                exit(1);
+        slots = (struct spanprof_ring_slot *)(ring + sizeof(header));
+        for (int i = 0; i < RING_CAPACITY; i++)
+                slots[i].span_id = 1;
+        memcpy(ring, &header, sizeof(header));
+        printf("ring %" PRIu64 "\n", (uint64_t)(uintptr_t)ring);
 }
 
 /* Changes the words of the frame BROKEN_FRAME above the leaf: word 0 is its saved rbp, 1 its return address. */
@@ -131,6 +160,8 @@ int main(int argc, char **argv) {
         depth = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
         if (argc > 2)
                 mode = argv[2];
+        if (!strcmp(mode, "ring"))
+                publish_ring();
         if (depth < 3 || depth >= MAX_DEPTH)
                 return 2;
         /* The stack ends at a multiple of its size, and the page above it is not there. */

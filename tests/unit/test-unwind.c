@@ -115,21 +115,38 @@ Test(unwind, ends_in_code_without_frame_pointers) {
 
 Test(unwind, leaves_registers_untouched_on_a_fault) {
         three_frames();
-        begin(10, 2);                   /* the third frame is not mapped any more */
+        put_frame(6, 512, 0x403000);
+        begin(512, 2);                  /* the third frame is not mapped */
         walk();
         check(ABI_STACK_FAULT, 3, (uint64_t[]){ PC, 0x402000, 0x403000 });
         cr_assert_eq(unwind.pc, 0x403000);
         cr_assert_eq(unwind.sp, STACK + 8 * 8);
-        cr_assert_eq(unwind.bp, STACK + 8 * 10);
+        cr_assert_eq(unwind.bp, STACK + 8 * 512);
         cr_assert_eq(unwind.window.n_valid, 0, "a window that was not read serves nothing");
 }
 
 Test(unwind, reads_the_last_words_below_the_end_of_a_mapping) {
-        three_frames();
-        begin(12, 2);                   /* ends right behind the third frame: no 512 bytes are left anywhere */
+        /* 512 words are a page: the third frame's words are its last two, and nothing follows. */
+        put_frame(2, 6, 0x402000);
+        put_frame(6, 510, 0x403000);
+        put_frame(510, 0, 0x404000);
+        begin(512, 2);
         walk();
         check(ABI_STACK_FP_END, 4, (uint64_t[]){ PC, 0x402000, 0x403000, 0x404000 });
-        cr_assert_eq(shim_n_reads, 6, "each frame: the window, then the pair");
+        cr_assert_eq(shim_n_reads, 2, "no read that could fault was tried");
+}
+
+Test(unwind, takes_a_frame_that_straddles_pages) {
+        put_frame(2, 511, 0x402000);
+        put_frame(511, 600, 0x403000);
+        put_frame(600, 0, 0x404000);
+        begin(N_WORDS, 2);
+        walk();
+        check(ABI_STACK_FP_END, 4, (uint64_t[]){ PC, 0x402000, 0x403000, 0x404000 });
+
+        begin(512, 2);                  /* its second word is not mapped */
+        walk();
+        check(ABI_STACK_FAULT, 2, (uint64_t[]){ PC, 0x402000 });
 }
 
 Test(unwind, takes_a_frame_that_straddles_the_window) {
@@ -185,13 +202,13 @@ Test(unwind, writes_behind_the_kernel_part) {
 
 Test(unwind, survives_any_stack) {
         srand(1);
-        for (int round = 0; round < 20000; round++) {
-                for (unsigned i = 0; i < 64; i++)
-                        words[i] = rand() % 3 ? STACK + 8 * (uint64_t)(rand() % 80) + (rand() % 8 == 0) :
+        for (int round = 0; round < 5000; round++) {
+                for (unsigned i = 0; i < 512; i++)
+                        words[i] = rand() % 3 ? STACK + 8 * (uint64_t)(i + (unsigned)rand() % 16) + (rand() % 8 == 0) :
                                                 ((uint64_t)rand() << 33 | (uint64_t)rand());
-                begin(64, (unsigned)rand() % 70);
+                begin(512, (unsigned)rand() % 520);
                 walk();
                 cr_assert_neq(unwind.end, ABI_STACK_INTERNAL);
-                cr_assert_leq(unwind.n_frames, 64 / 2 + 2, "each frame takes two words of its own");
+                cr_assert_leq(unwind.n_frames, 512 / 2 + 2, "each frame takes two words of its own");
         }
 }

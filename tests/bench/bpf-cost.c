@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * bpf-cost VICTIM [REPETITIONS [MS]]: what one sample costs in BPF.
+ *
+ * Four programs run on the same victim (tests/lib/victim-frames on one CPU) by the
+ * same kind of event, one after the other, forth and back, many times over; the
+ * kernel's own statistics give ns a run. The ring is drained meanwhile, so that
+ * every record is really written. Prints the lowest and the median repetition, and
+ * the medians as ratio to bpf_get_stack(). The interrupt itself is not in it.
+ */
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bpf-cost.skel.h"
+#include "sampler.skel.h"
+#include "abi.h"
+
+enum {
+        HZ = 3999,
+        RING_BYTES = 8 << 20,
+        DRAIN_MS = 20,
+        RING_CAPACITY = 64,             /* of the victim's context ring */
+        MAX_REPETITIONS = 1000,
+        SANE_NS = 1000000,              /* the kernel's statistics are off by 2^64 now and then */
+};
+
+typedef struct Victim {
+        pid_t pid;
+        uint64_t ring;
+} Victim;
+
+typedef struct Variant {
+        const char *name;
+        struct bpf_program *program;
+        bool with_ring;
+        double ns[MAX_REPETITIONS];
+        int n;
+} Variant;
+
+static struct sampler_bpf *sampler;
+static struct ring_buffer *samples;
+
+static void die(const char *what) {
+        fprintf(stderr, "bpf-cost: %s: %m\n", what);
+        exit(1);
+}
+
+static Victim start_victim(const char *path, const char *depth) {
+        Victim victim = { 0 };
+        int pipes[2];
+        FILE *out;
+
+        if (pipe(pipes) || (victim.pid = fork()) < 0)
+                die("fork");
+        if (!victim.pid) {
+                cpu_set_t cpus;
+
+                CPU_ZERO(&cpus);
+                CPU_SET((size_t)sysconf(_SC_NPROCESSORS_ONLN) - 1, &cpus);
+                sched_setaffinity(0, sizeof(cpus), &cpus);
+                dup2(pipes[1], STDOUT_FILENO);
+                execl(path, path, depth, "ring", NULL);
+                _exit(127);
+        }
+        close(pipes[1]);
+        out = fdopen(pipes[0], "r");
+        if (!out || fscanf(out, "ring %" SCNu64, &victim.ring) != 1)
+                die(path);
+        fclose(out);
+        usleep(100000);
+        return victim;
+}
+
+static void stop_victim(Victim *victim) {
+        kill(victim->pid, SIGKILL);
+        waitpid(victim->pid, NULL, 0);
+}
+
+static void set_row(const Victim *victim, bool with_ring) {
+        const struct abi_process row = {
+                .generation = 1,
+                .state = ABI_STATE_TARGET,
+                .ring_address = with_ring ? victim->ring : 0,
+                .ring_capacity = RING_CAPACITY,
+        };
+        const uint32_t tgid = (uint32_t)victim->pid;
+
+        if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), BPF_ANY))
+                die("row");
+}
+
+static void read_statistics(int fd, uint64_t *nsp, uint64_t *np) {
+        struct bpf_prog_info info = { 0 };
+        uint32_t size = sizeof(info);
+
+        if (bpf_obj_get_info_by_fd(fd, &info, &size))
+                die("statistics");
+        *nsp = info.run_time_ns;
+        *np = info.run_cnt;
+}
+
+/* One repetition of one variant. Return: ns a run. */
+static double measure(const Variant *variant, const Victim *victim, int ms) {
+        struct perf_event_attr attr = {
+                .type = PERF_TYPE_SOFTWARE,
+                .size = sizeof(attr),
+                .config = PERF_COUNT_SW_CPU_CLOCK,
+                .sample_period = 1000000000 / HZ,
+                .disabled = 1,
+        };
+        int fd = (int)syscall(SYS_perf_event_open, &attr, victim->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+        uint64_t ns[2], n[2];
+        struct bpf_link *link;
+
+        if (fd < 0)
+                die("perf_event_open");
+        set_row(victim, variant->with_ring);
+        read_statistics(bpf_program__fd(variant->program), &ns[0], &n[0]);
+        link = bpf_program__attach_perf_event(variant->program, fd);
+        if (!link)
+                die("attach");
+        for (int passed = 0; passed < ms; passed += DRAIN_MS) {
+                usleep(DRAIN_MS * 1000);
+                ring_buffer__consume(samples);
+        }
+        bpf_link__destroy(link);
+        close(fd);
+        read_statistics(bpf_program__fd(variant->program), &ns[1], &n[1]);
+        return n[1] > n[0] ? (double)(ns[1] - ns[0]) / (double)(n[1] - n[0]) : 0;
+}
+
+static int by_value(const void *a, const void *b) {
+        return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+static uint64_t n_records, record_frames;
+
+static int on_record(void *context, void *data, size_t size) {
+        n_records++;
+        record_frames = ((struct abi_sample *)data)->n_user;
+        return 0;
+}
+
+static void load(struct bpf_cost_bpf **otherp) {
+        sampler = sampler_bpf__open();
+        if (!sampler)
+                die("open");
+        bpf_map__set_max_entries(sampler->maps.samples, RING_BYTES);
+        sampler->rodata->setting_depth = ABI_DEFAULT_FRAMES;
+        if (sampler_bpf__load(sampler))
+                die("load");
+        samples = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
+        *otherp = bpf_cost_bpf__open_and_load();
+        if (!samples || !*otherp)
+                die("load");
+}
+
+static void compare(const char *path, const char *depth, Variant *variants, int n_variants, int n_repetitions, int ms) {
+        Victim victim = start_victim(path, depth);
+        double base;
+
+        n_records = 0;
+        for (int i = 0; i < n_variants; i++)
+                variants[i].n = 0;
+        for (int repetition = 0; repetition < n_repetitions; repetition++)
+                for (int i = 0; i < n_variants; i++) {
+                        Variant *variant = &variants[repetition % 2 ? n_variants - 1 - i : i];
+                        double ns = measure(variant, &victim, ms);
+
+                        if (ns > 0 && ns < SANE_NS)
+                                variant->ns[variant->n++] = ns;
+                }
+        stop_victim(&victim);
+        if (!n_records || record_frames != strtoul(depth, NULL, 10))
+                printf("! the sampler's last record has %" PRIu64 " frames\n", record_frames);
+        for (int i = 0; i < n_variants; i++)
+                qsort(variants[i].ns, (size_t)variants[i].n, sizeof(double), by_value);
+        base = variants[1].n ? variants[1].ns[variants[1].n / 2] : 0;
+        for (int i = 0; i < n_variants; i++)
+                if (variants[i].n && base > 0)
+                        printf("| %s | %s | %.0f | %.0f | %.2f |\n", depth, variants[i].name, variants[i].ns[0],
+                               variants[i].ns[variants[i].n / 2], variants[i].ns[variants[i].n / 2] / base);
+        fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+        static const char *const depths[] = { "5", "30", "100" };
+        const int n_repetitions = argc > 2 ? atoi(argv[2]) : 15, ms = argc > 3 ? atoi(argv[3]) : 200;
+        struct bpf_cost_bpf *other;
+
+        if (argc < 2 || n_repetitions > MAX_REPETITIONS) {
+                fprintf(stderr, "usage: bpf-cost VICTIM [REPETITIONS [MS]]\n");
+                return 2;
+        }
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (geteuid()) {
+                fprintf(stderr, "bpf-cost: needs root\n");
+                return 77;
+        }
+        load(&other);
+        if (bpf_enable_stats(BPF_STATS_RUN_TIME) < 0)
+                die("enable statistics");
+        printf("| depth | program | lowest ns | median ns | ratio to bpf_get_stack |\n|---|---|---|---|---|\n");
+        for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
+                Variant variants[] = {
+                        { .name = "empty", .program = other->progs.empty },
+                        { .name = "bpf_get_stack (user)", .program = other->progs.get_stack },
+                        { .name = "spanprof", .program = sampler->progs.sample },
+                        { .name = "spanprof with a context ring", .program = sampler->progs.sample, .with_ring = true },
+                };
+
+                compare(argv[1], depths[i], variants, 4, n_repetitions, ms);
+        }
+        return 0;
+}
