@@ -65,3 +65,22 @@ CURSOR_READ(uint16_t, u16)
 CURSOR_READ(uint32_t, u32)
 CURSOR_READ(uint64_t, u64)
 #undef CURSOR_READ
+
+/* A base-128 number as protobuf writes it: at most ten bytes; bits above the 64th make it malformed. */
+static inline uint64_t cursor_varint(Cursor *cursor) {
+        uint64_t value = 0;
+
+        for (unsigned shift = 0; shift < 70; shift += 7) {
+                uint8_t byte = cursor_u8(cursor);
+
+                if (cursor->failed)
+                        return 0;
+                if (shift == 63 && byte > 1)
+                        break;
+                value |= (uint64_t)(byte & 0x7F) << shift;
+                if (!(byte & 0x80))
+                        return value;
+        }
+        cursor->failed = true;
+        return 0;
+}

@@ -299,10 +299,7 @@ static uint64_t random_seed(void) {
 }
 
 int main(int argc, char **argv) {
-        Service service = {
-                .options = { .n_workers = 2, .load = 0.8, .rate = -1, .seed = random_seed() },
-                .start_s = now_s(),
-        };
+        Service service = { .options = { .n_workers = 2, .load = 0.8, .rate = -1, .seed = random_seed() } };
         sigset_t signals;
         int r;
 
@@ -317,6 +314,7 @@ int main(int argc, char **argv) {
         sigaddset(&signals, SIGUSR1);
         sigprocmask(SIG_BLOCK, &signals, NULL);
         operations_calibrate();
+        service.start_s = now_s();
         r = service_start(&service);
         if (!r)
                 r = service_run(&service, &signals);

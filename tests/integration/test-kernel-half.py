@@ -270,7 +270,7 @@ class KernelHalf(tap.TestCase):
     # --- the context ring
 
     def ring_victim(self, capacity=64, prefix=()):
-        victim = self.spawn([*prefix, LIB / "victim-ring", capacity], stdin=subprocess.PIPE)
+        victim = self.spawn([*prefix, LIB / "victim-slot", capacity], stdin=subprocess.PIPE)
         address, tid = map(int, victim.wait_for(r"^ring (\d+ \d+)\n").group(1).split())
 
         def tell(text):

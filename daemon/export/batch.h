@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Batch
+ *
+ * One finished OTLP request on its way out, in the form in which it is sent,
+ * with what is needed to account for it: samples, profiles, time of the first try.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/macro.h"
+
+typedef struct Batch Batch;
+
+struct Batch {
+        Batch *next;                    /* of its queue */
+        uint8_t *data;
+        size_t size;                    /* as sent */
+        uint64_t n_events;
+        uint64_t n_profiles;
+        uint64_t first_try_ns;          /* MONOTONIC, 0 = not tried yet */
+};
+
+/* Copies, or compresses, one request. Return: 0, -ENOMEM. */
+int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events, bool gzip);
+Batch *batch_free(Batch *batch);
+DEFINE_CLEANUP(Batch, batch_free)
+
+/*
+ * How many of its samples are lost when a receiver rejects @n_rejected of its profiles. The reply
+ * does not say which profiles, so samples are taken in proportion, rounded up.
+ */
+uint64_t batch_rejected_events(const Batch *batch, uint64_t n_rejected);
+
+/* Profiles in an ExportProfilesServiceRequest; 0 = it is none. */
+uint64_t batch_count_profiles(const uint8_t *data, size_t size);

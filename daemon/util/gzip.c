@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/gzip.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "util/error.h"
+#include "util/macro.h"
+
+enum {
+        GZIP_WINDOW = 15 + 16,          /* zlib: + 16 selects the gzip header */
+        GZIP_MEMORY = 8,
+        GZIP_FIRST_ROOM = 16 << 10,
+};
+
+int gzip_compress(const void *data, size_t size, uint8_t **datap, size_t *sizep) {
+        z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
+        _cleanup_(freep) uint8_t *to = NULL;
+        uint8_t *fitted;
+        size_t room;
+        int r;
+
+        if (size > UINT_MAX / 2)
+                return error_origin(-EFBIG);
+        if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY,
+                         Z_DEFAULT_STRATEGY) != Z_OK)
+                return error_origin(-ENOMEM);
+        room = deflateBound(&stream, size);
+        to = malloc(room);
+        if (!to) {
+                deflateEnd(&stream);
+                return error_origin(-ENOMEM);
+        }
+        stream.next_out = to;
+        stream.avail_out = (uInt)room;
+        r = deflate(&stream, Z_FINISH);
+        deflateEnd(&stream);
+        if (r != Z_STREAM_END)
+                return error_origin(-EIO);
+        /* The bound is about the size of the input; what waits in a queue should hold what it says. */
+        fitted = realloc(to, stream.total_out);
+        if (fitted)
+                to = fitted;
+        *sizep = stream.total_out;
+        *datap = take(to);
+        return 0;
+}
+
+/* Room for more output: doubles up to one byte over @max, which is how too much is noticed. */
+static int grow(uint8_t **top, size_t *roomp, size_t max) {
+        size_t room = *roomp ? *roomp * 2 : GZIP_FIRST_ROOM;
+        uint8_t *to;
+
+        room = MIN(room, max + 1);
+        to = realloc(*top, room);
+        if (!to)
+                return error_origin(-ENOMEM);
+        *top = to;
+        *roomp = room;
+        return 0;
+}
+
+static int expand(z_stream *stream, size_t max, uint8_t **top, size_t *usedp) {
+        size_t room = 0;
+        int r = Z_OK;
+
+        for (;;) {
+                size_t used = *usedp;
+
+                if (used > max)
+                        return GZIP_E_TOO_LARGE;
+                if (used == room && (r = grow(top, &room, max)))
+                        return r;
+                stream->next_out = *top + used;
+                stream->avail_out = (uInt)(room - used);
+                r = inflate(stream, Z_NO_FLUSH);
+                *usedp = room - stream->avail_out;
+                if (r == Z_STREAM_END && stream->avail_in) {
+                        if (inflateReset(stream) != Z_OK)
+                                return GZIP_E_MALFORMED;
+                } else if (r == Z_STREAM_END)
+                        return *usedp > max ? GZIP_E_TOO_LARGE : 0;
+                else if (r == Z_MEM_ERROR)
+                        return error_origin(-ENOMEM);
+                else if (r != Z_OK && r != Z_BUF_ERROR)
+                        return GZIP_E_MALFORMED;
+                else if (!stream->avail_in && stream->avail_out)
+                        return GZIP_E_MALFORMED;
+        }
+}
+
+int gzip_expand(const void *data, size_t size, size_t max, uint8_t **datap, size_t *sizep) {
+        z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
+        _cleanup_(freep) uint8_t *to = NULL;
+        size_t used = 0;
+        int r;
+
+        if (size > UINT_MAX || max >= UINT_MAX)
+                return GZIP_E_TOO_LARGE;
+        if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
+                return error_origin(-ENOMEM);
+        r = expand(&stream, max, &to, &used);
+        inflateEnd(&stream);
+        if (r)
+                return r;
+        *datap = take(to);
+        *sizep = used;
+        return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Gzip
+ *
+ * Whole buffers in and out (RFC 1952). Expanding is bounded before the bytes
+ * are made, so that a bomb costs no more than its cap.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+        _GZIP_E_SUCCESS,
+        GZIP_E_MALFORMED,               /* no gzip, cut off, wrong checksum, or bytes behind the end */
+        GZIP_E_TOO_LARGE,               /* more than the cap */
+};
+
+/* *datap is malloc()ed, owned by the caller. Return: 0, -ENOMEM. */
+int gzip_compress(const void *data, size_t size, uint8_t **datap, size_t *sizep);
+
+/*
+ * Expands every member of @data, at most @max bytes in all. *datap is malloc()ed, owned by the caller.
+ * Return: 0, GZIP_E_*, -ENOMEM.
+ */
+int gzip_expand(const void *data, size_t size, size_t max, uint8_t **datap, size_t *sizep);

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The last line of `bootstrap test` is what people and machines believe: it must not lose a failure."""
+import json
+import os
+import sys
+
+import tap
+
+SUMMARIZE = tap.SOURCE_DIR / "tests/lib/summarize.py"
+
+# As criterion 2.4.1 prints them.
+CRITERION = """TAP version 13
+1..4
+# Criterion v2.4.1
+ok - a::skips  # SKIP kernel: no such
+not ok - a::fails  (0.01s)
+  ---
+  failures:
+  - skip.c:3: |+
+      Assertion failed: why 3
+  ...
+ok - a::ok  (0.00s)
+not ok - a::crash unexpected signal after skip.c:5
+"""
+
+
+class Summarize(tap.TestCase):
+    def summarize(self, *tests, expect, ci="false"):
+        path = self.directory() / "testlog.json"
+        path.write_text("".join(json.dumps(test) + "\n" for test in tests))
+        done = self.run_command([sys.executable, SUMMARIZE, f"here={path}"], expect=expect,
+                                env={**os.environ, "CI": ci})
+        return done.stdout.splitlines()
+
+    def test_counts_subtests_of_each_kind(self):
+        lines = self.summarize({"name": "p:unit / a", "result": "FAIL", "stdout": CRITERION},
+                               {"name": "p:unit / layers", "result": "OK", "stdout": "12 includes\n"}, expect=1)
+        self.assertEqual(lines[-1], "2 passed, 2 failed, 1 skipped")
+        self.assertIn("skipped  here: a: a::skips: kernel: no such", lines)
+        self.assertIn("FAILED   here: a: a::fails  (0.01s)", lines)
+        self.assertIn("         |       Assertion failed: why 3", lines)
+
+    def test_a_log_that_ends_early_is_a_failure(self):
+        for result in ("TIMEOUT", "ERROR", "FAIL", "INTERRUPT"):
+            lines = self.summarize({"name": "x", "result": result, "stdout": "TAP version 13\nok 1 - a\n"}, expect=1)
+            self.assertEqual(lines[-1], "1 passed, 1 failed, 0 skipped")
+
+    def test_continuous_integration_accepts_only_skips_that_nobody_can_mend(self):
+        test = {"name": "x", "result": "OK", "stdout": "1..4\nok 1 - a # SKIP tool: perf is not installed\n"
+                                                       "ok 2 - b # SKIP machine: one CPU\nok 3 - c # SKIP kernel: no BTF\n"
+                                                       "ok 4 - d\n"}
+        self.assertEqual(self.summarize(test, expect=0)[-1], "1 passed, 0 failed, 3 skipped")
+        self.assertEqual(self.summarize(test, expect=1, ci="true")[-1], "1 passed, 1 failed, 2 skipped")
+
+    def test_no_results_are_a_failure(self):
+        self.assertEqual(self.summarize(expect=1)[-1], "0 passed, 1 failed, 0 skipped")
+        done = self.run_command([sys.executable, SUMMARIZE, "here=/nonexistent"], expect=1)
+        self.assertEqual(done.stdout.splitlines()[-1], "0 passed, 1 failed, 0 skipped")
+
+
+tap.main()

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the subtests of meson test runs: what failed, with the end of its log, what was skipped and why.
+
+usage: summarize.py LABEL=TESTLOG.json…
+
+The last line is `N passed, N failed, N skipped`. With CI=true, a skip whose reason does not start with
+`kernel:` or `machine:` counts as failed: what a package or a privilege would mend must not go unnoticed.
+A log that is missing or empty counts as a failure too.
+"""
+import json
+import os
+import re
+import sys
+
+LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*?)\s*(?:#\s*SKIP\b\s*(.*))?$", re.I)
+ACCEPTED = ("kernel:", "machine:")
+TAIL = 40  # lines of a failed test's log
+
+
+def subtests(stdout):
+    """(name, passed, skip reason or None) of each TAP line."""
+    for line in stdout.splitlines():
+        match = LINE.match(line)
+        if match:
+            yield match[3], not match[1], match[4]
+
+
+def is_tap(stdout):
+    return re.search(r"^(TAP version|1\.\.\d+)", stdout, re.M) is not None
+
+
+class Count:
+    def __init__(self, strict):
+        self.strict, self.passed, self.failed, self.skips = strict, 0, [], []
+
+    def skip(self, name, reason):
+        if self.strict and not reason.startswith(ACCEPTED):
+            self.failed.append((f"{name} (skipped: {reason})", ""))
+        else:
+            self.skips.append((name, reason))
+
+    def add_tap(self, name, test):
+        n_failed = len(self.failed)
+        for subtest, passed, reason in subtests(test.get("stdout", "")):
+            full = f"{name}: {subtest}"
+            if reason is not None:
+                self.skip(full, reason.strip() or "no reason given")
+            elif passed:
+                self.passed += 1
+            else:
+                self.failed.append((full, ""))
+        log = test.get("stdout", "") + test.get("stderr", "")
+        if len(self.failed) > n_failed:
+            self.failed[-1] = (self.failed[-1][0], log)
+        elif test["result"] not in ("OK", "SKIP"):  # died or ran out of time between two subtests
+            self.failed.append((f"{name} ({test['result']})", log))
+
+    def add(self, label, test):
+        name = f"{label}: {test['name'].split(' / ')[-1]}"
+        if is_tap(test.get("stdout", "")):
+            self.add_tap(name, test)
+        elif test["result"] == "OK":
+            self.passed += 1
+        elif test["result"] == "SKIP":
+            self.skip(name, (test.get("stdout", "").strip().splitlines() or ["no reason given"])[-1])
+        else:
+            self.failed.append((f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
+
+    def add_log(self, label, path):
+        try:
+            with open(path) as file:
+                tests = [json.loads(line) for line in file if line.strip()]
+        except (OSError, ValueError) as error:
+            self.failed.append((f"{label}: no results ({error})", ""))
+            return
+        if not tests:
+            self.failed.append((f"{label}: not one test ran", ""))
+        for test in tests:
+            self.add(label, test)
+
+
+def main(arguments):
+    count = Count(os.environ.get("CI") == "true")
+    for argument in arguments:
+        count.add_log(*argument.split("=", 1))
+    for name, reason in count.skips:
+        print(f"skipped  {name}: {reason}")
+    for name, log in count.failed:
+        print(f"FAILED   {name}")
+        for line in log.splitlines()[-TAIL:]:
+            print(f"         | {line}")
+    print(f"{count.passed} passed, {len(count.failed)} failed, {len(count.skips)} skipped")
+    return 1 if count.failed or not count.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
