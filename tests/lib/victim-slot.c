@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * victim-ring CAPACITY: a process whose main thread spins and whose context ring is
+ * victim-slot CAPACITY: a process whose main thread spins and whose context ring is
  * under the test's command. Prints `ring ADDRESS TID` with the tid that it sees
  * itself, then obeys lines on standard input, answering each with `done`:
  *

@@ -90,7 +90,7 @@ Test(unwind, ends_where_the_chain_does_not_rise) {
 
 Test(unwind, ends_where_the_chain_leaps) {
         three_frames();
-        words[6] = STACK + 8 * 8 + UNWIND_MAX_JUMP + 8;        /* 8 more than allowed above the frame's end */
+        words[6] = STACK + 8 * 8 + (uint64_t)UNWIND_MAX_JUMP + 8;        /* 8 more than allowed above the frame's end */
         begin(N_WORDS, 2);
         walk();
         check(ABI_STACK_FP_END, 3, (uint64_t[]){ PC, 0x402000, 0x403000 });
