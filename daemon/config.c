@@ -187,7 +187,7 @@ static int load_file(const char *path, void *userdata) {
         return 0;
 }
 
-static const char *environment_get(char *const *environment, const char *name) {
+static const char *environment_get(const char *const *environment, const char *name) {
         size_t length = strlen(name);
 
         for (; environment && *environment; environment++)
@@ -196,7 +196,7 @@ static const char *environment_get(char *const *environment, const char *name) {
         return NULL;    /* empty counts as not set, as OpenTelemetry has it */
 }
 
-static int load_own_variable(LoadState *state, const Option *option, char *const *environment) {
+static int load_own_variable(LoadState *state, const Option *option, const char *const *environment) {
         char name[OPTION_ENVIRONMENT_MAX];
         const char *value;
         int r;
@@ -211,7 +211,7 @@ static int load_own_variable(LoadState *state, const Option *option, char *const
 }
 
 /* OTEL_EXPORTER_OTLP_TIMEOUT is in ms without a unit; the rest is written as our own options are. */
-static int load_otel_variable(LoadState *state, const Option *option, const char *signal, char *const *environment) {
+static int load_otel_variable(LoadState *state, const Option *option, const char *signal, const char *const *environment) {
         char name[OPTION_ENVIRONMENT_MAX];
         _cleanup_(freep) char *text = NULL;
         const char *value;
@@ -231,7 +231,7 @@ static int load_otel_variable(LoadState *state, const Option *option, const char
 }
 
 /* We speak http/protobuf; who configured the whole machine for gRPC must learn that here. */
-static int check_otel_protocol(LoadState *state, char *const *environment) {
+static int check_otel_protocol(LoadState *state, const char *const *environment) {
         const char *name = "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", *value = environment_get(environment, name);
         size_t endpoint = option_index(option_find("endpoint", strlen("endpoint")));
         int r;
@@ -245,7 +245,7 @@ static int check_otel_protocol(LoadState *state, char *const *environment) {
         return r < 0 ? r : 0;
 }
 
-static int load_environment(LoadState *state, int verb, char *const *environment) {
+static int load_environment(LoadState *state, int verb, const char *const *environment) {
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
                 int r;
@@ -264,7 +264,7 @@ static int load_environment(LoadState *state, int verb, char *const *environment
 }
 
 /* A variable that is nearly ours is a misspelling; others (Kubernetes makes some) are none of our business. */
-static void warn_of_near_variables(char *const *environment) {
+static void warn_of_near_variables(const char *const *environment) {
         char names[CONFIG_MAX_OPTIONS][OPTION_ENVIRONMENT_MAX];
         const char *words[CONFIG_MAX_OPTIONS + 1];
 

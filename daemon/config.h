@@ -118,7 +118,7 @@ int config_apply_text(Config *config, const char *name, const char *data, size_t
 
 typedef struct ConfigSource {
         const char *root;               /* before the searched directories; "" on a real machine */
-        char *const *environment;       /* as environ; NULL = none */
+        const char *const *environment;       /* as environ; NULL = none */
         int verb;                       /* VERB_*: only variables of options that this verb takes are read */
         bool files;                     /* whether configuration files are read */
 } ConfigSource;

@@ -128,10 +128,12 @@ static int set_string(char **to, const char *value) {
 static bool is_choice(const char *choices, const char *value) {
         size_t length = strlen(value);
 
-        for (const char *word = choices; word; word = strchr(word, ' ')) {
-                word += *word == ' ';
-                if (length && !strncmp(word, value, length) && (word[length] == ' ' || !word[length]))
+        while (*choices) {
+                size_t size = strcspn(choices, " ");
+
+                if (size == length && !memcmp(choices, value, size))
                         return true;
+                choices += size + (choices[size] == ' ');
         }
         return false;
 }

@@ -39,7 +39,7 @@ void cli_log_lines(const Text *text) {
 
 int cli_load(Cli *cli, Text *errors) {
         ConfigSource source = {
-                .root = "", .environment = environ, .verb = cli->verb->bit, .files = cli->verb->reads_files,
+                .root = "", .environment = (const char *const *)environ, .verb = cli->verb->bit, .files = cli->verb->reads_files,
         };
         int r = config_load(&cli->config, &source, errors);
         int level;

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "option.h"
+#include "util/file.h"
+
+static Config config;
+static Text errors;
+static char root[] = "/tmp/spanprof-test-config-XXXXXX";
+
+static void setup(void) {
+        cr_assert_eq(config_init(&config), 0);
+}
+
+static void teardown(void) {
+        config_deinit(&config);
+        text_deinit(&errors);
+}
+
+TestSuite(config, .init = setup, .fini = teardown);
+
+static int apply(const char *text) {
+        return config_apply_text(&config, "x.conf", text, strlen(text), &errors);
+}
+
+static int load(const char *const *environment) {
+        ConfigSource source = { .root = root, .environment = environment, .verb = VERB_RUN, .files = true };
+
+        return config_load(&config, &source, &errors);
+}
+
+static int from_command_line(const char *name, const char *value) {
+        return config_set(&config, option_find(name, strlen(name)), value, CONFIG_COMMAND_LINE, "command line", name,
+                          &errors);
+}
+
+static const ConfigOrigin *origin(const char *name) {
+        return &config.origins[option_index(option_find(name, strlen(name)))];
+}
+
+/* A file below the root of a made-up machine. */
+static void write_file(const char *path, const char *text) {
+        char full[512];
+        FILE *file;
+
+        snprintf(full, sizeof(full), "%s%s", root, path);
+        for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+                *slash = 0;
+                mkdir(full, 0755);
+                *slash = '/';
+        }
+        file = fopen(full, "w");
+        cr_assert_not_null(file);
+        fputs(text, file);
+        fclose(file);
+}
+
+static void make_root(void) {
+        setup();
+        cr_assert_not_null(mkdtemp(root));
+}
+
+static void remove_root(void) {
+        char command[600];
+
+        snprintf(command, sizeof(command), "rm -rf '%s'", root);
+        cr_assert_eq(system(command), 0);
+        teardown();
+}
+
+Test(config, has_the_documented_defaults) {
+        cr_assert_eq(config.frequency, 99);
+        cr_assert_eq(config.depth, 512);
+        cr_assert(config.kernel_stacks && config.jitter && config.timestamps && !config.all);
+        cr_assert_eq(config.export_interval_ns, UINT64_C(15000000000));
+        cr_assert_eq(config.stop_timeout_ns, UINT64_C(1000000000));
+        cr_assert_eq(config.timeout_ns, UINT64_C(10000000000));
+        cr_assert_eq(config.max_queue_bytes, 8388608);
+        cr_assert_eq(config.duration_ns, 0);
+        cr_assert_str_eq(config.compression, "gzip");
+        cr_assert_str_eq(config.listen, "127.0.0.1");
+        cr_assert_eq(config.port, 4318);
+        cr_assert_eq(origin("frequency")->level, CONFIG_DEFAULT);
+}
+
+Test(config, reads_a_file_and_remembers_the_lines) {
+        cr_assert_eq(apply("frequency = 250\n"
+                           "\n"
+                           "[targets]\n"
+                           "comm = xz, gzip\n"
+                           "[export]\n"
+                           "export-interval = 2m\n"), 0);
+        cr_assert_eq(config.frequency, 250);
+        cr_assert_eq(config.comms.n_items, 2);
+        cr_assert_eq(config.export_interval_ns, UINT64_C(120000000000));
+        cr_assert_str_eq(origin("frequency")->where, "x.conf:1");
+        cr_assert_str_eq(origin("comm")->where, "x.conf:4");
+        cr_assert_str_eq(origin("export-interval")->where, "x.conf:6");
+        cr_assert_eq(errors.size, 0);
+}
+
+Test(config, names_file_and_line_of_every_mistake) {
+        cr_assert_eq(apply("freqency = 99\n"
+                           "frequency = 99999\n"
+                           "[targets]\n"
+                           "depth = 5\n"
+                           "just words\n"
+                           "all = on\n"
+                           "all = off\n"
+                           "raw = on\n"), CONFIG_E_INVALID);
+        cr_assert_str_eq(errors.data, "x.conf:1: unknown key `freqency`, did you mean `frequency`?\n"
+                                      "x.conf:2: frequency: `99999` is out of range (1 to 10000)\n"
+                                      "x.conf:4: `depth` belongs to the section [sampling]\n"
+                                      "x.conf:5: neither `key = value`, nor `[section]`, nor a comment\n"
+                                      "x.conf:7: all: was set in line 6 already\n"
+                                      "x.conf:8: unknown key `raw`\n");
+        cr_assert_eq(config.frequency, 99);
+        cr_assert_eq(config.depth, 512);
+        cr_assert(config.all, "what is right is applied");
+}
+
+Test(config, gives_way_to_the_command_line_but_still_finds_mistakes) {
+        cr_assert_eq(from_command_line("frequency", "7"), 0);
+        cr_assert_eq(apply("frequency = 99\n"), 0);
+        cr_assert_eq(config.frequency, 7);
+        cr_assert_eq(origin("frequency")->level, CONFIG_COMMAND_LINE);
+        cr_assert_eq(apply("frequency = many\n"), CONFIG_E_INVALID);
+        cr_assert_str_eq(errors.data, "x.conf:1: frequency: `many` is no number (1 to 10000)\n");
+}
+
+Test(config, collects_lists_on_the_command_line_only) {
+        cr_assert_eq(apply("pid = 5\n"), 0);
+        cr_assert_eq(apply("pid = 6\n"), 0);
+        cr_assert_eq(config.pids.n_items, 1);
+        cr_assert_eq(from_command_line("pid", "7"), 0);
+        cr_assert_eq(from_command_line("pid", "8,9"), 0);
+        cr_assert_eq(config.pids.n_items, 3, "the file's list is replaced, not extended");
+        cr_assert_eq(config.pids.items[0], 7);
+        cr_assert_eq(config.pids.items[2], 9);
+}
+
+Test(config, layers_default_otel_file_environment_and_command_line, .init = make_root, .fini = remove_root) {
+        static const char *const environment[] = {
+                "SPANPROF_DEPTH=64", "SPANPROF_JITTER=off", "OTEL_EXPORTER_OTLP_COMPRESSION=none",
+                "OTEL_EXPORTER_OTLP_TIMEOUT=2500", "SPANPROF_TIMESTAMPS=", NULL,
+        };
+
+        write_file("/etc/spanprof/spanprof.conf", "frequency = 1\ndepth = 2\njitter = on\ncompression = gzip\n");
+        cr_assert_eq(from_command_line("jitter", "on"), 0);
+        cr_assert_eq(load(environment), 0, "%s", errors.data);
+        cr_assert_eq(config.frequency, 1);
+        cr_assert_eq(config.depth, 64);
+        cr_assert_str_eq(origin("depth")->where, "SPANPROF_DEPTH");
+        cr_assert(config.jitter);
+        cr_assert_str_eq(config.compression, "gzip");
+        cr_assert_eq(config.timeout_ns, UINT64_C(2500000000));
+        cr_assert_str_eq(origin("timeout")->where, "OTEL_EXPORTER_OTLP_TIMEOUT");
+        cr_assert(config.timestamps, "an empty variable counts as not set");
+        cr_assert_eq(origin("timestamps")->level, CONFIG_DEFAULT);
+}
+
+Test(config, sorts_and_masks_drop_ins, .init = make_root, .fini = remove_root) {
+        char expected[128];
+
+        write_file("/etc/spanprof/spanprof.conf", "frequency = 10\ndepth = 10\nport = 10\n");
+        write_file("/usr/lib/spanprof/spanprof.conf.d/10-a.conf", "frequency = 20\n");
+        write_file("/run/spanprof/spanprof.conf.d/50-b.conf", "frequency = 30\nall = on\n");
+        write_file("/etc/spanprof/spanprof.conf.d/50-b.conf", "frequency = 40\n");
+        write_file("/usr/lib/spanprof/spanprof.conf.d/50-b.conf", "frequency = 50\nall = on\n");
+        write_file("/run/spanprof/spanprof.conf.d/20-c.conf", "depth = 60\nfrequency = 60\n");
+        write_file("/etc/spanprof/spanprof.conf.d/README", "no configuration");
+        write_file("/etc/spanprof/spanprof.conf.d/.hidden.conf", "no configuration");
+        cr_assert_eq(load(NULL), 0, "%s", errors.data);
+        cr_assert_eq(config.frequency, 40, "50-b of /etc comes last, and hides its namesakes");
+        cr_assert_not(config.all);
+        cr_assert_eq(config.depth, 60);
+        cr_assert_eq(config.port, 10);
+        snprintf(expected, sizeof(expected), "%s/etc/spanprof/spanprof.conf.d/50-b.conf:1", root);
+        cr_assert_str_eq(origin("frequency")->where, expected);
+}
+
+Test(config, reads_only_the_named_file_if_there_is_one, .init = make_root, .fini = remove_root) {
+        char path[128];
+
+        write_file("/etc/spanprof/spanprof.conf", "frequency = 10\ndepth = 10\n");
+        write_file("/my.conf", "frequency = 20\n");
+        snprintf(path, sizeof(path), "%s/my.conf", root);
+        cr_assert_eq(from_command_line("config", path), 0);
+        cr_assert_eq(load(NULL), 0);
+        cr_assert_eq(config.frequency, 20);
+        cr_assert_eq(config.depth, 512);
+}
+
+Test(config, says_why_a_file_cannot_be_read, .init = make_root, .fini = remove_root) {
+        cr_assert_eq(from_command_line("config", "/nonexistent/x.conf"), 0);
+        cr_assert_eq(load(NULL), CONFIG_E_INVALID);
+        cr_assert_str_eq(errors.data, "/nonexistent/x.conf: No such file or directory\n");
+        text_deinit(&errors);
+        cr_assert_eq(from_command_line("config", root), 0);
+        cr_assert_eq(load(NULL), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "Is a directory"));
+}
+
+Test(config, names_the_variable_that_is_wrong, .init = make_root, .fini = remove_root) {
+        static const char *const environment[] = { "SPANPROF_FREQUENCY=fast", "OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318", NULL };
+
+        cr_assert_eq(load(environment), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "SPANPROF_FREQUENCY: `fast` is no number (1 to 10000)\n"));
+        cr_assert_not_null(strstr(errors.data, "OTEL_EXPORTER_OTLP_ENDPOINT: `localhost:4318` is no URL"));
+}
+
+/* The variables and paths of the OTLP exporter specification. */
+Test(config, makes_the_url_of_the_profiles_signal, .init = make_root, .fini = remove_root) {
+        static const struct {
+                const char *environment;
+                const char *url;
+        } cases[] = {
+                { "X=", "http://localhost:4318/v1development/profiles" },
+                { "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:1", "http://c:1/v1development/profiles" },
+                { "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:1/base//", "http://c:1/base/v1development/profiles" },
+                { "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://c:1/x/", "http://c:1/x/" },
+                { "SPANPROF_ENDPOINT=https://c/base", "https://c/base/v1development/profiles" },
+                { "SPANPROF_ENDPOINT=http://c:1/v1development/profiles", "http://c:1/v1development/profiles" },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                const char *const environment[] = { cases[i].environment, NULL };
+
+                teardown();
+                setup();
+                cr_assert_eq(load(environment), 0, "%s", errors.data);
+                cr_assert_str_eq(config.profiles_url, cases[i].url);
+        }
+}
+
+Test(config, prefers_the_variable_of_the_signal_and_ours_to_both, .init = make_root, .fini = remove_root) {
+        const char *environment[] = {
+                "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://p/x", "OTEL_EXPORTER_OTLP_ENDPOINT=http://c", NULL, NULL,
+        };
+
+        cr_assert_eq(load(environment), 0);
+        cr_assert_str_eq(config.profiles_url, "http://p/x");
+        teardown();
+        setup();
+        environment[2] = "SPANPROF_ENDPOINT=http://own";
+        cr_assert_eq(load(environment), 0);
+        cr_assert_str_eq(config.profiles_url, "http://own/v1development/profiles");
+}
+
+Test(config, refuses_protocols_that_it_does_not_speak, .init = make_root, .fini = remove_root) {
+        static const char *const environment[] = { "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", NULL };
+
+        cr_assert_eq(load(environment), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf"));
+        text_deinit(&errors);
+        cr_assert_eq(from_command_line("endpoint", "http://c"), 0);
+        cr_assert_eq(load(environment), 0, "who names an endpoint here knows what it speaks");
+}
+
+Test(config, wants_certificate_and_key_together, .init = make_root, .fini = remove_root) {
+        cr_assert_eq(from_command_line("client-key", "k.pem"), 0);
+        cr_assert_eq(load(NULL), CONFIG_E_INVALID);
+        cr_assert_str_eq(errors.data, "client-certificate, client-key: one needs the other\n");
+}
