@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as people meet it: help, mistakes, exit statuses, where settings come from."""
+import os
+import re
+import subprocess
+
+import tap
+
+OK, FAILURE, USAGE, CONFIG = 0, 1, 2, 78
+
+
+def environment(**variables):
+    """Ours, without what would configure spanprof."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPANPROF_", "OTEL_"))}
+    return {**kept, **variables}
+
+
+class Cli(tap.TestCase):
+    def spanprof(self, *args, expect=OK, **options):
+        options.setdefault("env", environment())
+        return super().spanprof(*args, expect=expect, **options)
+
+    def file(self, text):
+        path = self.directory() / "spanprof.conf"
+        path.write_text(text)
+        return path
+
+    def verbs(self):
+        return re.findall(r"^  ([a-z]+) ", self.spanprof("help").stdout, re.M)
+
+
+class Help(Cli):
+    def test_each_verb_explains_itself(self):
+        verbs = self.verbs()
+        self.assertIn("config", verbs)
+        for verb in verbs:
+            with self.subTest(verb=verb):
+                done = self.spanprof(verb, "--help")
+                self.assertRegex(done.stdout, rf"^Usage: spanprof {verb}\b")
+                self.assertEqual(done.stderr, "")
+                self.assertEqual(self.spanprof("help", verb).stdout, done.stdout)
+                self.assertEqual(self.spanprof(verb, "-h").stdout, done.stdout)
+                self.assertLessEqual(max(map(len, done.stdout.splitlines())), 110)
+
+    def test_comes_without_a_verb_too(self):
+        listing = self.spanprof("help").stdout
+        self.assertEqual(self.spanprof("--help").stdout, listing)
+        self.assertEqual(self.spanprof("-h").stdout, listing)
+        done = self.spanprof(expect=USAGE)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("spanprof help", done.stderr)
+
+    def test_shows_range_default_and_short_flag(self):
+        self.assertRegex(self.spanprof("config", "--help").stdout,
+                         r"  -F, --frequency=HZ +samples per second and CPU; 1 to 10000 \(default: 99\)\n")
+
+    def test_wins_over_a_missing_argument(self):
+        self.spanprof("config", "-h", "a", "b", "c")
+
+
+class Version(Cli):
+    def test_names_version_libraries_and_kernel(self):
+        done = self.spanprof("version")
+        self.assertRegex(done.stdout, r"^spanprof \d+\.\d+\.\d+\n")
+        for part in ("libbpf 1.", "libelf 0.", "libcurl ", "Linux 5.15"):
+            self.assertIn(part, done.stdout)
+        self.assertEqual(self.spanprof("--version").stdout, done.stdout)
+        self.assertEqual(self.spanprof("config", "--version").stdout, done.stdout)
+
+
+class Mistakes(Cli):
+    def test_an_unknown_verb_names_the_nearest(self):
+        done = self.spanprof("confg", expect=USAGE)
+        self.assertEqual(done.stderr, "spanprof: unknown verb `confg`, did you mean `config`?\n")
+        done = self.spanprof("zzzzzz", expect=USAGE)
+        self.assertIn("`spanprof help` lists them", done.stderr)
+        self.spanprof("help", "confg", expect=USAGE)
+
+    def test_an_unknown_option_names_the_nearest(self):
+        done = self.spanprof("config", "show", "--freqency=5", expect=USAGE)
+        self.assertIn("config: unknown option --freqency, did you mean --frequency?", done.stderr)
+        self.assertIn("try `spanprof config --help`", done.stderr)
+        self.assertIn("unknown option -Q", self.spanprof("config", "show", "-Q", expect=USAGE).stderr)
+
+    def test_every_mistake_is_named_at_once(self):
+        done = self.spanprof("config", "show", "-F", "0", "--depth=x", "--all=perhaps", "--no-such", "-d", expect=USAGE)
+        for part in ("-F: `0` is out of range (1 to 10000)", "--depth: `x` is no number (1 to 1024)",
+                     "--all: `perhaps` is neither `on` nor `off`", "--no-such", "-d: needs a value (TIME)"):
+            self.assertIn(part, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_an_option_before_the_verb_is_explained(self):
+        self.assertIn("the verb comes first", self.spanprof("-F", "99", "config", expect=USAGE).stderr)
+
+    def test_arguments_are_counted(self):
+        self.assertIn("needs show | check [FILE]", self.spanprof("config", expect=USAGE).stderr)
+        self.assertIn("too many arguments: `now`", self.spanprof("version", "now", expect=USAGE).stderr)
+        self.assertIn("use `show`, or `check [FILE]`", self.spanprof("config", "print", expect=USAGE).stderr)
+        self.spanprof("config", "show", "x", expect=USAGE)
+
+    def test_a_wrong_variable_is_no_usage_error(self):
+        done = self.spanprof("config", "show", expect=CONFIG, env=environment(SPANPROF_FREQUENCY="fast"))
+        self.assertIn("SPANPROF_FREQUENCY: `fast` is no number", done.stderr)
+
+    def test_a_nearly_right_variable_is_pointed_out(self):
+        done = self.spanprof("config", "show", env=environment(SPANPROF_FREQENCY="5", SPANPROF_SERVICE_HOST="10.0.0.1"))
+        self.assertIn("SPANPROF_FREQENCY is set, but means nothing; did you mean SPANPROF_FREQUENCY?", done.stderr)
+        self.assertNotIn("SERVICE_HOST", done.stderr)
+
+
+class Parsing(Cli):
+    def shown(self, *args, **variables):
+        done = self.spanprof("config", "show", *args, env=environment(**variables))
+        return {m[1]: (m[2].strip(), m[3]) for m in re.finditer(r"^([a-z-]+) += (.*?) +# (.*)$", done.stdout, re.M)}
+
+    def test_every_way_to_write_an_option(self):
+        for args, option, value in (
+                (["-F", "5"], "frequency", "5"), (["-F5"], "frequency", "5"), (["--frequency", "5"], "frequency", "5"),
+                (["--frequency=5"], "frequency", "5"), (["-F", "4", "-F", "5"], "frequency", "5"),
+                (["-a"], "all", "on"), (["--all"], "all", "on"), (["--all=off"], "all", "off"),
+                (["--no-jitter"], "jitter", "off"), (["--jitter=off"], "jitter", "off"),
+                (["-aF5"], "frequency", "5"), (["-p", "1", "-p", "2,3"], "pid", "1,2,3"),
+                (["--headers="], "headers", ""), (["-d", "90s"], "duration", "90s")):
+            with self.subTest(args=args):
+                self.assertEqual(self.shown(*args)[option], (value, "command line"))
+
+    def test_options_may_follow_arguments_until_two_dashes(self):
+        self.spanprof("config", "-F5", "show", "-a")
+        self.assertIn("`-a`", self.spanprof("config", "show", "--", "-a", expect=USAGE).stderr)
+
+    def test_show_names_every_origin(self):
+        path = self.file("frequency = 1\ndepth = 2\n[export]\ntimeout = 3s\n")
+        shown = self.shown("-c", path, "--timeout=5s", SPANPROF_DEPTH="4", OTEL_EXPORTER_OTLP_COMPRESSION="none")
+        self.assertEqual(shown["frequency"], ("1", f"{path}:1"))
+        self.assertEqual(shown["depth"], ("4", "SPANPROF_DEPTH"))
+        self.assertEqual(shown["timeout"], ("5s", "command line"))
+        self.assertEqual(shown["compression"], ("none", "OTEL_EXPORTER_OTLP_COMPRESSION"))
+        self.assertEqual(shown["jitter"], ("on", "default"))
+
+    def test_show_hides_what_may_be_a_password(self):
+        done = self.spanprof("config", "show", "--headers=authorization=Basic%20c2VjcmV0")
+        self.assertNotIn("c2VjcmV0", done.stdout)
+        self.assertIn("(set, not shown)", done.stdout)
+
+    def test_the_file_may_be_named_by_a_variable(self):
+        path = self.file("frequency = 7\n")
+        self.assertEqual(self.shown(SPANPROF_CONFIG=str(path))["frequency"], ("7", f"{path}:1"))
+
+
+class Check(Cli):
+    def test_a_valid_file(self):
+        path = self.file("# nothing\n[sampling]\nfrequency = 99\n")
+        self.assertEqual(self.spanprof("config", "check", path).stdout, f"{path}: valid\n")
+
+    def test_each_mistake_with_its_line(self):
+        path = self.file("[sampling]\nfreqency = 99\nfrequency = 0\n[oops\n")
+        done = self.spanprof("config", "check", path, expect=CONFIG)
+        self.assertEqual(done.stderr, f"{path}:2: unknown key `freqency`, did you mean `frequency`?\n"
+                                      f"{path}:3: frequency: `0` is out of range (1 to 10000)\n"
+                                      f"{path}:4: a section is one word between `[` and `]`\n")
+        self.assertEqual(done.stdout, "")
+        self.spanprof("config", "show", "-c", path, expect=CONFIG)
+
+    def test_a_file_that_is_not_there(self):
+        done = self.spanprof("config", "check", "/nonexistent.conf", expect=CONFIG)
+        self.assertEqual(done.stderr, "/nonexistent.conf: No such file or directory\n")
+        self.spanprof("config", "show", "-c", "/nonexistent.conf", expect=CONFIG)
+
+    def test_a_file_of_any_size_or_content(self):
+        path = self.directory() / "big.conf"
+        path.write_bytes(b"#" * (2 << 20))
+        self.assertIn("larger than any configuration", self.spanprof("config", "check", path, expect=CONFIG).stderr)
+        with open(tap.SPANPROF, "rb") as program:
+            path.write_bytes(program.read(65536))
+        self.assertIn("no UTF-8", self.spanprof("config", "check", path, expect=CONFIG).stderr)
+
+
+class Output(Cli):
+    def run_with_output(self, redirection):
+        return self.run_command(["sh", "-c", f'"$0" help {redirection}', tap.SPANPROF], env=environment())
+
+    def test_a_closed_standard_output_is_a_failure_with_a_reason(self):
+        done = self.run_with_output(">&-")
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertEqual(done.stderr, "spanprof: cannot write to standard output: Bad file descriptor\n")
+
+    def test_a_full_disk_is_a_failure_with_a_reason(self):
+        done = self.run_with_output("> /dev/full")
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertIn("No space left", done.stderr)
+
+    def test_a_reader_that_leaves_is_no_news(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([tap.SPANPROF, "help"], stdout=writer, stderr=subprocess.PIPE, env=environment(),
+                              timeout=tap.PATIENCE)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (FAILURE, b""))
+
+    def test_closed_descriptors_are_not_reused_for_files(self):
+        path = self.file("frequency = 1\n")
+        done = self.run_command(["sh", "-c", '"$0" config check "$1" 0<&- 2>&-', tap.SPANPROF, path], env=environment())
+        self.assertEqual((done.returncode, done.stdout), (OK, f"{path}: valid\n"))
+
+
+tap.main()
