@@ -14,7 +14,7 @@ enum {
 
 struct Cfi {
         Reader entries, cies, table;    /* one window for each stream of reads */
-        Image image;
+        Layout layout;
         CieCache cache;
         CfiCounts counts;
         Order order;
@@ -36,14 +36,14 @@ Cfi *cfi_free(Cfi *cfi) {
 }
 
 static int start(Cfi *cfi, uint32_t max_functions) {
-        int r = image_read(&cfi->image, &cfi->table);
+        int r = layout_read(&cfi->layout, &cfi->table);
 
         if (r)
                 return r;
         cfi->cache.reader = &cfi->cies;
-        cfi->cache.section = &cfi->image.section;
+        cfi->cache.section = &cfi->layout.section;
         cfi->list.rows = cfi->rows;
-        order_init(&cfi->order, &cfi->image, &cfi->table, &cfi->cache, &cfi->counts, max_functions);
+        order_init(&cfi->order, &cfi->layout, &cfi->table, &cfi->cache, &cfi->counts, max_functions);
         return 0;
 }
 
@@ -85,7 +85,7 @@ int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_funct
 
 static int read_fde(Cfi *cfi, uint64_t address, uint64_t offset, Fde *fde, uint64_t *sizep) {
         Entry entry;
-        int r = entry_read(&entry, &cfi->entries, &cfi->image.section, offset);
+        int r = entry_read(&entry, &cfi->entries, &cfi->layout.section, offset);
 
         if (r == ENTRY_E_END || (!r && entry.is_cie))
                 return CFI_PROBLEM_MISMATCH;
@@ -97,7 +97,7 @@ static int read_fde(Cfi *cfi, uint64_t address, uint64_t offset, Fde *fde, uint6
                 return r;
         if (fde->start != address)
                 return CFI_PROBLEM_MISMATCH;
-        if (fde->start < cfi->image.text_low || fde->end > cfi->image.text_high)
+        if (fde->start < cfi->layout.text_low || fde->end > cfi->layout.text_high)
                 return CFI_PROBLEM_RANGE;
         return 0;
 }
@@ -160,8 +160,8 @@ int cfi_next(Cfi *cfi, uint64_t *budgetp, CfiFunction *functionp) {
         return CFI_E_AGAIN;
 }
 
-const Image *cfi_image(const Cfi *cfi) {
-        return &cfi->image;
+const Layout *cfi_layout(const Cfi *cfi) {
+        return &cfi->layout;
 }
 
 const CfiCounts *cfi_counts(const Cfi *cfi) {

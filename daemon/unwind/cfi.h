@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "unwind/counts.h"
-#include "unwind/image.h"
+#include "unwind/layout.h"
 #include "unwind/program.h"
 #include "util/macro.h"
 
@@ -29,9 +29,9 @@ typedef struct CfiFunction {
 
 enum {
         _CFI_E_SUCCESS,
-        CFI_E_NOT_ELF = IMAGE_E_NOT_ELF,
-        CFI_E_NO_TEXT = IMAGE_E_NO_TEXT,
-        CFI_E_NO_CFI = IMAGE_E_NO_CFI,
+        CFI_E_NOT_ELF = LAYOUT_E_NOT_ELF,
+        CFI_E_NO_TEXT = LAYOUT_E_NO_TEXT,
+        CFI_E_NO_CFI = LAYOUT_E_NO_CFI,
         CFI_E_AGAIN,                    /* the budget is used up; call again */
         CFI_E_END,                      /* no function is left */
 };
@@ -51,5 +51,5 @@ DEFINE_CLEANUP(Cfi, cfi_free)
  */
 int cfi_next(Cfi *cfi, uint64_t *budgetp, CfiFunction *functionp);
 
-const Image *cfi_image(const Cfi *cfi);
+const Layout *cfi_layout(const Cfi *cfi);
 const CfiCounts *cfi_counts(const Cfi *cfi);

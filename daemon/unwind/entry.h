@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "unwind/counts.h"
-#include "unwind/image.h"
+#include "unwind/layout.h"
 #include "unwind/reader.h"
 #include "unwind/state.h"
 

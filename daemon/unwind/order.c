@@ -22,15 +22,15 @@ enum {
         PAIR_SIZE = 8,
 };
 
-void order_init(Order *order, const Image *image, Reader *reader, CieCache *cies, CfiCounts *counts, uint32_t max) {
+void order_init(Order *order, const Layout *layout, Reader *reader, CieCache *cies, CfiCounts *counts, uint32_t max) {
         *order = (Order){
-                .image = image,
+                .layout = layout,
                 .reader = reader,
                 .cies = cies,
                 .counts = counts,
                 .max = max,
                 .is_sorted = true,
-                .phase = image->table.n ? ORDER_CHECK : ORDER_SCAN,
+                .phase = layout->table.n ? ORDER_CHECK : ORDER_SCAN,
         };
 }
 
@@ -40,7 +40,7 @@ void order_deinit(Order *order) {
 }
 
 static bool get_pair(Order *order, uint64_t i, uint64_t *startp, uint64_t *offsetp) {
-        const HdrTable *table = &order->image->table;
+        const HdrTable *table = &order->layout->table;
         const uint8_t *data = reader_bytes(order->reader, table->offset + i * PAIR_SIZE, PAIR_SIZE);
         Cursor cursor;
 
@@ -48,7 +48,7 @@ static bool get_pair(Order *order, uint64_t i, uint64_t *startp, uint64_t *offse
                 return false;
         cursor = cursor_make(data, PAIR_SIZE);
         *startp = table->address + (uint64_t)(int32_t)cursor_u32(&cursor);
-        *offsetp = table->address + (uint64_t)(int32_t)cursor_u32(&cursor) - order->image->section.address;
+        *offsetp = table->address + (uint64_t)(int32_t)cursor_u32(&cursor) - order->layout->section.address;
         return true;
 }
 
@@ -69,7 +69,7 @@ static void begin(Order *order, OrderPhase phase, uint64_t at) {
 
 /* A table that is cut off or out of order is not to be trusted at all: .eh_frame itself is the truth. */
 static int check(Order *order, uint64_t *budgetp) {
-        uint64_t n = MIN(order->image->table.n, (uint64_t)order->max), start, offset;
+        uint64_t n = MIN(order->layout->table.n, (uint64_t)order->max), start, offset;
 
         for (; order->at < n; order->at++) {
                 if (!spend(budgetp, COST_PAIR))
@@ -81,7 +81,7 @@ static int check(Order *order, uint64_t *budgetp) {
                 order->last = start;
         }
         order->n = (uint32_t)n;
-        order->counts->problems[CFI_PROBLEM_OVER_CAP] += order->image->table.n - n;
+        order->counts->problems[CFI_PROBLEM_OVER_CAP] += order->layout->table.n - n;
         begin(order, ORDER_READY, 0);
         return 0;
 }
@@ -117,21 +117,21 @@ static int append(Order *order, uint64_t key) {
 }
 
 static int add_entry(Order *order, const Entry *entry) {
-        const Image *image = order->image;
+        const Layout *layout = order->layout;
         Fde fde;
         int r;
 
         if (entry->is_cie)
                 return 0;
         r = fde_read(&fde, order->reader, order->cies, entry);
-        if (!r && (fde.start < image->text_low || fde.start >= image->text_high))
+        if (!r && (fde.start < layout->text_low || fde.start >= layout->text_high))
                 r = CFI_PROBLEM_RANGE;
         if (r) {
                 order->counts->n_entries++;
                 order->counts->problems[r]++;
                 return 0;
         }
-        return append(order, (fde.start - image->text_low) << 32 | entry->offset);
+        return append(order, (fde.start - layout->text_low) << 32 | entry->offset);
 }
 
 static int scan(Order *order, uint64_t *budgetp) {
@@ -139,7 +139,7 @@ static int scan(Order *order, uint64_t *budgetp) {
         int r;
 
         while (spend(budgetp, COST_ENTRY)) {
-                r = entry_read(&entry, order->reader, &order->image->section, order->at);
+                r = entry_read(&entry, order->reader, &order->layout->section, order->at);
                 if (r == CFI_PROBLEM_LENGTH)
                         order->counts->problems[r]++;
                 if (r) {
@@ -223,7 +223,7 @@ bool order_get(Order *order, uint64_t i, uint64_t *startp, uint64_t *offsetp) {
                 return false;
         if (!order->index)
                 return get_pair(order, i, startp, offsetp);
-        *startp = order->image->text_low + (order->index[i] >> 32);
+        *startp = order->layout->text_low + (order->index[i] >> 32);
         *offsetp = (uint32_t)order->index[i];
         return true;
 }

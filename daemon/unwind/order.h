@@ -15,7 +15,7 @@
 
 #include "unwind/counts.h"
 #include "unwind/entry.h"
-#include "unwind/image.h"
+#include "unwind/layout.h"
 #include "unwind/reader.h"
 
 enum {
@@ -32,7 +32,7 @@ typedef enum OrderPhase {
 } OrderPhase;
 
 typedef struct Order {
-        const Image *image;             /* borrowed, as the next three */
+        const Layout *layout;             /* borrowed, as the next three */
         Reader *reader;
         CieCache *cies;
         CfiCounts *counts;
@@ -45,7 +45,7 @@ typedef struct Order {
 } Order;
 
 /* @max: functions of one file; those beyond are counted and lost. */
-void order_init(Order *order, const Image *image, Reader *reader, CieCache *cies, CfiCounts *counts, uint32_t max);
+void order_init(Order *order, const Layout *layout, Reader *reader, CieCache *cies, CfiCounts *counts, uint32_t max);
 void order_deinit(Order *order);
 
 /* Works for about *@budgetp bytes and subtracts them. Return: 0 = ready, ORDER_E_AGAIN, -ENOMEM. */

@@ -30,7 +30,7 @@ TableBuilder *table_builder_free(TableBuilder *builder) {
 
 /* Takes @cfi over. */
 static int new_builder(TableBuilder **builderp, Cfi *cfi, const TableLimits *limits) {
-        const Image *image = cfi_image(cfi);
+        const Layout *layout = cfi_layout(cfi);
         _cleanup_(table_builder_freep) TableBuilder *builder = malloc(sizeof(*builder));
         int r;
 
@@ -40,7 +40,7 @@ static int new_builder(TableBuilder **builderp, Cfi *cfi, const TableLimits *lim
         }
         builder->cfi = cfi;
         builder->end = 0;
-        r = rows_init(&builder->rows, image->text_low, image->text_high, limits->max_bytes);
+        r = rows_init(&builder->rows, layout->text_low, layout->text_high, limits->max_bytes);
         if (r == ROWS_E_TOO_LARGE)
                 return TABLE_E_TOO_LARGE;
         if (r)
@@ -77,7 +77,7 @@ static int add_function(TableBuilder *builder, const CfiFunction *function) {
 }
 
 static int finish(TableBuilder *builder, Table *tablep) {
-        const Image *image = cfi_image(builder->cfi);
+        const Layout *layout = cfi_layout(builder->cfi);
         Rows *rows = &builder->rows;
         int r = rows_finish(rows, builder->end);
 
@@ -86,8 +86,8 @@ static int finish(TableBuilder *builder, Table *tablep) {
         *tablep = (Table){
                 .data = take(rows->data),
                 .size = (size_t)rows->n_blocks * UNWIND_BLOCK_SIZE,
-                .text_low = image->text_low,
-                .text_high = image->text_high,
+                .text_low = layout->text_low,
+                .text_high = layout->text_high,
                 .n_rows = rows->n_rows,
                 .counts = *cfi_counts(builder->cfi),
         };

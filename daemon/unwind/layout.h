@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Image
+ * Layout
  *
  * What the unwinder needs of an ELF file's headers: which addresses are text, and
  * where the call frame information lies. It is found by PT_GNU_EH_FRAME, which
@@ -16,14 +16,14 @@
 #include "unwind/reader.h"
 
 enum {
-        IMAGE_MAX_SEGMENTS = 32,        /* PT_LOADs; what follows is ignored */
-        IMAGE_MAX_HEADERS = 256,        /* program headers looked at */
-        IMAGE_MAX_SECTIONS = 1024,      /* section headers looked at */
+        LAYOUT_MAX_SEGMENTS = 32,        /* PT_LOADs; what follows is ignored */
+        LAYOUT_MAX_HEADERS = 256,        /* program headers looked at */
+        LAYOUT_MAX_SECTIONS = 1024,      /* section headers looked at */
 };
 
-typedef struct ImageSegment {
+typedef struct LayoutSegment {
         uint64_t address, offset, size; /* the part that is in the file */
-} ImageSegment;
+} LayoutSegment;
 
 /* Call frame information. `size` may be beyond its true end where only the segment is known. */
 typedef struct CfiSection {
@@ -40,21 +40,21 @@ typedef struct HdrTable {
         uint64_t n;                     /* pairs; 0 = no table that can be used */
 } HdrTable;
 
-typedef struct Image {
+typedef struct Layout {
         uint64_t text_low, text_high;   /* whole pages */
         CfiSection section;
         HdrTable table;
-        ImageSegment segments[IMAGE_MAX_SEGMENTS];
+        LayoutSegment segments[LAYOUT_MAX_SEGMENTS];
         uint32_t n_segments;
         uint64_t hdr_address;           /* PT_GNU_EH_FRAME, 0 = none */
-} Image;
+} Layout;
 
 enum {
-        _IMAGE_E_SUCCESS,
-        IMAGE_E_NOT_ELF,                /* no ELF64 for this machine, or its headers are not all there */
-        IMAGE_E_NO_TEXT,                /* no executable segment, or more than 4 GiB from first to last */
-        IMAGE_E_NO_CFI,                 /* neither .eh_frame nor .debug_frame */
+        _LAYOUT_E_SUCCESS,
+        LAYOUT_E_NOT_ELF,                /* no ELF64 for this machine, or its headers are not all there */
+        LAYOUT_E_NO_TEXT,                /* no executable segment, or more than 4 GiB from first to last */
+        LAYOUT_E_NO_CFI,                 /* neither .eh_frame nor .debug_frame */
 };
 
-/* Return: 0, IMAGE_E_*. */
-int image_read(Image *image, Reader *reader);
+/* Return: 0, LAYOUT_E_*. */
+int layout_read(Layout *layout, Reader *reader);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/image.h"
+#include "unwind/layout.h"
 
 #include <elf.h>
 #include <string.h>
@@ -20,9 +20,9 @@ static bool copy(Reader *reader, uint64_t offset, void *to, size_t size) {
 }
 
 /* Offset of the bytes from @address to the end of its segment. */
-static bool locate(const Image *image, uint64_t address, uint64_t *offsetp, uint64_t *sizep) {
-        for (uint32_t i = 0; i < image->n_segments; i++) {
-                const ImageSegment *segment = &image->segments[i];
+static bool locate(const Layout *layout, uint64_t address, uint64_t *offsetp, uint64_t *sizep) {
+        for (uint32_t i = 0; i < layout->n_segments; i++) {
+                const LayoutSegment *segment = &layout->segments[i];
 
                 if (address < segment->address || address - segment->address >= segment->size)
                         continue;
@@ -33,44 +33,44 @@ static bool locate(const Image *image, uint64_t address, uint64_t *offsetp, uint
         return false;
 }
 
-static void add_text(Image *image, const Elf64_Phdr *phdr) {
+static void add_text(Layout *layout, const Elf64_Phdr *phdr) {
         uint64_t low = phdr->p_vaddr & ~(uint64_t)(UNWIND_PAGE_SIZE - 1);
         uint64_t high = phdr->p_vaddr + phdr->p_memsz + UNWIND_PAGE_SIZE - 1;
 
         high &= ~(uint64_t)(UNWIND_PAGE_SIZE - 1);
         if (high <= low)
                 return;
-        image->text_low = MIN(image->text_low, low);
-        image->text_high = MAX(image->text_high, high);
+        layout->text_low = MIN(layout->text_low, low);
+        layout->text_high = MAX(layout->text_high, high);
 }
 
-static void add_header(Image *image, const Elf64_Phdr *phdr) {
+static void add_header(Layout *layout, const Elf64_Phdr *phdr) {
         if (phdr->p_type == PT_GNU_EH_FRAME)
-                image->hdr_address = phdr->p_vaddr;
+                layout->hdr_address = phdr->p_vaddr;
         if (phdr->p_type != PT_LOAD)
                 return;
-        if (image->n_segments < IMAGE_MAX_SEGMENTS && phdr->p_offset + phdr->p_filesz >= phdr->p_offset)
-                image->segments[image->n_segments++] = (ImageSegment){
+        if (layout->n_segments < LAYOUT_MAX_SEGMENTS && phdr->p_offset + phdr->p_filesz >= phdr->p_offset)
+                layout->segments[layout->n_segments++] = (LayoutSegment){
                         .address = phdr->p_vaddr, .offset = phdr->p_offset, .size = phdr->p_filesz,
                 };
         if (phdr->p_flags & PF_X)
-                add_text(image, phdr);
+                add_text(layout, phdr);
 }
 
-static int read_headers(Image *image, Reader *reader, Elf64_Ehdr *ehdr) {
+static int read_headers(Layout *layout, Reader *reader, Elf64_Ehdr *ehdr) {
         if (!copy(reader, 0, ehdr, sizeof(*ehdr)) || memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 ||
             ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
             ehdr->e_machine != ARCH_ELF_MACHINE || ehdr->e_phentsize != sizeof(Elf64_Phdr))
-                return IMAGE_E_NOT_ELF;
-        for (uint32_t i = 0; i < MIN(ehdr->e_phnum, IMAGE_MAX_HEADERS); i++) {
+                return LAYOUT_E_NOT_ELF;
+        for (uint32_t i = 0; i < MIN(ehdr->e_phnum, LAYOUT_MAX_HEADERS); i++) {
                 Elf64_Phdr phdr;
 
                 if (ehdr->e_phoff > INT64_MAX || !copy(reader, ehdr->e_phoff + i * sizeof(phdr), &phdr, sizeof(phdr)))
-                        return IMAGE_E_NOT_ELF;
-                add_header(image, &phdr);
+                        return LAYOUT_E_NOT_ELF;
+                add_header(layout, &phdr);
         }
-        if (image->text_high <= image->text_low || image->text_high - image->text_low > UINT32_MAX)
-                return IMAGE_E_NO_TEXT;
+        if (layout->text_high <= layout->text_low || layout->text_high - layout->text_low > UINT32_MAX)
+                return LAYOUT_E_NO_TEXT;
         return 0;
 }
 
@@ -79,15 +79,15 @@ static int read_headers(Image *image, Reader *reader, Elf64_Ehdr *ehdr) {
  * pairs, pairs. Every linker writes the pairs as datarel sdata4 (0x3b) and sorts
  * them; a table of another form is not used, since .eh_frame alone is enough.
  */
-static bool read_eh_frame_hdr(Image *image, Reader *reader) {
+static bool read_eh_frame_hdr(Layout *layout, Reader *reader) {
         enum { HEADER_MAX = 4 + 8 + 8 };
-        Encoded where = { .address = image->hdr_address, .data_base = image->hdr_address };
+        Encoded where = { .address = layout->hdr_address, .data_base = layout->hdr_address };
         uint64_t offset, size, eh_frame, n = 0;
         uint8_t version, pointer, count, table;
         const uint8_t *data;
         Cursor cursor;
 
-        if (!image->hdr_address || !locate(image, image->hdr_address, &offset, &size))
+        if (!layout->hdr_address || !locate(layout, layout->hdr_address, &offset, &size))
                 return false;
         size = MIN(size, (uint64_t)HEADER_MAX);
         data = reader_bytes(reader, offset, size);
@@ -103,10 +103,10 @@ static bool read_eh_frame_hdr(Image *image, Reader *reader) {
                 return false;
         if (count != PE_OMIT && table == (PE_DATAREL | PE_SDATA4))
                 n = encoding_pointer(&cursor, count, &where);
-        image->table = (HdrTable){ .offset = offset + cursor.at, .address = image->hdr_address };
-        image->table.n = cursor.failed ? 0 : MIN(n, UINT32_MAX);
-        image->section = (CfiSection){ .address = eh_frame };
-        return locate(image, eh_frame, &image->section.offset, &image->section.size);
+        layout->table = (HdrTable){ .offset = offset + cursor.at, .address = layout->hdr_address };
+        layout->table.n = cursor.failed ? 0 : MIN(n, UINT32_MAX);
+        layout->section = (CfiSection){ .address = eh_frame };
+        return locate(layout, eh_frame, &layout->section.offset, &layout->section.size);
 }
 
 static bool is_name(Reader *reader, const Elf64_Shdr *names, const Elf64_Shdr *section, const char *name) {
@@ -126,19 +126,19 @@ static bool get_section(Reader *reader, const Elf64_Ehdr *ehdr, uint32_t index, 
 }
 
 /* By name; a compressed section (only debug files have them) is as good as none. */
-static bool find_section(Image *image, Reader *reader, const Elf64_Ehdr *ehdr, const char *name) {
+static bool find_section(Layout *layout, Reader *reader, const Elf64_Ehdr *ehdr, const char *name) {
         Elf64_Shdr names, section;
 
         if (!get_section(reader, ehdr, ehdr->e_shstrndx, &names))
                 return false;
-        for (uint32_t i = 1; i < MIN(ehdr->e_shnum, IMAGE_MAX_SECTIONS); i++) {
+        for (uint32_t i = 1; i < MIN(ehdr->e_shnum, LAYOUT_MAX_SECTIONS); i++) {
                 if (!get_section(reader, ehdr, i, &section))
                         return false;
                 if ((section.sh_type != SHT_PROGBITS && section.sh_type != ARCH_SHT_UNWIND) ||
                     (section.sh_flags & SHF_COMPRESSED) || section.sh_size == 0 ||
                     !is_name(reader, &names, &section, name))
                         continue;
-                image->section = (CfiSection){
+                layout->section = (CfiSection){
                         .offset = section.sh_offset, .address = section.sh_addr, .size = section.sh_size,
                 };
                 return true;
@@ -146,29 +146,29 @@ static bool find_section(Image *image, Reader *reader, const Elf64_Ehdr *ehdr, c
         return false;
 }
 
-static bool find_cfi(Image *image, Reader *reader, const Elf64_Ehdr *ehdr) {
-        if (read_eh_frame_hdr(image, reader))
+static bool find_cfi(Layout *layout, Reader *reader, const Elf64_Ehdr *ehdr) {
+        if (read_eh_frame_hdr(layout, reader))
                 return true;
-        image->table.n = 0;
-        if (find_section(image, reader, ehdr, ".eh_frame"))
+        layout->table.n = 0;
+        if (find_section(layout, reader, ehdr, ".eh_frame"))
                 return true;
-        if (!find_section(image, reader, ehdr, ".debug_frame"))
+        if (!find_section(layout, reader, ehdr, ".debug_frame"))
                 return false;
-        image->section.is_debug_frame = true;
+        layout->section.is_debug_frame = true;
         return true;
 }
 
-int image_read(Image *image, Reader *reader) {
+int layout_read(Layout *layout, Reader *reader) {
         Elf64_Ehdr ehdr;
         int r;
 
-        *image = (Image){ .text_low = UINT64_MAX };
-        r = read_headers(image, reader, &ehdr);
+        *layout = (Layout){ .text_low = UINT64_MAX };
+        r = read_headers(layout, reader, &ehdr);
         if (r)
                 return r;
-        if (!find_cfi(image, reader, &ehdr) || image->section.offset > INT64_MAX)
-                return IMAGE_E_NO_CFI;
+        if (!find_cfi(layout, reader, &ehdr) || layout->section.offset > INT64_MAX)
+                return LAYOUT_E_NO_CFI;
         /* Entries are known by 32-bit offsets; the largest section ever seen has 40 MiB. */
-        image->section.size = MIN(image->section.size, (uint64_t)UINT32_MAX);
+        layout->section.size = MIN(layout->section.size, (uint64_t)UINT32_MAX);
         return 0;
 }
