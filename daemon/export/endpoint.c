@@ -7,37 +7,15 @@
 #include <string.h>
 #include <strings.h>
 
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/text.h"
 
-enum {
-        DEFAULT_TIMEOUT_MS = 10000,     /* the OTLP exporter specification's */
-        MAX_TIMEOUT_MS = 600000,
-};
+enum { HEADERS_MAX = 64 };
 
-typedef struct Reader {
-        EndpointGetenv get;
-        void *userdata;
-        char name[64];                  /* of the variable found last */
-        char *why;
-        size_t why_size;
-} Reader;
-
-/* The value of OTEL_EXPORTER_OTLP_PROFILES_X, else of OTEL_EXPORTER_OTLP_X, else NULL. */
-static const char *lookup(Reader *reader, const char *suffix) {
-        static const char *const prefixes[] = { "OTEL_EXPORTER_OTLP_PROFILES_", "OTEL_EXPORTER_OTLP_" };
-
-        for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
-                const char *value;
-
-                snprintf(reader->name, sizeof(reader->name), "%s%s", prefixes[i], suffix);
-                value = reader->get(reader->name, reader->userdata);
-                if (value && *value)
-                        return value;
-        }
-        return NULL;
-}
+typedef struct Span {
+        const char *at;
+        size_t size;
+} Span;
 
 _printf_(3, 4) static int invalid(char *why, size_t why_size, const char *format, ...) {
         va_list args;
@@ -46,13 +24,6 @@ _printf_(3, 4) static int invalid(char *why, size_t why_size, const char *format
         vsnprintf(why, why_size, format, args);
         va_end(args);
         return ENDPOINT_E_INVALID;
-}
-
-static int copy(const char *value, char **top) {
-        if (!value)
-                return 0;
-        *top = strdup(value);
-        return *top ? 0 : error_origin(-ENOMEM);
 }
 
 /* The end of the authority: host, with user and port. */
@@ -99,123 +70,118 @@ int endpoint_check_url(const char *url, char *why, size_t why_size) {
         return 0;
 }
 
-/* The base, without slashes at its end, and the signal's path; a query stays behind the path. */
-static int append_path(const char *base, char **urlp) {
-        size_t path = strcspn(base, "?#"), end = path;
+static Span trim(const char *from, const char *to) {
+        while (from < to && (*from == ' ' || *from == '\t'))
+                from++;
+        while (to > from && (to[-1] == ' ' || to[-1] == '\t'))
+                to--;
+        return (Span){ from, (size_t)(to - from) };
+}
 
-        while (end && base[end - 1] == '/')
-                end--;
-        if (asprintf(urlp, "%.*s" ENDPOINT_PATH "%s", (int)end, base, base + path) < 0) {
-                *urlp = NULL;
+/* token of RFC 9110, 5.6.2 */
+static bool is_token(Span span) {
+        for (size_t i = 0; i < span.size; i++) {
+                unsigned char c = (unsigned char)span.at[i];
+
+                if (c <= ' ' || c >= 0x7F || strchr("\"(),/:;<=>?@[\\]{}", c))
+                        return false;
+        }
+        return span.size > 0;
+}
+
+/* Set by the request itself: a second one would make it a different request. */
+static bool is_ours(Span name) {
+        static const char *const ours[] = { "content-type", "content-encoding", "content-length",
+                                            "transfer-encoding", "connection", "expect", "host" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+                if (strlen(ours[i]) == name.size && !strncasecmp(ours[i], name.at, name.size))
+                        return true;
+        return false;
+}
+
+/* Appends @value with %XX decoded. Return: 1 = a bad escape or a byte that no header may hold. */
+static int decode_value(Text *text, Span value) {
+        for (size_t i = 0; i < value.size; i++) {
+                char c = value.at[i];
+                uint64_t byte;
+
+                if (c == '%') {
+                        if (i + 2 >= value.size || text_hex(value.at + i + 1, value.at + i + 3, &byte))
+                                return 1;
+                        c = (char)byte;
+                        i += 2;
+                }
+                if (((unsigned char)c < ' ' && c != '\t') || c == 0x7F)
+                        return 1;
+                text_append(text, &c, 1);
+        }
+        return 0;
+}
+
+/* One `name=value;properties` → `name: value`. Values may be secrets: the message names the name alone. */
+static int parse_member(Span member, char **headerp, char *why, size_t why_size) {
+        const char *end = member.at + member.size;
+        const char *equals = memchr(member.at, '=', member.size);
+        const char *semicolon = memchr(member.at, ';', member.size);
+        _cleanup_(text_deinit) Text text = { 0 };
+        Span name, value;
+
+        if (!equals || (semicolon && semicolon < equals))
+                return invalid(why, why_size, "headers are not in the form name=value,name2=value2");
+        name = trim(member.at, equals);
+        value = trim(equals + 1, semicolon ? semicolon : end);
+        if (!is_token(name))
+                return invalid(why, why_size, "a header has a name that HTTP does not allow");
+        if (is_ours(name))
+                return invalid(why, why_size, "header \"%.*s\" is set by spanprof itself", (int)MIN(name.size, 40u), name.at);
+        text_printf(&text, "%.*s: ", (int)name.size, name.at);
+        if (decode_value(&text, value))
+                return invalid(why, why_size, "header \"%.*s\" has a bad %%XX or a control character in its value",
+                               (int)MIN(name.size, 40u), name.at);
+        if (text.failed)
                 return error_origin(-ENOMEM);
+        /* libcurl's form for a header without a value; `name:` would remove it */
+        if (!value.size) {
+                text.data[name.size] = ';';
+                text.data[name.size + 1] = 0;
         }
+        *headerp = take(text.data);
         return 0;
 }
 
-static int read_url(Endpoint *endpoint, Reader *reader) {
-        const char *value = lookup(reader, "ENDPOINT");
-        char why[128];
-        int r;
-
-        if (value && endpoint_check_url(value, why, sizeof(why)))
-                return invalid(reader->why, reader->why_size, "%s: %s", reader->name, why);
-        if (value && strstr(reader->name, "PROFILES"))
-                r = copy(value, &endpoint->url);
-        else
-                r = append_path(value ? value : ENDPOINT_DEFAULT_BASE, &endpoint->url);
-        return r;
+static void headers_freep(char ***headers) {
+        endpoint_headers_free(*headers);
 }
 
-static int read_protocol(Reader *reader) {
-        const char *value = lookup(reader, "PROTOCOL");
+int endpoint_parse_headers(const char *text, char ***headersp, char *why, size_t why_size) {
+        _cleanup_(headers_freep) char **headers = calloc(HEADERS_MAX + 1, sizeof(*headers));
+        size_t n = 0;
 
-        if (!value || !strcmp(value, "http/protobuf"))
-                return 0;
-        if (!strcmp(value, "grpc"))
-                return invalid(reader->why, reader->why_size,
-                               "%s=grpc: spanprof does not speak gRPC; set it to http/protobuf and the endpoint "
-                               "to the receiver's HTTP port, usually 4318", reader->name);
-        if (!strcmp(value, "http/json"))
-                return invalid(reader->why, reader->why_size,
-                               "%s=http/json: not supported, use http/protobuf (the same port takes both)",
-                               reader->name);
-        return invalid(reader->why, reader->why_size, "%s: unknown protocol \"%s\", use http/protobuf",
-                       reader->name, value);
-}
+        if (!headers)
+                return error_origin(-ENOMEM);
+        while (*text) {
+                size_t length = strcspn(text, ",");
+                Span member = trim(text, text + length);
+                int r;
 
-static int read_compression(Endpoint *endpoint, Reader *reader) {
-        const char *value = lookup(reader, "COMPRESSION");
-
-        endpoint->gzip = !value || strcmp(value, "none");
-        if (value && endpoint->gzip && strcmp(value, "gzip"))
-                return invalid(reader->why, reader->why_size, "%s: \"%s\" is neither gzip nor none", reader->name,
-                               value);
-        return 0;
-}
-
-static int read_timeout(Endpoint *endpoint, Reader *reader) {
-        const char *value = lookup(reader, "TIMEOUT");
-        uint64_t ms = DEFAULT_TIMEOUT_MS;
-
-        if (value && (text_u64(value, MAX_TIMEOUT_MS, &ms) || ms == 0))
-                return invalid(reader->why, reader->why_size,
-                               "%s: \"%s\" is no number of milliseconds from 1 to %d", reader->name, value,
-                               MAX_TIMEOUT_MS);
-        endpoint->timeout_ns = ms * NS_PER_MS;
-        return 0;
-}
-
-static int read_headers(Endpoint *endpoint, Reader *reader) {
-        const char *value = lookup(reader, "HEADERS");
-        char **headers = NULL;
-        char why[128];
-        int r;
-
-        if (!value)
-                return 0;
-        r = endpoint_parse_headers(value, &headers, why, sizeof(why));
-        endpoint_headers_free(headers);
-        if (r == ENDPOINT_E_INVALID)
-                return invalid(reader->why, reader->why_size, "%s: %s", reader->name, why);
-        return r ? r : copy(value, &endpoint->headers);
-}
-
-static int read_all(Endpoint *endpoint, Reader *reader) {
-        int r;
-
-        if ((r = read_protocol(reader)) || (r = read_url(endpoint, reader)) ||
-            (r = read_compression(endpoint, reader)) || (r = read_timeout(endpoint, reader)) ||
-            (r = read_headers(endpoint, reader)))
-                return r;
-        if ((r = copy(lookup(reader, "CERTIFICATE"), &endpoint->certificate)) ||
-            (r = copy(lookup(reader, "CLIENT_CERTIFICATE"), &endpoint->client_certificate)) ||
-            (r = copy(lookup(reader, "CLIENT_KEY"), &endpoint->client_key)))
-                return r;
-        if (!endpoint->client_certificate != !endpoint->client_key)
-                return invalid(reader->why, reader->why_size,
-                               "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and _CLIENT_KEY go together, one is missing");
-        return 0;
-}
-
-int endpoint_from_environment(Endpoint *endpoint, EndpointGetenv get, void *userdata, char *why,
-                              size_t why_size) {
-        Reader reader = { .get = get, .userdata = userdata, .why = why, .why_size = why_size };
-        Endpoint found = { 0 };
-        int r = read_all(&found, &reader);
-
-        if (r) {
-                endpoint_deinit(&found);
-                return r;
+                text += length + (text[length] == ',');
+                if (!member.size)
+                        continue;
+                if (n == HEADERS_MAX)
+                        return invalid(why, why_size, "more than %d headers", HEADERS_MAX);
+                r = parse_member(member, &headers[n], why, why_size);
+                if (r)
+                        return r;
+                n++;
         }
-        *endpoint = found;
+        *headersp = take(headers);
         return 0;
 }
 
-void endpoint_deinit(Endpoint *endpoint) {
-        free(endpoint->url);
-        free(endpoint->headers);
-        free(endpoint->certificate);
-        free(endpoint->client_certificate);
-        free(endpoint->client_key);
-        *endpoint = (Endpoint){ 0 };
+char **endpoint_headers_free(char **headers) {
+        for (char **p = headers; p && *p; p++)
+                free(*p);
+        free(headers);
+        return NULL;
 }

@@ -4,40 +4,17 @@
 /*
  * Endpoint
  *
- * Where to send and how, from OpenTelemetry's environment variables
- * (OTEL_EXPORTER_OTLP_*; the _PROFILES_ form of each wins; an empty value is
- * no value). Pure: it reads through a callback, so that tests give it a table.
+ * Checks what a user gave as address and headers of a receiver, before anything is
+ * sent. Where the two come from (options, files, OTEL_EXPORTER_OTLP_*) is config.c's.
+ * Values may be secrets, so messages name no more than a header's name.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#define ENDPOINT_DEFAULT_BASE "http://localhost:4318"
-#define ENDPOINT_PATH "/v1development/profiles"
 
 enum {
         _ENDPOINT_E_SUCCESS,
-        ENDPOINT_E_INVALID,             /* a value that cannot be used; the message names it */
+        ENDPOINT_E_INVALID,             /* cannot be used; the message says why */
 };
-
-typedef struct Endpoint {
-        char *url;                      /* full URL of the profiles endpoint */
-        char *headers;                  /* baggage form as found, or NULL */
-        bool gzip;                      /* on unless compression is `none` */
-        uint64_t timeout_ns;            /* default 10 s */
-        char *certificate, *client_certificate, *client_key;   /* paths, or NULL */
-} Endpoint;
-
-/* The value of a variable, or NULL. */
-typedef const char *(*EndpointGetenv)(const char *name, void *userdata);
-
-/*
- * Fills an empty @endpoint. @why (@why_size bytes) gets a message for ENDPOINT_E_INVALID.
- * Return: 0, ENDPOINT_E_INVALID, -ENOMEM.
- */
-int endpoint_from_environment(Endpoint *endpoint, EndpointGetenv get, void *userdata, char *why, size_t why_size);
-void endpoint_deinit(Endpoint *endpoint);
 
 /* Whether @url can be posted to: http or https, a host, a port that exists. Return: 0, ENDPOINT_E_INVALID. */
 int endpoint_check_url(const char *url, char *why, size_t why_size);

@@ -1,0 +1,484 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plays every trouble that a receiver can make to the exporter, and checks that the counters tell exactly what happened.
+
+The rule behind all cases: samples submitted = delivered + lost, each batch in one counter, and a batch arrives
+twice only where the first answer was lost or said to try again.
+"""
+import email.utils
+import gzip
+import os
+import re
+import socket
+import subprocess
+import time
+
+import tap
+from fault_server import Server, close, drip, hang, ok, raw, reply, reset, slow, status
+
+DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
+EVENTS = 100
+# HTTP/2: SETTINGS, then GOAWAY with PROTOCOL_ERROR (RFC 9113, 6.5 and 6.8): what a gRPC server says to HTTP/1.1
+GRPC = bytes.fromhex("000000040000000000" "000008070000000000" "0000000000000001")
+DELIVERED = "samples_delivered_total{}"
+SENT, OK, RETRY, DROPPED = (f'export_requests_total{{result="{r}"}}' for r in ("sent", "ok", "retry", "dropped"))
+
+
+def lost(reason):
+    return f'lost_total{{reason="{reason}"}}'
+
+
+class Outcome:
+    def __init__(self, done):
+        self.log = done.stderr
+        self.values = {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
+
+    def __getitem__(self, name):
+        return self.values.get(name, 0)
+
+    def lost(self):
+        return {name: n for name, n in self.values.items() if name.startswith("lost_total")}
+
+
+class ExportCase(tap.TestCase):
+    def serve(self, *plays, **options):
+        server = Server(plays, **options)
+        self.addCleanup(server.close)
+        return server
+
+    def drive(self, url, environment=None, **options):
+        """Runs the driver; checks what holds in every case."""
+        arguments = [str(a) for name, value in options.items() for a in (f"--{name.replace('_', '-')}", value)]
+        clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+        done = self.run_command([DRIVER, url, *arguments], expect=0, env={**clean, **(environment or {})})
+        outcome = Outcome(done)
+        n_batches, n_events = options.get("batches", 1), options.get("events", EVENTS)
+        self.assertEqual(outcome[DELIVERED] + sum(outcome.lost().values()), n_batches * n_events, done.stdout)
+        self.assertEqual(outcome[OK] + outcome[DROPPED], n_batches, done.stdout)
+        return outcome
+
+    def assert_lost(self, outcome, reason, n=EVENTS):
+        self.assertEqual(outcome.lost(), {lost(reason): n}, outcome.log)
+
+    def assert_delivered(self, outcome, n=EVENTS):
+        self.assertEqual(outcome.lost(), {}, outcome.log)
+        self.assertEqual(outcome[DELIVERED], n)
+
+
+class Request(ExportCase):
+    def test_is_what_the_specification_asks_for(self):
+        server = self.serve(ok())
+        outcome = self.drive(server.url("/base/v1development/profiles?q=1"), headers="api-key=a%20b%2Cc,X-Empty=")
+        self.assert_delivered(outcome)
+        (request,) = server.requests
+        self.assertEqual((request.method, request.path), ("POST", "/base/v1development/profiles?q=1"))
+        self.assertEqual(request.headers["Content-Type"], "application/x-protobuf")
+        self.assertEqual(request.headers["Content-Encoding"], "gzip")
+        self.assertRegex(request.headers["User-Agent"], r"^spanprof/([\d.]+) OTel-OTLP-Exporter-C/\1$")
+        self.assertEqual(request.headers["api-key"], "a b,c")
+        self.assertEqual(request.headers["X-Empty"], "")
+        self.assertIsNone(request.headers["Expect"])
+        self.assertIsNone(request.headers["Accept-Encoding"])
+        self.assertEqual(request.marker, "batch-0")
+        self.assertEqual(outcome["export_bytes_total{}"], len(request.raw))
+
+    def test_is_plain_without_compression(self):
+        server = self.serve(ok())
+        self.assert_delivered(self.drive(server.url(), gzip=0))
+        self.assertIsNone(server.requests[0].headers["Content-Encoding"])
+        self.assertEqual(server.requests[0].marker, "batch-0")
+
+    def test_goes_over_one_connection_and_in_order(self):
+        server = self.serve(ok(b"\x0a\x00"))
+        self.assert_delivered(self.drive(server.url(), batches=50), 50 * EVENTS)
+        self.assertEqual(server.markers(), [f"batch-{i}" for i in range(50)])
+        self.assertEqual(server.n_connections, 1)
+
+    def test_may_be_several_megabytes(self):
+        server = self.serve(ok())
+        self.assert_delivered(self.drive(server.url(), padding=3 << 20))
+        self.assertGreater(len(server.requests[0].raw), 3 << 20)
+
+    def test_takes_the_proxy_of_the_environment(self):
+        proxy = self.serve(ok())
+        self.assert_delivered(self.drive("http://collector.invalid:4318/x", {"http_proxy": f"http://127.0.0.1:{proxy.port}"}))
+        self.assertEqual(proxy.requests[0].path, "http://collector.invalid:4318/x")
+
+    def test_is_not_made_for_an_endpoint_or_headers_that_cannot_be(self):
+        for arguments, expected in ([["localhost:4318"], 1], [["http://h", "--headers", "a=%0d%0ab: c"], 2]):
+            done = self.run_command([DRIVER, *arguments], expect=3)
+            self.assertIn(f"exporter_new {expected}", done.stdout)
+            self.assertRegex(done.stderr, r"^spanprof: export: .")
+
+
+class Refusal(ExportCase):
+    def check(self, code, *words):
+        server = self.serve(status(code))
+        outcome = self.drive(server.url(), batches=3)
+        self.assert_lost(outcome, "export_refused", 3 * EVENTS)
+        self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-2"], "each is tried once")
+        self.assertEqual(outcome.log.count("\n"), 1, "one line a minute for one kind of trouble")
+        for word in (f"answered {code}", "played by the test", *words):
+            self.assertIn(word, outcome.log)
+
+    def test_400_drops_the_batch(self):
+        self.check(400)
+
+    def test_401_points_to_the_headers(self):
+        self.check(401, "OTEL_EXPORTER_OTLP_HEADERS")
+
+    def test_403_points_to_the_headers(self):
+        self.check(403, "OTEL_EXPORTER_OTLP_HEADERS")
+
+    def test_404_names_the_feature_gate(self):
+        self.check(404, "service.profilesSupport")
+
+    def test_413_drops_the_batch(self):
+        self.check(413, "limit")
+
+    def test_500_drops_the_batch(self):
+        self.check(500)
+
+    def test_a_redirect_is_not_followed(self):
+        other = self.serve(ok())
+        server = self.serve(reply(307, [("Location", other.url("/elsewhere?key=secret"))]))
+        outcome = self.drive(server.url())
+        self.assert_lost(outcome, "export_refused")
+        self.assertEqual(other.requests, [])
+        self.assertIn(f"set the endpoint to {other.url('/elsewhere')}", outcome.log)
+        self.assertNotIn("secret", outcome.log)
+
+    def test_shows_plain_text_and_json_and_survives_garbage(self):
+        for content_type, body, shown in (
+            ("text/plain", b"no such\ntenant\n", '"no such tenant"'),
+            ("application/json", b'{"code":3,"message":"bad \\"id\\""}', '"bad "id""'),
+            ("application/x-protobuf", b"\xff\xfe\x00\x01" * 100, "answered 400;"),
+        ):
+            server = self.serve(reply(400, [("Content-Type", content_type)], body))
+            outcome = self.drive(server.url())
+            self.assert_lost(outcome, "export_refused")
+            self.assertIn(shown, outcome.log)
+
+    def test_the_next_batch_has_its_own_chance(self):
+        server = self.serve(status(400), ok())
+        outcome = self.drive(server.url(), batches=2)
+        self.assert_lost(outcome, "export_refused")
+        self.assertEqual(outcome[DELIVERED], EVENTS)
+
+
+class Retry(ExportCase):
+    def check(self, *plays, n=1, requests=None, **options):
+        server = self.serve(*plays)
+        outcome = self.drive(server.url(), **options)
+        self.assert_delivered(outcome)
+        self.assertEqual(server.markers(), ["batch-0"] * (n + 1) if requests is None else requests)
+        self.assertEqual((outcome[RETRY], outcome[SENT], outcome[OK]), (n, n + 1, 1))
+        self.assertIn("takes samples again", outcome.log)
+        return server, outcome
+
+    def test_429_is_tried_again(self):
+        self.check(status(429), ok())
+
+    def test_502_503_and_504_are_tried_again(self):
+        self.check(status(502), status(503), status(504), ok(), n=3)
+
+    def test_a_wait_is_as_long_as_retry_after_says(self):
+        server, _ = self.check(status(503, headers=[("Retry-After", "1")]), ok())
+        self.assertGreaterEqual(server.requests[1].time - server.requests[0].time, 0.99)
+
+    def test_a_wait_is_until_the_date_that_retry_after_says(self):
+        def play(*where):
+            date = email.utils.formatdate(time.time() + 3, usegmt=True)
+            return status(429, headers=[("Retry-After", date)])(*where)
+
+        server, _ = self.check(play, ok())
+        self.assertGreaterEqual(server.requests[1].time - server.requests[0].time, 0.99)
+
+    def test_garbage_in_retry_after_means_our_own_wait(self):
+        self.check(status(503, headers=[("Retry-After", "tomorrow, maybe")]), ok())
+
+    def test_a_huge_retry_after_keeps_the_batch_and_stop_tries_once_more(self):
+        server = self.serve(status(503, headers=[("Retry-After", "9" * 40)]), ok())
+        outcome = self.drive(server.url(), retries=1)
+        self.assert_delivered(outcome)
+        self.assertIn("next try in 3600.0 s", outcome.log)
+
+    def test_a_connection_closed_without_a_reply_is_tried_again(self):
+        self.check(close, ok())
+
+    def test_a_reset_is_tried_again(self):
+        self.check(reset, ok())
+
+    def test_half_a_status_line_is_tried_again(self):
+        self.check(raw(b"HTTP/1.1 2"), ok())
+
+    def test_a_hang_past_the_timeout_is_tried_again(self):
+        _, outcome = self.check(hang, ok(), timeout_ms=200)
+        self.assertRegex(outcome.log, r"(?i)timed out|timeout")
+
+    def test_a_slow_reply_within_the_timeout_is_waited_for(self):
+        server = self.serve(slow(0.5, ok()))
+        self.assert_delivered(self.drive(server.url()))
+        self.assertEqual(len(server.requests), 1)
+
+    def test_a_reply_in_single_bytes_is_put_together(self):
+        server = self.serve(drip(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\x0a\x00", 0.005))
+        self.assert_delivered(self.drive(server.url()))
+
+    def test_a_batch_is_given_up_when_it_is_too_old(self):
+        server = self.serve(status(503))
+        outcome = self.drive(server.url(), age_ms=100, batches=2)
+        self.assert_lost(outcome, "export_age", 2 * EVENTS)
+        for marker in ("batch-0", "batch-1"):
+            self.assertGreater(server.markers().count(marker), 1, "each has its own time")
+
+    def test_a_reset_in_mid_body_never_wedges_what_comes_behind(self):
+        server = self.serve(ok(), read_limit=1 << 20)
+        outcome = self.drive(server.url(), padding=4 << 20, queue_bytes=64 << 20, age_ms=100)
+        self.assert_lost(outcome, "export_age")
+        self.assertEqual(server.requests, [])
+        server.read_limit = None
+        self.assert_delivered(self.drive(server.url(), padding=4 << 20, queue_bytes=64 << 20))
+
+    def test_an_idle_connection_that_the_receiver_closed_costs_nothing(self):
+        server = self.serve(ok(keep=False))
+        outcome = self.drive(server.url(), batches=5, interval_ms=50)
+        self.assert_delivered(outcome, 5 * EVENTS)
+        self.assertEqual(server.markers(), [f"batch-{i}" for i in range(5)])
+
+
+class Unreachable(ExportCase):
+    def closed_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            return listener.getsockname()[1]
+
+    def test_refused_keeps_samples_until_stop(self):
+        outcome = self.drive(f"http://127.0.0.1:{self.closed_port()}/x", batches=3, retries=3)
+        self.assert_lost(outcome, "stop", 3 * EVENTS)
+        self.assertIn("is a receiver running there?", outcome.log)
+
+    def test_a_receiver_that_comes_later_gets_everything(self):
+        port = self.closed_port()
+        driver = self.spawn([DRIVER, f"http://127.0.0.1:{port}/x", "--batches", 3], env={"PATH": os.environ["PATH"]})
+        driver.wait_for("samples wait")
+        server = self.serve(ok(), port=port)
+        self.assertEqual(driver.wait(), 0)
+        self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-2"])
+        self.assertIn(f"{DELIVERED} {3 * EVENTS}\n", driver.out)
+        self.assertIn("takes samples again", driver.err)
+
+    def test_a_name_that_does_not_resolve_is_tried_again(self):
+        outcome = self.drive("http://collector.invalid:4318/x", retries=2)
+        self.assert_lost(outcome, "stop")
+        self.assertRegex(outcome.log, r"(?i)resolv")
+
+    def test_a_full_queue_drops_the_oldest_and_counts(self):
+        server = self.serve(hang)
+        # the first is under way and in no queue; of the other nine, three have room
+        outcome = self.drive(server.url(), batches=10, padding=10000, queue_bytes=31000, run_ms=1, stop_ms=1500)
+        self.assertEqual(outcome.lost(), {lost("export_queue"): 6 * EVENTS, lost("stop"): 4 * EVENTS})
+        self.assertIn("queue is full (31000 bytes)", outcome.log)
+        self.assertEqual(server.markers(), ["batch-0"])
+
+    def test_the_newest_survive_a_full_queue(self):
+        server = self.serve(slow(0.4, ok()), ok())
+        outcome = self.drive(server.url(), batches=10, padding=10000, queue_bytes=31000)
+        self.assertEqual(server.markers(), ["batch-0", "batch-7", "batch-8", "batch-9"])
+        self.assert_lost(outcome, "export_queue", 6 * EVENTS)
+
+    def test_a_grpc_endpoint_is_told_from_its_frames(self):
+        server = self.serve(raw(GRPC))
+        outcome = self.drive(server.url())
+        self.assert_lost(outcome, "export_refused")
+        self.assertIn("gRPC", outcome.log)
+        self.assertIn("port 4318", outcome.log)
+
+    def test_a_grpc_endpoint_that_speaks_first_is_told_too(self):
+        def greet(connection):
+            connection.sendall(GRPC)
+            return True
+
+        server = self.serve(ok(), before=greet)
+        outcome = self.drive(server.url(), retries=1)
+        self.assertEqual(sum(outcome.lost().values()), EVENTS)
+        self.assertRegex(outcome.log, "port 4318|reset|closed|Empty reply")
+
+    def test_a_resolver_that_never_answers_holds_up_nothing(self):
+        # the resolver waits for ever: if anything of ours waited for it, this would not end
+        environment = {"LD_PRELOAD": str(tap.BUILD_DIR / "tests/lib/libhanging-resolver.so"),
+                       "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+        outcome = self.drive("http://collector.example:4318/x", environment, timeout_ms=100, retries=2)
+        self.assert_lost(outcome, "stop")
+        self.assertRegex(outcome.log, r"(?i)resolving timed out")
+
+
+class Success(ExportCase):
+    def test_a_partial_success_is_counted_and_never_sent_again(self):
+        body = b"\x0a\x0d\x08\x01\x12\x09too  deep"
+        server = self.serve(ok(body), ok())
+        outcome = self.drive(server.url(), profiles=4, events=10)
+        self.assertEqual(len(server.requests), 1)
+        self.assert_lost(outcome, "export_rejected", 3)
+        self.assertEqual(outcome[DELIVERED], 7)
+        self.assertIn("rejected 1 of 4 profiles (3 of 10 samples)", outcome.log)
+        self.assertIn("too  deep", outcome.log)
+
+    def test_more_rejections_than_profiles_reject_all_and_not_more(self):
+        server = self.serve(ok(b'{"partialSuccess":{"rejectedProfiles":"99"}}', "application/json"))
+        self.assert_lost(self.drive(server.url()), "export_rejected")
+
+    def test_a_message_without_rejections_is_a_warning(self):
+        server = self.serve(ok(b"\x0a\x0c\x12\x0aold fields"))
+        outcome = self.drive(server.url())
+        self.assert_delivered(outcome)
+        self.assertIn('took the samples and says: "old fields"', outcome.log)
+
+    def test_garbage_is_a_success_with_a_warning(self):
+        server = self.serve(ok(b"<html>welcome to the hotel</html>", "text/html"))
+        outcome = self.drive(server.url())
+        self.assert_delivered(outcome)
+        self.assertIn("no OTLP response", outcome.log)
+
+    def test_a_reply_of_40_megabytes_is_not_read(self):
+        server = self.serve(ok(b"\x0a\x00" * (20 << 20)), ok())
+        outcome = self.drive(server.url(), batches=2)
+        self.assert_delivered(outcome, 2 * EVENTS)
+        self.assertEqual(len(server.requests), 2)
+        self.assertLess(outcome["end_VmHWM_kib"], outcome["start_VmRSS_kib"] + (20 << 10))
+
+    def test_a_compressed_bomb_is_not_expanded(self):
+        bomb = gzip.compress(bytes(50 << 20))
+        headers = [("Content-Type", "application/x-protobuf"), ("Content-Encoding", "gzip")]
+        server = self.serve(reply(200, headers, bomb))
+        outcome = self.drive(server.url())
+        self.assert_delivered(outcome)
+        self.assertLess(outcome["end_VmHWM_kib"], outcome["start_VmRSS_kib"] + (20 << 10))
+
+    def test_a_compressed_reply_is_read(self):
+        headers = [("Content-Type", "application/x-protobuf"), ("Content-Encoding", "gzip")]
+        server = self.serve(reply(200, headers, gzip.compress(b"\x0a\x02\x08\x01")))
+        self.assert_lost(self.drive(server.url()), "export_rejected")
+
+    def test_a_reply_that_is_cut_off_is_not_sent_again(self):
+        server = self.serve(ok(b"\x0a\x02", length=100, keep=False), ok())
+        outcome = self.drive(server.url())
+        self.assert_delivered(outcome)
+        self.assertEqual(len(server.requests), 1)
+
+    def test_a_status_whose_body_never_comes_is_not_sent_again(self):
+        def play(connection, server):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
+            return hang(connection, server)
+
+        server = self.serve(play, ok())
+        self.assert_delivered(self.drive(server.url(), timeout_ms=300))
+        self.assertEqual(len(server.requests), 1)
+
+
+class Stop(ExportCase):
+    def test_sends_what_waits_although_a_retry_is_far_away(self):
+        server = self.serve(status(503), ok())
+        outcome = self.drive(server.url(), retry_ms=600000, batches=3, retries=1)
+        self.assert_delivered(outcome, 3 * EVENTS)
+        self.assertEqual(server.markers(), ["batch-0", "batch-0", "batch-1", "batch-2"])
+
+    def test_tries_each_batch_once(self):
+        server = self.serve(status(503))
+        outcome = self.drive(server.url(), retry_ms=600000, batches=3, retries=1)
+        self.assert_lost(outcome, "stop", 3 * EVENTS)
+        self.assertEqual(server.markers(), ["batch-0", "batch-0", "batch-1", "batch-2"])
+
+    def test_ends_at_the_deadline_and_counts_what_is_left(self):
+        server = self.serve(hang)
+        outcome = self.drive(server.url(), timeout_ms=60000, batches=3, run_ms=1, stop_ms=1500)
+        self.assert_lost(outcome, "stop", 3 * EVENTS)
+        self.assertEqual(server.markers(), ["batch-0"])
+        self.assertIn("300 samples in 3 requests could not be sent in the time to stop", outcome.log)
+
+    def test_with_nothing_left_is_at_once(self):
+        server = self.serve(ok())
+        self.assert_delivered(self.drive(server.url(), stop_ms=600000))
+
+
+class Tls(ExportCase):
+    """Certificates are made here, so that none can run out."""
+
+    @classmethod
+    def setUpClass(cls):
+        import ssl
+        import tempfile
+
+        tap.need_tool("openssl")
+        cls.ssl = ssl
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        for ca in ("ours", "other"):
+            cls.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={ca}",
+                        "-keyout", cls.path(f"{ca}.key"), "-out", cls.path(f"{ca}.pem"), "-days", "2")
+        for name, ca in (("server", "ours"), ("client", "ours"), ("stranger", "other")):
+            cls.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
+                        "-addext", "subjectAltName=DNS:localhost", "-keyout", cls.path(f"{name}.key"),
+                        "-out", cls.path(f"{name}.csr"))
+            cls.openssl("x509", "-req", "-in", cls.path(f"{name}.csr"), "-CA", cls.path(f"{ca}.pem"),
+                        "-CAkey", cls.path(f"{ca}.key"), "-copy_extensions", "copy", "-days", "2",
+                        "-out", cls.path(f"{name}.pem"))
+
+    @classmethod
+    def path(cls, name):
+        return f"{cls.temporary.name}/{name}"
+
+    @staticmethod
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+    def tls_server(self, *plays, ask=False):
+        context = self.ssl.SSLContext(self.ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.path("server.pem"), self.path("server.key"))
+        if ask:
+            context.verify_mode = self.ssl.CERT_REQUIRED
+            context.load_verify_locations(self.path("ours.pem"))
+        return self.serve(*plays, context=context)
+
+    def test_a_receiver_signed_by_our_authority_is_trusted(self):
+        server = self.tls_server(ok())
+        self.assert_delivered(self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), batches=3), 3 * EVENTS)
+        self.assertEqual(server.n_connections, 1)
+
+    def test_a_receiver_signed_by_another_gets_nothing(self):
+        server = self.tls_server(ok())
+        outcome = self.drive(server.url(host="localhost"), ca=self.path("other.pem"))
+        self.assert_lost(outcome, "export_refused")
+        self.assertEqual(server.requests, [])
+        self.assertIn("OTEL_EXPORTER_OTLP_CERTIFICATE", outcome.log)
+
+    def test_a_receiver_of_another_name_gets_nothing(self):
+        server = self.tls_server(ok())
+        self.assert_lost(self.drive(server.url(host="127.0.0.1"), ca=self.path("ours.pem")), "export_refused")
+        self.assertEqual(server.requests, [])
+
+    def test_a_missing_authority_file_is_said(self):
+        server = self.tls_server(ok())
+        outcome = self.drive(server.url(host="localhost"), ca=self.path("no-such-file.pem"))
+        self.assert_lost(outcome, "export_refused")
+        self.assertIn("no-such-file.pem", outcome.log)
+
+    def test_a_client_certificate_is_shown(self):
+        server = self.tls_server(ok(), ask=True)
+        self.assert_delivered(self.drive(server.url(host="localhost"), ca=self.path("ours.pem"),
+                                         cert=self.path("client.pem"), key=self.path("client.key")))
+
+    def test_a_refused_client_certificate_is_no_passing_fault(self):
+        server = self.tls_server(ok(), ask=True)
+        for options in ({}, {"cert": self.path("stranger.pem"), "key": self.path("stranger.key")}):
+            outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), **options)
+            self.assert_lost(outcome, "export_refused")
+            self.assertEqual(server.requests, [])
+
+    def test_plain_http_behind_https_is_no_passing_fault(self):
+        server = self.serve(raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), before=lambda c: c.sendall(b"HTTP/1.1 400 Bad\r\n\r\n") or True)
+        outcome = self.drive(f"https://localhost:{server.port}/x", ca=self.path("ours.pem"))
+        self.assert_lost(outcome, "export_refused")
+        self.assertIn("http://", outcome.log)
+
+
+tap.main()

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Export Driver
+ *
+ * Runs one Exporter on an event loop as the daemon does: submits batches, waits until all have an outcome
+ * (or for --run-ms, or until --retries requests are to be tried again), stops, and prints the counters and memory. Each batch is a small request with --profiles
+ * profiles and the string `batch-N` in its dictionary, so that a receiver can tell which one it got.
+ *
+ * usage: export-driver URL [--OPTION VALUE]…
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/exporter.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/macro.h"
+#include "util/stat.h"
+#include "util/text.h"
+
+typedef struct Driver {
+        ExporterConfig config;
+        Exporter *exporter;
+        sd_event *event;
+        uint64_t n_batches, n_events, n_profiles, padding;
+        uint64_t interval_ms, run_ms, stop_ms, n_retries;
+        uint64_t n_submitted, start_ns;
+} Driver;
+
+static void put_field(Text *text, unsigned number, const char *data, size_t size) {
+        char head[8] = { (char)(number << 3 | 2) };
+        size_t n = 1, left = size;
+
+        for (; left >= 0x80; left >>= 7)
+                head[n++] = (char)(left | 0x80);
+        head[n++] = (char)left;
+        text_append(text, head, n);
+        text_append(text, data, size);
+}
+
+/* Bytes that do not compress, so that sizes in the queue are what the test asked for. */
+static void put_noise(Text *text, uint64_t size, uint64_t seed) {
+        for (uint64_t i = 0; i < size; i++) {
+                char c;
+
+                seed = seed * 6364136223846793005 + 1442695040888963407;
+                c = (char)(seed >> 56);
+                text_append(text, &c, 1);
+        }
+}
+
+static void submit(Driver *driver) {
+        _cleanup_(text_deinit) Text scope = { 0 }, resource = { 0 }, dictionary = { 0 }, request = { 0 }, noise = { 0 };
+        char name[32];
+
+        for (uint64_t i = 0; i < driver->n_profiles; i++)
+                put_field(&scope, 2, "", 0);
+        put_field(&resource, 2, scope.data ? scope.data : "", scope.size);
+        put_field(&request, 1, resource.data, resource.size);
+        snprintf(name, sizeof(name), "batch-%" PRIu64, driver->n_submitted);
+        put_field(&dictionary, 5, name, strlen(name));
+        put_noise(&noise, driver->padding, driver->n_submitted + 1);
+        put_field(&dictionary, 5, noise.data ? noise.data : "", noise.size);
+        put_field(&request, 2, dictionary.data, dictionary.size);
+        if (exporter_submit(driver->exporter, (const uint8_t *)request.data, request.size, driver->n_events))
+                abort();
+        driver->n_submitted++;
+}
+
+static void on_stopped(void *userdata) {
+        Driver *driver = userdata;
+
+        /* allowed by its contract, and thus tried in every run */
+        driver->exporter = exporter_free(driver->exporter);
+        sd_event_exit(driver->event, 0);
+}
+
+static int is_over(const Driver *driver, uint64_t now_ns) {
+        if (driver->n_submitted < driver->n_batches)
+                return 0;
+        if (!exporter_queued_events(driver->exporter))
+                return 1;
+        if (driver->n_retries)
+                return stat_get(COUNTER_EXPORT_RETRIES) >= driver->n_retries;
+        return driver->run_ms && now_ns - driver->start_ns > driver->run_ms * NS_PER_MS;
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata) {
+        Driver *driver = userdata;
+        uint64_t now_ns = clock_monotonic_ns();
+
+        while (driver->n_submitted < driver->n_batches) {
+                submit(driver);
+                if (driver->interval_ms)
+                        break;
+        }
+        if (is_over(driver, now_ns)) {
+                if (exporter_stop(driver->exporter, now_ns + driver->stop_ms * NS_PER_MS, on_stopped, driver))
+                        abort();
+                return 0;
+        }
+        sd_event_source_set_time_relative(source, (driver->interval_ms ? driver->interval_ms : 2) * 1000);
+        return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+static void print_memory(const char *when) {
+        FILE *file = fopen("/proc/self/status", "re");
+        char line[256];
+
+        while (file && fgets(line, sizeof(line), file))
+                if (!strncmp(line, "VmRSS:", 6) || !strncmp(line, "VmHWM:", 6))
+                        printf("%s_%.5s_kib %d\n", when, line, atoi(line + 6));
+        if (file)
+                fclose(file);
+}
+
+static int parse(Driver *driver, const char *name, char *value) {
+        ExporterConfig *config = &driver->config;
+        const struct {
+                const char *name;
+                uint64_t *to, unit;
+        } numbers[] = {
+                { "--timeout-ms", &config->timeout_ns, NS_PER_MS },   { "--queue-bytes", &config->max_queue_bytes, 1 },
+                { "--age-ms", &config->max_age_ns, NS_PER_MS },       { "--retry-ms", &config->retry_first_ns, NS_PER_MS },
+                { "--batches", &driver->n_batches, 1 },               { "--events", &driver->n_events, 1 },
+                { "--profiles", &driver->n_profiles, 1 },             { "--padding", &driver->padding, 1 },
+                { "--interval-ms", &driver->interval_ms, 1 },         { "--run-ms", &driver->run_ms, 1 },
+                { "--stop-ms", &driver->stop_ms, 1 },
+                { "--retries", &driver->n_retries, 1 },
+        };
+        const struct {
+                const char *name, **to;
+        } strings[] = {
+                { "--headers", &config->headers },                    { "--ca", &config->certificate },
+                { "--cert", &config->client_certificate },            { "--key", &config->client_key },
+        };
+        uint64_t gzip;
+
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+                if (!strcmp(name, numbers[i].name)) {
+                        int r = text_u64(value, UINT64_MAX / NS_PER_MS, numbers[i].to);
+
+                        *numbers[i].to *= numbers[i].unit;
+                        return r;
+                }
+        for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
+                if (!strcmp(name, strings[i].name)) {
+                        *strings[i].to = value;
+                        return 0;
+                }
+        if (strcmp(name, "--gzip") || text_u64(value, 1, &gzip))
+                return 1;
+        config->gzip = (int)gzip;
+        return 0;
+}
+
+static int run(Driver *driver) {
+        sd_event_source *tick = NULL;
+        int r;
+
+        if (sd_event_new(&driver->event) < 0)
+                return 1;
+        r = exporter_new(&driver->exporter, driver->event, &driver->config);
+        if (r) {
+                printf("exporter_new %d\n", r);
+                return 3;
+        }
+        print_memory("start");
+        driver->start_ns = clock_monotonic_ns();
+        if (sd_event_add_time_relative(driver->event, &tick, CLOCK_MONOTONIC, 0, 1000, on_tick, driver) < 0)
+                return 1;
+        r = sd_event_loop(driver->event);
+        sd_event_source_disable_unref(tick);
+        sd_event_unref(driver->event);
+        return r < 0;
+}
+
+int main(int argc, char **argv) {
+        Driver driver = {
+                .config = { .gzip = 1, .timeout_ns = 5 * NS_PER_SEC, .retry_first_ns = 10 * NS_PER_MS },
+                .n_batches = 1, .n_events = 100, .n_profiles = 1, .stop_ms = 1000,
+        };
+        int r;
+
+        if (argc < 2)
+                return 2;
+        driver.config.endpoint = argv[1];
+        for (int i = 2; i < argc; i += 2)
+                if (i + 1 == argc || parse(&driver, argv[i], argv[i + 1])) {
+                        fprintf(stderr, "bad option %s\n", argv[i]);
+                        return 2;
+                }
+        r = run(&driver);
+        for (int i = COUNTER_DAEMON_FIRST + 1; !r && i < COUNTER_N; i++)
+                if (stat_get(i))
+                        printf("%s{%s} %" PRIu64 "\n", stat_metric(i), stat_label(i), stat_get(i));
+        print_memory("end");
+        return r;
+}
