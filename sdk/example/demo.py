@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The main job on one screen: profiles the example service by span for ten seconds and shows what came out.
+
+usage: demo.py [SECONDS]        (as root; `./bootstrap demo` builds and calls it)
+
+It starts three programs and ends them again, however it ends itself:
+
+    example-service ──context ring──▶ spanprof run ──OTLP/HTTP──▶ spanprof receive ──▶ build/demo/payload/
+                                                                        └─▶ OTEL_EXPORTER_OTLP_ENDPOINT, if set
+
+`spanprof run` is started as a service manager does it (Type=notify): clean environment, configured by variables and
+flags, its log collected, ready when it says so, stopped by SIGTERM.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
+OUT = BUILD / "demo"
+SPANPROF = BUILD / "spanprof"
+SERVICE = BUILD / "sdk/example/example-service"
+PATIENCE = 30  # seconds until something that should have happened is an error
+PR_SET_PDEATHSIG = 1
+
+libc = ctypes.CDLL(None)
+
+
+class Failed(Exception):
+    """The demo cannot go on; the message says why."""
+
+
+class Stopped(Exception):
+    """Somebody pressed Ctrl-C or sent SIGTERM."""
+
+
+def shown(path):
+    """A path as short as it can be typed here."""
+    return os.path.relpath(path) if pathlib.Path(path).is_relative_to(pathlib.Path.cwd()) else str(path)
+
+
+def end_with_parent():
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Program:
+    """A child with its output in a file."""
+
+    running = []
+
+    def __init__(self, name, argv, env):
+        self.name, self.log = name, OUT / f"{name}.log"
+        with open(self.log, "wb") as log:
+            # A session of its own: Ctrl-C reaches this script alone, which then stops all in the right order.
+            self.process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=subprocess.STDOUT, env=env, cwd="/", start_new_session=True,
+                                            preexec_fn=end_with_parent)
+        Program.running.append(self)
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise Failed(f"{self.name} ended with status {self.process.returncode}:\n{self.text()[-2000:]}")
+
+    def wait_for(self, pattern):
+        end = time.monotonic() + PATIENCE
+        while True:
+            match = re.search(pattern, self.text())
+            if match:
+                return match
+            self.check()
+            if time.monotonic() > end:
+                raise Failed(f"{self.name} did not say {pattern!r} in {PATIENCE} s:\n{self.text()[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self):
+        """SIGTERM, then patience, then SIGKILL. Returns the status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        if self in Program.running:
+            Program.running.remove(self)
+        return status
+
+
+class Notify:
+    """The service manager's end of sd_notify(3)."""
+
+    def __init__(self):
+        self.address = f"\0spanprof-demo-{os.getpid()}"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.address)
+        self.socket.settimeout(0.1)
+
+    def wait_ready(self, program):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                if "READY=1" in self.socket.recv(4096).decode(errors="replace").splitlines():
+                    return
+            except TimeoutError:
+                program.check()
+        raise Failed(f"{program.name} was not ready in {PATIENCE} s:\n{program.text()[-2000:]}")
+
+
+def base_environment():
+    """What a service manager would pass on."""
+    return {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin"), "LANG": "C.UTF-8"}
+
+
+def start_service():
+    argv = [SERVICE, "--spans", OUT / "spans.csv", "--json", OUT / "truth.json"]
+    return Program("example-service", argv, base_environment())
+
+
+def start_receiver(forward):
+    argv = [SPANPROF, "receive", "--port", "0", "-o", OUT / "payload"]
+    receiver = Program("receiver", argv + (["--forward", forward] if forward else []), base_environment())
+    return receiver, receiver.wait_for(r"127\.0\.0\.1:(\d+)|port (\d+)")
+
+
+def start_daemon(port):
+    notify = Notify()
+    environment = {**base_environment(), "NOTIFY_SOCKET": "@" + notify.address[1:],
+                   "SPANPROF_ENDPOINT": f"http://127.0.0.1:{port}", "SPANPROF_EXPORT_INTERVAL": "3s"}
+    if os.environ.get("OTEL_EXPORTER_OTLP_HEADERS"):
+        environment["SPANPROF_HEADERS"] = os.environ["OTEL_EXPORTER_OTLP_HEADERS"]
+    started = time.monotonic()
+    daemon = Program("daemon", [SPANPROF, "run", "--summary", OUT / "summary.json"], environment)
+    notify.wait_ready(daemon)
+    print(f"   ready after {time.monotonic() - started:.2f} s; it said:")
+    for line in daemon.text().splitlines():
+        print(f"   | {line}")
+    return daemon
+
+
+def payloads():
+    return sorted((OUT / "payload").glob("*.pb"))
+
+
+def watch(seconds, programs):
+    terminal = sys.stdout.isatty()
+    for second in range(1, seconds + 1):
+        time.sleep(1)
+        for program in programs:
+            program.check()
+        files = payloads()
+        line = f"   {second:2} s: {len(files)} requests arrived, {sum(f.stat().st_size for f in files) / 1024:.0f} KiB"
+        if terminal:
+            print("\r" + line, end="\n" if second == seconds else "", flush=True)
+        elif second % 5 == 0 or second == seconds:
+            print(line, flush=True)
+
+
+def share(part, whole):
+    return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def print_summary(summary):
+    losses = {reason: n for reason, n in summary["lost_by_reason"].items() if n}
+    contexts = summary["counters"]["contexts_total"]
+    print(f"   ticks taken        {summary['ticks']:8}")
+    print(f"   samples delivered  {summary['delivered']:8}")
+    for reason, n in sorted(losses.items(), key=lambda item: -item[1]):
+        print(f"   lost: {reason:12} {n:8}")
+    if not losses:
+        print("   lost                      0")
+    accounted = summary["delivered"] + sum(losses.values()) + summary.get("pending", 0)
+    if accounted != summary["ticks"]:
+        raise Failed(f"the books are wrong: {summary['ticks']} ticks, but {accounted} accounted for")
+    print("   (ticks = delivered + lost)")
+    print(f"   samples with span  {share(contexts['present'], sum(contexts.values())):>8}")
+    print(f"   coverage           {summary['coverage_ratio']:8.3f}   of what the targets' CPU time should give")
+
+
+def print_truth():
+    operations = json.loads((OUT / "truth.json").read_text()).get("operations", {})
+    rows = operations.items() if isinstance(operations, dict) else [(row["name"], row) for row in operations]
+    times = {name: next((v for k, v in row.items() if k.startswith("cpu")), 0) for name, row in rows}
+    total = sum(times.values())
+    print("   " + ", ".join(f"{name} {share(value, total)}" for name, value in times.items()))
+
+
+def report():
+    done = subprocess.run([SPANPROF, "report", *payloads(), "--spans", OUT / "spans.csv"], capture_output=True, text=True,
+                          errors="replace", check=False)
+    if done.returncode:
+        raise Failed(f"spanprof report failed ({done.returncode}):\n{done.stderr[-2000:]}")
+    for line in done.stdout.splitlines():
+        print(f"   {line}")
+
+
+def print_next(forward):
+    files = payloads()
+    print(f"== The payload: {len(files)} requests in {shown(OUT / 'payload')}/")
+    print(f"   OTLP protobuf  {shown(files[-1])}")
+    print(f"   OTLP/JSON      {shown(files[-1].with_suffix('.json'))}")
+    if forward:
+        print(f"   and passed on to {forward}")
+    print("== Next")
+    print(f"   {shown(SPANPROF)} report {shown(files[-1])} --raw | less")
+    print(f"   sudo {shown(SPANPROF)} run --comm 'python3*' --endpoint http://COLLECTOR:4318")
+    print(f"   {shown(SPANPROF)} help")
+
+
+def run(seconds):
+    forward = os.environ.get("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    shutil.rmtree(OUT, ignore_errors=True)
+    (OUT / "payload").mkdir(parents=True)
+    print("== Starting the example service: three operations on worker threads, a span for each request")
+    service = start_service()
+    print("== Starting the receiver" + (f", which passes all on to {forward}" if forward else ""))
+    receiver, match = start_receiver(forward)
+    port = match[1] or match[2]
+    print(f"   OTLP/HTTP on 127.0.0.1:{port}")
+    print("== Starting spanprof, as a service manager would")
+    daemon = start_daemon(port)
+    print(f"== Profiling for {seconds} s")
+    watch(seconds, (service, receiver, daemon))
+    print("== Stopping")
+    status = daemon.stop()
+    service.stop()
+    receiver.stop()
+    if status:
+        raise Failed(f"spanprof run ended with status {status}:\n{daemon.text()[-4000:]}")
+    if not payloads():
+        raise Failed(f"nothing arrived; spanprof said:\n{daemon.text()[-4000:]}")
+    print("== What spanprof did")
+    print_summary(json.loads((OUT / "summary.json").read_text()))
+    print("== What it found, by the payload alone")
+    report()
+    print("== What the service says itself: CPU time by operation, from its threads' clocks")
+    print_truth()
+    print_next(forward)
+
+
+def give_back():
+    """What sudo made belongs to who called sudo."""
+    uid, gid = int(os.environ.get("SUDO_UID", 0)), int(os.environ.get("SUDO_GID", 0))
+    if uid and OUT.is_dir():
+        for path in (OUT, *OUT.rglob("*")):
+            os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def stopped(signum, _frame):
+    signal.signal(signum, signal.SIG_IGN)  # once is enough, also for who presses Ctrl-C twice
+    raise Stopped(signum)
+
+
+def main():
+    seconds = sys.argv[1] if len(sys.argv) > 1 else "10"
+    if not seconds.isdecimal() or not 1 <= int(seconds) <= 3600:
+        print("usage: demo.py [SECONDS]", file=sys.stderr)
+        return 2
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, stopped)
+    try:
+        run(int(seconds))
+        return 0
+    except Stopped as reason:
+        print(f"\n== Stopped; what had arrived by then is in {shown(OUT / 'payload')}/")
+        return 128 + reason.args[0]
+    except (Failed, OSError) as problem:
+        print(f"\ndemo: {problem}", file=sys.stderr)
+        return 1
+    finally:
+        for program in reversed(list(Program.running)):
+            program.stop()
+        give_back()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
