@@ -11,6 +11,12 @@
 #define STEP static __attribute__((__noipa__))
 #endif
 
+/*
+ * A step that calls nothing gets a frame only if it asks for one: gcc leaves it out whatever
+ * -fno-omit-frame-pointer says, and a walk by frame pointers then loses the caller.
+ */
+#define KEEP_FRAME() __asm__ volatile("" : : "r"(__builtin_frame_address(0)))
+
 #define ARRAY_SIZE(_a) (sizeof(_a) / sizeof((_a)[0]))
 
 /* checkout: hash the receipt (most of it), price the cart */
@@ -18,6 +24,7 @@
 STEP void checkout_hash_receipt(Workbench *bench) {
         uint64_t hash = bench->state | 1;
 
+        KEEP_FRAME();
         for (unsigned int i = 0; i < sizeof(bench->receipt); i++) {
                 hash = (hash ^ bench->receipt[i]) * UINT64_C(0x100000001b3);
                 bench->receipt[i] = (uint8_t)(hash >> 29);
@@ -28,6 +35,7 @@ STEP void checkout_hash_receipt(Workbench *bench) {
 STEP void checkout_price_cart(Workbench *bench) {
         uint64_t total = 0;
 
+        KEEP_FRAME();
         for (unsigned int i = 0; i < ARRAY_SIZE(bench->prices); i++) {
                 bench->prices[i] = (bench->prices[i] + bench->state) % 9973;
                 total += bench->prices[i] * (100 + i % 25) / 100;
@@ -45,6 +53,7 @@ STEP void checkout_serve(Workbench *bench, unsigned int amount) {
 /* search: collect hits, sort them (most of it) */
 
 STEP void search_collect_hits(Workbench *bench) {
+        KEEP_FRAME();
         for (unsigned int i = 0; i < ARRAY_SIZE(bench->hits); i++) {
                 bench->state = bench->state * UINT64_C(6364136223846793005) + 1442695040888963407;
                 bench->hits[i] = (uint32_t)(bench->state >> 33);
@@ -52,6 +61,7 @@ STEP void search_collect_hits(Workbench *bench) {
 }
 
 STEP void search_sort_hits(Workbench *bench) {
+        KEEP_FRAME();
         for (unsigned int gap = ARRAY_SIZE(bench->hits) / 2; gap > 0; gap /= 2)
                 for (unsigned int i = gap; i < ARRAY_SIZE(bench->hits); i++) {
                         uint32_t hit = bench->hits[i];
@@ -76,6 +86,7 @@ STEP void search_serve(Workbench *bench, unsigned int amount) {
 STEP void health_render_report(Workbench *bench) {
         uint64_t value = bench->state;
 
+        KEEP_FRAME();
         for (unsigned int i = 0; i < sizeof(bench->report) - 1; i++) {
                 bench->report[i] = i % 16 == 15 ? ',' : (char)('0' + (value & 7));
                 value = value >> 3 | value << 61;
@@ -86,6 +97,7 @@ STEP void health_render_report(Workbench *bench) {
 STEP void health_parse_report(Workbench *bench) {
         uint64_t number = 0, check = 0;
 
+        KEEP_FRAME();
         for (const char *c = bench->report; *c; c++) {
                 if (*c >= '0' && *c <= '9') {
                         number = number * 10 + (uint64_t)(*c - '0');

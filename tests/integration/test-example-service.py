@@ -115,8 +115,11 @@ class ExampleService(tap.TestCase):
 
     def test_accounts_for_each_request_once(self):
         child = self.start("--load", "0.3")
-        time.sleep(1)
+        samples, _ = self.look(child, 50)
         log, truth = self.stop(child)
+        counts = log.tally(samples)
+        self.assertEqual(log.wrong, [], "an idle worker shows no span")
+        self.assertGreater(counts["outside"], 50)
         for operation in truth["operations"]:
             n = sum(span.operation == operation["name"] for span in log.by_id.values())
             self.assertEqual(operation["spans"], n)

@@ -78,6 +78,17 @@ class Chain(Victim):
         self.assertEqual(sum(frame < word < frame + symbols["chain_frame"][1] for word in words), depth - 1)
         return leaf, symbols["chain_leaf"][0]
 
+    def test_shows_its_depth_to_a_walk_by_frame_pointers(self):
+        child = self.spawn([victim("chain"), 30])
+        child.wait_for("^pid")
+        data = self.directory() / "perf.data"
+        perf = tap.need_tool("perf")
+        self.run_command([perf, "record", "-q", "-e", "cpu-clock:u", "-F", "99", "-g", "-o", data, "-p", child.pid,
+                          "sleep", "0.5"], expect=0)
+        text = self.run_command([perf, "script", "-i", data, "-F", "ip,sym"], expect=0).stdout
+        stacks = {tuple(re.findall(r"chain_\w+", stack)) for stack in text.split("\n\n") if "chain_leaf" in stack}
+        self.assertEqual(stacks, {("chain_leaf", *29 * ["chain_frame"])})
+
     def elf_type(self, name):
         header = self.run_command([tap.need_tool("readelf"), "-hlW", victim(name)], expect=0).stdout
         return re.search(r"Type: +(\w+)", header)[1], "INTERP" in header

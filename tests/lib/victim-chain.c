@@ -15,6 +15,7 @@ STEP void chain_leaf(void);
 STEP void chain_frame(unsigned int below);
 
 STEP void chain_leaf(void) {
+        KEEP_FRAME();
         while (!victim_stopped)
                 victim_sink = victim_spin(victim_sink, 10000);
 }

@@ -19,10 +19,12 @@ STEP void work_a(void);
 STEP void work_b(void);
 
 STEP void work_a(void) {
+        KEEP_FRAME();
         victim_sink = victim_spin(victim_sink + 1, CHUNK_ROUNDS);
 }
 
 STEP void work_b(void) {
+        KEEP_FRAME();
         victim_sink = victim_spin(victim_sink + 2, CHUNK_ROUNDS);
 }
 

@@ -38,6 +38,7 @@ static Latencies latencies_second, latencies_total;
 STEP void request_work(unsigned int rounds);
 
 STEP void request_work(unsigned int rounds) {
+        KEEP_FRAME();
         victim_sink = victim_spin(victim_sink, rounds);
 }
 

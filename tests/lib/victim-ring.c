@@ -43,6 +43,7 @@ static volatile pid_t burner_tid;
 STEP void ring_burn(void);
 
 STEP void ring_burn(void) {
+        KEEP_FRAME();
         for (;;)
                 victim_sink = victim_spin(victim_sink, 10000);
 }

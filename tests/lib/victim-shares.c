@@ -20,6 +20,7 @@ enum { SLICE_ROUNDS = 200000 };         /* some 300 µs: long beside reading the
 #define SHARE(_n)                                                                                              \
         STEP void share_##_n(void);                                                                            \
         STEP void share_##_n(void) {                                                                           \
+                KEEP_FRAME();                                                                                  \
                 victim_sink = victim_spin(victim_sink + _n, SLICE_ROUNDS);                                     \
         }
 

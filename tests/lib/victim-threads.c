@@ -36,6 +36,7 @@ static sem_t started;
 STEP void threads_burn(void);
 
 STEP void threads_burn(void) {
+        KEEP_FRAME();
         while (!victim_stopped)
                 victim_sink = victim_spin(victim_sink, 10000);
 }

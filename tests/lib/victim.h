@@ -24,6 +24,12 @@
 #define STEP __attribute__((__noipa__))
 #endif
 
+/*
+ * Gives the function a frame. gcc makes none for one that calls nothing and needs no stack, whatever
+ * -fno-omit-frame-pointer says; a walk by frame pointers then loses its caller.
+ */
+#define KEEP_FRAME() __asm__ volatile("" : : "r"(__builtin_frame_address(0)))
+
 static volatile sig_atomic_t victim_stopped;    /* SIGTERM, SIGINT, or the time is up */
 
 static inline uint64_t victim_clock_ns(clockid_t id) {
