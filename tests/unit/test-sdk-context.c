@@ -395,23 +395,21 @@ static bool read_whole(const uint8_t *slot, uint64_t ids[3]) {
 
 Test(sdk_context, never_shows_a_mixed_slot_to_a_reader_on_another_cpu) {
         uint8_t *region = start_4096(), *slot;
-        unsigned int n_accepted = 0, n_distinct = 0;
+        unsigned int n_distinct = 0;
         uint64_t ids[3], last = 0;
         pthread_t thread;
 
         cr_assert_eq(pthread_create(&thread, NULL, writer_main, region), 0);
         while (!(slot = atomic_load(&shared_slot)))
                 sched_yield();
-        for (unsigned int i = 0; i < 3000000; i++) {
+        /* the writer may be off its CPU for as long as the machine is full: wait until it has been seen at work */
+        for (unsigned int i = 0; i < 3000000 || n_distinct < 1000; i++) {
                 if (!read_whole(slot, ids) || ids[2] == 0)
                         continue;
                 cr_assert(ids[1] == ~ids[0] && ids[2] == ids[0] * 3, "mixed: %lx %lx %lx", ids[0], ids[1], ids[2]);
-                n_accepted++;
                 n_distinct += ids[0] != last;
                 last = ids[0];
         }
         atomic_store(&writer_stops, true);
         pthread_join(thread, NULL);
-        cr_assert_gt(n_accepted, 0);
-        cr_assert_gt(n_distinct, 1, "the writer was writing meanwhile");
 }
