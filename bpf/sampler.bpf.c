@@ -17,18 +17,13 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-enum {
-        /* Steps in one call of the loop's body: the call costs as much as a step. */
-        STEPS_PER_ROUND = 4,
-};
-
 struct walk {
         struct scratch *scratch;        /* callbacks get pointers only */
 };
 
 static __always_inline long walk_round(struct walk *walk) {
 #pragma unroll
-        for (int i = 0; i < STEPS_PER_ROUND; i++)
+        for (int i = 0; i < ROUND_STEPS; i++)
                 if (!unwind_step(&walk->scratch->unwind, walk->scratch->frames))
                         return 1;
         return 0;
@@ -55,7 +50,7 @@ static __always_inline void walk_all(struct scratch *scratch) {
 
         /* The verifier drops the branch of a helper that this kernel has not (bpf_loop: 5.17). */
         if (has_bpf_loop())
-                bpf_loop(ABI_MAX_FRAMES / STEPS_PER_ROUND + 1, walk_by_loop, &walk, 0);
+                bpf_loop(ROUNDS, walk_by_loop, &walk, 0);
         else
                 bpf_for_each_map_elem(&rounds, walk_by_map, &walk, 0);
 }

@@ -12,6 +12,13 @@
 #include "memory.bpf.h"
 #include "unwind.bpf.h"
 
+enum {
+        /* Steps in one call of the walk's loop: one costs 13 % more at depth 100, more than two gain nothing. */
+        ROUND_STEPS = 2,
+        /* One step more than frames: it finds that there is no room for another one. */
+        ROUNDS = ABI_MAX_FRAMES / ROUND_STEPS + 1,
+};
+
 /* A sample under construction. */
 struct scratch {
         struct unwind unwind;
@@ -81,10 +88,10 @@ struct {
         __uint(max_entries, 1 << 17);
 } notices SEC(".maps");
 
-/* Read only as something to iterate over: the loop of kernels without bpf_loop (below 5.17). One value a group of steps. */
+/* Nobody writes. Something to iterate over: the walk's loop on kernels without bpf_loop (below 5.17). One value a round. */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
-        __uint(max_entries, ABI_MAX_FRAMES + 1);
+        __uint(max_entries, ROUNDS);
         __type(key, uint32_t);
         __type(value, uint32_t);
 } rounds SEC(".maps");

@@ -35,7 +35,7 @@
 
 #include "spanprof/ring.h"
 
-#define NOINLINE __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline))
 
 enum {
         MAX_DEPTH = 2048,

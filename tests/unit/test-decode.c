@@ -5,16 +5,22 @@
 
 #include "sample/decode.h"
 
-enum { N_KERNEL = 2, N_USER = 3 };
+enum {
+        N_KERNEL = 2,
+        N_USER = 3,
+        HEADER_WORDS = sizeof(struct abi_sample) / 8,
+};
 
-typedef struct Record {
+typedef union Record {
         struct abi_sample header;
-        uint64_t frames[N_KERNEL + N_USER];
-} __attribute__((aligned(8))) Record;
+        uint64_t words[HEADER_WORDS + N_KERNEL + N_USER];
+} Record;
 
 static Record sound(void) {
-        Record record = { .frames = { 0xffffffff81000010, 0xffffffff81000020, 0x401000, 0x402000, 0x403000 } };
+        static const uint64_t frames[] = { 0xffffffff81000010, 0xffffffff81000020, 0x401000, 0x402000, 0x403000 };
+        Record record = { .words = { 0 } };
 
+        memcpy(record.words + HEADER_WORDS, frames, sizeof(frames));
         record.header.kind = ABI_KIND_CPU;
         record.header.value = 1;
         record.header.tgid = 42;
@@ -40,7 +46,7 @@ Test(decode, points_into_a_sound_record) {
 
         cr_assert_eq(decode_sample(&record, sizeof(record), &sample), 0);
         cr_assert_eq(sample.header->tgid, 42);
-        cr_assert_eq(sample.kernel, record.frames);
+        cr_assert_eq(sample.kernel, record.words + HEADER_WORDS);
         cr_assert_eq(sample.kernel[1], 0xffffffff81000020);
         cr_assert_eq(sample.user[0], 0x401000, "the user part lies behind the kernel part");
         cr_assert_eq(sample.user[2], 0x403000);
@@ -64,10 +70,10 @@ Test(decode, refuses_every_wrong_size) {
 }
 
 Test(decode, refuses_counts_beyond_the_limits) {
-        static struct {
+        static union {
                 struct abi_sample header;
-                uint64_t frames[ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES + 1];
-        } __attribute__((aligned(8))) record;
+                uint64_t words[HEADER_WORDS + ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES + 1];
+        } record;
         Sample sample;
 
         record.header = sound().header;

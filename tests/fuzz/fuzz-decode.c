@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Byte 0: 0 = a sample, else a notice; the record follows. Recipe of the corpus: make-sample-corpus.py. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample/decode.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint64_t sum(const uint64_t *addresses, size_t n) {
+        uint64_t total = 0;
+
+        for (size_t i = 0; i < n; i++)
+                total += addresses[i];
+        return total;
+}
+
+static uint64_t read_all(const void *record, size_t size) {
+        Sample sample;
+
+        if (decode_sample(record, size, &sample))
+                return 0;
+        if (sample.header->n_user > ABI_MAX_FRAMES || sample.header->n_kernel > ABI_MAX_KERNEL_FRAMES)
+                abort();
+        return sum(sample.kernel, sample.header->n_kernel) + sum(sample.user, sample.header->n_user) +
+               strlen(sample.header->comm);
+}
+
+/* A copy of exactly its size, so that a sanitizer sees each byte read beyond it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        const struct abi_notice *notice;
+        volatile uint64_t used = 0;
+        void *record;
+
+        if (!size || !(record = malloc(size - 1 ? size - 1 : 1)))
+                return 0;
+        memcpy(record, data + 1, size - 1);
+        if (!data[0])
+                used = read_all(record, size - 1);
+        else if (!decode_notice(record, size - 1, &notice))
+                used = strlen(notice->comm) + notice->tgid;
+        (void)used;
+        free(record);
+        return 0;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes corpus/decode/ and corpus/unwind/: one small file for each form of a record and of a stack.
+
+usage: make-sample-corpus.py  (from anywhere; the files are committed)
+"""
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
+STACK = 0x7FFE0000
+
+
+def sample(n_kernel=0, n_user=3, kind=1, end=8, context=1, comm=b"worker", frames=None):
+    """struct abi_sample of bpf/abi.h and its frames."""
+    addresses = range(0x401000, 0x401000 + n_kernel + n_user) if frames is None else range(frames)
+    return b"\0" + struct.pack("<4Q4I2H4B16s4Q", 10**9, 1, 10**8, 7, 42, 43, 3, 0, n_kernel, n_user, kind, end, context,
+                               0, comm, 0, 1, 2, 0) + b"".join(struct.pack("<Q", x) for x in addresses)
+
+
+def notice(kind, comm=b"sh"):
+    return b"\1" + struct.pack("<3Q2I16s", 10**9, 10**8, 5, 42, kind, comm)
+
+
+def stack(depth, bp, words):
+    return struct.pack("<BQ", depth, bp) + b"".join(struct.pack("<Q", x & (2**64 - 1)) for x in words)
+
+
+def chain(n, stride=4, last=0):
+    words = [0] * (n * stride)
+    for i in range(n):
+        words[i * stride] = STACK + 8 * (i + 1) * stride if i + 1 < n else last
+        words[i * stride + 1] = 0x401000 + i
+    return words
+
+
+FILES = {
+    "decode/sound": sample(),
+    "decode/kernel-part": sample(n_kernel=2),
+    "decode/no-frames": sample(n_user=0, end=1),
+    "decode/short-by-a-frame": sample(frames=2),
+    "decode/long-by-a-frame": sample(frames=4),
+    "decode/counts-too-large": sample(n_kernel=0xFFFF, n_user=0xFFFF, frames=0),
+    "decode/unknown-kind": sample(kind=9),
+    "decode/unknown-end": sample(end=99),
+    "decode/unknown-context": sample(context=77),
+    "decode/name-without-end": sample(comm=b"x" * 16),
+    "decode/header-cut": sample()[:60],
+    "decode/empty": b"\0",
+    "decode/notice-exec": notice(1),
+    "decode/notice-exit": notice(2),
+    "decode/notice-mappings": notice(3),
+    "decode/notice-unknown": notice(4),
+    "decode/notice-cut": notice(2)[:-1],
+    "unwind/chain": stack(255, STACK, chain(8)),
+    "unwind/page-end": stack(255, STACK + 8 * 4, chain(128)),
+    "unwind/two-pages": stack(255, STACK, chain(128, 8)),
+    "unwind/too-deep": stack(1, STACK, chain(12, 2)),
+    "unwind/no-frame": stack(255, 0, chain(2)),
+    "unwind/unaligned": stack(255, STACK + 4, chain(2)),
+    "unwind/outside": stack(255, STACK + (1 << 19), chain(2)),
+    "unwind/kernel-address": stack(255, 2**64 - 8, chain(2)),
+    "unwind/loop": stack(255, STACK, [STACK, 0x401000]),
+    "unwind/return-zero": stack(255, STACK, [STACK + 16, 0x401000, 0, 0]),
+}
+
+for name, data in FILES.items():
+    path = CORPUS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
