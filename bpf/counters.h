@@ -61,9 +61,11 @@
         X(CONTEXT_AMBIGUOUS, "contexts_total", "outcome=\"ambiguous\"", "two live threads share the slot")     \
         X(CONTEXT_STALE, "contexts_total", "outcome=\"stale\"", "slot older than its thread")                  \
         X(CONTEXT_UNREADABLE, "contexts_total", "outcome=\"unreadable\"", "slot could not be read")            \
-        X(FRAMES_NATIVE, "frames_total", "kind=\"native\"", "distinct frames resolved to build id + address")  \
-        X(FRAMES_KERNEL, "frames_total", "kind=\"kernel\"", "distinct kernel frames")                          \
-        X(FRAMES_VDSO, "frames_total", "kind=\"vdso\"", "distinct vdso frames")                                \
+        X(FRAMES_NATIVE, "frames_total", "kind=\"native\"", "frames of new stacks, resolved to build id + address")  \
+        X(FRAMES_KERNEL, "frames_total", "kind=\"kernel\"", "kernel frames of new stacks")                          \
+        X(FRAMES_VDSO, "frames_total", "kind=\"vdso\"", "vdso frames of new stacks")                                \
+        X(FRAMES_KERNEL_HIDDEN, "frames_total", "kind=\"kernel_hidden\"",                                      \
+          "kernel frames without a name: kallsyms shows no addresses, or nothing lies there")                  \
         X(FRAMES_ANONYMOUS, "frames_total", "kind=\"anonymous\"", "in executable memory without a file")       \
         X(FRAMES_UNREADABLE, "frames_total", "kind=\"unreadable\"", "in a file that could not be read")        \
         X(FRAMES_UNMAPPED, "frames_total", "kind=\"unmapped\"", "outside every known mapping")                 \
@@ -73,16 +75,23 @@
         X(OBJECTS_CACHED, "objects_total", "result=\"cached\"", "files found in the cache of objects")         \
         X(OBJECTS_NO_BUILD_ID, "objects_total", "result=\"no_build_id\"", "parsed, without a GNU build id")    \
         X(OBJECTS_UNREADABLE, "objects_total", "result=\"unreadable\"", "could not be opened or are no ELF64") \
+        X(OBJECTS_REMOTE, "objects_total", "result=\"remote\"",                                                \
+          "not opened: on FUSE, a network or an unknown filesystem, where a read may never return")            \
+        X(OBJECTS_OVER_CAP, "objects_total", "result=\"over_cap\"", "not opened, the cache was full")           \
         X(OBJECTS_EVICTED, "objects_total", "result=\"evicted\"", "dropped from the cache, least used first")  \
         X(TARGETS_FOUND, "targets_total", "event=\"found\"", "processes that became targets")                  \
         X(TARGETS_GONE, "targets_total", "event=\"gone\"", "targets that exited")                              \
         X(TARGETS_EXEC, "targets_total", "event=\"exec\"", "targets that replaced their program")              \
         X(TARGETS_VANISHED, "targets_total", "event=\"vanished\"", "gone while being read")                    \
         X(TARGETS_OVER_CAP, "targets_total", "event=\"over_cap\"", "not profiled, the table was full")         \
+        X(TARGETS_REJECTED, "targets_total", "event=\"rejected\"", "undecided processes that no selector chose")  \
         X(RING_INVALID, "rings_total", "result=\"invalid\"", "ring headers with a wrong field")                \
         X(RING_FOUND, "rings_total", "result=\"found\"", "context rings found and accepted")                   \
+        X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end")    \
+        X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", "not searched now, the queue was full") \
         X(RING_LOST, "rings_total", "result=\"lost\"", "rings that went away while in use")                    \
         X(MAPS_READS, "maps_reads_total", "", "times that a target's maps were read")                          \
+        X(MAPPINGS_OVER_CAP, "mappings_over_cap_total", "", "executable mappings over the cap of one process") \
         X(MAPS_MALFORMED, "maps_malformed_total", "", "lines of maps that no kernel prints")                   \
         X(UNWIND_TABLES_OVER_CAP, "unwind_tables_total", "result=\"over_cap\"", "objects without rows, pool full") \
         X(RATE_LOWERED, "rate_lowered_total", "", "times the kernel lowered perf_event_max_sample_rate")       \
