@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Memory Maps
+ *
+ * Reads the text of /proc/PID/maps, one mapping at a time. Text in, mappings
+ * out: it opens no file, so tests and the fuzzer feed it plain strings. The
+ * reader at the end brings the text of a real file in small pieces, since a
+ * process may have 65,530 mappings.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+        _MAPS_E_SUCCESS,
+        MAPS_E_EOF,                     /* the text is used up */
+        MAPS_E_MALFORMED,               /* a line that no kernel prints; it was skipped */
+        MAPS_E_FAILED,                  /* from maps_reader_next(): read failed, the process is gone */
+};
+
+enum {
+        MAPS_MAX_NAME = 4096,           /* PATH_MAX, decoded */
+        MAPS_MAX_LINE = 4 * MAPS_MAX_NAME + 128,        /* every byte of the name as \012 */
+};
+
+typedef struct MapsCursor {
+        const char *text;
+        size_t size, at;
+} MapsCursor;
+
+typedef struct MapsEntry {
+        uint64_t start, end;            /* start < end */
+        uint64_t offset;
+        uint64_t inode;
+        uint32_t major, minor;
+        bool readable, writable, executable, shared;
+        const char *name;               /* as printed, not terminated, points into the text */
+        size_t name_size;               /* 0 = none */
+} MapsEntry;
+
+static inline MapsCursor maps_cursor(const char *text, size_t size) {
+        return (MapsCursor){ .text = text, .size = size };
+}
+
+/* The next mapping. Return: 0, MAPS_E_EOF, MAPS_E_MALFORMED (*entryp untouched; go on with the next). */
+int maps_next(MapsCursor *cursor, MapsEntry *entryp);
+
+/* Whether the entry is a file with a path, ` (deleted)` and memfd included. */
+bool maps_is_file(const MapsEntry *entry);
+
+/* Whether it is a piece of a memfd: nothing but memory, though it looks like a file. */
+bool maps_is_memfd(const MapsEntry *entry);
+
+/* Private, readable and writable memory without a file, the main stack excepted. */
+bool maps_is_private_memory(const MapsEntry *entry);
+
+/* Whether anonymous memory or a memfd carries exactly this @name ([anon:…], [anon_shmem:…], /memfd:…). */
+bool maps_has_name(const MapsEntry *entry, const char *name);
+
+/*
+ * The name with \012 decoded and ` (deleted)` removed. @to has MAPS_MAX_NAME bytes.
+ * Return: its length, *deletedp (may be NULL) tells whether the mark was there.
+ */
+size_t maps_path(const MapsEntry *entry, char *to, bool *deletedp);
+
+/* Feeds the cursor from a descriptor of /proc/PID/maps; about 20 KiB, so not for the stack of a callback. */
+typedef struct MapsReader {
+        int fd;                         /* borrowed */
+        bool end;
+        size_t size, at;                /* bytes in the buffer, bytes used */
+        char buffer[MAPS_MAX_LINE + 4096];
+} MapsReader;
+
+void maps_reader_init(MapsReader *reader, int fd);
+
+/* As maps_next(); the entry's name is good until the next call. Return: also MAPS_E_FAILED. */
+int maps_reader_next(MapsReader *reader, MapsEntry *entryp);

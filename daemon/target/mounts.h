@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Mounts
+ *
+ * Says what kind of filesystem a device number belongs to, from the text of
+ * /proc/PID/mountinfo. Asking the filesystem itself (statfs) would hang on a
+ * FUSE server that does not answer.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum MountKind {
+        MOUNT_UNKNOWN,                  /* the device is not in the text */
+        MOUNT_LOCAL,
+        MOUNT_REMOTE,                   /* FUSE or network: a read may never return */
+} MountKind;
+
+/* The filesystem of device @major:@minor. A device that is listed twice with different answers is remote. */
+MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t minor);
