@@ -8,6 +8,9 @@
  * segments, entry point. Shared by all mappings of the same file: the cache
  * knows files by (dev, inode, mtime, size), keeps a bounded number and drops
  * those without users, least recently used first.
+ *
+ * Files are chosen by targets, so they are opened with care: nothing but
+ * regular files, never one whose filesystem may leave a read unanswered.
  */
 
 #include <stdbool.h>
@@ -15,23 +18,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "target/elf.h"
+#include "target/maps.h"
 #include "util/macro.h"
 
 enum {
-        OBJECT_MAX_SEGMENTS = 16,       /* PT_LOADs; more: the file is unsupported */
-        OBJECT_MAX_BUILD_ID = 64,
+        OBJECT_MAX_SEGMENTS = ELF_MAX_SEGMENTS, /* PT_LOADs; more: the file is unsupported */
+        OBJECT_MAX_BUILD_ID = ELF_MAX_BUILD_ID,
 };
 
-typedef struct Segment {
-        uint64_t address;               /* p_vaddr */
-        uint64_t offset;                /* p_offset */
-        uint64_t file_size, memory_size;
-        uint32_t flags;                 /* PF_X … */
-} Segment;
+typedef ElfSegment Segment;
 
 typedef struct Object {
         uint64_t id;                    /* never reused in this process; for caches outside */
         unsigned n_refs;
+        bool readable;                  /* false: no ELF64; kept so that it is not read again */
         char build_id_gnu[2 * OBJECT_MAX_BUILD_ID + 1];         /* lower-case hex; "" = none */
         char build_id_go[2 * OBJECT_MAX_BUILD_ID + 1];          /* as the Go tool prints it; "" = none */
         char htlhash[33];               /* 32 hex digits; "" for the vdso */
@@ -44,13 +45,43 @@ typedef struct Object {
 
 typedef struct ObjectCache ObjectCache;
 
+enum {
+        _OBJECT_E_SUCCESS,
+        OBJECT_E_UNREADABLE,            /* no regular file, no access, or no ELF64; counted */
+        OBJECT_E_REMOTE,                /* its filesystem may leave a read unanswered; counted */
+        OBJECT_E_FULL,                  /* the cache is full of objects in use; counted */
+};
+
+/* Where a file is to be found: a mapping of a process. */
+typedef struct ObjectSource {
+        int proc_fd;                    /* directory /proc/PID */
+        const MapsEntry *entry;
+        const char *path;               /* maps_path() of it */
+        char *mounts;                   /* cache of mountinfo for one process; starts as NULL, free() it at the end */
+        size_t mounts_size;
+} ObjectSource;
+
 /* @max_objects: cap of files that are kept though nobody uses them. Return: 0, -ENOMEM. */
 int object_cache_new(ObjectCache **cachep, size_t max_objects);
+
+/* Every reference must have been given back. */
 ObjectCache *object_cache_free(ObjectCache *cache);
 DEFINE_CLEANUP(ObjectCache, object_cache_free)
 
+/*
+ * The object that is mapped at @source; one reference. A file that turned out to be no
+ * ELF64 gives OBJECT_E_UNREADABLE without being read again. Return: 0, OBJECT_E_*, -ENOMEM.
+ */
+int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp);
+
+/* The vdso as this kernel gives it to 64-bit processes, read from our own memory; *sizep: bytes of its mapping. */
+int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
+
 Object *object_ref(Object *object);
 Object *object_unref(Object *object);
+
+/* Objects known, used or not. */
+size_t object_cache_count(const ObjectCache *cache);
 
 /*
  * ELF address of @offset in the file: translated through the PT_LOAD that holds it.
