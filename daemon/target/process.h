@@ -7,6 +7,8 @@
  * What the daemon knows of one target: identity, names, executable mappings,
  * context ring. Filled by reading /proc; every read is bounded and may find the
  * process gone, which is a condition (PROCESS_E_GONE), not an error.
+ *
+ * A Process is one program: exec makes a new one with the same pid and start time.
  */
 
 #include <stdbool.h>
@@ -18,6 +20,10 @@
 #include "abi.h"
 #include "target/object.h"
 #include "util/macro.h"
+
+enum {
+        PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
+};
 
 typedef enum MappingKind {
         MAPPING_FILE,                   /* object is set */
@@ -32,18 +38,21 @@ typedef struct Mapping {
         uint64_t offset;                /* in the file */
         MappingKind kind;
         Object *object;                 /* one reference, or NULL */
-        char *path;                     /* as the target sees it, ` (deleted)` removed; owned */
+        char *path;                     /* as the target sees it, ` (deleted)` removed; owned; "" = none */
 } Mapping;
 
 typedef struct Process {
         uint32_t pid;
-        uint64_t start_time_ns;         /* of the leader, MONOTONIC-like as in abi_process; from /proc: rounded to ticks */
+        bool is_kernel;                 /* a kernel thread: no mappings, no executable */
+        uint64_t start_time_ns;         /* of the leader, as in abi.h */
+        uint64_t read_ns;               /* MONOTONIC: before its identity was read; 0 = never */
         uint64_t generation;            /* of its row in the kernel's table */
         char comm[ABI_COMM_SIZE];       /* of the leader */
         char *exe;                      /* path of the executable, owned; NULL = unreadable */
         Mapping *mappings;              /* sorted by start, disjoint, owned */
         size_t n_mappings;
-        uint64_t maps_read_ns;          /* MONOTONIC: before maps were read */
+        uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
+        uint64_t maps_serial;           /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t ring_address;          /* 0 = none */
         uint32_t ring_capacity;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
@@ -52,12 +61,16 @@ typedef struct Process {
 
 enum {
         _PROCESS_E_SUCCESS,
-        PROCESS_E_GONE,                 /* exited, or is about to */
+        PROCESS_E_GONE,                 /* exited, or is about to; or its id is another process' now */
         PROCESS_E_DENIED,               /* we may not look into it */
 };
 
 /* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_new(Process **processp, pid_t pid);
+
+/* A process that is gone, made of what a sample told. @comm: ABI_COMM_SIZE bytes. Return: 0, -ENOMEM. */
+int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm);
+
 Process *process_free(Process *process);
 DEFINE_CLEANUP(Process, process_free)
 
@@ -69,3 +82,23 @@ const Mapping *process_find_mapping(const Process *process, uint64_t address);
 
 /* CPU time used by all its threads, dead ones included, ns. Return: 0, PROCESS_E_GONE. */
 int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
+
+/*
+ * The directory /proc/PID, which stays with this one process even if its id is used again.
+ * @start_time_ns: 0 = whoever has the id now. Return: 0 and *fdp (owned by the caller), PROCESS_E_*.
+ */
+int process_open(pid_t pid, uint64_t start_time_ns, int *fdp);
+
+/* What /proc/PID/stat says of a process. */
+typedef struct ProcessStat {
+        char state;                     /* Z = zombie, X = dead */
+        bool is_kernel;
+        uint64_t start_time_ns;
+        uint64_t n_threads;
+} ProcessStat;
+
+/* Pure. @text: the line, NUL behind @size bytes. Return: 0, 1 = no such line. */
+int process_parse_stat(const char *text, size_t size, ProcessStat *statp);
+
+/* Reads start time and leader's comm only. Return: 0, PROCESS_E_*. */
+int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]);

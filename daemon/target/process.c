@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/stat.h"
+#include "util/text.h"
+
+enum {
+        STAT_MAX = 4096,                /* one line of about 350 bytes */
+        PF_KTHREAD_BIT = 0x00200000,    /* include/linux/sched.h; field 9 of stat */
+};
+
+/* ESRCH and ENOENT: gone; anything else that can happen here is a matter of rights. */
+static int condition(int error) {
+        return error == EACCES || error == EPERM ? PROCESS_E_DENIED : PROCESS_E_GONE;
+}
+
+/* Decimal field at *pp, with the blank behind it. */
+static int stat_number(const char **pp, uint64_t *valuep) {
+        const char *p = *pp;
+        uint64_t value = 0;
+        bool negative = *p == '-';
+
+        p += negative;
+        if (*p < '0' || *p > '9')
+                return 1;
+        for (; *p >= '0' && *p <= '9'; p++)
+                if (__builtin_mul_overflow(value, 10, &value) ||
+                    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+                        return 1;
+        if (*p == ' ')
+                p++;
+        *pp = p;
+        *valuep = negative ? 0 : value;
+        return 0;
+}
+
+/*
+ * `PID (comm) S 1 …`: comm may hold blanks and parentheses, so the fields are counted from the
+ * last parenthesis: state is field 3, flags 9, threads 20, start time 22 (proc_pid_stat(5)).
+ */
+int process_parse_stat(const char *text, size_t size, ProcessStat *statp) {
+        const char *p = memrchr(text, ')', size);
+        uint64_t fields[23] = { 0 };
+        uint64_t start_ns;
+
+        if (!p || strnlen(p, 4) < 4 || p[1] != ' ' || p[3] != ' ')
+                return 1;
+        statp->state = p[2];
+        p += 4;
+        for (int i = 4; i <= 22; i++)
+                if (stat_number(&p, &fields[i]))
+                        return 1;
+        if (__builtin_mul_overflow(fields[22], ABI_START_TICK_NS, &start_ns))
+                return 1;
+        statp->is_kernel = fields[9] & PF_KTHREAD_BIT;
+        statp->n_threads = fields[20];
+        statp->start_time_ns = start_ns;
+        return 0;
+}
+
+static int read_stat(int proc_fd, ProcessStat *statp) {
+        _cleanup_(freep) char *text = NULL;
+        size_t size;
+
+        if (file_read_at(proc_fd, "stat", STAT_MAX, &text, &size))
+                return condition(errno);
+        if (process_parse_stat(text, size, statp) || statp->state == 'X' ||
+            (statp->state == 'Z' && statp->n_threads <= 1))
+                return PROCESS_E_GONE;
+        return 0;
+}
+
+int process_open(pid_t pid, uint64_t start_time_ns, int *fdp) {
+        _cleanup_(closep) int fd = -1;
+        ProcessStat stat;
+        char path[32];
+        int r;
+
+        snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return condition(errno);
+        if (start_time_ns) {
+                r = read_stat(fd, &stat);
+                if (r)
+                        return r;
+                if (stat.start_time_ns != start_time_ns)
+                        return PROCESS_E_GONE;
+        }
+        *fdp = take_fd(fd);
+        return 0;
+}
+
+/* comm without the newline that the kernel adds; longer names (kernel workers) are cut. */
+static int read_comm(int proc_fd, char comm[ABI_COMM_SIZE]) {
+        _cleanup_(freep) char *text = NULL;
+        size_t size;
+
+        if (file_read_at(proc_fd, "comm", STAT_MAX, &text, &size))
+                return condition(errno);
+        if (size && text[size - 1] == '\n')
+                size--;
+        size = MIN(size, (size_t)ABI_COMM_SIZE - 1);
+        memset(comm, 0, ABI_COMM_SIZE);
+        memcpy(comm, text, size);
+        return 0;
+}
+
+int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]) {
+        _cleanup_(closep) int fd = -1;
+        int r;
+
+        r = process_open(pid, 0, &fd);
+        if (!r)
+                r = read_stat(fd, statp);
+        return r ? r : read_comm(fd, comm);
+}
+
+/* Leaves exe as NULL where there is none to see. */
+static int read_exe(int proc_fd, Process *process) {
+        static const char mark[] = " (deleted)";
+        char path[PATH_MAX];
+        ssize_t n = readlinkat(proc_fd, "exe", path, sizeof(path) - 1);
+        size_t m = sizeof(mark) - 1;
+
+        if (n < 0)
+                return 0;
+        if ((size_t)n > m && !memcmp(path + n - m, mark, m))
+                n -= (ssize_t)m;
+        path[n] = 0;
+        process->exe = strdup(path);
+        return process->exe ? 0 : error_origin(-ENOMEM);
+}
+
+int process_new(Process **processp, pid_t pid) {
+        _cleanup_(process_freep) Process *process = calloc(1, sizeof(*process));
+        _cleanup_(closep) int fd = -1;
+        ProcessStat stat;
+        int r;
+
+        if (!process)
+                return error_origin(-ENOMEM);
+        process->pid = (uint32_t)pid;
+        process->read_ns = clock_monotonic_ns();
+        process->has_cpu_clock = clock_getcpuclockid(pid, &process->cpu_clock) == 0;
+        r = process_open(pid, 0, &fd);
+        if (r)
+                return r;
+        r = read_exe(fd, process);
+        if (!r)
+                r = read_comm(fd, process->comm);
+        if (!r)
+                r = read_stat(fd, &stat);
+        if (r)
+                return r;
+        process->start_time_ns = stat.start_time_ns;
+        process->is_kernel = stat.is_kernel;
+        *processp = take(process);
+        return 0;
+}
+
+int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm) {
+        Process *process = calloc(1, sizeof(*process));
+
+        if (!process)
+                return error_origin(-ENOMEM);
+        process->pid = (uint32_t)pid;
+        process->start_time_ns = start_time_ns;
+        memcpy(process->comm, comm, ABI_COMM_SIZE - 1);
+        *processp = process;
+        return 0;
+}
+
+static void free_mappings(Mapping *mappings, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                object_unref(mappings[i].object);
+                free(mappings[i].path);
+        }
+        free(mappings);
+}
+
+Process *process_free(Process *process) {
+        if (!process)
+                return NULL;
+        free_mappings(process->mappings, process->n_mappings);
+        free(process->exe);
+        free(process);
+        return NULL;
+}
+
+/* Mappings while they are being read. */
+typedef struct Reading {
+        ObjectCache *objects;
+        int proc_fd;
+        Mapping *mappings;
+        size_t n, room;
+        char *mounts;
+        size_t mounts_size;
+        MapsReader reader;
+        char path[MAPS_MAX_NAME];
+} Reading;
+
+static Reading *reading_free(Reading *reading) {
+        if (!reading)
+                return NULL;
+        free_mappings(reading->mappings, reading->n);
+        free(reading->mounts);
+        if (reading->proc_fd >= 0)
+                close(reading->proc_fd);
+        if (reading->reader.fd >= 0)
+                close(reading->reader.fd);
+        free(reading);
+        return NULL;
+}
+DEFINE_CLEANUP(Reading, reading_free)
+
+/* A 32-bit process has another vdso, of another size and below 4 GiB. */
+static int identify_vdso(Reading *reading, const MapsEntry *entry, Mapping *mapping) {
+        uint64_t size;
+        int r;
+
+        mapping->kind = MAPPING_ANONYMOUS;
+        if (entry->start <= UINT32_MAX)
+                return 0;
+        r = object_vdso(reading->objects, &mapping->object, &size);
+        if (r)
+                return r < 0 ? r : 0;
+        if (size == entry->end - entry->start)
+                mapping->kind = MAPPING_VDSO;
+        else
+                mapping->object = object_unref(mapping->object);
+        return 0;
+}
+
+static int identify_file(Reading *reading, const MapsEntry *entry, Mapping *mapping) {
+        ObjectSource source = { .proc_fd = reading->proc_fd, .entry = entry, .path = reading->path,
+                                .mounts = reading->mounts, .mounts_size = reading->mounts_size };
+        int r = object_open(reading->objects, &source, &mapping->object);
+
+        reading->mounts = source.mounts;
+        reading->mounts_size = source.mounts_size;
+        if (r < 0)
+                return r;
+        /* JIT compilers keep their code in a memfd: memory in the shape of a file. */
+        mapping->kind = !r ? MAPPING_FILE : maps_is_memfd(entry) ? MAPPING_ANONYMOUS : MAPPING_UNREADABLE;
+        return 0;
+}
+
+static int identify(Reading *reading, const MapsEntry *entry, Mapping *mapping) {
+        if (maps_is_file(entry))
+                return identify_file(reading, entry, mapping);
+        if (entry->name_size == 6 && !memcmp(entry->name, "[vdso]", 6))
+                return identify_vdso(reading, entry, mapping);
+        mapping->kind = MAPPING_ANONYMOUS;
+        return 0;
+}
+
+static int reserve(Reading *reading) {
+        size_t room = reading->room ? reading->room * 2 : 32;
+        Mapping *mappings;
+
+        if (reading->n < reading->room)
+                return 0;
+        mappings = realloc(reading->mappings, room * sizeof(*mappings));
+        if (!mappings)
+                return error_origin(-ENOMEM);
+        reading->mappings = mappings;
+        reading->room = room;
+        return 0;
+}
+
+/* Adds an executable mapping. The kernel prints them in order, so what would overlap is not from a kernel. */
+static int add_mapping(Reading *reading, const MapsEntry *entry) {
+        Mapping mapping = { .start = entry->start, .end = entry->end, .offset = entry->offset };
+        int r;
+
+        if (reading->n && entry->start < reading->mappings[reading->n - 1].end) {
+                stat_add(COUNTER_MAPS_MALFORMED, 1);
+                return 0;
+        }
+        if (reading->n >= PROCESS_MAX_MAPPINGS) {
+                stat_add(COUNTER_MAPPINGS_OVER_CAP, 1);
+                return 0;
+        }
+        maps_path(entry, reading->path, NULL);
+        r = reserve(reading);
+        if (!r)
+                r = identify(reading, entry, &mapping);
+        if (r)
+                return r;
+        mapping.path = strdup(reading->path);
+        if (!mapping.path) {
+                object_unref(mapping.object);
+                return error_origin(-ENOMEM);
+        }
+        reading->mappings[reading->n++] = mapping;
+        return 0;
+}
+
+static int read_all(Reading *reading) {
+        MapsEntry entry;
+        int r;
+
+        for (;;) {
+                r = maps_reader_next(&reading->reader, &entry);
+                if (r == MAPS_E_EOF)
+                        return 0;
+                if (r == MAPS_E_FAILED)
+                        return PROCESS_E_GONE;
+                if (r == MAPS_E_MALFORMED) {
+                        stat_add(COUNTER_MAPS_MALFORMED, 1);
+                        continue;
+                }
+                if (!entry.executable)
+                        continue;
+                r = add_mapping(reading, &entry);
+                if (r)
+                        return r;
+        }
+}
+
+static int reading_start(const Process *process, ObjectCache *objects, Reading **readingp) {
+        _cleanup_(reading_freep) Reading *reading = malloc(sizeof(*reading));
+        int r, fd;
+
+        if (!reading)
+                return error_origin(-ENOMEM);
+        memset(reading, 0, offsetof(Reading, reader));
+        reading->objects = objects;
+        reading->proc_fd = reading->reader.fd = -1;
+        r = process_open((pid_t)process->pid, process->start_time_ns, &reading->proc_fd);
+        if (r)
+                return r;
+        fd = openat(reading->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+        maps_reader_init(&reading->reader, fd);
+        if (fd < 0)
+                return condition(errno);
+        *readingp = take(reading);
+        return 0;
+}
+
+/* Objects are shared, so the same file is the same object. */
+static bool same_mappings(const Process *process, const Reading *reading) {
+        if (process->n_mappings != reading->n || !process->maps_serial)
+                return false;
+        for (size_t i = 0; i < reading->n; i++) {
+                const Mapping *a = &process->mappings[i], *b = &reading->mappings[i];
+
+                if (a->start != b->start || a->end != b->end || a->offset != b->offset || a->kind != b->kind ||
+                    a->object != b->object)
+                        return false;
+        }
+        return true;
+}
+
+static void adopt(Process *process, Reading *reading, uint64_t now_ns) {
+        static uint64_t last_serial;
+
+        process->maps_read_ns = now_ns;
+        if (same_mappings(process, reading))
+                return;
+        free_mappings(process->mappings, process->n_mappings);
+        process->mappings = take(reading->mappings);
+        process->n_mappings = reading->n;
+        reading->n = 0;
+        process->maps_serial = ++last_serial;
+}
+
+int process_read_mappings(Process *process, ObjectCache *objects) {
+        _cleanup_(reading_freep) Reading *reading = NULL;
+        uint64_t now_ns = clock_monotonic_ns();
+        int r;
+
+        stat_add(COUNTER_MAPS_READS, 1);
+        r = reading_start(process, objects, &reading);
+        if (r)
+                return r;
+        r = read_all(reading);
+        if (r)
+                return r;
+        /* An address space that was torn down meanwhile reads as an empty file. */
+        if (!reading->n && !process->is_kernel)
+                return PROCESS_E_GONE;
+        adopt(process, reading, now_ns);
+        return 0;
+}
+
+const Mapping *process_find_mapping(const Process *process, uint64_t address) {
+        size_t low = 0, high = process->n_mappings;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (process->mappings[middle].end <= address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        if (low == process->n_mappings || process->mappings[low].start > address)
+                return NULL;
+        return &process->mappings[low];
+}
+
+int process_cpu_time(const Process *process, uint64_t *cpu_nsp) {
+        struct timespec ts;
+
+        if (!process->has_cpu_clock || clock_gettime(process->cpu_clock, &ts))
+                return PROCESS_E_GONE;
+        *cpu_nsp = (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+        return 0;
+}
