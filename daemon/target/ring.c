@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A ring lies at the start of a mapping of its own, but the kernel joins
+ * neighbours without names into one line of maps:
+ *
+ *     7f12c0000000-7f12c0801000 rw-p 00000000 00:00 0        ← malloc arena, ring at +0x600000, thread stack
+ *
+ * so every page start in private anonymous memory is a candidate. A process may
+ * have reserved 64 GiB and touched little of it; reading an untouched page
+ * leaves its RSS alone but builds page tables (8 GiB: 16 MiB of them), so
+ * /proc/PID/pagemap is asked first. mmap hands out addresses downwards and joins
+ * the new piece in front: most late rings lie at the start of a line, which is
+ * why these are looked at first, and alone when time is short.
+ */
+#include "target/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "spanprof/ring.h"
+#include "target/maps.h"
+#include "target/process.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/macro.h"
+#include "util/stat.h"
+
+enum {
+        BATCH = 512,                    /* headers a call of process_vm_readv(), entries a read of pagemap */
+        MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
+        HEADER = sizeof(struct spanprof_ring_header),
+};
+
+#define PAGEMAP_PRESENT (UINT64_C(1) << 63)     /* Documentation/admin-guide/mm/pagemap.rst */
+
+RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp) {
+        static const uint8_t zero[sizeof((struct spanprof_ring_header){ 0 }.reserved)];
+        struct spanprof_ring_header header;
+        uint64_t size;
+
+        memcpy(&header, bytes, sizeof(header));
+        if (header.magic != SPANPROF_RING_MAGIC)
+                return RING_HEADER_ABSENT;
+        if (header.version == 0)
+                return RING_HEADER_UNFINISHED;
+        if (header.version != SPANPROF_RING_VERSION || header.slot_size != SPANPROF_RING_SLOT_SIZE ||
+            header.capacity == 0 || header.capacity > SPANPROF_RING_MAX_CAPACITY ||
+            memcmp(header.reserved, zero, sizeof(zero)))
+                return RING_HEADER_INVALID;
+        size = sizeof(header) + (uint64_t)header.capacity * SPANPROF_RING_SLOT_SIZE;
+        if (address >= region_end || size > region_end - address)
+                return RING_HEADER_INVALID;
+        *capacityp = header.capacity;
+        return RING_HEADER_VALID;
+}
+
+typedef struct Candidate {
+        uint64_t address, region_end;
+} Candidate;
+
+typedef struct Searcher {
+        pid_t pid;
+        RingSearch *search;
+        RingBudget *budget;
+        int proc_fd, pagemap_fd, maps_fd;
+        uint64_t page_size;
+        uint64_t found_address;         /* 0 = none */
+        uint32_t found_capacity;
+        unsigned n;                     /* candidates that wait for their bytes */
+        Candidate candidates[BATCH];
+        uint8_t headers[BATCH][HEADER];
+        uint64_t entries[BATCH];
+        MapsReader reader;
+} Searcher;
+
+static Searcher *searcher_free(Searcher *searcher) {
+        if (!searcher)
+                return NULL;
+        closep(&searcher->proc_fd);
+        closep(&searcher->pagemap_fd);
+        closep(&searcher->maps_fd);
+        free(searcher);
+        return NULL;
+}
+DEFINE_CLEANUP(Searcher, searcher_free)
+
+static int memory_condition(int error) {
+        return error == EPERM ? RING_E_DENIED : RING_E_GONE;
+}
+
+static void judge(Searcher *searcher, unsigned i) {
+        const Candidate *candidate = &searcher->candidates[i];
+        uint32_t capacity;
+
+        switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end, &capacity)) {
+        case RING_HEADER_VALID:
+                if (!searcher->found_address) {
+                        searcher->found_address = candidate->address;
+                        searcher->found_capacity = capacity;
+                }
+                break;
+        case RING_HEADER_UNFINISHED:
+                searcher->search->unfinished = true;
+                break;
+        case RING_HEADER_INVALID:
+                stat_add(COUNTER_RING_INVALID, 1);
+                break;
+        case RING_HEADER_ABSENT:
+                break;
+        }
+}
+
+/* Reads the headers of candidates @first … n - 1. *n_readp: how many came before one that cannot be read. */
+static int read_headers(Searcher *searcher, unsigned first, unsigned *n_readp) {
+        struct iovec local = { searcher->headers[first], (searcher->n - first) * HEADER };
+        struct iovec remote[BATCH];
+        ssize_t n;
+
+        for (unsigned i = first; i < searcher->n; i++)
+                remote[i - first] = (struct iovec){ (void *)(uintptr_t)searcher->candidates[i].address, HEADER };
+        n = process_vm_readv(searcher->pid, &local, 1, remote, searcher->n - first, 0);
+        if (n < 0 && errno != EFAULT)
+                return memory_condition(errno);
+        *n_readp = n < 0 ? 0 : (unsigned)n / HEADER;
+        return 0;
+}
+
+/* Reads and judges all that wait; a page that went away meanwhile is passed over. */
+static int flush(Searcher *searcher) {
+        unsigned at = 0, n;
+        int r;
+
+        while (at < searcher->n) {
+                r = read_headers(searcher, at, &n);
+                if (r)
+                        return r;
+                for (unsigned i = at; i < at + n; i++)
+                        judge(searcher, i);
+                at += n + 1;
+        }
+        searcher->budget->n_reads -= MIN(searcher->budget->n_reads, (uint64_t)searcher->n);
+        searcher->n = 0;
+        return 0;
+}
+
+static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_end) {
+        searcher->candidates[searcher->n++] = (Candidate){ address, region_end };
+        return searcher->n == BATCH ? flush(searcher) : 0;
+}
+
+/* Asks pagemap for up to BATCH pages from @address. *n_pagesp = 0: it does not tell. */
+static void read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
+        size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH);
+        ssize_t n = file_pread(searcher->pagemap_fd, searcher->entries, want * 8,
+                               address / searcher->page_size * 8);
+
+        *n_pagesp = n < 0 ? 0 : (size_t)n / 8;
+        searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)want);
+}
+
+/* Collects the present pages of [@start, @end). Return: also RING_E_MORE, with search->next set. */
+static int search_range(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
+        uint64_t address = start;
+        int r;
+
+        while (address < end) {
+                size_t n_pages;
+
+                if (!searcher->budget->n_entries || !searcher->budget->n_reads) {
+                        searcher->search->next = address;
+                        return RING_E_MORE;
+                }
+                read_pagemap(searcher, address, end, &n_pages);
+                if (!n_pages)
+                        return 0;
+                for (size_t i = 0; i < n_pages; i++) {
+                        if (!(searcher->entries[i] & PAGEMAP_PRESENT))
+                                continue;
+                        r = add_candidate(searcher, address + i * searcher->page_size, region_end);
+                        if (r)
+                                return r;
+                }
+                address += n_pages * searcher->page_size;
+        }
+        return 0;
+}
+
+/* Walks over the regions. @visit gets those that may hold a ring, and ends the walk unless it returns 0. */
+static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsEntry *)) {
+        MapsEntry entry;
+        int r;
+
+        if (lseek(searcher->maps_fd, 0, SEEK_SET) < 0)
+                return RING_E_GONE;
+        maps_reader_init(&searcher->reader, searcher->maps_fd);
+        for (;;) {
+                r = maps_reader_next(&searcher->reader, &entry);
+                if (r == MAPS_E_EOF)
+                        return flush(searcher);
+                if (r == MAPS_E_FAILED)
+                        return RING_E_GONE;
+                if (r == MAPS_E_MALFORMED) {
+                        stat_add(COUNTER_MAPS_MALFORMED, 1);
+                        continue;
+                }
+                r = visit(searcher, &entry);
+                if (r)
+                        return r;
+        }
+}
+
+static int visit_named(Searcher *searcher, const MapsEntry *entry) {
+        if (searcher->found_address || !entry->readable || !maps_has_name(entry, SPANPROF_RING_NAME))
+                return 0;
+        return search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
+}
+
+static int visit_start(Searcher *searcher, const MapsEntry *entry) {
+        if (searcher->found_address || !maps_is_private_memory(entry))
+                return 0;
+        return search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
+}
+
+static int visit_all(Searcher *searcher, const MapsEntry *entry) {
+        uint64_t start = MAX(entry->start, searcher->search->next);
+
+        if (searcher->found_address || !maps_is_private_memory(entry) || start >= entry->end)
+                return 0;
+        return search_range(searcher, start, entry->end, entry->end);
+}
+
+/* The first pages of all regions are looked at in each call: a ring that came meanwhile is most likely there. */
+static int search_process(Searcher *searcher, bool quick) {
+        RingBudget starts = { .n_entries = MAX_STARTS, .n_reads = MAX_STARTS }, *budget = searcher->budget;
+        uint64_t next = searcher->search->next;
+        int r;
+
+        searcher->budget = &starts;
+        r = walk_regions(searcher, visit_named);
+        if (!r && !searcher->found_address)
+                r = walk_regions(searcher, visit_start);
+        if (r == RING_E_MORE)
+                r = flush(searcher);
+        searcher->budget = budget;
+        searcher->search->next = next;
+        if (r || quick || searcher->found_address)
+                return r;
+        r = walk_regions(searcher, visit_all);
+        if (r == RING_E_MORE)
+                return flush(searcher) ?: RING_E_MORE;
+        return r;
+}
+
+static int searcher_new(Searcher **searcherp, pid_t pid, uint64_t start_time_ns) {
+        _cleanup_(searcher_freep) Searcher *searcher = malloc(sizeof(*searcher));
+        int r;
+
+        if (!searcher)
+                return error_origin(-ENOMEM);
+        memset(searcher, 0, offsetof(Searcher, candidates));
+        searcher->pid = pid;
+        searcher->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+        searcher->proc_fd = searcher->pagemap_fd = searcher->maps_fd = -1;
+        r = process_open(pid, start_time_ns, &searcher->proc_fd);
+        if (r)
+                return r == PROCESS_E_DENIED ? RING_E_DENIED : RING_E_GONE;
+        searcher->pagemap_fd = openat(searcher->proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+        searcher->maps_fd = openat(searcher->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+        if (searcher->pagemap_fd < 0 || searcher->maps_fd < 0)
+                return errno == EACCES || errno == EPERM ? RING_E_DENIED : RING_E_GONE;
+        *searcherp = take(searcher);
+        return 0;
+}
+
+/* process_vm_readv() goes by number: make sure that it was this process all along. */
+static bool is_alive(const Searcher *searcher) {
+        return faccessat(searcher->proc_fd, "stat", R_OK, 0) == 0;
+}
+
+int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search, RingBudget *budget,
+              uint64_t *addressp, uint32_t *capacityp) {
+        _cleanup_(searcher_freep) Searcher *searcher = NULL;
+        int r;
+
+        r = searcher_new(&searcher, pid, start_time_ns);
+        if (r)
+                return r;
+        searcher->search = search;
+        searcher->budget = budget;
+        r = search_process(searcher, quick);
+        if (!is_alive(searcher))
+                return RING_E_GONE;
+        if (searcher->found_address) {
+                *addressp = searcher->found_address;
+                *capacityp = searcher->found_capacity;
+                *search = (RingSearch){ 0 };
+                return 0;
+        }
+        if (r)
+                return r;
+        r = search->unfinished ? RING_E_UNFINISHED : RING_E_NONE;
+        stat_add(COUNTER_RING_SCANS, !quick);
+        *search = (RingSearch){ 0 };
+        return r;
+}
+
+int ring_check(pid_t pid, uint64_t address, uint32_t capacity) {
+        uint8_t bytes[HEADER];
+        struct iovec local = { bytes, sizeof(bytes) }, remote = { (void *)(uintptr_t)address, sizeof(bytes) };
+        uint32_t capacity_now;
+
+        if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(bytes))
+                return errno == ESRCH ? RING_E_GONE : RING_E_NONE;
+        /* The end of its region is not asked again: the kernel half checks each slot that it reads. */
+        if (ring_check_header(bytes, address, UINT64_MAX, &capacity_now) != RING_HEADER_VALID ||
+            capacity_now != capacity)
+                return RING_E_NONE;
+        return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Search
+ *
+ * The processes whose memory is being searched for a context ring: when each is
+ * searched, how thoroughly, and how much of it in one go. All of them together
+ * never cost more than a share of a CPU, and one with much memory is searched
+ * the less often.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/macro.h"
+
+typedef struct Search Search;
+
+/* A ring was found; the process is not searched any further. Return: 0, or negative to end the work. */
+typedef int (*SearchFound)(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64_t address,
+                           uint32_t capacity);
+
+/* Return: 0, -ENOMEM. */
+int search_new(Search **searchp);
+Search *search_free(Search *search);
+DEFINE_CLEANUP(Search, search_free)
+
+/*
+ * Searches a process from @now_ns on; again from the start if it is being searched already. At the cap
+ * nothing happens but a count (RING_SCANS_SKIPPED): the kernel half will name the process again.
+ * Return: 0, -ENOMEM.
+ */
+int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t now_ns);
+void search_remove(Search *search, uint32_t tgid);
+
+/* The starts of all regions, of all processes that wait, at once. Callbacks must not add or remove. */
+int search_quick(Search *search, uint64_t now_ns, SearchFound found, void *userdata);
+
+/* What is due at @now_ns, up to a budget. *next_nsp: when there is more to do, UINT64_MAX = never. */
+int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userdata, uint64_t *next_nsp);
+
+/* Processes that are known, waiting or idle. */
+size_t search_count(const Search *search);
