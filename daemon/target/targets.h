@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Targets
+ *
+ * The set of processes that are profiled. One pass over /proc at the start,
+ * then fed with notices from the kernel half and with time; tells its user
+ * through callbacks what the kernel's process table must hold. Never reads
+ * /proc as a whole again.
+ *
+ * A process that is gone stays known for TARGETS_KEEP_NS, for samples that are
+ * still on their way. A program that exec replaces does too.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+#include "target/object.h"
+#include "target/process.h"
+#include "target/selector.h"
+#include "util/macro.h"
+
+#define TARGETS_KEEP_NS UINT64_C(2000000000)
+
+typedef struct Targets Targets;
+
+/* What the kernel's table must hold. Return: 0, > 0 = the table is full, < 0 = fatal, passed up. */
+typedef struct TargetsCallbacks {
+        int (*row_set)(void *userdata, uint32_t tgid, const struct abi_process *row);
+        int (*row_remove)(void *userdata, uint32_t tgid);
+        void *userdata;
+} TargetsCallbacks;
+
+typedef struct TargetsConfig {
+        const Selector *selector;       /* borrowed, lives longer */
+        ObjectCache *objects;           /* borrowed, lives longer */
+        TargetsCallbacks callbacks;
+        uint32_t max_targets;           /* living ones; 0 = ABI_MAX_PROCESSES / 2. Over it: TARGETS_OVER_CAP */
+} TargetsConfig;
+
+enum {
+        _TARGETS_E_SUCCESS,
+        TARGETS_E_REJECTED,             /* no selector chose it, or the set is full */
+        TARGETS_E_NOT_NOW,              /* asked too often, or the process is gone */
+};
+
+/* Return: 0, -ENOMEM. */
+int targets_new(Targets **targetsp, const TargetsConfig *config);
+
+/* Gives back every object; the callbacks are not called. */
+Targets *targets_free(Targets *targets);
+DEFINE_CLEANUP(Targets, targets_free)
+
+/* The pass over /proc. Call it once, after the watchers are attached: nothing falls in between. Return: 0, -errno. */
+int targets_scan(Targets *targets);
+
+/*
+ * What the kernel half has noticed. It must watch (`watch_strangers`), whatever the selectors are: a target
+ * that starts to publish later is found by such a notice too. Return: 0, -errno.
+ */
+int targets_notice(Targets *targets, const struct abi_notice *notice);
+
+/*
+ * Work that is due at @now_ns (MONOTONIC): forgets the dead, goes on searching for rings, checks rings.
+ * *next_nsp: when to call again. Return: 0, -errno.
+ */
+int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
+
+/*
+ * The program that was sampled, with its mappings read if that was possible. A process that was sampled while
+ * undecided is decided here. The pointer lives until the next call of targets_work(), _notice() or _admit().
+ * Return: 0 and *processp, TARGETS_E_REJECTED (the sample belongs to no target), -errno.
+ */
+int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp);
+
+/*
+ * Reads the mappings of a living process again, since an address of it lay outside of all. At most every
+ * 100 ms a process, and ever less often while nothing new is found. Return: 0, TARGETS_E_NOT_NOW, -errno.
+ */
+int targets_refresh(Targets *targets, Process *process);
+
+/* CPU time of all targets, dead ones included, each from when it became one; ns. Never goes down. */
+uint64_t targets_cpu_time(Targets *targets);
+
+/* Living targets. */
+size_t targets_count(const Targets *targets);
+
+/* Processes that --all would profile, as the pass over /proc saw them; kernel threads are not among them. */
+size_t targets_count_all(const Targets *targets);
+
+/* A pid that was asked for and that the pass over /proc did not find; 0 = none. */
+uint32_t targets_missing_pid(const Targets *targets);
+
+/* Visits the living targets in no order (for `targets`, `contexts`). */
+void targets_each(Targets *targets, void (*visit)(void *userdata, const Process *process, SelectorReason reason),
+                  void *userdata);
