@@ -28,7 +28,9 @@ typedef struct OtlpOptions {
 typedef int (*OtlpSink)(const uint8_t *data, size_t size, uint64_t n_events, void *userdata);
 
 /*
- * @n_lostp: events that could not be put into any request (one sample larger than max_bytes).
+ * Splits between resources where it can, else between samples, else between the times of one sample (parts of
+ * one profile get ids of their own, made from the profile's).
+ * @n_lostp: events that could not be put into any request (the stack of one sample is larger than max_bytes).
  * A window without samples gives no request. Return: 0, -ENOMEM, or the sink's code.
  */
 int otlp_encode(const Window *window, const OtlpOptions *options, OtlpSink sink, void *userdata, uint64_t *n_lostp);

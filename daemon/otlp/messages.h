@@ -61,4 +61,9 @@ typedef Google__Rpc__Status OtlpStatus;
         (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor)
 #define OTLP_RESPONSE_DESCRIPTOR                                                                               \
         (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_response__descriptor)
+#define OTLP_RESOURCE_PROFILES_DESCRIPTOR                                                                      \
+        (&opentelemetry__proto__profiles__v1development__resource_profiles__descriptor)
+#define OTLP_SCOPE_PROFILES_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__scope_profiles__descriptor)
+#define OTLP_PROFILE_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__profile__descriptor)
+#define OTLP_DICTIONARY_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__profiles_dictionary__descriptor)
 #define OTLP_STATUS_DESCRIPTOR (&google__rpc__status__descriptor)

@@ -217,6 +217,7 @@ static int add_sample(Window *window, const SampleKey *key, int64_t value, uint3
                 return r;
         profile->n_samples += index == n;
         profile->n_events++;
+        window->sums[index].n_events++;
         window->n_events++;
         window->sums[index].value = add_saturated(window->sums[index].value, value);
         *indexp = index;
@@ -336,6 +337,7 @@ void window_get_sample(const Window *window, uint32_t profile, uint32_t index, W
                                    .attributes = key->attributes,
                                    .link = key->link,
                                    .n_times = sum->n_times,
+                                   .n_events = sum->n_events,
                                    .value = sum->value,
                                    .times_ns = window->times_ns + sum->first_time,
                                    .values = window->values ? window->values + sum->first_time : NULL };

@@ -32,7 +32,7 @@ typedef struct SampleKey {
 /* Beside each key: what the events add up to. */
 typedef struct SampleSum {
         int64_t value;
-        uint32_t n_times;
+        uint32_t n_times, n_events;
         uint32_t first_time;            /* index into Window.times, once closed */
 } SampleSum;
 

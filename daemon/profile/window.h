@@ -43,7 +43,8 @@ typedef uint64_t FrameWord;
 
 /*
  * From the top: mark (3 bits) | module index (17 bits) | address (44 bits). Words are made by
- * window_frame() and window_native_frame() only; they mean nothing in another window.
+ * window_frame() and window_native_frame() only; they mean nothing in another window, except
+ * FRAME_WORD_EMPTY, row 0 of every frame table.
  */
 typedef enum FrameMark {
         FRAME_MARK_NATIVE = 0,          /* user code in a module */
@@ -51,6 +52,8 @@ typedef enum FrameMark {
         FRAME_MARK_UNKNOWN = 2,         /* module 0, raw address of the process: nothing known behind it */
         FRAME_MARK_TABLE = 7,           /* the low 61 bits are an index into the frame table */
 } FrameMark;
+
+#define FRAME_WORD_EMPTY ((FrameWord)FRAME_MARK_TABLE << 61)
 
 enum {
         FRAME_ADDRESS_BITS = 44,
@@ -116,9 +119,9 @@ typedef struct WindowProfileNames {
 
 typedef struct WindowSample {
         uint32_t stack, attributes, link;       /* identity; `attributes` is an index of a set */
-        uint32_t n_times;
+        uint32_t n_times, n_events;     /* n_events: merged into it, with a time or without */
         int64_t value;                  /* sum */
-        const uint64_t *times_ns;       /* MONOTONIC, in order of arrival; one for each event */
+        const uint64_t *times_ns;       /* MONOTONIC, in order of arrival; one for each event with a time */
         const int64_t *values;          /* one for each time; NULL = every event of the window had the value 1 */
 } WindowSample;
 

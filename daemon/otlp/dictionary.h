@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Dictionary
+ *
+ * The ProfilesDictionary of one request: which rows of a window it uses, under
+ * which index. Asking for a row adds it, and the rows that it refers to, so
+ * the dictionary holds exactly what the request needs, in order of first use;
+ * row 0 of each table is the empty message. Only indexes are kept: messages are made
+ * twice, once for their size and once into the request.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/window.h"
+#include "util/hashmap.h"
+
+typedef struct DictionaryTable {
+        uint32_t *local;                /* window index → index here; 0 = not used yet */
+        uint32_t *rows;                 /* index here → window index */
+        uint32_t n, n_window;
+} DictionaryTable;
+
+typedef struct Dictionary {
+        const Window *window;
+        DictionaryTable mappings, functions, links, strings, attributes, stacks;
+        Hashmap locations;              /* frame word → index, as a pointer */
+        FrameWord *words;               /* index → frame word */
+        int32_t *frames;                /* scratch: the stack that is being packed */
+        uint32_t n_locations, words_size;
+        size_t size;                    /* bytes of the packed message */
+        bool failed;                    /* an allocation failed; what was asked for since is not in it */
+} Dictionary;
+
+/* For @window, which must outlive it. Return: 0, -ENOMEM. */
+int dictionary_init(Dictionary *dictionary, const Window *window);
+void dictionary_deinit(Dictionary *dictionary);
+
+/* Forgets all rows. */
+void dictionary_reset(Dictionary *dictionary);
+
+/* Index in this dictionary of a row of the window. */
+int32_t dictionary_string(Dictionary *dictionary, uint32_t index);
+int32_t dictionary_attribute(Dictionary *dictionary, uint32_t index);
+int32_t dictionary_link(Dictionary *dictionary, uint32_t index);
+int32_t dictionary_stack(Dictionary *dictionary, uint32_t index);
+
+/* Writes dictionary->size bytes. Return: the end. */
+uint8_t *dictionary_write(Dictionary *dictionary, uint8_t *to);

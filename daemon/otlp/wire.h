@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Wire
+ *
+ * The little of the protobuf wire format that the encoder frames by hand: a
+ * message too large to build as a tree is written as tag, length and the packed
+ * messages inside it. Field numbers come from the generated descriptors.
+ */
+
+#include <protobuf-c/protobuf-c.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Tag of a length-delimited field; every number that we frame is below 16, so it is one byte. */
+static inline uint8_t wire_tag(const ProtobufCMessageDescriptor *descriptor, const char *name) {
+        return (uint8_t)(protobuf_c_message_descriptor_get_field_by_name(descriptor, name)->id << 3 | 2);
+}
+
+static inline size_t wire_varint_size(uint64_t value) {
+        return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
+}
+
+static inline uint8_t *wire_put_varint(uint8_t *to, uint64_t value) {
+        for (; value >= 0x80; value >>= 7)
+                *to++ = (uint8_t)(value | 0x80);
+        *to++ = (uint8_t)value;
+        return to;
+}
+
+/* Bytes of a field with @size bytes inside. */
+static inline size_t wire_field_size(size_t size) {
+        return 1 + wire_varint_size(size) + size;
+}
+
+static inline uint8_t *wire_put_header(uint8_t *to, uint8_t tag, size_t size) {
+        *to++ = tag;
+        return wire_put_varint(to, size);
+}
+
+static inline uint8_t *wire_put_bytes(uint8_t *to, uint8_t tag, const void *data, size_t size) {
+        to = wire_put_header(to, tag, size);
+        memcpy(to, data, size);
+        return to + size;
+}
+
+static inline size_t wire_message_size(const ProtobufCMessage *message) {
+        return wire_field_size(protobuf_c_message_get_packed_size(message));
+}
+
+static inline uint8_t *wire_put_message(uint8_t *to, uint8_t tag, const ProtobufCMessage *message) {
+        to = wire_put_header(to, tag, protobuf_c_message_get_packed_size(message));
+        return to + protobuf_c_message_pack(message, to);
+}

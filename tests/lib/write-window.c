@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Writes the requests of a representative window: DIRECTORY/000000.pb, 000001.pb, … and, once it
+ * is known, what they hold: `N requests, N events, N lost`.
+ *
+ * usage: write-window DIRECTORY [MAX-BYTES [PROCESSES [STACKS [no-times]]]]
+ */
+
+#include <fcntl.h>
+#include <limits.h>
+
+#include "fill-window.h"
+#include "otlp/encode.h"
+#include "util/file.h"
+
+struct output {
+        const char *directory;
+        unsigned n;
+        uint64_t n_events;
+};
+
+static int write_file(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+        struct output *output = userdata;
+        char path[PATH_MAX];
+        int fd, r;
+
+        snprintf(path, sizeof(path), "%s/%06u.pb", output->directory, output->n++);
+        output->n_events += n_events;
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        if (fd < 0)
+                return 1;
+        r = file_write(fd, data, size);
+        close(fd);
+        return r;
+}
+
+int main(int argc, char **argv) {
+        struct output output = { .directory = argc > 1 ? argv[1] : "." };
+        OtlpOptions options = { .max_bytes = argc > 2 ? strtoul(argv[2], NULL, 10) : 0,
+                                .scope_version = "1.2.3",
+                                .timestamps = argc <= 5 };
+        uint32_t n_processes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 3;
+        uint32_t n_stacks = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 100;
+        _cleanup_(window_freep) Window *window = fill_window(n_processes, n_stacks);
+        uint64_t n_lost = 0;
+
+        if (otlp_encode(window, &options, write_file, &output, &n_lost))
+                return 1;
+        printf("%u requests, %lu events, %lu lost\n", output.n, output.n_events, n_lost);
+        return output.n_events + n_lost == window_n_events(window) ? 0 : 1;
+}
