@@ -176,6 +176,29 @@ class Check(Cli):
         self.assertIn("no UTF-8", self.spanprof("config", "check", path, expect=CONFIG).stderr)
 
 
+class Manual(Cli):
+    def page(self, name):
+        text = (tap.BUILD_DIR / "docs/man" / name).read_text()
+        self.assertNotIn("@", re.sub(r"\S+@\S+\.", "", text), "every marker is replaced")
+        return text.replace("\\-", "-")
+
+    def test_names_every_verb_and_option(self):
+        page = self.page("spanprof.1")
+        for verb in self.verbs():
+            self.assertIn(f"\\fB{verb}\\fR", page)
+            own = self.spanprof(verb, "--help").stdout.split("\nOptions:\n")[-1] if verb == "config" else (
+                self.spanprof(verb, "--help").stdout)
+            for option in set(re.findall(r"^ .*--([a-z-]+)", own, re.M)) - {"help", "version"}:
+                self.assertIn(f"\\fB--\\fR\\fB{option}\\fR", page)
+
+    def test_names_every_key_of_the_file(self):
+        page = self.page("spanprof.conf.5")
+        keys = re.findall(r"^([a-z-]+) +=", self.spanprof("config", "show").stdout, re.M)
+        self.assertGreater(len(keys), 20)
+        for key in keys:
+            self.assertIn(f"\\fB{key}\\fR = ", page)
+
+
 class Output(Cli):
     def run_with_output(self, redirection):
         return self.run_command(["sh", "-c", f'"$0" help {redirection}', tap.SPANPROF], env=environment())
