@@ -29,6 +29,7 @@
 
 #define COUNTERS_DAEMON(X)                                                                                     \
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted")    \
+        X(NOTICES_MALFORMED, "notices_malformed_total", "", "notices that failed a bound in decode")           \
         X(LOST_MALFORMED, "lost_total", "reason=\"malformed\"", "a record that failed a bound in decode")      \
         X(LOST_NOT_TARGET, "lost_total", "reason=\"not_target\"",                                              \
           "sampled while undecided, then rejected by the selectors")                                           \

@@ -16,6 +16,7 @@ LAYERS = {
     "target": {"profile", "util", "abi", "sdk"},
     "unwind": {"target", "util", "abi"},
     "sample": {"target", "util", "abi", "sdk"},
+    "aggregate": {"sample", "frames", "profile", "target", "util", "abi"},
     "frames": {"target", "profile", "util"},
     "station": {"frames", "profile", "target", "util", "sdk"},
     "symbol": {"target", "profile", "util"},

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/clock.h"
 #include "util/log.h"
 
 static size_t page_size(void) {
@@ -41,20 +42,36 @@ int event_init(Event *event, uint32_t cpu, uint64_t period_ns) {
         pages = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (pages == MAP_FAILED)
                 log_debug("throttling on CPU %u will not be seen: %m", cpu);
-        *event = (Event){ .fd = fd, .pages = pages == MAP_FAILED ? NULL : pages };
+        event->fd = fd;
+        event->pages = pages == MAP_FAILED ? NULL : pages;
+        event->period_ns = period_ns;
+        event->since_ns = clock_monotonic_ns();
         return 0;
 }
 
+double event_programmed(const Event *event) {
+        if (event->fd < 0)
+                return event->programmed;
+        return event->programmed + (double)(clock_monotonic_ns() - event->since_ns) / (double)event->period_ns;
+}
+
 void event_deinit(Event *event) {
+        double programmed = event_programmed(event);
+
         if (event->pages)
                 munmap(event->pages, 2 * page_size());
         if (event->fd >= 0)
                 close(event->fd);
-        *event = (Event)EVENT_INIT;
+        *event = (Event){ .fd = -1, .programmed = programmed };
 }
 
 int event_set_period(Event *event, uint64_t period_ns) {
-        return ioctl(event->fd, PERF_EVENT_IOC_PERIOD, &period_ns) < 0 ? -errno : 0;
+        if (ioctl(event->fd, PERF_EVENT_IOC_PERIOD, &period_ns) < 0)
+                return -errno;
+        event->programmed = event_programmed(event) - 0.5;      /* half a period had passed, on average */
+        event->period_ns = period_ns;
+        event->since_ns = clock_monotonic_ns();
+        return 0;
 }
 
 uint64_t event_read_throttles(Event *event) {

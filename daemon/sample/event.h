@@ -13,6 +13,9 @@
 typedef struct Event {
         int fd;                         /* -1 = closed */
         void *pages;                    /* ring for the kernel's throttle records, NULL = none */
+        uint64_t period_ns;
+        uint64_t since_ns;              /* MONOTONIC: when the period was set */
+        double programmed;              /* ticks of all earlier periods */
 } Event;
 
 #define EVENT_INIT { .fd = -1 }
@@ -23,6 +26,12 @@ void event_deinit(Event *event);
 
 /* A new period from now on; the part of the old one that has passed is forgotten. Return: 0, -errno. */
 int event_set_period(Event *event, uint64_t period_ns);
+
+/*
+ * Ticks that its periods stand for since event_init(), whether they came or not: what the kernel swallowed before our
+ * program ran is missing from the program's own count, but not from this.
+ */
+double event_programmed(const Event *event);
 
 /* Times that the kernel throttled the event since the last call; 0 too if that cannot be seen. */
 uint64_t event_read_throttles(Event *event);

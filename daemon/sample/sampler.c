@@ -42,6 +42,7 @@ static const char default_btf_path[] = "/sys/kernel/btf/vmlinux";
 typedef struct CpuEvent {
         Event event;
         struct bpf_link *link;
+        uint32_t draw;                  /* state of draw_period(), 0 = not begun */
 } CpuEvent;
 
 struct Sampler {
@@ -269,12 +270,29 @@ static void close_cpu(CpuEvent *cpu) {
         event_deinit(&cpu->event);
 }
 
+/*
+ * 0.75 … 1.25 × a mean, so that work in step with the nominal period is not always seen at the same place. Each period
+ * lasts for about a second, so the rate is the mean of 1/x for x from 0.75 to 1.25, which is ln(1.25 ÷ 0.75) ÷ 0.5 =
+ * 1.0217; and each new period throws away half of one that had begun. The mean makes up for both: the rate is nominal.
+ * Draws of one CPU step through the range by the golden ratio from a random start: spread as evenly as can be after any
+ * number of them, so that short runs have the nominal rate too.
+ */
+static uint64_t draw_period(const Sampler *sampler, uint32_t *drawp) {
+        uint64_t mean_ns = sampler->period_ns + sampler->period_ns * 217 / 10000;
+
+        if (!*drawp && getrandom(drawp, sizeof(*drawp), GRND_NONBLOCK) != sizeof(*drawp))
+                *drawp = (uint32_t)clock_monotonic_ns() << 12;
+        *drawp += 0x9E3779B9;           /* 2^32 ÷ the golden ratio */
+        mean_ns -= MIN(mean_ns, NS_PER_SEC / 4) * mean_ns / (2 * NS_PER_SEC);
+        return mean_ns - mean_ns / 4 + (mean_ns / 2 * *drawp >> 32);
+}
+
 /* A CPU that goes offline between the list and the open is no error. */
 static int open_cpu(Sampler *sampler, size_t i) {
         CpuEvent *cpu = &sampler->cpus[i];
         int r;
 
-        r = event_init(&cpu->event, (uint32_t)i, sampler->period_ns);
+        r = event_init(&cpu->event, (uint32_t)i, sampler->config.jitter ? draw_period(sampler, &cpu->draw) : sampler->period_ns);
         if (r == -ENODEV)
                 return 0;
         if (r)
@@ -412,15 +430,6 @@ int sampler_read_counters(Sampler *sampler) {
         return 0;
 }
 
-/* 0.75 … 1.25 × nominal, so that work in step with the nominal period is not always seen at the same place. */
-static uint64_t draw_period(const Sampler *sampler) {
-        uint32_t random = 1u << 31;
-
-        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-                random = (uint32_t)clock_monotonic_ns() << 12;
-        return sampler->period_ns - sampler->period_ns / 4 + (sampler->period_ns / 2 * random >> 32);
-}
-
 int sampler_jitter(Sampler *sampler) {
         int r;
 
@@ -431,7 +440,7 @@ int sampler_jitter(Sampler *sampler) {
                 return r;
         for (size_t i = 0; i < sampler->n_possible && sampler->config.jitter; i++)
                 if (sampler->cpus[i].event.fd >= 0)
-                        event_set_period(&sampler->cpus[i].event, draw_period(sampler));
+                        event_set_period(&sampler->cpus[i].event, draw_period(sampler, &sampler->cpus[i].draw));
         return 0;
 }
 
@@ -439,6 +448,14 @@ uint64_t sampler_entries(Sampler *sampler) {
         uint64_t sums[COUNTER_N_KERNEL];
 
         return sum_counters(sampler, sums) ? 0 : sums[COUNTER_SAMPLER_ENTRIES];
+}
+
+double sampler_programmed(const Sampler *sampler) {
+        double sum = 0;
+
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                sum += event_programmed(&sampler->cpus[i].event);
+        return sum;
 }
 
 uint32_t sampler_n_cpus(const Sampler *sampler) {

@@ -75,6 +75,9 @@ int sampler_jitter(Sampler *sampler);
 /* Entries of the sampler on all CPUs since start, idle and strangers included: the base of the true period. */
 uint64_t sampler_entries(Sampler *sampler);
 
+/* Entries that the periods in force stand for, on all CPUs since start, whether they came or not. */
+double sampler_programmed(const Sampler *sampler);
+
 /* CPUs that are sampled. */
 uint32_t sampler_n_cpus(const Sampler *sampler);
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Aggregation
+ *
+ * Sample + Process → one more event in the current Window: frames become a
+ * stack, the trace context a link, thread and outcome a set of attributes.
+ * Owns the current window and hands it out when it is rotated.
+ *
+ * Every sample that comes in ends in the window or in exactly one LOST_* counter.
+ */
+
+#include <stdint.h>
+
+#include "frames/frames.h"
+#include "profile/window.h"
+#include "sample/decode.h"
+#include "target/process.h"
+#include "util/macro.h"
+
+typedef struct Aggregator Aggregator;
+
+/* @frames is borrowed. @start_ns: MONOTONIC, start of the first window. Return: 0, -ENOMEM. */
+int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns);
+Aggregator *aggregator_free(Aggregator *aggregator);
+DEFINE_CLEANUP(Aggregator, aggregator_free)
+
+/*
+ * Adds one sample of @process. A window that is full counts the sample as LOST_WINDOW_FULL.
+ * Return: 0, -ENOMEM.
+ */
+int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sample);
+
+/*
+ * Closes the window at @end_ns and starts the next one there. @period_ns: the true mean time between two
+ * ticks of one CPU in the closed window. *windowp is owned by the caller. On an error the window goes on.
+ * Return: 0, -ENOMEM.
+ */
+int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp);
+
+/* Samples in the current window; they are neither delivered nor lost yet. */
+uint64_t aggregator_n_pending(const Aggregator *aggregator);
+
+/* Bytes of the current window. */
+size_t aggregator_memory(const Aggregator *aggregator);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "daemon.h"
+#include "util/log.h"
+
+static int run(Cli *cli) {
+        _cleanup_(daemon_freep) Daemon *daemon = NULL;
+        int level, r;
+
+        if (!log_level_parse(cli->config.log_level, &level))
+                log_set_level(level);
+        r = daemon_new(&daemon, &cli->config);
+        if (!r)
+                r = daemon_run(daemon);
+        if (r == DAEMON_E_UNUSABLE)
+                return STATUS_CONFIG;
+        if (r < 0)
+                log_error("stopped by an error: %s", strerror(-r));
+        return r ? STATUS_FAILURE : STATUS_OK;
+}
+
+const Verb verb_run = {
+        .name = "run",
+        .bit = VERB_RUN,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "profile services in production and ship OTLP profiles (the daemon)",
+        .description =
+                "Runs in the foreground until SIGTERM or SIGINT, as a service manager expects. Without a selector it\n"
+                "profiles every process that publishes a trace context; --pid, --comm and --all choose others.\n"
+                "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.\n"
+                "\n"
+                "  spanprof run                                   profile what publishes spans, ship to localhost:4318\n"
+                "  spanprof run -C 'nginx*' -d 30s                profile nginx for half a minute\n"
+                "  spanprof run -p 812 --endpoint http://collector:4318\n",
+        .refusal = "to profile a program, start it, then `spanprof run --pid PID`",
+        .run = run,
+};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Summary
+ *
+ * What a run did, for people (log lines at its end) and for programs (a JSON
+ * file): ticks, deliveries, losses by cause that add up, coverage, contexts, stacks.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Summary {
+        uint64_t duration_ns;
+        uint32_t frequency;             /* Hz, nominal */
+        uint32_t n_cpus;
+        uint64_t target_cpu_ns;         /* CPU time of the targets while they were targets */
+        uint64_t sampler_entries;
+        double programmed;              /* entries that the periods stand for, on all CPUs */
+        uint64_t n_pending;             /* samples neither delivered nor lost: 0 after a stop */
+        uint64_t first_sample_ns;       /* after start; 0 = none */
+        uint64_t first_delivery_ns;
+        size_t map_bytes;
+} Summary;
+
+/* The rate that was really programmed, jitter included, Hz a CPU. */
+double summary_rate(const Summary *summary);
+
+/* Ticks ÷ (targets' CPU time × that rate); 0 when the targets used no CPU. */
+double summary_coverage(const Summary *summary);
+
+/* Writes a few lines to the log. */
+void summary_log(const Summary *summary);
+
+/* Writes @path as JSON, replacing it. Return: 0, or -errno. */
+int summary_write(const Summary *summary, const char *path);
