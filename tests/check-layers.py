@@ -17,7 +17,7 @@ LAYERS = {
     "unwind": {"target", "util", "abi"},
     "sample": {"target", "util", "abi", "sdk"},
     "aggregate": {"sample", "frames", "profile", "target", "util", "abi"},
-    "frames": {"target", "profile", "util"},
+    "frames": {"target", "profile", "util", "abi"},
     "station": {"frames", "profile", "target", "util", "sdk"},
     "symbol": {"target", "profile", "util"},
     "otlp": {"profile", "util"},
