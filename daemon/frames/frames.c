@@ -1,23 +1,292 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interim: user frames only, until the frames stage lands. */
+
+/*
+ * From pc to address, with numbers of a real libc (readelf -l, /proc/PID/maps):
+ *
+ *     maps     7f4496733000-7f4496889000 r-xp 00026000 … libc.so.6
+ *     PT_LOAD  Offset 0x026000  VirtAddr 0x026000  FileSiz 0x155fc5  R E
+ *     pc       7f44967f0b37 → offset in file = pc - 7f4496733000 + 26000 = e3b37
+ *              → address   = e3b37 - 26000 + 26000               = e3b37
+ *
+ * Offset and VirtAddr happen to be equal there; in an ET_EXEC, or an object that lld or gold has linked,
+ * they are not, which is why the way goes through the file offset and not through "pc - image base".
+ */
 #include "frames/frames.h"
+
+#include <errno.h>
 #include <string.h>
-struct Frames { int x; };
-int frames_new(Frames **framesp) { *framesp = calloc(1, sizeof(Frames)); return 0; }
-Frames *frames_free(Frames *f) { free(f); return NULL; }
-int frames_stack(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp) {
-        FrameWord words[2048]; size_t n = 0; int r;
-        for (size_t i = 0; i < n_user; i++) {
-                uint64_t pc = user[i] - (i > 0), address; uint32_t segment, module = 0;
-                const Mapping *m = process_find_mapping(process, pc);
-                if (m && m->object && !object_address(m->object, pc - m->start + m->offset, &address, &segment)) {
-                        WindowModule mod = { .start = m->object->segments[segment].address, .limit = m->object->segments[segment].address + m->object->segments[segment].memory_size, .offset = m->object->segments[segment].offset };
-                        if ((r = window_string(window, m->path, strlen(m->path), &mod.path))) return r;
-                        if ((r = window_string(window, m->object->build_id_gnu, strlen(m->object->build_id_gnu), &mod.build_id_gnu))) return r;
-                        if ((r = window_string(window, m->object->htlhash, strlen(m->object->htlhash), &mod.build_id_htlhash))) return r;
-                        if ((r = window_module(window, &mod, &module))) return r;
-                        if ((r = window_native_frame(window, FRAME_MARK_NATIVE, module, address, &words[n++]))) return r;
-                } else if ((r = window_native_frame(window, FRAME_MARK_UNKNOWN, 0, pc, &words[n++]))) return r;
+
+#include "util/error.h"
+#include "util/intern.h"
+#include "util/stat.h"
+
+enum {
+        MAX_STACKS = 8192,              /* in the cache; later stacks take the long way */
+        MAX_STACK_BYTES = 1 << 20,
+        MAX_WORDS = ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES,
+        ROOT_SIZE = 64,                 /* _start and its like are 30–50 bytes */
+};
+
+/* A sample's addresses as the key of the cache. */
+typedef struct StackKey {
+        uint64_t generation, maps_serial;
+        uint32_t n_kernel, n_user;
+        uint64_t addresses[MAX_WORDS];
+} StackKey;
+
+typedef struct CachedStack {
+        uint32_t stack;                 /* index in the window */
+        uint32_t is_root;               /* the last user frame is one */
+} CachedStack;
+
+struct Frames {
+        Kernel *kernel;                 /* loaded at the first kernel frame */
+        KernelPaths kernel_paths;
+        FramesRefresh refresh;
+        void *userdata;
+        uint64_t window_serial;         /* of the window that the cache is for */
+        Intern keys;
+        CachedStack *stacks;            /* by index of the key */
+        uint32_t stacks_size;
+        StackKey key;                   /* scratch */
+        FrameWord words[MAX_WORDS];     /* scratch */
+};
+
+int frames_new(Frames **framesp) {
+        Frames *frames = calloc(1, sizeof(*frames));
+
+        if (!frames)
+                return error_origin(-ENOMEM);
+        intern_init(&frames->keys, MAX_STACKS);
+        frames->kernel_paths = (KernelPaths){ .kallsyms = "/proc/kallsyms",
+                                              .modules = "/proc/modules",
+                                              .notes = "/sys/kernel/notes",
+                                              .module_directory = "/sys/module" };
+        *framesp = frames;
+        return 0;
+}
+
+Frames *frames_free(Frames *frames) {
+        if (!frames)
+                return NULL;
+        kernel_free(frames->kernel);
+        intern_deinit(&frames->keys);
+        free(frames->stacks);
+        free(frames);
+        return NULL;
+}
+
+void frames_set_kernel_paths(Frames *frames, const KernelPaths *paths) {
+        frames->kernel_paths = *paths;
+}
+
+void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata) {
+        frames->refresh = refresh;
+        frames->userdata = userdata;
+}
+
+size_t frames_memory(const Frames *frames) {
+        return sizeof(*frames) + frames->keys.arena.total + frames->keys.n_slots * sizeof(uint32_t) +
+               frames->keys.items_size * sizeof(InternItem) + frames->stacks_size * sizeof(CachedStack) +
+               (frames->kernel ? kernel_memory(frames->kernel) : 0);
+}
+
+/* The module of a segment in this window, looked up once a window. */
+static int module_index(Window *window, const Mapping *mapping, uint32_t segment, uint32_t *indexp) {
+        Object *object = mapping->object;
+        const Segment *load = &object->segments[segment];
+        WindowModule row = { .start = load->address, .limit = load->address + load->memory_size, .offset = load->offset };
+        int r;
+
+        if (object->window_serial != window_serial(window)) {
+                memset(object->window_module, 0, sizeof(object->window_module));
+                object->window_serial = window_serial(window);
         }
-        return window_stack(window, words, n, stackp);
+        if (!object->window_module[segment]) {
+                r = window_string(window, mapping->path, strlen(mapping->path), &row.path);
+                if (!r)
+                        r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row.build_id_gnu);
+                if (!r)
+                        r = window_string(window, object->build_id_go, strlen(object->build_id_go), &row.build_id_go);
+                if (!r)
+                        r = window_string(window, object->htlhash, strlen(object->htlhash), &row.build_id_htlhash);
+                if (!r)
+                        r = window_module(window, &row, &object->window_module[segment]);
+                if (r)
+                        return r;
+        }
+        *indexp = object->window_module[segment];
+        return 0;
+}
+
+static int unknown_frame(Window *window, enum counter counter, uint64_t pc, FrameWord *wordp) {
+        stat_add(counter, 1);
+        return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, pc, wordp);
+}
+
+static int user_frame(Window *window, const Mapping *mapping, uint64_t pc, FrameWord *wordp) {
+        uint32_t segment, module;
+        uint64_t address;
+        int r;
+
+        if (!mapping)
+                return unknown_frame(window, COUNTER_FRAMES_UNMAPPED, pc, wordp);
+        if (mapping->kind == MAPPING_ANONYMOUS)
+                return unknown_frame(window, COUNTER_FRAMES_ANONYMOUS, pc, wordp);
+        /* Mapped, but in no segment: somebody mapped a file as it is not meant to be. */
+        if (mapping->kind == MAPPING_UNREADABLE ||
+            object_address(mapping->object, pc - mapping->start + mapping->offset, &address, &segment))
+                return unknown_frame(window, COUNTER_FRAMES_UNREADABLE, pc, wordp);
+        r = module_index(window, mapping, segment, &module);
+        if (r)
+                return r;
+        stat_add(mapping->kind == MAPPING_VDSO ? COUNTER_FRAMES_VDSO : COUNTER_FRAMES_NATIVE, 1);
+        return window_native_frame(window, FRAME_MARK_NATIVE, module, address, wordp);
+}
+
+/* The instruction that a frame stands for: the leaf's own, a caller's call. */
+static uint64_t instruction(const uint64_t *addresses, size_t i) {
+        return i && addresses[i] ? addresses[i] - 1 : addresses[i];
+}
+
+static int user_frames(Frames *frames, Window *window, const Process *process, const uint64_t *user, size_t n_user,
+                       FrameWord *words) {
+        const Mapping *mapping = NULL;
+
+        for (size_t i = 0; i < n_user; i++) {
+                uint64_t pc = instruction(user, i);
+                int r;
+
+                /* Neighbours on the stack are mostly in the same mapping. */
+                if (!mapping || pc < mapping->start || pc >= mapping->end)
+                        mapping = process_find_mapping(process, pc);
+                r = user_frame(window, mapping, pc, &words[i]);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static int kernel_frames(Frames *frames, Window *window, const uint64_t *kernel, size_t n_kernel, FrameWord *words) {
+        int r;
+
+        if (n_kernel && !frames->kernel) {
+                r = kernel_new(&frames->kernel, &frames->kernel_paths);
+                if (r)
+                        return r;
+        }
+        for (size_t i = 0; i < n_kernel; i++) {
+                r = kernel_frame(frames->kernel, window, instruction(kernel, i), &words[i]);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+bool frames_is_root(const Process *process, uint64_t address) {
+        const Mapping *mapping = process_find_mapping(process, address);
+        uint32_t segment;
+        uint64_t place;
+
+        if (!mapping || !mapping->object || !process->exe || strcmp(mapping->path, process->exe) ||
+            object_address(mapping->object, address - mapping->start + mapping->offset, &place, &segment))
+                return false;
+        return place - mapping->object->entry < ROOT_SIZE;
+}
+
+/* Reads the mappings again if a frame is outside of all. */
+static int refresh_if_unmapped(Frames *frames, Process *process, const uint64_t *user, size_t n_user) {
+        if (!frames->refresh)
+                return 0;
+        for (size_t i = 0; i < n_user; i++)
+                if (!process_find_mapping(process, instruction(user, i))) {
+                        int r = frames->refresh(frames->userdata, process);
+
+                        return r < 0 ? r : 0;
+                }
+        return 0;
+}
+
+/* Return: bytes of the key in use. */
+static size_t make_key(StackKey *key, const Process *process, const uint64_t *kernel, size_t n_kernel,
+                       const uint64_t *user, size_t n_user) {
+        key->generation = process->generation;
+        key->maps_serial = process->maps_serial;
+        key->n_kernel = (uint32_t)n_kernel;
+        key->n_user = (uint32_t)n_user;
+        memcpy(key->addresses, kernel, n_kernel * sizeof(*kernel));
+        memcpy(key->addresses + n_kernel, user, n_user * sizeof(*user));
+        return offsetof(StackKey, addresses) + (n_kernel + n_user) * sizeof(*user);
+}
+
+static void reset_cache(Frames *frames, const Window *window) {
+        if (frames->window_serial == window_serial(window))
+                return;
+        intern_reset(&frames->keys);
+        frames->window_serial = window_serial(window);
+}
+
+/* Remembers the stack; at a cap it is forgotten, which costs time only. */
+static int remember(Frames *frames, size_t key_size, CachedStack stack) {
+        uint32_t index;
+        int r;
+
+        if (frames->keys.arena.total + key_size > MAX_STACK_BYTES)
+                return 0;
+        r = intern_add(&frames->keys, &frames->key, key_size, &index);
+        if (r)
+                return r < 0 ? r : 0;
+        if (index >= frames->stacks_size) {
+                uint32_t size = MAX(frames->stacks_size * 2, 256);
+                CachedStack *stacks = realloc(frames->stacks, size * sizeof(*stacks));
+
+                if (!stacks)
+                        return error_origin(-ENOMEM);
+                frames->stacks = stacks;
+                frames->stacks_size = size;
+        }
+        frames->stacks[index] = stack;
+        return 0;
+}
+
+static int build(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel,
+                 const uint64_t *user, size_t n_user, CachedStack *stackp) {
+        int r;
+
+        r = kernel_frames(frames, window, kernel, n_kernel, frames->words);
+        if (!r)
+                r = user_frames(frames, window, process, user, n_user, frames->words + n_kernel);
+        if (!r)
+                r = window_stack(window, frames->words, n_kernel + n_user, &stackp->stack);
+        if (r)
+                return r;
+        stackp->is_root = n_user && frames_is_root(process, instruction(user, n_user - 1));
+        return 0;
+}
+
+int frames_stack(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel,
+                 const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp) {
+        size_t key_size = make_key(&frames->key, process, kernel, n_kernel, user, n_user);
+        CachedStack stack;
+        uint32_t index;
+        int r;
+
+        reset_cache(frames, window);
+        if (!intern_find(&frames->keys, &frames->key, key_size, &index))
+                stack = frames->stacks[index];
+        else {
+                r = refresh_if_unmapped(frames, process, user, n_user);
+                if (!r)
+                        r = build(frames, window, process, kernel, n_kernel, user, n_user, &stack);
+                if (r)
+                        return r;
+                frames->key.maps_serial = process->maps_serial;
+                r = remember(frames, key_size, stack);
+                if (r)
+                        return r;
+        }
+        *stackp = stack.stack;
+        if (*endp == ABI_STACK_FP_END && stack.is_root)
+                *endp = ABI_STACK_COMPLETE;
+        return 0;
 }

@@ -1,10 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interim: user frames only, until the frames stage lands. */
 #pragma once
+
+/*
+ * Frames
+ *
+ * Addresses of one sample + Process → a stack in the current Window. A frame is
+ * (object, address in the object): the leaf's address is exact, a caller's is
+ * its return address - 1. What cannot be placed in an object keeps its raw
+ * address and is counted, see FRAMES_*.
+ *
+ * A stack that the window has seen costs one hash and one compare.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
 #include "abi.h"
+#include "frames/kernel.h"
 #include "profile/window.h"
 #include "target/process.h"
+#include "util/macro.h"
+
 typedef struct Frames Frames;
+
+/* Return: 0, -ENOMEM. */
 int frames_new(Frames **framesp);
 Frames *frames_free(Frames *frames);
-int frames_stack(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp);
+DEFINE_CLEANUP(Frames, frames_free)
+
+/* Reads kernel symbols from elsewhere than /proc and /sys (tests); before the first stack. Paths are borrowed. */
+void frames_set_kernel_paths(Frames *frames, const KernelPaths *paths);
+
+/*
+ * Called when a frame lies outside of all mappings: reads them again (targets_refresh()).
+ * Return: 0 = done, > 0 = not now, < 0 = fatal, passed up.
+ */
+typedef int (*FramesRefresh)(void *userdata, Process *process);
+void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata);
+
+/*
+ * The stack of a sample: @kernel part, then @user part, each leaf first.
+ * @n_kernel ≤ ABI_MAX_KERNEL_FRAMES, @n_user ≤ ABI_MAX_FRAMES. @endp: how the user part ended; FP_END
+ * becomes COMPLETE if its last frame is a root. A stack without frames is index 0.
+ * Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int frames_stack(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel,
+                 const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp);
+
+/* Whether @address lies in the first instructions of the executable: nothing calls these. */
+bool frames_is_root(const Process *process, uint64_t address);
+
+/* Bytes held: the cache of stacks and the kernel's symbols. */
+size_t frames_memory(const Frames *frames);
