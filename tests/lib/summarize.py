@@ -19,11 +19,15 @@ TAIL = 40  # lines of a failed test's log
 
 
 def subtests(stdout):
-    """(name, passed, skip reason or None) of each TAP line."""
+    """(name, passed, skip reason or None, what was said about it) of each TAP line."""
+    found = []
     for line in stdout.splitlines():
         match = LINE.match(line)
         if match:
-            yield match[3], not match[1], match[4]
+            found.append((match[3], not match[1], match[4], []))
+        elif found:
+            found[-1][3].append(line)
+    return found
 
 
 def is_tap(stdout):
@@ -42,19 +46,16 @@ class Count:
 
     def add_tap(self, name, test):
         n_failed = len(self.failed)
-        for subtest, passed, reason in subtests(test.get("stdout", "")):
+        for subtest, passed, reason, said in subtests(test.get("stdout", "")):
             full = f"{name}: {subtest}"
             if reason is not None:
                 self.skip(full, reason.strip() or "no reason given")
             elif passed:
                 self.passed += 1
             else:
-                self.failed.append((full, ""))
-        log = test.get("stdout", "") + test.get("stderr", "")
-        if len(self.failed) > n_failed:
-            self.failed[-1] = (self.failed[-1][0], log)
-        elif test["result"] not in ("OK", "SKIP"):  # died or ran out of time between two subtests
-            self.failed.append((f"{name} ({test['result']})", log))
+                self.failed.append((full, "\n".join(said)))
+        if len(self.failed) == n_failed and test["result"] not in ("OK", "SKIP"):  # died between two subtests
+            self.failed.append((f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
 
     def add(self, label, test):
         name = f"{label}: {test['name'].split(' / ')[-1]}"
