@@ -39,6 +39,8 @@
 #include "util/stat.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
+enum { UNUSED_OBJECTS = 256 };          /* files that stay known though no target maps them: the next one may */
+
 #define DRAIN_BUSY_NS (100 * NS_PER_MS)
 #define DRAIN_IDLE_NS (250 * NS_PER_MS)
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
@@ -384,7 +386,7 @@ static int make_sampler(Daemon *daemon) {
                 .kernel_stacks = config->kernel_stacks,
                 .jitter = config->jitter,
                 .default_state = selector_is_by_name(&daemon->selector) ? ABI_STATE_UNDECIDED : ABI_STATE_REJECTED,
-                .watch_strangers = selector_is_default(&daemon->selector),
+                .watch_strangers = true,        /* a chosen target may start to publish later, too */
                 .self_tgid = (uint32_t)getpid(),
                 .btf_path = getenv("SPANPROF_BTF"),
         };
@@ -396,12 +398,27 @@ static int make_sampler(Daemon *daemon) {
         return 0;
 }
 
+static int refresh(void *userdata, Process *process) {
+        Daemon *daemon = userdata;
+
+        return targets_refresh(daemon->targets, process);
+}
+
+static int make_frames(Daemon *daemon) {
+        int r = frames_new(&daemon->frames);
+
+        if (r)
+                return error_fold(r);
+        frames_set_refresh(daemon->frames, refresh, daemon);
+        return 0;
+}
+
 static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = &daemon->selector,
                 .callbacks = { .row_set = set_row, .row_remove = remove_row, .userdata = daemon },
         };
-        int r = object_cache_new(&daemon->objects, 0);
+        int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);
 
         if (r)
                 return error_fold(r);
@@ -442,7 +459,7 @@ int daemon_new(Daemon **daemonp, const Config *config) {
         if (!r)
                 r = make_targets(daemon);
         if (!r)
-                r = frames_new(&daemon->frames);
+                r = make_frames(daemon);
         if (!r)
                 r = aggregator_new(&daemon->aggregator, daemon->frames, daemon->start_ns);
         if (r)
