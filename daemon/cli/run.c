@@ -35,6 +35,7 @@ const Verb verb_run = {
                 "  spanprof run                                   profile what publishes spans, ship to localhost:4318\n"
                 "  spanprof run -C 'nginx*' -d 30s                profile nginx for half a minute\n"
                 "  spanprof run -p 812 --endpoint http://collector:4318\n",
-        .refusal = "to profile a program, start it, then `spanprof run --pid PID`",
+        .refusal = "`run` starts no program: start it yourself, then `spanprof run --pid PID`; `record -- ./app`, which will do "
+                   "both, does not exist yet",
         .run = run,
 };

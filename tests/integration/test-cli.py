@@ -99,6 +99,13 @@ class Mistakes(Cli):
         self.assertIn("use `show`, or `check [FILE]`", self.spanprof("config", "print", expect=USAGE).stderr)
         self.spanprof("config", "show", "x", expect=USAGE)
 
+    def test_run_starts_no_program(self):
+        done = self.spanprof("run", "./app", "--flag", expect=USAGE)
+        self.assertIn("run: unknown option --flag", done.stderr)
+        done = self.spanprof("run", "./app", expect=USAGE)
+        self.assertIn("`spanprof run --pid PID`", done.stderr)
+        self.assertIn("record -- ./app", done.stderr)
+
     def test_a_wrong_variable_is_no_usage_error(self):
         done = self.spanprof("config", "show", expect=CONFIG, env=environment(SPANPROF_FREQUENCY="fast"))
         self.assertIn("SPANPROF_FREQUENCY: `fast` is no number", done.stderr)
