@@ -88,7 +88,8 @@ typedef struct Config {
         /* report */
         bool raw;
         char *spans;
-        uint64_t limit;
+        bool json;
+        uint64_t top;                   /* rows of each table */
 
         char *config;                   /* --config */
         bool help, version;             /* --help, --version */

@@ -18,10 +18,10 @@ enum {
 
 /* Order = order in help and manual pages; options of a section stand together. */
 const Option option_table[] = {
-        { "pid", 'p', OPTION_PIDS, RUN, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
-          .help = "profile these processes" },
-        { "comm", 'C', OPTION_LIST, RUN, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
-          .help = "profile processes whose name (comm) matches, now and later" },
+        { "pid", 'p', OPTION_PIDS, RUN | REPORT, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
+          .help = "only these processes" },
+        { "comm", 'C', OPTION_LIST, RUN | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
+          .help = "only processes whose name matches (comm; in reports also the service's name)" },
         { "all", 'a', OPTION_BOOL, RUN, "targets", FIELD(all), "off", .help = "profile every process but this one" },
 
         { "frequency", 'F', OPTION_NUMBER, RUN, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
@@ -78,7 +78,8 @@ const Option option_table[] = {
         { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
         { "spans", 0, OPTION_STRING, REPORT, NULL, FIELD(spans), "", .argument = "FILE",
           .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
-        { "limit", 0, OPTION_NUMBER, REPORT, NULL, FIELD(limit), "20", 1, 1000000, .argument = "N",
+        { "json", 0, OPTION_BOOL, REPORT, NULL, FIELD(json), "off", .help = "print the report as one JSON object" },
+        { "top", 0, OPTION_NUMBER, REPORT, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
           .help = "rows of each table" },
 
         { "config", 'c', OPTION_STRING, RUN | RECEIVE | VERB_CONFIG, NULL, FIELD(config), "", .argument = "FILE",

@@ -239,6 +239,7 @@ int report_print_json(const Report *report, const ReportFormat *format, FILE *ou
         add_number(&json, "end_unix_nano", report->end_ns);
         add_number(&json, "processes", report_n_processes(report));
         add_number(&json, "processes_filtered", report_n_filtered(report));
+        add_number(&json, "profiles_repeated", report->n_repeated);
         add_number(&json, "rows_left_out", report->n_left_out);
         open_group(&json, "profiles", '[');
         for (uint32_t kind = 0; kind < report->kinds.n_items && !r; kind++)

@@ -88,6 +88,9 @@ static void print_summary(const Report *report, const ReportFormat *format, FILE
         if (n_filtered)
                 fprintf(out, " (and %" PRIu32 " that were not asked for)", n_filtered);
         fputc('\n', out);
+        if (report->n_repeated)
+                fprintf(out, "Repeated    %" PRIu64 " profiles that were there before (same profile id), counted once\n",
+                        report->n_repeated);
         if (report->n_left_out)
                 fprintf(out, "Left out    %" PRIu64 " rows beyond the limits of this report: its tables are too small\n",
                         report->n_left_out);

@@ -11,6 +11,7 @@
  *     kinds        {type, unit, period type, period unit}
  *     processes    attributes {key, value, key, value …}; 0 = all of them together
  *     sections     {process, kind}                   what the tallies count for
+ *     profile_ids  of the profiles added             a request that was sent or stored twice counts once
  */
 
 #include "report/report.h"
@@ -67,13 +68,14 @@ typedef struct ReportLinkKey {
 
 struct Report {
         ReportOptions options;
-        Intern strings, objects, functions, stacks, kinds, processes, sections;
+        Intern strings, objects, functions, stacks, kinds, processes, sections, profile_ids;
         SymbolState *object_states;     /* by object; SYMBOL_N_STATES = was not asked */
         uint32_t object_states_room;
         ReportSums *sums;               /* by section */
         uint32_t sums_room;
         Tally by_function, by_stack, by_link, by_reason, by_object, by_operation;
         uint64_t n_left_out;            /* rows over max_rows */
+        uint64_t n_repeated;            /* profiles whose id was seen before */
         uint64_t n_windows;
         uint64_t start_ns, end_ns;      /* REALTIME */
 };

@@ -16,7 +16,7 @@ enum { DEFAULT_MAX_ROWS = 4 << 20 };
 
 static void init_tables(Report *report) {
         Intern *tables[] = { &report->strings, &report->objects,   &report->functions, &report->stacks,
-                             &report->kinds,   &report->processes, &report->sections };
+                             &report->kinds,   &report->processes, &report->sections,  &report->profile_ids };
         Tally *tallies[] = { &report->by_function, &report->by_stack,  &report->by_link,
                              &report->by_reason,   &report->by_object, &report->by_operation };
 
@@ -77,7 +77,7 @@ Report *report_free(Report *report) {
         if (!report)
                 return NULL;
         Intern *tables[] = { &report->strings, &report->objects,   &report->functions, &report->stacks,
-                             &report->kinds,   &report->processes, &report->sections };
+                             &report->kinds,   &report->processes, &report->sections,  &report->profile_ids };
         Tally *tallies[] = { &report->by_function, &report->by_stack,  &report->by_link,
                              &report->by_reason,   &report->by_object, &report->by_operation };
 
@@ -453,13 +453,28 @@ static int add_samples(Adding *adding, uint32_t index, const uint32_t sections[2
         return 0;
 }
 
+/* The id is kept over retries and in every copy (a receiver's .pb and .json are two). */
+static int is_repeated(Report *report, const WindowProfile *profile, bool *repeatedp) {
+        uint32_t index;
+        int r = intern_add(&report->profile_ids, profile->id, sizeof(profile->id), &index);
+
+        *repeatedp = r == INTERN_E_FOUND;
+        report->n_repeated += *repeatedp;
+        return r < 0 ? error_fold(r) : 0;
+}
+
 static int add_profile(Adding *adding, uint32_t index) {
         const WindowProfile *profile = window_get_profile(adding->window, index);
         Report *report = adding->report;
         uint32_t process, kind, sections[2];
+        bool repeated = false;
         int r = find_process(adding, profile->resource, &process);
 
         if (!r && !is_wanted(report, process))
+                return 0;
+        if (!r)
+                r = is_repeated(report, profile, &repeated);
+        if (!r && repeated)
                 return 0;
         if (!r)
                 r = find_kind(adding, &profile->names, &kind);

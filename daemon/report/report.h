@@ -9,7 +9,8 @@
  * and operations that the samples fall into, and how good the samples are.
  *
  * Windows are added one after the other and may be freed afterwards. Processes are told apart by all
- * their resource attributes, so that one process is one in the windows of a whole day.
+ * their resource attributes, so that one process is one in the windows of a whole day. A profile whose id
+ * was seen before is a copy and counts once.
  */
 
 #include <stddef.h>

@@ -201,6 +201,21 @@ Test(report, merges_the_windows_of_a_process) {
         assert_has(text, "    48  80.0%     48  80.0%  hot         shop\n");
 }
 
+Test(report, counts_a_profile_that_is_there_twice_once) {
+        _cleanup_(window_freep) Window *window = make_window();
+        _cleanup_(report_freep) Report *report = NULL;
+        _cleanup_(freep) char *text = NULL;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        cr_assert_eq(report_new(&report, &(ReportOptions){ 0 }), 0);
+        cr_assert_eq(report_add(report, window) | report_add(report, window), 0);
+        cr_assert_eq(report_print(report, &(ReportFormat){ .n_files = 2 }, out), 0);
+        fclose(out);
+        assert_has(text, "Repeated    3 profiles that were there before (same profile id), counted once\n");
+        assert_has(text, "  value       20, which is 200 ms of cpu\n");
+}
+
 Test(report, prints_only_the_rows_asked_for) {
         _cleanup_(freep) char *text = text_of(&(ReportOptions){ 0 }, 1, 2, false);
 
