@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benches of whole tools share: cgroups that measure, children that end, tables.
+
+A tool runs in a cgroup of its own, so that its CPU time and memory are the kernel's figures and hold everything that it
+starts, page cache that it fills and BPF maps that it makes. cgroup v1 and v2 are both known.
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import tap  # noqa: E402
+
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+VICTIMS = tap.BUILD_DIR / "tests/lib"
+
+
+class Cgroup:
+    """A cgroup for one tool. `cpu_ns` and `peak_bytes` may be read until close()."""
+
+    def __init__(self, name):
+        name = f"spanprof-bench-{os.getpid()}-{name}"
+        if (CGROUPS / "cgroup.controllers").exists():
+            with contextlib.suppress(OSError):
+                (CGROUPS / "cgroup.subtree_control").write_text("+memory +cpu")
+            self.paths = [CGROUPS / name]
+            self.cpu_file, self.peak_file = self.paths[0] / "cpu.stat", self.paths[0] / "memory.peak"
+        else:
+            self.paths = [CGROUPS / "cpuacct" / name, CGROUPS / "memory" / name]
+            self.cpu_file = self.paths[0] / "cpuacct.usage"
+            self.peak_file = self.paths[1] / "memory.max_usage_in_bytes"
+        for path in self.paths:
+            path.mkdir(exist_ok=True)
+
+    def enter(self):
+        """Moves the calling process in (for preexec_fn)."""
+        for path in self.paths:
+            (path / "cgroup.procs").write_text(str(os.getpid()))
+
+    @property
+    def cpu_ns(self):
+        text = self.cpu_file.read_text()
+        if "usage_usec" in text:
+            return int(dict(line.split() for line in text.splitlines())["usage_usec"]) * 1000
+        return int(text)
+
+    @property
+    def peak_bytes(self):
+        return int(self.peak_file.read_text())
+
+    def close(self):
+        for path in self.paths:
+            for _ in range(50):
+                try:
+                    path.rmdir()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+
+
+class Bench(contextlib.ExitStack):
+    """Children, cgroups and directories of one run; all gone when it ends."""
+
+    def spawn(self, argv, cgroup=None, cpu=None, **options):
+        def enter():
+            tap._die_with_parent()
+            if cgroup:
+                cgroup.enter()
+            if cpu is not None:
+                os.sched_setaffinity(0, {cpu})
+
+        child = tap.Child(argv, preexec_fn=enter, **options)
+        self.callback(child.kill)
+        return child
+
+    def cgroup(self, name):
+        group = Cgroup(name)
+        self.callback(group.close)
+        return group
+
+    def directory(self):
+        path = tempfile.mkdtemp(prefix="spanprof-bench-")
+        self.callback(shutil.rmtree, path, ignore_errors=True)
+        return pathlib.Path(path)
+
+    def victim(self, name, *args, cpu=None, ready=r"^pid (\d+)"):
+        """Starts tests/lib/victim-NAME and waits until it says that it runs."""
+        child = self.spawn([VICTIMS / f"victim-{name}", *args], cpu=cpu)
+        child.wait_for(ready)
+        return child
+
+    def receiver(self):
+        """An embedded receiver, outside of every cgroup. Returns its directory and its environment for the daemon."""
+        directory = self.directory()
+        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", directory])
+        port = child.wait_for(r"listening on http://[^:]+:(\d+)").group(1)
+        return directory, dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}")
+
+
+def tool(name):
+    """Path of a rival, or None: its rows say that it was not there."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+
+
+def spread(values):
+    """Median [least … greatest]."""
+    values = list(values)
+    if not values:
+        return "–"
+    return f"{statistics.median(values):.3g} [{min(values):.3g} … {max(values):.3g}]"
+
+
+def table(title, header, rows):
+    print(f"\n{title}\n")
+    widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, ["-" * width for width in widths], *rows]:
+        print("| " + " | ".join(f"{str(cell):<{width}}" for cell, width in zip(row, widths)) + " |")
+    sys.stdout.flush()
+
+
+def need_root():
+    if os.geteuid() != 0:
+        sys.exit("this bench loads BPF: run it as root")
+
+
+def interrupt(child):
+    """Ends a tool as its user would."""
+    return child.stop(signal.SIGINT)
+
+
+def run(argv, **options):
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, errors="replace", **options)
