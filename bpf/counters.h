@@ -95,6 +95,12 @@
         X(MAPPINGS_OVER_CAP, "mappings_over_cap_total", "", "executable mappings over the cap of one process") \
         X(MAPS_MALFORMED, "maps_malformed_total", "", "lines of maps that no kernel prints")                   \
         X(UNWIND_TABLES_OVER_CAP, "unwind_tables_total", "result=\"over_cap\"", "objects without rows, pool full") \
+        X(UNWIND_TABLES_LOADED, "unwind_tables_total", "result=\"loaded\"", "objects whose rows were loaded")  \
+        X(UNWIND_TABLES_NO_ROWS, "unwind_tables_total", "result=\"no_rows\"", "objects without call frame information") \
+        X(UNWIND_TABLES_FAILED, "unwind_tables_total", "result=\"failed\"", "objects that could not be opened or loaded") \
+        X(UNWIND_TABLES_EVICTED, "unwind_tables_total", "result=\"evicted\"", "tables without users, dropped for others") \
+        X(UNWIND_ENTRIES_BAD, "unwind_entries_bad_total", "", "functions whose call frame information is bad")   \
+        X(UNWIND_NODES_OVER_CAP, "unwind_nodes_over_cap_total", "", "mapping tables that did not fit in the kernel") \
         X(RATE_LOWERED, "rate_lowered_total", "", "times the kernel lowered perf_event_max_sample_rate")       \
         X(THROTTLED, "throttled_total", "", "times the kernel throttled the sampler's events")                 \
         X(WINDOWS, "windows_total", "", "windows of profiles closed")                                          \

@@ -21,6 +21,9 @@ typedef __u8 uint8_t;
 typedef __u16 uint16_t;
 typedef __u32 uint32_t;
 typedef __u64 uint64_t;
+typedef __s8 int8_t;
+typedef __s16 int16_t;
+typedef __s32 int32_t;
 typedef __s64 int64_t;
 
 #ifndef barrier_var
@@ -91,6 +94,7 @@ struct task_struct {
 /* x86-64. `cs` is 16 bits wide since 6.9 and 64 before: the loader adjusts the width of the load. */
 struct pt_regs {
         unsigned long bp;
+        unsigned long bx;
         unsigned long ip;
         unsigned long cs;
         unsigned long sp;
@@ -102,7 +106,21 @@ struct pt_regs {
  * verifier admits no narrow load, and newer headers would make one for `cs`.
  */
 enum {
+        CONTEXT_WORD_R15 = 0,
+        CONTEXT_WORD_R14 = 1,
+        CONTEXT_WORD_R13 = 2,
+        CONTEXT_WORD_R12 = 3,
         CONTEXT_WORD_BP = 4,
+        CONTEXT_WORD_BX = 5,
+        CONTEXT_WORD_R11 = 6,
+        CONTEXT_WORD_R10 = 7,
+        CONTEXT_WORD_R9 = 8,
+        CONTEXT_WORD_R8 = 9,
+        CONTEXT_WORD_AX = 10,
+        CONTEXT_WORD_CX = 11,
+        CONTEXT_WORD_DX = 12,
+        CONTEXT_WORD_SI = 13,
+        CONTEXT_WORD_DI = 14,
         CONTEXT_WORD_IP = 16,
         CONTEXT_WORD_CS = 17,
         CONTEXT_WORD_SP = 19,

@@ -16,6 +16,7 @@
 enum {
         WINDOW_SIZE = 512,
         WINDOW_MASK = WINDOW_SIZE - 8,  /* offsets of whole words */
+        WINDOW_WORD = 8,
         WINDOW_PAIR = 16,               /* bytes of two words */
         WINDOW_PAGE = 4096,             /* the smallest there is */
 };
@@ -23,22 +24,25 @@ enum {
 struct window {
         uint64_t base;                  /* address of words[0] */
         uint64_t n_valid;               /* a pair of words can be read at offsets below it; 0 = nothing was read */
+        uint64_t n_words;               /* the same for one word */
         uint64_t words[WINDOW_SIZE / 8 + 1];    /* one more, so that a masked pair stays inside */
 };
 
-/* Copies from @address upwards, to the page's end at most, but both words of a pair. */
-static inline bool window_fill(struct window *window, uint64_t address) {
+/* Copies from @address upwards, to the page's end at most, but @least bytes. */
+static inline bool window_fill(struct window *window, uint64_t address, uint64_t least) {
         uint64_t size = WINDOW_PAGE - (address & (WINDOW_PAGE - 1));
 
         if (size > WINDOW_SIZE)
                 size = WINDOW_SIZE;
-        if (size < WINDOW_PAIR)
-                size = WINDOW_PAIR;
+        if (size < least)
+                size = least;
         window->n_valid = 0;
+        window->n_words = 0;
         if (bpf_probe_read_user(window->words, (uint32_t)size, (const void *)address))
                 return false;
         window->base = address;
-        window->n_valid = size - WINDOW_PAIR + 1;
+        window->n_words = size - WINDOW_WORD + 1;
+        window->n_valid = size < WINDOW_PAIR ? 0 : size - WINDOW_PAIR + 1;
         return true;
 }
 
@@ -48,7 +52,7 @@ static inline bool window_read_pair(struct window *window, uint64_t address, uin
         const uint64_t *pair;
 
         if (offset >= window->n_valid) {
-                if (!window_fill(window, address))
+                if (!window_fill(window, address, WINDOW_PAIR))
                         return false;
                 offset = 0;
         }
@@ -59,5 +63,24 @@ static inline bool window_read_pair(struct window *window, uint64_t address, uin
         pair = (const uint64_t *)((const char *)window->words + offset);
         *firstp = pair[0];
         *secondp = pair[1];
+        return true;
+}
+
+/* Reads the word at @address. Return: false on a fault or if it is unaligned, output untouched. */
+static inline bool window_read_word(struct window *window, uint64_t address, uint64_t *valuep) {
+        uint64_t offset = address - window->base;
+
+        /* An unaligned window would serve later words from the wrong bytes. */
+        if (address & 7)
+                return false;
+        if (offset >= window->n_words) {
+                if (!window_fill(window, address, WINDOW_WORD))
+                        return false;
+                offset = 0;
+        }
+        offset &= WINDOW_MASK;
+        barrier_var(offset);
+        offset &= WINDOW_MASK;
+        *valuep = *(const uint64_t *)((const char *)window->words + offset);
         return true;
 }

@@ -37,6 +37,22 @@ static long walk_by_map(const void *map, const void *key, void *value, struct wa
         return walk_round(walk);
 }
 
+static __always_inline long rows_round(const struct rows_walk *walk) {
+#pragma unroll
+        for (int i = 0; i < ROUND_ROW_STEPS; i++)
+                if (!rules_step(walk))
+                        return 1;
+        return 0;
+}
+
+static long rows_by_loop(uint32_t index, const struct rows_walk *walk) {
+        return rows_round(walk);
+}
+
+static long rows_by_map(const void *map, const void *key, void *value, const struct rows_walk *walk) {
+        return rows_round(walk);
+}
+
 static __always_inline bool has_bpf_loop(void) {
 #ifdef SPANPROF_NO_BPF_LOOP
         return false;
@@ -45,7 +61,7 @@ static __always_inline bool has_bpf_loop(void) {
 #endif
 }
 
-static __always_inline void walk_all(struct scratch *scratch) {
+static __always_inline void walk_by_frame_pointers(struct scratch *scratch) {
         struct walk walk = { .scratch = scratch };
 
         /* The verifier drops the branch of a helper that this kernel has not (bpf_loop: 5.17). */
@@ -59,23 +75,43 @@ static __always_inline bool is_user_mode(const volatile uint64_t *context) {
         return (context[CONTEXT_WORD_CS] & KERNEL_CS_RING) == KERNEL_CS_RING;
 }
 
+/* By the processor's numbers in DWARF (psABI, figure 3.36). */
+static __always_inline void leaf_registers(const volatile uint64_t *context, uint64_t *registers) {
+        registers[0] = context[CONTEXT_WORD_AX];
+        registers[1] = context[CONTEXT_WORD_DX];
+        registers[2] = context[CONTEXT_WORD_CX];
+        registers[4] = context[CONTEXT_WORD_SI];
+        registers[5] = context[CONTEXT_WORD_DI];
+        registers[8] = context[CONTEXT_WORD_R8];
+        registers[9] = context[CONTEXT_WORD_R9];
+        registers[10] = context[CONTEXT_WORD_R10];
+        registers[11] = context[CONTEXT_WORD_R11];
+        registers[12] = context[CONTEXT_WORD_R12];
+        registers[13] = context[CONTEXT_WORD_R13];
+        registers[14] = context[CONTEXT_WORD_R14];
+        registers[15] = context[CONTEXT_WORD_R15];
+}
+
 /* Registers of the user code: interrupted now, or those that it entered the kernel with. Return: false if there are none. */
 static __always_inline bool user_registers(const volatile uint64_t *context, struct task_struct *task,
-                                           struct unwind *unwind) {
+                                           struct unwind *unwind, struct rules *rules) {
         const struct pt_regs *registers;
         uint16_t cs;
 
-        if (is_user_mode(context)) {
+        rules->has_registers = is_user_mode(context);
+        if (rules->has_registers) {
                 cs = context[CONTEXT_WORD_CS];
                 unwind->pc = context[CONTEXT_WORD_IP];
                 unwind->sp = context[CONTEXT_WORD_SP];
                 unwind->bp = context[CONTEXT_WORD_BP];
+                rules->bx = context[CONTEXT_WORD_BX];
         } else {
                 registers = (const struct pt_regs *)bpf_task_pt_regs(task);
                 cs = registers->cs;
                 unwind->pc = registers->ip;
                 unwind->sp = registers->sp;
                 unwind->bp = registers->bp;
+                rules->bx = registers->bx;
         }
         /* No pc: a worker of io_uring, which never was in user mode. */
         return cs == KERNEL_USER_CS && unwind->pc;
@@ -92,7 +128,7 @@ static __always_inline void record_begin(struct abi_sample *sample, struct task_
         sample->ns_tid = identity_innermost(task);
         sample->cpu = bpf_get_smp_processor_id();
         sample->kind = ABI_KIND_CPU;
-        sample->reserved = 0;
+        sample->interrupted = 0;
         comm_copy(sample->comm, task);
 }
 
@@ -107,15 +143,50 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
                 scratch->sample.n_kernel = (uint64_t)size / sizeof(uint64_t);
 }
 
+/*
+ * By rows. The node may be replaced, and its memory given to another process, while
+ * we walk: generations are never used twice, so one look at the end tells. Then
+ * nothing but the interrupted pc is sure.
+ */
+static __always_inline void walk_by_rows(const volatile uint64_t *context, struct scratch *scratch,
+                                         const struct unwind_node *root, uint32_t tgid) {
+        const volatile struct unwind_node *live = root;
+        struct unwind *unwind = &scratch->unwind;
+        struct rules *rules = &scratch->rules;
+        struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = scratch->frames, .root = root };
+        uint32_t zero = 0;
+
+        walk.cache = bpf_map_lookup_elem(&row_caches, &zero);
+        if (!walk.cache)
+                return;
+        rules_begin(rules, tgid, live->generation, unwind->n_frames);
+        if (rules->has_registers)
+                leaf_registers(context, rules->registers);
+        if (has_bpf_loop())
+                bpf_loop(ROW_ROUNDS, rows_by_loop, &walk, 0);
+        else
+                bpf_for_each_map_elem(&rounds, rows_by_map, &walk, 0);
+        if (rules->interrupted <= 0xff)
+                scratch->sample.interrupted = rules->interrupted;
+        if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE)
+                return;
+        unwind->end = ABI_STACK_STALE;
+        unwind->n_frames = rules->first + 1;
+        scratch->sample.interrupted = 0;
+}
+
 static __always_inline void user_part(const volatile uint64_t *context, struct task_struct *task,
                                       struct scratch *scratch) {
         struct unwind *unwind = &scratch->unwind;
+        const struct unwind_node *root = rows_leaf(scratch->sample.tgid, 0);
 
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
-        if (user_registers(context, task, unwind))
-                walk_all(scratch);
-        else
+        if (!user_registers(context, task, unwind, &scratch->rules))
                 unwind->end = ABI_STACK_NO_USER;
+        else if (root)
+                walk_by_rows(context, scratch, root, scratch->sample.tgid);
+        else
+                walk_by_frame_pointers(scratch);
         scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel;
         scratch->sample.stack_end = unwind->end;
 }

@@ -9,6 +9,8 @@
  */
 
 #include "abi.h"
+#include "unwind_abi.h"
+
 #include "memory.bpf.h"
 #include "unwind.bpf.h"
 
@@ -17,11 +19,20 @@ enum {
         ROUND_STEPS = 2,
         /* One step more than frames: it finds that there is no room for another one. */
         ROUNDS = ABI_MAX_FRAMES / ROUND_STEPS + 1,
+        /* The same of a walk by rows, whose steps are larger. */
+        ROUND_ROW_STEPS = 1,
+        ROW_ROUNDS = ABI_MAX_FRAMES / ROUND_ROW_STEPS + 1,
 };
+
+static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block);
+static __always_inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf);
+#include "rows.bpf.h"
+#include "rules.bpf.h"
 
 /* A sample under construction. */
 struct scratch {
         struct unwind unwind;
+        struct rules rules;
         union {
                 struct abi_sample sample;
                 struct {
@@ -91,10 +102,57 @@ struct {
 /* Nobody writes. Something to iterate over: the walk's loop on kernels without bpf_loop (below 5.17). One value a round. */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
-        __uint(max_entries, ROUNDS);
+        __uint(max_entries, ROW_ROUNDS);   /* the larger of both */
         __type(key, uint32_t);
         __type(value, uint32_t);
 } rounds SEC(".maps");
+
+/* One table of rows: 4 KiB a value, as many as the file needs. Daemon fills it through mmap, before it is in `row_tables`. */
+struct row_table {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);    /* the latter: sizes may differ (5.10) */
+        __uint(max_entries, 1);
+        __uint(key_size, sizeof(uint32_t));
+        __uint(value_size, UNWIND_BLOCK_SIZE);
+};
+
+/* Id of a table → the table. Daemon writes, sampler reads. 8 bytes a slot. */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+        __uint(max_entries, UNWIND_MAX_TABLES);
+        __type(key, uint32_t);
+        __array(values, struct row_table);
+} row_tables SEC(".maps");
+
+/* Which tables a process uses, and where. Daemon writes, sampler reads. Only nodes in use take memory; the loader
+ * preallocates below Linux 6.1. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, UNWIND_MAX_NODES);
+        __type(key, struct unwind_node_key);
+        __type(value, struct unwind_node);
+} row_nodes SEC(".maps");
+
+/* Sampler writes and reads: rules of the addresses seen last. Entries of dead generations are never found again. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct rows_cache);
+} row_caches SEC(".maps");
+
+static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
+        void *blocks = bpf_map_lookup_elem(&row_tables, &table);
+
+        return blocks ? bpf_map_lookup_elem(blocks, &block) : NULL;
+}
+
+static __always_inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
+        struct unwind_node_key key = { .tgid = tgid, .leaf = leaf };
+
+        return bpf_map_lookup_elem(&row_nodes, &key);
+}
 
 static __always_inline struct counters *counters_get(void) {
         uint32_t zero = 0;

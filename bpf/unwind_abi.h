@@ -53,6 +53,7 @@ enum {
         UNWIND_SEARCH_STEPS = 11,       /* halvings until one of UNWIND_MAX_ROWS is left */
         UNWIND_MAX_MAPPINGS = 32,       /* in a node */
         UNWIND_MAX_TABLES = 4096,       /* slots of the array of tables */
+        UNWIND_MAX_NODES = 2048,        /* of all processes; those beyond are walked by frame pointers */
         UNWIND_NO_TABLE = 0xffffffff,   /* a mapping without rows: JIT code, or not (yet) read */
 };
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Rows
+ *
+ * pc → rule: which mapping holds the pc, and which row of its file's table is in
+ * force there (unwind_abi.h has the layout). Most samples ask for addresses that
+ * were asked for before, so the answers are kept in a small cache per CPU, and a
+ * frame costs one look into it.
+ *
+ * Searches have no branch that depends on what they compare: the verifier follows
+ * one path through each, whatever the table holds, and so does the processor.
+ *
+ * Includes nothing, and reaches maps by two functions that the includer has:
+ *
+ *     const uint8_t *rows_block(uint32_t table, uint32_t block)     4 KiB, or NULL
+ *     const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf)
+ */
+
+enum {
+        ROWS_CACHE_SHIFT = 11,
+        ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,        /* × 16 bytes: 32 KiB, the largest value a per-CPU map may have */
+};
+
+/*
+ * A pc and the generation of its process in one word. Two pcs of 47 bits meet in
+ * one tag only if their generations' products agree in the 17 bits above and
+ * differ below by just what the pcs do: not in the life of a daemon.
+ */
+#define ROWS_TAG_FACTOR 0x9e3779b97f4a7c15ull
+
+struct rows_cache_entry {
+        uint64_t tag;
+        uint64_t rule;
+};
+
+struct rows_cache {
+        struct rows_cache_entry entries[ROWS_CACHE_SIZE];
+};
+
+/* The mapping of the last frame: the next one is mostly in the same. */
+struct rows_place {
+        uint64_t start, size;           /* addresses in the target; size 0 = none */
+        uint64_t offset;                /* of `start` from the table's first page */
+        uint32_t table;
+        uint32_t reserved;
+};
+
+/* One halving: `low` moves up if its middle is not above what is searched for. */
+#define ROWS_HALVE(_low, _left, _difference)                                                                   \
+        do {                                                                                                   \
+                _low += (_left >> 1) & (uint32_t) ~((int64_t)(_difference) >> 63);                             \
+                _left -= _left >> 1;                                                                           \
+        } while (0)
+
+static inline const struct unwind_mapping *rows_mapping_at(const struct unwind_node *node, uint32_t index) {
+        /* Twice, as in memory.bpf.h. */
+        index &= UNWIND_MAX_MAPPINGS - 1;
+        barrier_var(index);
+        index &= UNWIND_MAX_MAPPINGS - 1;
+        return &node->mappings[index];
+}
+
+/* The last mapping that does not begin above @pc: 32, 16, 8, 4, 2, 1. */
+static inline const struct unwind_mapping *rows_search_node(const struct unwind_node *node, uint64_t pc) {
+        uint32_t low = 0, left = node->n;
+
+        ROWS_HALVE(low, left, pc - rows_mapping_at(node, low + (left >> 1))->start);
+        ROWS_HALVE(low, left, pc - rows_mapping_at(node, low + (left >> 1))->start);
+        ROWS_HALVE(low, left, pc - rows_mapping_at(node, low + (left >> 1))->start);
+        ROWS_HALVE(low, left, pc - rows_mapping_at(node, low + (left >> 1))->start);
+        ROWS_HALVE(low, left, pc - rows_mapping_at(node, low + (left >> 1))->start);
+        return rows_mapping_at(node, low);
+}
+
+/* Return: 0, ABI_STACK_NO_MAPPING, ABI_STACK_STALE (root and leaf are of different sets). */
+static inline uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, uint64_t generation, uint64_t pc,
+                                       struct rows_place *place) {
+        const struct unwind_mapping *mapping = rows_search_node(root, pc);
+        uint64_t size;
+
+        if (!root->is_leaf) {
+                const struct unwind_node *leaf = rows_leaf(tgid, mapping->table);
+
+                if (!leaf || leaf->generation != generation)
+                        return ABI_STACK_STALE;
+                mapping = rows_search_node(leaf, pc);
+        }
+        size = (uint64_t)mapping->n_pages << UNWIND_PAGE_SHIFT;
+        if (pc - mapping->start >= size)
+                return ABI_STACK_NO_MAPPING;
+        place->start = mapping->start;
+        place->size = size;
+        place->offset = mapping->offset;
+        place->table = mapping->table;
+        return 0;
+}
+
+static inline uint64_t rows_word_at(const uint8_t *block, uint32_t at) {
+        at &= UNWIND_BLOCK_SIZE - 8;
+        barrier_var(at);
+        at &= UNWIND_BLOCK_SIZE - 8;
+        return *(const uint64_t *)(block + at);
+}
+
+static inline uint32_t rows_key_at(const uint8_t *block, uint32_t at) {
+        barrier_var(at);
+        at &= UNWIND_BLOCK_SIZE - 2;
+        return *(const uint16_t *)(block + at);
+}
+
+static inline uint32_t rows_index_at(const uint8_t *block, uint32_t at) {
+        barrier_var(at);
+        at &= UNWIND_BLOCK_SIZE - 1;
+        return block[at];
+}
+
+#define ROWS_HALVE_KEYS(_block, _record, _key, _low, _left)                                                    \
+        ROWS_HALVE(_low, _left,                                                                                \
+                   (int64_t)(_key) - (int64_t)rows_key_at(_block, (_record) + ((_low + (_left >> 1)) << 1)))
+
+/* The row of a record of @n that is in force at @key (offset in the page). */
+static inline uint32_t rows_search_record(const uint8_t *block, uint32_t record, uint32_t n, uint32_t key) {
+        uint32_t low = 0, left = n;
+
+        /* UNWIND_SEARCH_STEPS of them; most pages have fewer than 256 rows. */
+        if (left > 255) {
+                ROWS_HALVE_KEYS(block, record, key, low, left);
+                ROWS_HALVE_KEYS(block, record, key, low, left);
+                ROWS_HALVE_KEYS(block, record, key, low, left);
+        }
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        ROWS_HALVE_KEYS(block, record, key, low, left);
+        return low;
+}
+
+/* The rule at @offset of @table; 0 = none. Return: false = the table is not there. */
+static inline bool rows_read_table(uint32_t table, uint64_t offset, uint64_t *rulep) {
+        uint32_t page = (uint32_t)(offset >> UNWIND_PAGE_SHIFT), record, n, row;
+        const uint8_t *block = rows_block(table, page >> UNWIND_DIRECTORY_SHIFT);
+        uint64_t word;
+
+        if (!block)
+                return false;
+        *rulep = 0;
+        word = rows_word_at(block, page << 3);
+        n = (uint32_t)(word >> 48);
+        if (!n)
+                return true;
+        block = rows_block(table, (uint32_t)word);
+        if (!block)
+                return false;
+        record = (uint32_t)(word >> 32) & 0xffff;
+        row = rows_search_record(block, record, n, (uint32_t)offset & (UNWIND_PAGE_SIZE - 1));
+        *rulep = rows_word_at(block, UNWIND_BLOCK_SIZE - 8 - (rows_index_at(block, record + (n << 1) + row) << 3));
+        return true;
+}
+
+static inline struct rows_cache_entry *rows_cache_at(struct rows_cache *cache, uint64_t pc) {
+        uint32_t index = ((uint32_t)pc * 0x9e3779b1u) >> (32 - ROWS_CACHE_SHIFT);
+
+        index &= ROWS_CACHE_SIZE - 1;
+        barrier_var(index);
+        index &= ROWS_CACHE_SIZE - 1;
+        return &cache->entries[index];
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Rules: x86-64
+ *
+ * One step of a walk by rows: applies a rule to the registers of a frame and
+ * leaves those of its caller. What a processor's rules mean is all in this file,
+ * so that another one can take its place.
+ *
+ *     rule: CFA = rsp + 24, rbp saved at CFA - 16
+ *
+ *     address   word
+ *     7ff..c0   local                       ← rsp
+ *     7ff..c8   caller's rbp                = CFA - 16
+ *     7ff..d0   return address              = CFA - 8, always (psABI 3.2.2)
+ *     7ff..d8   …the caller's frame         ← CFA, the caller's rsp
+ *
+ * Where a pc has no row (code made at run time, a file without call frame
+ * information), the frame pointer is tried: the walk returns to rows as soon as
+ * it reaches code that has them. Includes nothing, as unwind.bpf.h.
+ */
+
+enum {
+        RULES_MAX_SIGNALS = 8,          /* frames of signal handlers in one stack: they alone may lead downwards */
+        RULES_SIGNAL_RBP = 120,         /* in struct rt_sigframe, from the rsp at its start (arch/x86/include/asm/sigframe.h) */
+        RULES_SIGNAL_RBX = 128,
+        RULES_SIGNAL_RSP = 160,
+        RULES_SIGNAL_RIP = 168,
+        RULES_N_REGISTERS = 16,
+};
+
+/* `mov $15,%rax; syscall`: rt_sigreturn, as every libc's restorer has it; musl's has no row. */
+#define RULES_SIGRETURN_CODE 0x0f0000000fc0c748ull
+#define RULES_SIGRETURN_CODE_END 0x05
+
+/* What a walk by rows keeps beside struct unwind. */
+struct rules {
+        uint64_t bx;
+        uint64_t generation;            /* of the node, as the walk began */
+        struct rows_place place;
+        uint32_t tgid;
+        uint32_t first;                 /* index of frame 0 */
+        uint32_t n_signals;
+        uint32_t interrupted;           /* frames from frame 0 to the first that a signal interrupted; 0 = none */
+        uint32_t is_exact;              /* the pc in work was interrupted: it is not a return address */
+        uint32_t has_registers;         /* `registers` are those of frame 0 */
+        uint64_t registers[RULES_N_REGISTERS];  /* by DWARF number; rsp, rbp and rbx are elsewhere */
+};
+
+/* Pointers of one walk: they live on the BPF stack, everything else in map values. */
+struct rows_walk {
+        struct unwind *unwind;
+        struct rules *rules;
+        uint64_t *frames;
+        const struct unwind_node *root;
+        struct rows_cache *cache;
+};
+
+static inline void rules_begin(struct rules *rules, uint32_t tgid, uint64_t generation, uint32_t first) {
+        rules->generation = generation;
+        rules->place.start = 0;
+        rules->place.size = 0;
+        rules->tgid = tgid;
+        rules->first = first;
+        rules->n_signals = 0;
+        rules->interrupted = 0;
+        rules->is_exact = 1;
+}
+
+static inline bool rules_end(struct unwind *unwind, uint32_t end) {
+        unwind->end = end;
+        return false;
+}
+
+static inline bool rules_is_sigreturn(uint64_t pc) {
+        uint64_t code[2] = { 0, 0 };
+
+        if (bpf_probe_read_user(code, 9, (const void *)pc))
+                return false;
+        return code[0] == RULES_SIGRETURN_CODE && (code[1] & 0xff) == RULES_SIGRETURN_CODE_END;
+}
+
+/* Decides once per pc without a row what to do there; the cache keeps it. */
+static inline uint64_t rules_without_row(uint64_t pc) {
+        return (uint64_t)(rules_is_sigreturn(pc) ? UNWIND_CFA_SIGNAL : UNWIND_CFA_FP) << 48;
+}
+
+/* The rule for @pc, by way of the cache. Return: false and `end`. */
+static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
+        struct rules *rules = walk->rules;
+        uint64_t tag = pc ^ rules->generation * ROWS_TAG_FACTOR, rule = 0;
+        struct rows_cache_entry *entry = rows_cache_at(walk->cache, pc);
+
+        if (entry->tag == tag) {
+                *rulep = entry->rule;
+                return true;
+        }
+        if (pc - rules->place.start >= rules->place.size) {
+                uint32_t end = rows_find_place(walk->root, rules->tgid, rules->generation, pc, &rules->place);
+
+                if (end)
+                        return rules_end(walk->unwind, end);
+        }
+        if (rules->place.table != UNWIND_NO_TABLE &&
+            !rows_read_table(rules->place.table, pc - rules->place.start + rules->place.offset, &rule))
+                return rules_end(walk->unwind, ABI_STACK_INTERNAL);
+        if (!rule)
+                rule = rules_without_row(walk->unwind->pc);
+        entry->tag = tag;
+        entry->rule = rule;
+        *rulep = rule;
+        return true;
+}
+
+/* The kernel has pushed all registers where the handler's frame ends: at rsp. */
+static inline bool rules_signal(struct unwind *unwind, struct rules *rules) {
+        struct window *window = &unwind->window;
+        uint64_t sp = unwind->sp, pc, bp, bx, caller_sp;
+
+        if (rules->n_signals >= RULES_MAX_SIGNALS)
+                return rules_end(unwind, ABI_STACK_BAD_CFA);
+        if (!window_read_word(window, sp + RULES_SIGNAL_RBP, &bp) || !window_read_word(window, sp + RULES_SIGNAL_RBX, &bx) ||
+            !window_read_word(window, sp + RULES_SIGNAL_RSP, &caller_sp) ||
+            !window_read_word(window, sp + RULES_SIGNAL_RIP, &pc))
+                return rules_end(unwind, ABI_STACK_FAULT);
+        unwind->pc = pc;
+        unwind->sp = caller_sp;
+        unwind->bp = bp;
+        rules->bx = bx;
+        rules->n_signals++;
+        rules->is_exact = 1;
+        if (!rules->interrupted)
+                rules->interrupted = unwind->n_frames - rules->first;
+        return true;
+}
+
+static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *rules) {
+        /* The same bound as in unwind.bpf.h; here 0 alone can be an end, anything else means that there is no frame pointer. */
+        if (unwind->bp && unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
+                return rules_end(unwind, ABI_STACK_NO_ROWS);
+        rules->bx = 0;                  /* whoever saved it did not say where */
+        return unwind_by_frame_pointer(unwind);
+}
+
+/* Memory at a register + 24-bit offset, + 8-bit addend. */
+static inline bool rules_deref(struct unwind *unwind, uint64_t base, int32_t offset, uint64_t *cfap) {
+        uint64_t value;
+
+        if (!window_read_word(&unwind->window, base + (int64_t)(offset >> 8), &value))
+                return rules_end(unwind, ABI_STACK_FAULT);
+        *cfap = value + (int64_t)(int8_t)offset;
+        return true;
+}
+
+/* A general register as base: its value is known only where the sample was taken. */
+static inline bool rules_leaf_register(struct unwind *unwind, struct rules *rules, uint32_t kind, int32_t offset,
+                                       uint64_t *cfap) {
+        uint32_t reg = kind - UNWIND_CFA_REGISTER;
+
+        if (!rules->has_registers || unwind->n_frames != rules->first + 1 || kind > UNWIND_CFA_REGISTER_LAST)
+                return rules_end(unwind, ABI_STACK_UNSUPPORTED);
+        reg &= RULES_N_REGISTERS - 1;
+        barrier_var(reg);
+        reg &= RULES_N_REGISTERS - 1;
+        *cfap = rules->registers[reg] + (int64_t)offset;
+        return true;
+}
+
+/* The rarer kinds. */
+static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rules, uint32_t kind, int32_t offset,
+                                        uint64_t *cfap) {
+        if (kind == UNWIND_CFA_DEREF_RBP)
+                return rules_deref(unwind, unwind->bp, offset, cfap);
+        if (kind == UNWIND_CFA_DEREF_RSP)
+                return rules_deref(unwind, unwind->sp, offset, cfap);
+        if (kind == UNWIND_CFA_PLT) {
+                *cfap = unwind->sp + 8 + ((unwind->pc & 15) >= (uint64_t)(uint32_t)offset ? 8 : 0);
+                return true;
+        }
+        if (kind == UNWIND_CFA_END)
+                return rules_end(unwind, ABI_STACK_COMPLETE);
+        if (kind >= UNWIND_CFA_REGISTER)
+                return rules_leaf_register(unwind, rules, kind, offset, cfap);
+        return rules_end(unwind, ABI_STACK_UNSUPPORTED);
+}
+
+/* Registers of the caller, given the CFA. Return: false and `end`, registers untouched. */
+static inline bool rules_restore(struct unwind *unwind, struct rules *rules, uint64_t rule, uint64_t cfa) {
+        uint64_t at = cfa, pc, bp = unwind->bp, bx = rules->bx;
+        uint32_t kind = (uint32_t)(rule >> 56) & 3, slot = (uint32_t)(rule >> 58);
+
+        /* rbx first: it lies lowest, and the window grows upwards from the first word that is read. */
+        if (slot == UNWIND_RBX_LOST)
+                bx = 0;
+        else if (slot && !window_read_word(&unwind->window, cfa - 8 * (uint64_t)slot, &bx))
+                return rules_end(unwind, ABI_STACK_FAULT);
+        if (kind == UNWIND_RBP_AT_RBP)
+                at = bp;
+        if (kind == UNWIND_RBP_LOST)
+                bp = 0;
+        else if (kind && !window_read_word(&unwind->window, at + (int64_t)(int16_t)(rule >> 32), &bp))
+                return rules_end(unwind, ABI_STACK_FAULT);
+        if (!window_read_word(&unwind->window, cfa - 8, &pc))
+                return rules_end(unwind, ABI_STACK_FAULT);
+        if (!pc)
+                return rules_end(unwind, ABI_STACK_FP_END);
+        unwind->pc = pc;
+        unwind->sp = cfa;
+        unwind->bp = bp;
+        rules->bx = bx;
+        return true;
+}
+
+static inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint64_t rule) {
+        uint32_t kind = (uint32_t)(rule >> 48) & 0xff;
+        int32_t offset = (int32_t)rule;
+        uint64_t cfa = unwind->sp;
+
+        if (kind <= UNWIND_CFA_RBX) {
+                if (kind == UNWIND_CFA_RBP)
+                        cfa = unwind->bp;
+                if (kind == UNWIND_CFA_RBX)
+                        cfa = rules->bx;
+                cfa += (int64_t)offset;
+        } else if (kind == UNWIND_CFA_FP) {
+                return rules_by_frame_pointer(unwind, rules);
+        } else if (kind == UNWIND_CFA_SIGNAL) {
+                return rules_signal(unwind, rules);
+        } else if (!rules_find_other_cfa(unwind, rules, kind, offset, &cfa)) {
+                return false;
+        }
+        /* Every frame lies above the one that it called: else a crafted stack would be walked in circles. */
+        if (cfa <= unwind->sp || (cfa & 7))
+                return rules_end(unwind, ABI_STACK_BAD_CFA);
+        return rules_restore(unwind, rules, rule, cfa);
+}
+
+/* Writes one frame and goes to its caller. Return: false when the walk is over. */
+static inline bool rules_step(const struct rows_walk *walk) {
+        struct unwind *unwind = walk->unwind;
+        struct rules *rules = walk->rules;
+        uint32_t n = unwind->n_frames;
+        uint64_t rule, pc = unwind->pc;
+
+        if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES)
+                return rules_end(unwind, ABI_STACK_DEPTH);
+        walk->frames[n] = pc;
+        unwind->n_frames = n + 1;
+        /* A return address may be the first byte behind its function: the row of the call itself counts. */
+        pc -= !rules->is_exact;
+        rules->is_exact = 0;
+        if (!rules_find(walk, pc, &rule)) {
+                /* A word that lies in no mapping was no return address. */
+                if (n > rules->first && unwind->end == ABI_STACK_NO_MAPPING)
+                        unwind->n_frames = n;
+                return false;
+        }
+        return rules_apply(unwind, rules, rule);
+}
