@@ -35,6 +35,7 @@ enum {
         NOTICE_RING_BYTES_PER_CPU = 64 << 10,   /* 1,170 notices: more than a CPU can fork and exit in 100 ms */
         MAX_NOTICE_RING_BYTES = 1 << 20,
         PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
+        PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
 };
 
 static const char default_btf_path[] = "/sys/kernel/btf/vmlinux";
@@ -151,6 +152,8 @@ static int configure(Sampler *sampler) {
         if (machine_version() < MACHINE_VERSION(6, 1)) {
                 bpf_map__set_map_flags(skeleton->maps.processes, 0);
                 bpf_map__set_max_entries(skeleton->maps.processes, PREALLOCATED_PROCESSES);
+                bpf_map__set_map_flags(skeleton->maps.row_nodes, 0);
+                bpf_map__set_max_entries(skeleton->maps.row_nodes, PREALLOCATED_NODES);
         }
         return 0;
 }
@@ -369,6 +372,14 @@ int sampler_remove_process(Sampler *sampler, uint32_t tgid) {
         int r = bpf_map__delete_elem(sampler->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
 
         return r && r != -ENOENT ? error_origin(r) : 0;
+}
+
+int sampler_row_tables_fd(const Sampler *sampler) {
+        return bpf_map__fd(sampler->skeleton->maps.row_tables);
+}
+
+int sampler_row_nodes_fd(const Sampler *sampler) {
+        return bpf_map__fd(sampler->skeleton->maps.row_nodes);
 }
 
 int sampler_drain(Sampler *sampler, uint64_t *n_samplesp) {

@@ -57,6 +57,10 @@ void sampler_stop(Sampler *sampler);
 int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_process *process);
 int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 
+/* The maps that hold unwind rows (bpf/tables.bpf.h), for daemon/unwind; the sampler keeps the descriptors. */
+int sampler_row_tables_fd(const Sampler *sampler);
+int sampler_row_nodes_fd(const Sampler *sampler);
+
 /* Reads both rings until they are empty, notices first. *n_samplesp: samples read. Return: 0 or the callback's code. */
 int sampler_drain(Sampler *sampler, uint64_t *n_samplesp);
 

@@ -271,15 +271,35 @@ static int file_key(int fd, const MapsEntry *entry, bool by_path, FileKey *keyp)
         return 0;
 }
 
+static int open_for_reading(int path_fd) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
+        return open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
+        const FileKey *key = &((const Entry *)object)->key;
+        const MapsEntry where = { .start = start, .end = end, .inode = key->inode };
+        const ObjectSource source = { .proc_fd = proc_fd, .entry = &where, .path = path };
+        _cleanup_(closep) int path_fd = -1;
+        bool by_path;
+        FileKey now;
+
+        path_fd = open_mapped(&source, &by_path);
+        if (path_fd < 0 || file_key(path_fd, &where, by_path, &now) || now.device != key->device ||
+            now.inode != key->inode || now.size != key->size || now.mtime_ns != key->mtime_ns)
+                return OBJECT_E_UNREADABLE;
+        *fdp = open_for_reading(path_fd);
+        return *fdp < 0 ? OBJECT_E_UNREADABLE : 0;
+}
+
 /* Return: 0, OBJECT_E_UNREADABLE, -ENOMEM. */
 static int read_object(int path_fd, uint64_t size, Object *object) {
-        _cleanup_(closep) int fd = -1;
-        char name[32];
+        _cleanup_(closep) int fd = open_for_reading(path_fd);
         ElfInfo info;
         int r;
 
-        snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
-        fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0)
                 return OBJECT_E_UNREADABLE;
         r = elf_read(&(ElfInput){ .fd = fd, .size = size }, NULL, &info);

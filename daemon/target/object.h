@@ -77,6 +77,13 @@ int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp);
 /* The vdso as this kernel gives it to 64-bit processes, read from our own memory; *sizep: bytes of its mapping. */
 int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
 
+/*
+ * The file of @object again, for another reader: opened where a process has it mapped, and only if it still is
+ * the same file. @proc_fd: directory /proc/PID. Not for the vdso. Return: 0 and *fdp (owned by the caller),
+ * OBJECT_E_UNREADABLE.
+ */
+int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
+
 Object *object_ref(Object *object);
 Object *object_unref(Object *object);
 

@@ -12,6 +12,8 @@
  *
  *     row TGID START RING CAPACITY STATE GENERATION
  *     remove TGID
+ *     rows TGID           read its mappings (again), load their unwind tables, until all are in force
+ *     norows TGID         take them out again
  *     hold 0|1            do not drain (to fill the ring)
  *     jitter              draw new periods
  *     counters            print all counters and sizes
@@ -29,6 +31,7 @@
 
 #include "sample/decode.h"
 #include "sample/sampler.h"
+#include "unwind/tables.h"
 #include "util/log.h"
 #include "util/stat.h"
 
@@ -63,10 +66,10 @@ static int on_sample(const void *data, size_t size, void *userdata) {
         }
         header = sample.header;
         printf("{\"sample\":1,\"time\":%" PRIu64 ",\"value\":%" PRIu64 ",\"start\":%" PRIu64 ",\"generation\":%" PRIu64
-               ",\"tgid\":%u,\"tid\":%u,\"ns_tid\":%u,\"cpu\":%u,\"kind\":%u,\"end\":%u,\"context\":%u,\"slot\":[%" PRIu64
+               ",\"tgid\":%u,\"tid\":%u,\"ns_tid\":%u,\"cpu\":%u,\"kind\":%u,\"end\":%u,\"interrupted\":%u,\"context\":%u,\"slot\":[%" PRIu64
                ",%" PRIu64 ",%" PRIu64 "]",
                header->time_ns, header->value, header->start_time_ns, header->generation, header->tgid, header->tid,
-               header->ns_tid, header->cpu, header->kind, header->stack_end, header->context,
+               header->ns_tid, header->cpu, header->kind, header->stack_end, header->interrupted, header->context,
                header->slot.trace_id_high, header->slot.trace_id_low, header->slot.span_id);
         print_comm(header->comm);
         print_addresses("kernel", sample.kernel, header->n_kernel);
@@ -106,6 +109,8 @@ static void print_counters(Sampler *sampler) {
 
 typedef struct Driver {
         Sampler *sampler;
+        ObjectCache *objects;
+        Tables *tables;
         bool is_held;
         bool is_stopped;
 } Driver;
@@ -120,6 +125,36 @@ static int set_row(Driver *driver, const char *line) {
         return sampler_set_process(driver->sampler, tgid, &row);
 }
 
+static int open_tables(Driver *driver) {
+        TablesConfig config = { .array_fd = sampler_row_tables_fd(driver->sampler),
+                                .nodes_fd = sampler_row_nodes_fd(driver->sampler) };
+        int r = object_cache_new(&driver->objects, 1024);
+
+        return r ? r : tables_new(&driver->tables, &config);
+}
+
+static int load_rows(Driver *driver, unsigned tgid) {
+        _cleanup_(process_freep) Process *process = NULL;
+        int r = driver->tables ? 0 : open_tables(driver);
+
+        if (!r)
+                r = process_new(&process, (pid_t)tgid);
+        if (!r)
+                r = process_read_mappings(process, driver->objects);
+        if (!r)
+                r = tables_process(driver->tables, process);
+        while (!r && !tables_is_ready(driver->tables, tgid)) {
+                struct pollfd fd = { .fd = tables_fd(driver->tables), .events = POLLIN };
+
+                r = tables_step(driver->tables, 1 << 20);
+                if (r == TABLES_E_AGAIN)
+                        r = 0;
+                else if (!r && !tables_is_ready(driver->tables, tgid))
+                        poll(&fd, 1, 100);
+        }
+        return r;
+}
+
 static int obey(Driver *driver, const char *line) {
         unsigned n;
 
@@ -127,6 +162,12 @@ static int obey(Driver *driver, const char *line) {
                 return set_row(driver, line);
         if (sscanf(line, "remove %u", &n) == 1)
                 return sampler_remove_process(driver->sampler, n);
+        if (sscanf(line, "rows %u", &n) == 1)
+                return load_rows(driver, n);
+        if (sscanf(line, "norows %u", &n) == 1 && driver->tables) {
+                tables_forget(driver->tables, n);
+                return 0;
+        }
         if (sscanf(line, "hold %u", &n) == 1)
                 driver->is_held = n;
         else if (!strcmp(line, "jitter"))
@@ -229,5 +270,8 @@ int main(int argc, char **argv) {
         if (r)
                 return r == SAMPLER_E_UNUSABLE ? EXIT_UNUSABLE : EXIT_FAILURE;
         driver.sampler = sampler;
-        return drive(&driver) ? EXIT_FAILURE : EXIT_SUCCESS;
+        r = drive(&driver);
+        tables_free(driver.tables);
+        object_cache_free(driver.objects);
+        return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }

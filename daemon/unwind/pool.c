@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unwind/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unwind/bpfmap.h"
+#include "unwind/publisher.h"
+#include "unwind/table.h"
+#include "util/error.h"
+#include "util/hashmap.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+typedef struct PoolList {
+        PoolTable *first, *last;
+} PoolList;
+
+struct Pool {
+        PoolConfig config;
+        Publisher *publisher;
+        Hashmap tables;                 /* object id → PoolTable */
+        PoolTable **slots;              /* slot → PoolTable, NULL = free */
+        uint32_t *free_slots;
+        uint32_t n_free_slots;
+        PoolList waiting;               /* by arrival */
+        PoolList idle;                  /* READY without users, by last use */
+        size_t n_bytes, n_idle_bytes;
+        uint64_t n_changes;
+        PoolTable *building;            /* first of `waiting`, while `builder` is at it */
+        TableBuilder *builder;
+};
+
+static void list_append(PoolList *list, PoolTable *table) {
+        table->previous = list->last;
+        table->next = NULL;
+        *(list->last ? &list->last->next : &list->first) = table;
+        list->last = table;
+}
+
+static void list_remove(PoolList *list, PoolTable *table) {
+        *(table->previous ? &table->previous->next : &list->first) = table->next;
+        *(table->next ? &table->next->previous : &list->last) = table->previous;
+        table->previous = table->next = NULL;
+}
+
+static void close_file(PoolTable *table) {
+        if (table->fd >= 0)
+                close(table->fd);
+        table->fd = -1;
+}
+
+static void free_table(Pool *pool, PoolTable *table) {
+        hashmap_remove(&pool->tables, table->object_id);
+        close_file(table);
+        free(table);
+}
+
+Pool *pool_free(Pool *pool) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        if (!pool)
+                return NULL;
+        publisher_free(pool->publisher);
+        table_builder_free(pool->builder);
+        while ((entry = hashmap_next(&pool->tables, &at))) {
+                close_file(entry->value);
+                free(entry->value);
+        }
+        for (uint32_t i = 0; pool->slots && i < pool->config.n_slots; i++)
+                if (pool->slots[i] && pool->slots[i]->state == POOL_LEAVING)
+                        free(pool->slots[i]);
+        hashmap_deinit(&pool->tables);
+        free(pool->slots);
+        free(pool->free_slots);
+        free(pool);
+        return NULL;
+}
+
+int pool_new(Pool **poolp, const PoolConfig *config) {
+        _cleanup_(pool_freep) Pool *pool = calloc(1, sizeof(*pool));
+        int r;
+
+        if (!pool)
+                return error_origin(-ENOMEM);
+        pool->config = *config;
+        pool->slots = calloc(config->n_slots, sizeof(*pool->slots));
+        pool->free_slots = calloc(config->n_slots, sizeof(*pool->free_slots));
+        if (!pool->slots || !pool->free_slots)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < config->n_slots; i++)
+                pool->free_slots[i] = config->n_slots - 1 - i;
+        pool->n_free_slots = config->n_slots;
+        r = publisher_new(&pool->publisher, config->array_fd, config->n_slots);
+        if (r)
+                return error_fold(r);
+        *poolp = take(pool);
+        return 0;
+}
+
+PoolTable *pool_find(Pool *pool, uint64_t object_id) {
+        return hashmap_get(&pool->tables, object_id);
+}
+
+static void set_state(Pool *pool, PoolTable *table, PoolState state) {
+        table->state = state;
+        table->changed = ++pool->n_changes;
+}
+
+static int add(Pool *pool, uint64_t object_id, PoolTable **tablep) {
+        PoolTable *table = calloc(1, sizeof(*table));
+        int r;
+
+        if (!table)
+                return error_origin(-ENOMEM);
+        table->object_id = object_id;
+        table->fd = -1;
+        r = hashmap_put(&pool->tables, object_id, table);
+        if (r) {
+                free(table);
+                return error_fold(r);
+        }
+        *tablep = table;
+        return 0;
+}
+
+int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep) {
+        int r = add(pool, object_id, tablep);
+
+        if (r) {
+                if (fd >= 0)
+                        close(fd);
+                return error_fold(r);
+        }
+        (*tablep)->fd = fd;
+        if (fd >= 0) {
+                list_append(&pool->waiting, *tablep);
+        } else {
+                set_state(pool, *tablep, POOL_NONE);
+                stat_add(COUNTER_UNWIND_TABLES_FAILED, 1);
+        }
+        return 0;
+}
+
+int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep) {
+        int r = add(pool, object_id, tablep);
+
+        if (r)
+                return error_fold(r);
+        (*tablep)->image = image;
+        (*tablep)->image_size = size;
+        list_append(&pool->waiting, *tablep);
+        return 0;
+}
+
+/* Out of the kernel; until the thread has done it, the slot stays taken. */
+static void evict(Pool *pool, PoolTable *table) {
+        list_remove(&pool->idle, table);
+        pool->n_idle_bytes -= table->n_bytes;
+        pool->n_bytes -= table->n_bytes;
+        hashmap_remove(&pool->tables, table->object_id);
+        table->state = POOL_LEAVING;
+        publisher_remove(pool->publisher, table->slot);
+        stat_add(COUNTER_UNWIND_TABLES_EVICTED, 1);
+}
+
+static void trim_idle(Pool *pool, size_t max_bytes) {
+        while (pool->idle.first && pool->n_idle_bytes > max_bytes)
+                evict(pool, pool->idle.first);
+}
+
+void pool_use(Pool *pool, PoolTable *table) {
+        if (table->n_users++ == 0 && table->state == POOL_READY) {
+                list_remove(&pool->idle, table);
+                pool->n_idle_bytes -= table->n_bytes;
+        }
+}
+
+static void become_idle(Pool *pool, PoolTable *table) {
+        list_append(&pool->idle, table);
+        pool->n_idle_bytes += table->n_bytes;
+        trim_idle(pool, pool->config.max_idle_bytes);
+}
+
+void pool_unuse(Pool *pool, PoolTable *table) {
+        if (--table->n_users > 0)
+                return;
+        if (table->state == POOL_READY) {
+                become_idle(pool, table);
+        } else if (table->state == POOL_NONE) {
+                free_table(pool, table);
+        } else if (table->state == POOL_WAITING && table != pool->building) {
+                list_remove(&pool->waiting, table);
+                free_table(pool, table);
+        }
+}
+
+static void end_build(Pool *pool, PoolTable *table) {
+        pool->builder = table_builder_free(pool->builder);
+        pool->building = NULL;
+        list_remove(&pool->waiting, table);
+        close_file(table);
+}
+
+static void give_up(Pool *pool, PoolTable *table, enum counter why) {
+        stat_add(why, 1);
+        set_state(pool, table, POOL_NONE);
+        if (table->n_users == 0)
+                free_table(pool, table);
+}
+
+/* Room for @n_bytes and a slot: at the cost of tables that nobody uses. */
+static bool make_room(Pool *pool, size_t n_bytes) {
+        while (pool->idle.first && (pool->n_free_slots == 0 || pool->n_bytes + n_bytes > pool->config.max_bytes))
+                evict(pool, pool->idle.first);
+        return pool->n_free_slots > 0 && pool->n_bytes + n_bytes <= pool->config.max_bytes;
+}
+
+static uint64_t sum_problems(const CfiCounts *counts) {
+        uint64_t sum = 0;
+
+        for (int i = 0; i < CFI_PROBLEM_N; i++)
+                sum += counts->problems[i];
+        return sum;
+}
+
+static void publish(Pool *pool, PoolTable *table, const Table *built) {
+        int fd;
+
+        stat_add(COUNTER_UNWIND_ENTRIES_BAD, sum_problems(&built->counts));
+        if (!make_room(pool, built->size)) {
+                give_up(pool, table, COUNTER_UNWIND_TABLES_OVER_CAP);
+                return;
+        }
+        fd = bpfmap_create_table(built->data, built->size);
+        if (fd < 0) {
+                give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
+                return;
+        }
+        table->slot = pool->free_slots[--pool->n_free_slots];
+        table->text_low = built->text_low;
+        table->text_high = built->text_high;
+        table->n_bytes = built->size;
+        table->state = POOL_PUBLISHING;
+        pool->slots[table->slot] = table;
+        pool->n_bytes += built->size;
+        publisher_set(pool->publisher, table->slot, fd);
+}
+
+static PoolTable *most_used(const Pool *pool) {
+        PoolTable *best = pool->waiting.first;
+
+        for (PoolTable *table = best; table; table = table->next)
+                if (table->n_users > best->n_users)
+                        best = table;
+        return best;
+}
+
+static int begin_build(Pool *pool) {
+        PoolTable *table = pool->building = most_used(pool);
+        const TableLimits limits = TABLE_LIMITS_DEFAULT;
+
+        if (table->image)
+                return table_builder_new_memory(&pool->builder, table->image, table->image_size, &limits);
+        return table_builder_new(&pool->builder, table->fd, &limits);
+}
+
+/* One step of the table in work, or the beginning of the next one. Return: 0, POOL_E_AGAIN, -ENOMEM. */
+static int build(Pool *pool, uint64_t budget) {
+        PoolTable *table;
+        Table built = { 0 };
+        int r = 0;
+
+        if (!pool->building)
+                r = begin_build(pool);
+        table = pool->building;
+        if (!r)
+                r = table_builder_step(pool->builder, budget, &built);
+        if (r < 0)
+                return error_fold(r);
+        if (r == TABLE_E_AGAIN)
+                return POOL_E_AGAIN;
+        end_build(pool, table);
+        if (r)
+                give_up(pool, table, r == TABLE_E_TOO_LARGE ? COUNTER_UNWIND_TABLES_OVER_CAP : COUNTER_UNWIND_TABLES_NO_ROWS);
+        else
+                publish(pool, table, &built);
+        table_deinit(&built);
+        return pool->waiting.first ? POOL_E_AGAIN : 0;
+}
+
+static void free_slot(Pool *pool, uint32_t slot) {
+        pool->slots[slot] = NULL;
+        pool->free_slots[pool->n_free_slots++] = slot;
+}
+
+static void published(Pool *pool, PoolTable *table, int error) {
+        if (error) {
+                /* The slot is given back by way of the thread, which still has the table's descriptor. */
+                log_debug("cannot publish a table of unwind rows: error %d", error);
+                pool->n_bytes -= table->n_bytes;
+                pool->slots[table->slot] = NULL;
+                publisher_remove(pool->publisher, table->slot);
+                give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
+                return;
+        }
+        set_state(pool, table, POOL_READY);
+        stat_add(COUNTER_UNWIND_TABLES_LOADED, 1);
+        if (table->n_users == 0)
+                become_idle(pool, table);
+}
+
+static void take_results(Pool *pool) {
+        PublisherResult result;
+
+        while (publisher_take(pool->publisher, &result)) {
+                if (result.is_removal) {
+                        free(pool->slots[result.slot]);
+                        free_slot(pool, result.slot);
+                } else {
+                        published(pool, pool->slots[result.slot], result.error);
+                }
+        }
+}
+
+int pool_step(Pool *pool, uint64_t budget) {
+        take_results(pool);
+        if (!pool->waiting.first)
+                return 0;
+        return build(pool, budget);
+}
+
+int pool_fd(const Pool *pool) {
+        return publisher_fd(pool->publisher);
+}
+
+uint64_t pool_changes(const Pool *pool) {
+        return pool->n_changes;
+}
+
+size_t pool_bytes(const Pool *pool) {
+        return pool->n_bytes;
+}
