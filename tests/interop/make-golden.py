@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/unit/golden-request.h: a small request, packed by protobuf's own runtime from opentelemetry-proto.
+"""Writes tests/unit/golden-request.h: a small request, packed by protobuf's own runtime from
+opentelemetry-proto, and its JSON.
 
 usage: make-golden.py            (in the environment of setup-venv.sh) > tests/unit/golden-request.h
 
 The encoder's test fills a window with the same facts and must arrive at the same bytes; so the bytes, field numbers
 and order of rows (first use) are fixed from outside.
 """
+import base64
+import json
+
+from google.protobuf import json_format
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
 
 
@@ -55,14 +60,29 @@ def golden():
     return request
 
 
+def otlp_json(message):
+    """OTLP's JSON: protobuf's, but ids are hex."""
+    def hex_ids(value):
+        if isinstance(value, dict):
+            return {key: base64.b64decode(item).hex() if key in ("traceId", "spanId", "profileId") else hex_ids(item)
+                    for key, item in value.items()}
+        return [hex_ids(item) for item in value] if isinstance(value, list) else value
+
+    return json.dumps(hex_ids(json_format.MessageToDict(message)), separators=(",", ":"))
+
+
 def header():
     data = golden().SerializeToString()
     lines = ["/* SPDX-License-Identifier: Apache-2.0 */", "#pragma once", "",
-             "/* Written by tests/interop/make-golden.py, which says what it is. */", "#include <stdint.h>", "",
-             "static const uint8_t golden_request[] = {"]
+             "/* Written by tests/interop/make-golden.py, which says what it is. */", "#include <stdint.h>", "", '#include "util/macro.h"', "",
+             "static const uint8_t golden_request[] _unused_ = {"]
     for at in range(0, len(data), 16):
         lines.append("        " + " ".join(f"0x{byte:02x}," for byte in data[at:at + 16]))
-    return "\n".join(lines + ["};", ""])
+    lines += ["};", "", "static const char golden_json[] _unused_ ="]
+    text = otlp_json(golden())
+    for at in range(0, len(text), 80):
+        lines.append("        " + json.dumps(text[at:at + 80]))
+    return "\n".join(lines) + ";\n"
 
 
 if __name__ == "__main__":

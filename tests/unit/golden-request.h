@@ -4,7 +4,9 @@
 /* Written by tests/interop/make-golden.py, which says what it is. */
 #include <stdint.h>
 
-static const uint8_t golden_request[] = {
+#include "util/macro.h"
+
+static const uint8_t golden_request[] _unused_ = {
         0x0a, 0xa0, 0x01, 0x0a, 0x2b, 0x0a, 0x16, 0x0a, 0x0c, 0x73, 0x65, 0x72, 0x76, 0x69, 0x63, 0x65,
         0x2e, 0x6e, 0x61, 0x6d, 0x65, 0x12, 0x06, 0x0a, 0x04, 0x73, 0x68, 0x6f, 0x70, 0x0a, 0x11, 0x0a,
         0x0b, 0x70, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73, 0x2e, 0x70, 0x69, 0x64, 0x12, 0x02, 0x18, 0x07,
@@ -37,3 +39,26 @@ static const uint8_t golden_request[] = {
         0x08, 0x0a, 0x12, 0x08, 0x0a, 0x06, 0x77, 0x6f, 0x72, 0x6b, 0x65, 0x72, 0x3a, 0x00, 0x3a, 0x04,
         0x0a, 0x02, 0x01, 0x02, 0x3a, 0x04, 0x0a, 0x02, 0x03, 0x02,
 };
+
+static const char golden_json[] _unused_ =
+        "{\"resourceProfiles\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\""
+        "stringValue\":\"shop\"}},{\"key\":\"process.pid\",\"value\":{\"intValue\":\"7\"}}]},\"scopePro"
+        "files\":[{\"scope\":{\"name\":\"spanprof\",\"version\":\"1.2.3\"},\"profiles\":[{\"sampleType\""
+        ":{\"typeStrindex\":1,\"unitStrindex\":2},\"samples\":[{\"stackIndex\":1,\"attributeIndice"
+        "s\":[4,5],\"linkIndex\":1,\"timestampsUnixNano\":[\"1700000000000000100\",\"170000000000"
+        "0000300\"]},{\"stackIndex\":2,\"timestampsUnixNano\":[\"1700000000000000200\"]}],\"timeU"
+        "nixNano\":\"1700000000000000000\",\"durationNano\":\"500000000\",\"periodType\":{\"typeStr"
+        "index\":3,\"unitStrindex\":4},\"period\":\"10101010\",\"profileId\":\"00010203040506070809"
+        "0a0b0c0d0e0f\"}]}]}],\"dictionary\":{\"mappingTable\":[{},{\"memoryStart\":\"4096\",\"memo"
+        "ryLimit\":\"36864\",\"fileOffset\":\"4096\",\"filenameStrindex\":6,\"attributeIndices\":[1]"
+        "}],\"locationTable\":[{},{\"mappingIndex\":1,\"address\":\"4112\",\"attributeIndices\":[2]"
+        "},{\"address\":\"18446744071578845248\",\"lines\":[{\"functionIndex\":1}],\"attributeIndi"
+        "ces\":[3]},{\"mappingIndex\":1,\"address\":\"8224\",\"attributeIndices\":[2]}],\"functionT"
+        "able\":[{},{\"nameStrindex\":8}],\"linkTable\":[{},{\"traceId\":\"0100000000000000000000"
+        "0000000002\",\"spanId\":\"0300000000000004\"}],\"stringTable\":[\"\",\"samples\",\"count\",\"c"
+        "pu\",\"nanoseconds\",\"process.executable.build_id.gnu\",\"/usr/bin/shop\",\"profile.fra"
+        "me.type\",\"do_syscall_64\",\"thread.id\",\"thread.name\"],\"attributeTable\":[{},{\"keySt"
+        "rindex\":5,\"value\":{\"stringValue\":\"aa11bb22\"}},{\"keyStrindex\":7,\"value\":{\"stringV"
+        "alue\":\"native\"}},{\"keyStrindex\":7,\"value\":{\"stringValue\":\"kernel\"}},{\"keyStrinde"
+        "x\":9,\"value\":{\"intValue\":\"8\"}},{\"keyStrindex\":10,\"value\":{\"stringValue\":\"worker\""
+        "}}],\"stackTable\":[{},{\"locationIndices\":[1,2]},{\"locationIndices\":[3,2]}]}}";
