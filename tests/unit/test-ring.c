@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "oracle.h"
+#include "spanprof/ring.h"
+#include "target/process.h"
+#include "target/ring.h"
+#include "util/stat.h"
+
+static const struct spanprof_ring_header good = { .magic = SPANPROF_RING_MAGIC, .version = 1, .capacity = 100,
+                                                  .slot_size = 32 };
+
+Test(ring_check_header, accepts_only_what_is_right_in_every_field) {
+        struct spanprof_ring_header header;
+        uint32_t capacity = 77;
+        uint64_t end = 0x1000 + 32 + 100 * 32;
+
+        cr_assert_eq(ring_check_header(&good, 0x1000, end, &capacity), RING_HEADER_VALID);
+        cr_assert_eq(capacity, 100);
+        cr_assert_eq(ring_check_header("LETO\1\0\0\0\144\0\0\0\40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 0x1000, end,
+                                       &capacity), RING_HEADER_VALID);
+
+        capacity = 77;
+#define REFUSES(_change, _verdict)                                                                             \
+        do {                                                                                                   \
+                header = good;                                                                                 \
+                _change;                                                                                       \
+                cr_expect_eq(ring_check_header(&header, 0x1000, end, &capacity), _verdict, "%s", #_change);    \
+                cr_expect_eq(capacity, 77);                                                                    \
+        } while (0)
+        REFUSES(header.magic++, RING_HEADER_ABSENT);
+        REFUSES(header.magic = __builtin_bswap32(header.magic), RING_HEADER_ABSENT);
+        REFUSES(header.version = 0, RING_HEADER_UNFINISHED);
+        REFUSES(header.version = 2, RING_HEADER_INVALID);
+        REFUSES(header.capacity = 0, RING_HEADER_INVALID);
+        REFUSES(header.capacity = 101, RING_HEADER_INVALID);            /* one slot beyond its region */
+        REFUSES(header.capacity = SPANPROF_RING_MAX_CAPACITY + 1, RING_HEADER_INVALID);
+        REFUSES(header.capacity = UINT32_MAX, RING_HEADER_INVALID);
+        REFUSES(header.slot_size = 0, RING_HEADER_INVALID);
+        REFUSES(header.slot_size = 64, RING_HEADER_INVALID);
+        for (int i = 0; i < 16; i++)
+                REFUSES(header.reserved[i] = 1, RING_HEADER_INVALID);
+#undef REFUSES
+        cr_expect_eq(ring_check_header(&good, 0x1000, 0x1000, &capacity), RING_HEADER_INVALID);
+        cr_expect_eq(ring_check_header(&good, UINT64_MAX - 8, UINT64_MAX, &capacity), RING_HEADER_INVALID);
+        header = good;
+        header.capacity = SPANPROF_RING_MAX_CAPACITY;
+        cr_expect_eq(ring_check_header(&header, 0x1000, 0x1000 + 32 + (UINT64_C(1) << 29), &capacity), RING_HEADER_VALID);
+}
+
+/* A child that runs @body, says "ready" and waits. */
+typedef struct Child {
+        pid_t pid;
+        int ready, go;
+} Child;
+
+static void say(int fd) {
+        if (write(fd, "x", 1) != 1)
+                _exit(1);
+}
+
+static void hear(int fd) {
+        char c;
+
+        if (read(fd, &c, 1) != 1)
+                _exit(1);
+}
+
+static Child start(void (*body)(int ready, int go)) {
+        int ready[2], go[2];
+        Child child;
+
+        cr_assert(!pipe(ready) && !pipe(go));
+        child.pid = fork();
+        if (!child.pid) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                body(ready[1], go[0]);
+                say(ready[1]);
+                pause();
+        }
+        child.ready = ready[0];
+        child.go = go[1];
+        hear(child.ready);
+        return child;
+}
+
+static void stop(Child *child) {
+        kill(child->pid, SIGKILL);
+        waitpid(child->pid, NULL, 0);
+}
+
+enum { RING_SIZE = 64 << 10 };
+
+static char *anonymous(size_t size) {
+        char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (p == MAP_FAILED)
+                _exit(1);
+        return p;
+}
+
+/* Where a child put its ring: the same address in the parent, which has the page shared. */
+static volatile uint64_t *shared_address;
+
+static int find(const Child *child, bool quick, uint64_t *addressp, uint32_t *capacityp) {
+        RingBudget budget = { .n_entries = 1 << 30, .n_reads = 1 << 30 };
+        RingSearch search = { 0 };
+
+        return ring_find(child->pid, 0, quick, &search, &budget, addressp, capacityp);
+}
+
+static void share(void) {
+        shared_address = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void ring_of_its_own(int ready, int go) {
+        char *p = anonymous(RING_SIZE);
+
+        memcpy(p, &good, sizeof(good));
+        *shared_address = (uintptr_t)p;
+}
+
+Test(ring_find, finds_a_ring_and_sees_it_go) {
+        uint64_t address = 0;
+        uint32_t capacity = 0;
+        Child child;
+
+        share();
+        child = start(ring_of_its_own);
+        cr_assert_eq(find(&child, false, &address, &capacity), 0);
+        cr_assert_eq(address, *shared_address);
+        cr_assert_eq(capacity, 100);
+        cr_assert_eq(ring_check(child.pid, address, 100), 0);
+        cr_assert_eq(ring_check(child.pid, address, 101), RING_E_NONE);         /* another ring by now */
+        cr_assert_eq(ring_check(child.pid, address + 4096, 100), RING_E_NONE);
+        cr_assert_eq(ring_check(child.pid, 0x1000, 100), RING_E_NONE);          /* unmapped */
+        stop(&child);
+        cr_assert_eq(ring_check(child.pid, address, 100), RING_E_GONE);
+        cr_assert_eq(find(&child, false, &address, &capacity), RING_E_GONE);
+}
+
+/* In the middle of a larger region, as the kernel joins neighbours: a search from region to region would miss it. */
+static void ring_inside(int ready, int go) {
+        char *p = anonymous(8 << 20);
+
+        memcpy(p + (5 << 20) + 4096, &good, sizeof(good));
+        memcpy(p + (3 << 20) + 32, &good, sizeof(good));                /* not at a page: no ring */
+        *shared_address = (uintptr_t)p + (5 << 20) + 4096;
+}
+
+Test(ring_find, finds_a_ring_inside_of_a_joined_region_in_the_full_search) {
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        child = start(ring_inside);
+        cr_assert_eq(find(&child, true, &address, &capacity), RING_E_NONE);
+        cr_assert_eq(find(&child, false, &address, &capacity), 0);
+        cr_assert_eq(address, *shared_address);
+        stop(&child);
+}
+
+static void many_pages(int ready, int go) {
+        char *p = anonymous(64 << 20);
+
+        memset(p, 1, 64 << 20);
+        memcpy(p + (60 << 20), &good, sizeof(good));
+        *shared_address = (uintptr_t)p + (60 << 20);
+}
+
+Test(ring_find, goes_on_where_the_budget_ended) {
+        RingSearch search = { 0 };
+        unsigned n_calls = 0;
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+        int r;
+
+        share();
+        child = start(many_pages);
+        do {
+                RingBudget budget = { .n_entries = 1024, .n_reads = 1024 };
+
+                r = ring_find(child.pid, 0, false, &search, &budget, &address, &capacity);
+                n_calls++;
+        } while (r == RING_E_MORE && n_calls < 1000);
+        cr_assert_eq(r, 0);
+        cr_assert_eq(address, *shared_address);
+        cr_assert_gt(n_calls, 10);              /* 15,360 pages lie before it */
+        stop(&child);
+}
+
+static void half_written(int ready, int go) {
+        char *p = anonymous(RING_SIZE);
+
+        memcpy(p, &good.magic, 4);
+        say(ready);
+        hear(go);
+        memcpy(p, &good, sizeof(good));
+}
+
+Test(ring_find, comes_back_for_a_header_that_is_being_written) {
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child = start(half_written);
+
+        cr_assert_eq(find(&child, true, &address, &capacity), RING_E_UNFINISHED);
+        cr_assert_eq(find(&child, false, &address, &capacity), RING_E_UNFINISHED);
+        cr_assert_eq(address, 0);
+        say(child.go);
+        hear(child.ready);
+        cr_assert_eq(find(&child, true, &address, &capacity), 0);
+        stop(&child);
+}
+
+/* Every field wrong once, in a region each (a page between them keeps the kernel from joining them). */
+static void wrong_rings(int ready, int go) {
+        char *p = anonymous(64 * 4096);
+
+        for (int i = 0; i < 5; i++) {
+                struct spanprof_ring_header header = good;
+
+                header.version += i == 0;
+                header.capacity = i == 1 ? 0 : i == 2 ? 128 : 10;       /* 128 slots and the header: 32 bytes too long */
+                header.slot_size += i == 3;
+                header.reserved[15] = i == 4;
+                memcpy(p + 2 * i * 4096, &header, sizeof(header));
+                mprotect(p + (2 * i + 1) * 4096, 4096, PROT_NONE);
+        }
+}
+
+Test(ring_find, counts_wrong_headers_and_takes_none) {
+        uint64_t address = 0;
+        uint32_t capacity = 7;
+        Child child = start(wrong_rings);
+
+        stat_reset();
+        cr_assert_eq(find(&child, true, &address, &capacity), RING_E_NONE);
+        cr_assert_eq(address, 0);
+        cr_assert_eq(capacity, 7);
+        cr_assert_eq(stat_get(COUNTER_RING_INVALID), 5);
+        stop(&child);
+}
+
+static void memfd_ring(int ready, int go) {
+        int fd = memfd_create(SPANPROF_RING_NAME, 0);
+        char *p;
+
+        if (ftruncate(fd, RING_SIZE))
+                _exit(1);
+        p = mmap(NULL, RING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        memcpy(p, &good, sizeof(good));
+        *shared_address = (uintptr_t)p;
+        memcpy(anonymous(RING_SIZE), &good, sizeof(good));      /* a nameless one: the name comes first */
+}
+
+Test(ring_find, prefers_a_region_with_the_name) {
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        child = start(memfd_ring);
+        cr_assert_eq(find(&child, true, &address, &capacity), 0);
+        cr_assert_eq(address, *shared_address);
+        stop(&child);
+}
+
+static unsigned long status_field(pid_t pid, const char *name) {
+        char command[128], line[128];
+
+        snprintf(command, sizeof(command), "awk '/^%s:/ {print $2}' /proc/%d/status", name, (int)pid);
+        return oracle_line(command, line, sizeof(line)) ? strtoul(line, NULL, 10) : 0;
+}
+
+static void reserves_much(int ready, int go) {
+        char *p = mmap(NULL, UINT64_C(8) << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (p == MAP_FAILED)
+                _exit(1);
+        p[UINT64_C(4) << 30] = 1;
+        memcpy(p + (UINT64_C(6) << 30), &good, sizeof(good));
+        *shared_address = (uintptr_t)p + (UINT64_C(6) << 30);
+}
+
+Test(ring_find, leaves_untouched_memory_untouched) {
+        unsigned long rss, tables;
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        child = start(reserves_much);
+        rss = status_field(child.pid, "VmRSS");
+        tables = status_field(child.pid, "VmPTE");
+        cr_assert_gt(rss, 0);
+        cr_assert_gt(tables, 0);
+        cr_assert_eq(find(&child, false, &address, &capacity), 0);
+        cr_assert_eq(address, *shared_address);
+        cr_assert_eq(status_field(child.pid, "VmRSS"), rss);
+        cr_assert_eq(status_field(child.pid, "VmPTE"), tables);
+        stop(&child);
+}
+
+Test(ring_find, knows_a_process_by_its_start) {
+        RingBudget budget = { .n_entries = 1 << 20, .n_reads = 1 << 20 };
+        RingSearch search = { 0 };
+        uint64_t address;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        child = start(ring_of_its_own);
+        cr_assert_eq(ring_find(child.pid, 10000000, true, &search, &budget, &address, &capacity), RING_E_GONE);
+        stop(&child);
+}
