@@ -352,6 +352,7 @@ class Success(ExportCase):
         server = self.serve(reply(200, headers, bomb))
         outcome = self.drive(server.url())
         self.assert_delivered(outcome)
+        self.assertIn("no OTLP response", outcome.log)
         self.assertLess(outcome["end_VmHWM_kib"], outcome["start_VmRSS_kib"] + (20 << 10))
 
     def test_a_compressed_reply_is_read(self):

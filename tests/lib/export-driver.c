@@ -111,8 +111,8 @@ static void print_memory(const char *when) {
         char line[256];
 
         while (file && fgets(line, sizeof(line), file))
-                if (!strncmp(line, "VmRSS:", 6) || !strncmp(line, "VmHWM:", 6))
-                        printf("%s_%.5s_kib %d\n", when, line, atoi(line + 6));
+                if (!strncmp(line, "VmRSS:", 6) || !strncmp(line, "VmHWM:", 6) || !strncmp(line, "RssAnon:", 8))
+                        printf("%s_%.*s_kib %d\n", when, (int)strcspn(line, ":"), line, atoi(strchr(line, ':') + 1));
         if (file)
                 fclose(file);
 }
@@ -166,6 +166,7 @@ static int run(Driver *driver) {
         r = exporter_new(&driver->exporter, driver->event, &driver->config);
         if (r) {
                 printf("exporter_new %d\n", r);
+                sd_event_unref(driver->event);
                 return 3;
         }
         print_memory("start");

@@ -131,7 +131,8 @@ class Server:
     def _serve(self, connection):
         try:
             if self.context:
-                connection = self.context.wrap_socket(connection, server_side=True)
+                connection = self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                connection.do_handshake()
             if not (self.before and self.before(connection)):
                 while self._serve_one(connection):
                     pass
@@ -139,10 +140,21 @@ class Server:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except ssl.SSLError as error:
             self.tls_errors.append(str(error))
+            self._drain(connection)
         except OSError:
             pass
         finally:
             connection.close()
+
+    @staticmethod
+    def _drain(connection):
+        """Lets the peer read our alert: closing with its bytes unread would reset the connection under it."""
+        try:
+            socket.socket.shutdown(connection, socket.SHUT_WR)
+            while socket.socket.recv(connection, 65536):
+                pass
+        except OSError:
+            pass
 
     def _serve_one(self, connection):
         data = b""
