@@ -288,18 +288,28 @@ static void warn_of_near_variables(const char *const *environment) {
         }
 }
 
-static int make_profiles_url(Config *config) {
-        const char *base = *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT;
+int config_profiles_url(const char *base, bool full, char **urlp) {
         size_t length = strlen(base), tail = strlen(PROFILES_PATH);
-        char *url;
 
-        if (!config->endpoint_is_full)
+        if (!full)
                 while (length && base[length - 1] == '/')
                         length--;
-        if (config->endpoint_is_full || (length > tail && !strncmp(base + length - tail, PROFILES_PATH, tail)))
+        if (full || (length > tail && !strncmp(base + length - tail, PROFILES_PATH, tail)))
                 tail = 0;
-        if (asprintf(&url, "%.*s%s", (int)length, base, tail ? PROFILES_PATH : "") < 0)
+        if (asprintf(urlp, "%.*s%s", (int)length, base, tail ? PROFILES_PATH : "") < 0) {
+                *urlp = NULL;
                 return error_origin(-ENOMEM);
+        }
+        return 0;
+}
+
+static int make_profiles_url(Config *config) {
+        const char *base = *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT;
+        char *url;
+        int r = config_profiles_url(base, config->endpoint_is_full, &url);
+
+        if (r)
+                return r;
         free(config->profiles_url);
         config->profiles_url = url;
         return 0;

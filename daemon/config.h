@@ -84,6 +84,8 @@ typedef struct Config {
         char *output;
         char *forward;
         uint64_t max_request_bytes;
+        uint64_t max_stored_bytes;
+        uint64_t max_stored_files;
 
         /* report */
         bool raw;
@@ -126,6 +128,12 @@ typedef struct ConfigSource {
 
 /* Adds environment and files to what the command line has set. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
 int config_load(Config *config, const ConfigSource *source, Text *errors);
+
+/*
+ * The URL that requests are posted to: @base with the profiles' path, unless it is there or @full says that
+ * the base is all of it. *urlp is owned by the caller. Return: 0, -ENOMEM.
+ */
+int config_profiles_url(const char *base, bool full, char **urlp);
 
 /* Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned, -ENOMEM. */
 int config_visit_files(const char *root, int (*visit)(const char *path, void *userdata), void *userdata);

@@ -72,8 +72,12 @@ const Option option_table[] = {
           .help = "pass each request on to another OTLP/HTTP receiver" },
         { "max-request", 0, OPTION_SIZE, RECEIVE, "receiver", FIELD(max_request_bytes), "64MiB", 1024, MIB(1024),
           .argument = "SIZE", .help = "larger requests are refused (after decompression)" },
+        { "max-bytes", 0, OPTION_SIZE, RECEIVE, "receiver", FIELD(max_stored_bytes), "1GiB", 0, MIB(UINT64_C(1) << 24),
+          .argument = "SIZE", .help = "of all stored requests; what comes then is refused until there is room" },
+        { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
+          .argument = "N", .help = "stored files, two a request; what comes then is refused" },
         { "output", 'o', OPTION_STRING, RECEIVE, NULL, FIELD(output), "", .argument = "DIRECTORY",
-          .help = "store each request as NNNNNN.pb and NNNNNN.json" },
+          .help = "store each request as NNNNNN.pb and NNNNNN.json (default: spanprof-received)" },
 
         { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
         { "spans", 0, OPTION_STRING, REPORT, NULL, FIELD(spans), "", .argument = "FILE",

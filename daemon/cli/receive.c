@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-event.h>
+
+#include "cli/cli.h"
+#include "export/exporter.h"
+#include "export/receiver.h"
+#include "export/store.h"
+#include "otlp/decode.h"
+#include "otlp/json.h"
+#include "otlp/messages.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+#define DEFAULT_OUTPUT "spanprof-received"
+
+/* A tree of JSON takes some thirty times its text, protobuf four times. */
+enum { MAX_JSON_BYTES = 16 << 20 };
+
+typedef struct Receive {
+        const Config *config;
+        sd_event *event;
+        Receiver *receiver;
+        Store *store;                   /* NULL = forward only */
+        Exporter *exporter;             /* NULL = not forwarded */
+        const char *output;
+        bool stopping;
+        uint64_t n_requests, n_samples;
+        uint64_t first, last;           /* numbers of stored requests, 0 = none */
+} Receive;
+
+static void message_freep(ProtobufCMessage **message) {
+        if (*message)
+                protobuf_c_message_free_unpacked(*message, NULL);
+}
+
+/* Samples as the daemon counts them: one for each timestamp, or one for each that has none. */
+static uint64_t count_samples(const OtlpRequest *request) {
+        uint64_t n = 0;
+
+        for (size_t i = 0; i < request->n_resource_profiles; i++) {
+                const OtlpResourceProfiles *resource = request->resource_profiles[i];
+
+                for (size_t j = 0; j < resource->n_scope_profiles; j++) {
+                        const OtlpScopeProfiles *scope = resource->scope_profiles[j];
+
+                        for (size_t k = 0; k < scope->n_profiles; k++)
+                                for (size_t l = 0; l < scope->profiles[k]->n_samples; l++)
+                                        n += MAX(scope->profiles[k]->samples[l]->n_timestamps_unix_nano, (size_t)1);
+                }
+        }
+        return n;
+}
+
+static ReceiverVerdict decode(const uint8_t *data, size_t size, bool json, ProtobufCMessage **messagep, char *why,
+                              size_t why_size) {
+        char where[128] = "";
+        int r;
+
+        if (json && size > MAX_JSON_BYTES) {
+                snprintf(why, why_size, "JSON of more than %d MiB; send protobuf", MAX_JSON_BYTES >> 20);
+                return RECEIVER_TOO_LARGE;
+        }
+        if (json) {
+                r = otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, (const char *)data, size, messagep, where, sizeof(where));
+                if (r > 0)
+                        snprintf(why, why_size, "no ExportProfilesServiceRequest in JSON: %s%s",
+                                 r == OTLP_JSON_E_SYNTAX ? "syntax error" : "wrong value at ", where);
+        } else {
+                r = otlp_decode(OTLP_REQUEST_DESCRIPTOR, data, size, messagep);
+                if (r > 0)
+                        snprintf(why, why_size, "no ExportProfilesServiceRequest in protobuf%s",
+                                 r == OTLP_DECODE_E_TOO_DEEP  ? ": nested too deeply" :
+                                 r == OTLP_DECODE_E_TOO_LARGE ? ": it would take too much memory" : "");
+        }
+        if (r < 0)
+                snprintf(why, why_size, "out of memory");
+        return r < 0 ? RECEIVER_BUSY : r ? RECEIVER_MALFORMED : RECEIVER_TAKEN;
+}
+
+static ReceiverVerdict keep(Receive *receive, const uint8_t *data, size_t size, const ProtobufCMessage *message, char *why,
+                            size_t why_size) {
+        _cleanup_(text_deinit) Text json = { 0 };
+        uint64_t number;
+        int r;
+
+        otlp_json_print(&json, message, 1);
+        if (json.failed || !json.data) {
+                snprintf(why, why_size, "out of memory");
+                return RECEIVER_BUSY;
+        }
+        r = store_put(receive->store, data, size, json.data, json.size, &number);
+        if (r) {
+                snprintf(why, why_size, "%s", r == STORE_E_LIMIT ? "the receiver's store is full (--max-bytes, --max-files)"
+                                                                 : "the receiver cannot write to its store");
+                log_error("cannot store a request in %s: %s", receive->output,
+                          r == STORE_E_LIMIT ? "it is at its limit (--max-bytes, --max-files); remove what is not needed" :
+                                               strerror(errno));
+                return RECEIVER_BUSY;
+        }
+        receive->first = receive->first ? receive->first : number;
+        receive->last = number;
+        log_debug("stored %s/%06" PRIu64 ".pb", receive->output, number);
+        return RECEIVER_TAKEN;
+}
+
+static ReceiverVerdict on_request(const uint8_t *data, size_t size, bool json, char *why, size_t why_size,
+                                  void *userdata) {
+        _cleanup_(message_freep) ProtobufCMessage *message = NULL;
+        _cleanup_(freep) uint8_t *packed = NULL;
+        Receive *receive = userdata;
+        ReceiverVerdict verdict = decode(data, size, json, &message, why, why_size);
+        uint64_t n_samples;
+
+        if (verdict != RECEIVER_TAKEN)
+                return verdict;
+        if (json) {
+                size = protobuf_c_message_get_packed_size(message);
+                data = packed = malloc(size + 1);
+                if (!packed)
+                        return RECEIVER_BUSY;
+                protobuf_c_message_pack(message, packed);
+        }
+        n_samples = count_samples((const OtlpRequest *)message);
+        if (receive->store)
+                verdict = keep(receive, data, size, message, why, why_size);
+        if (verdict == RECEIVER_TAKEN && receive->exporter && exporter_submit(receive->exporter, data, size, n_samples))
+                log_error("out of memory: a request was not forwarded");
+        if (verdict == RECEIVER_TAKEN) {
+                receive->n_requests++;
+                receive->n_samples += n_samples;
+        }
+        return verdict;
+}
+
+static void on_stopped(void *userdata) {
+        sd_event_exit(((Receive *)userdata)->event, 0);
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+        Receive *receive = userdata;
+
+        /* the second signal does not wait for what is left to forward */
+        if (!receive->exporter || receive->stopping || !exporter_queued_events(receive->exporter))
+                return sd_event_exit(receive->event, 0);
+        receive->stopping = true;
+        return exporter_stop(receive->exporter, clock_monotonic_ns() + receive->config->stop_timeout_ns, on_stopped, receive);
+}
+
+static int open_store(Receive *receive) {
+        const Config *config = receive->config;
+        const StoreLimits limits = { config->max_stored_bytes, config->max_stored_files };
+        int r;
+
+        receive->output = *config->output ? config->output : DEFAULT_OUTPUT;
+        if (!*config->output && *config->forward)
+                return 0;
+        r = store_new(&receive->store, receive->output, &limits);
+        if (r == STORE_E_DIRECTORY)
+                log_error("cannot store in %s: %s", receive->output, strerror(errno));
+        return r ? STATUS_FAILURE : 0;
+}
+
+static int open_exporter(Receive *receive) {
+        const Config *config = receive->config;
+        ExporterConfig exporter = { .gzip = 1 };
+        _cleanup_(freep) char *url = NULL;
+
+        if (!*config->forward)
+                return 0;
+        if (config_profiles_url(config->forward, false, &url))
+                return STATUS_FAILURE;
+        exporter.endpoint = url;
+        return exporter_new(&receive->exporter, receive->event, &exporter) ? STATUS_FAILURE : 0;
+}
+
+static int open_receiver(Receive *receive) {
+        const ReceiverConfig config = {
+                .address = receive->config->listen, .port = (uint16_t)receive->config->port,
+                .max_request_bytes = receive->config->max_request_bytes, .on_request = on_request, .userdata = receive,
+        };
+
+        return receiver_new(&receive->receiver, receive->event, &config) ? STATUS_FAILURE : 0;
+}
+
+static int add_signals(Receive *receive) {
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGINT);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 ||
+            sd_event_add_signal(receive->event, NULL, SIGTERM, on_signal, receive) < 0 ||
+            sd_event_add_signal(receive->event, NULL, SIGINT, on_signal, receive) < 0)
+                return STATUS_FAILURE;
+        return 0;
+}
+
+static void print_start(const Receive *receive) {
+        printf("listening on %s", receiver_url(receive->receiver));
+        if (receive->store)
+                printf(", storing in %s", receive->output);
+        if (receive->exporter)
+                printf(", forwarding to %s", receive->config->forward);
+        printf("\n");
+        fflush(stdout);
+}
+
+static void print_summary(const Receive *receive) {
+        const ReceiverCounts *counts = receiver_counts(receive->receiver);
+
+        printf("received %" PRIu64 " requests with %" PRIu64 " samples", receive->n_requests, receive->n_samples);
+        if (receive->first)
+                printf(", stored as %06" PRIu64 " to %06" PRIu64, receive->first, receive->last);
+        if (counts->n_malformed + counts->n_refused + counts->n_busy)
+                printf(", refused %" PRIu64 " malformed, %" PRIu64 " misplaced or too large, %" PRIu64 " for want of room",
+                       counts->n_malformed, counts->n_refused, counts->n_busy);
+        if (*receive->config->forward)
+                printf(", forwarded %" PRIu64 " samples, lost %" PRIu64, stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
+        printf("\n");
+}
+
+static int run(Cli *cli) {
+        Receive receive = { .config = &cli->config };
+        int r = STATUS_FAILURE;
+
+        if (sd_event_new(&receive.event) >= 0)
+                r = add_signals(&receive);
+        if (!r)
+                r = open_store(&receive);
+        if (!r)
+                r = open_exporter(&receive);
+        if (!r)
+                r = open_receiver(&receive);
+        if (!r) {
+                print_start(&receive);
+                r = sd_event_loop(receive.event) < 0 ? STATUS_FAILURE : STATUS_OK;
+                receive.exporter = exporter_free(receive.exporter);
+                print_summary(&receive);
+        }
+        receiver_free(receive.receiver);
+        exporter_free(receive.exporter);
+        store_free(receive.store);
+        sd_event_unref(receive.event);
+        return r;
+}
+
+const Verb verb_receive = {
+        .name = "receive",
+        .bit = VERB_RECEIVE,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "receive profiles over OTLP/HTTP and store them",
+        .description =
+                "Takes POST /v1development/profiles (after any base path), as protobuf or JSON, plain or gzip, and stores\n"
+                "each request as NNNNNN.pb and NNNNNN.json, readable by you alone; numbers go on from what is there.\n"
+                "Nothing stored is ever removed: at --max-bytes or --max-files, or when the disk is full, requests are\n"
+                "answered 503 with Retry-After, so that senders keep their samples and try again.\n"
+                "\n"
+                "With --forward each request is passed on as well, or alone if there is no --output. Stops at Ctrl-C.\n"
+                "\n"
+                "Examples:\n"
+                "  spanprof receive -o /tmp/profiles\n"
+                "  spanprof receive --port 0 --forward http://collector:4318",
+        .run = run,
+};

@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded receiver, spoken to by Python's HTTP client, raw sockets and curl(1), and filled until it is full."""
+import concurrent.futures
+import gzip
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+
+import tap
+from fault_server import Server, ok, status
+
+PATH = "/v1development/profiles"
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+
+
+def field(number, data):
+    size, length = b"", len(data)
+    while length >= 0x80:
+        size += bytes([length & 0x7F | 0x80])
+        length >>= 7
+    return bytes([number << 3 | 2]) + size + bytes([length]) + data
+
+
+def a_request(name=b"x", n_samples=3, padding=0):
+    """One profile with samples, and a dictionary with @name: field numbers from opentelemetry-proto 1.11."""
+    profile = b"".join(field(2, b"\x08\x01") for _ in range(n_samples))
+    return field(1, field(2, field(2, profile))) + field(2, field(5, b"") + field(5, name) + field(5, b"p" * padding))
+
+
+class Receive(tap.TestCase):
+    def receive(self, *arguments, directory=None, **options):
+        self.store = directory or self.directory() / "store"
+        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", self.store, *arguments], **options)
+        self.port = int(child.wait_for(r"^listening on http://127\.0\.0\.1:(\d+), storing in ").group(1))
+        return child
+
+    def post(self, body, content_type=PROTOBUF, path=PATH, method="POST", **headers):
+        """Returns status, headers and body of the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=tap.PATIENCE)
+        all_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if content_type:
+            all_headers["Content-Type"] = content_type
+        try:
+            connection.request(method, path, body, all_headers)
+            reply = connection.getresponse()
+            return reply.status, reply.headers, reply.read()
+        finally:
+            connection.close()
+
+    def stored(self):
+        return sorted(p.name for p in self.store.iterdir())
+
+    def refused(self, code, words, *args, **kwargs):
+        """The answer is @code with a google.rpc.Status whose message has @words; nothing is stored."""
+        before = self.stored()
+        got, headers, body = self.post(*args, **kwargs)
+        self.assertEqual(got, code, body)
+        self.assertEqual(self.stored(), before)
+        if headers["Content-Type"] == JSON:
+            message = json.loads(body)["message"]
+        else:
+            self.assertEqual(headers["Content-Type"], PROTOBUF)
+            self.assertEqual((body[0], body[2]), (0x08, 0x12))
+            start = 5 if body[3] & 0x80 else 4
+            size = body[3] & 0x7F | (body[4] << 7 if start == 5 else 0)
+            message = body[start:].decode()
+            self.assertEqual(len(message), size)
+        self.assertIn(words, message)
+        return headers
+
+
+class Stores(Receive):
+    def test_protobuf_plain_and_compressed_byte_by_byte(self):
+        child = self.receive()
+        first, second = a_request(b"one"), a_request(b"two", 5)
+        self.assertEqual(self.post(first)[0], 200)
+        got, headers, body = self.post(gzip.compress(second), Content_Encoding="gzip")
+        self.assertEqual((got, headers["Content-Type"], body), (200, PROTOBUF, b""))
+        self.assertEqual(self.stored(), ["000001.json", "000001.pb", "000002.json", "000002.pb"])
+        self.assertEqual((self.store / "000001.pb").read_bytes(), first)
+        self.assertEqual((self.store / "000002.pb").read_bytes(), second)
+        for name in self.stored():
+            self.assertEqual(stat.S_IMODE((self.store / name).stat().st_mode), 0o600)
+        self.assertEqual(stat.S_IMODE(self.store.stat().st_mode), 0o700)
+        self.assertEqual(child.stop(), 0)
+        self.assertRegex(child.out, r"\nreceived 2 requests with 8 samples, stored as 000001 to 000002\n$")
+
+    def test_json_of_what_came_as_protobuf(self):
+        self.receive()
+        self.post(a_request(b"main"))
+        document = json.loads((self.store / "000001.json").read_text())
+        self.assertEqual(document["dictionary"]["stringTable"][:2], ["", "main"])
+        samples = document["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"]
+        self.assertEqual(samples, [{"stackIndex": 1}] * 3)
+
+    def test_protobuf_of_what_came_as_json(self):
+        self.receive()
+        text = {"resourceProfiles": [{"scopeProfiles": [{"profiles": [{"samples": [{"stackIndex": 1}] * 3}]}]}],
+                "dictionary": {"stringTable": ["", "main", ""]}}
+        for body, headers in ((json.dumps(text).encode(), {}), (gzip.compress(json.dumps(text).encode()), {"Content_Encoding": "gzip"})):
+            got, reply_headers, reply = self.post(body, JSON + "; charset=utf-8", **headers)
+            self.assertEqual((got, reply_headers["Content-Type"], reply), (200, JSON, b"{}"))
+        for name in ("000001.pb", "000002.pb"):
+            self.assertEqual((self.store / name).read_bytes(), a_request(b"main"))
+
+    def test_at_any_base_path_and_beside_other_files(self):
+        directory = self.directory()
+        for name in ("000041.pb", "000041.json", "7.pb", "notes.txt", "999999.txt"):
+            (directory / name).write_text("mine")
+        self.receive(directory=directory)
+        self.assertEqual(self.post(a_request(), path="/tenant/7" + PATH)[0], 200)
+        self.assertIn("000042.pb", self.stored())
+        self.assertEqual((directory / "000041.pb").read_text(), "mine")
+
+    def test_what_two_receivers_take_in_one_directory(self):
+        self.receive()
+        first = self.port
+        self.receive(directory=self.store)
+        for i in range(6):
+            self.port, other = (first, self.port) if i % 2 else (self.port, self.port)
+            self.assertEqual(self.post(a_request(b"n%d" % i))[0], 200)
+            self.port = other
+        self.assertEqual(len([n for n in self.stored() if n.endswith(".pb")]), 6)
+        bodies = [(self.store / n).read_bytes() for n in self.stored() if n.endswith(".pb")]
+        self.assertEqual(sorted(bodies), [a_request(b"n%d" % i) for i in range(6)])
+
+    def test_many_senders_at_once(self):
+        child = self.receive()
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            codes = list(pool.map(lambda i: self.post(a_request(b"sender-%d" % i, padding=i * 1000))[0], range(100)))
+        self.assertEqual(codes, [200] * 100)
+        bodies = {(self.store / n).read_bytes() for n in self.stored() if n.endswith(".pb")}
+        self.assertEqual(bodies, {a_request(b"sender-%d" % i, padding=i * 1000) for i in range(100)})
+        self.assertEqual(child.stop(signal.SIGINT), 0)
+        self.assertIn("received 100 requests with 300 samples", child.out)
+
+    def test_chunked_bodies_and_expect_from_curl(self):
+        curl = tap.need_tool("curl")
+        self.receive()
+        body = self.directory() / "body"
+        body.write_bytes(a_request(padding=2 << 20))
+        for header in ("Transfer-Encoding: chunked", "Expect: 100-continue"):
+            done = self.run_command([curl, "-sS", "--noproxy", "*", "-w", "%{http_code}", "-H", header, "-H", f"Content-Type: {PROTOBUF}",
+                                     "--data-binary", f"@{body}", f"http://127.0.0.1:{self.port}{PATH}"], expect=0)
+            self.assertEqual(done.stdout, "200")
+        self.assertEqual((self.store / "000002.pb").read_bytes(), body.read_bytes())
+
+
+class Refuses(Receive):
+    def test_garbage(self):
+        child = self.receive()
+        self.refused(400, "protobuf", b"<html>hello</html>")
+        self.refused(400, "protobuf", a_request()[:-1])
+        self.refused(400, "JSON", b"no json", JSON)
+        self.refused(400, "JSON", b'{"resourceProfiles": 7}', JSON)
+        self.refused(400, "gzip", a_request(), Content_Encoding="gzip")
+        self.refused(400, "gzip", gzip.compress(a_request())[:-1], Content_Encoding="gzip")
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("received 0 requests with 0 samples, refused 6 malformed, 0 misplaced", child.out)
+
+    def test_protobuf_that_would_eat_the_stack_or_the_memory(self):
+        self.receive()
+        value = b""
+        for _ in range(20000):  # AnyValue{5: ArrayValue{1: AnyValue …}}
+            value = field(5, field(1, value))
+            if len(value) > 1 << 20:
+                break
+        deep = field(2, field(6, field(2, value)))
+        self.refused(400, "nested too deeply", deep)
+        self.refused(400, "too much memory", gzip.compress(b"\x0a\x00" * (5 << 20)), Content_Encoding="gzip")
+
+    def test_other_paths_methods_and_types(self):
+        self.receive()
+        self.refused(404, PATH, a_request(), path="/v1/traces")
+        self.refused(404, PATH, a_request(), path=PATH + "/")
+        self.refused(404, PATH, b"{}", JSON, path="/")
+        self.assertEqual(self.refused(405, "POST", b"", method="GET")["Allow"], "POST")
+        self.refused(405, "POST", a_request(), method="PUT")
+        self.refused(415, "Content-Type", a_request(), "text/plain")
+        self.refused(415, "Content-Type", a_request(), None)
+        self.refused(415, "Content-Type", a_request(), "application/x-protobufs")
+        self.refused(415, "Content-Encoding", a_request(), Content_Encoding="zstd")
+
+    def test_what_is_too_large_before_or_after_expanding(self):
+        self.receive("--max-request", "1MiB")
+        self.assertEqual(self.post(a_request(padding=(1 << 20) - 100))[0], 200)
+        self.refused(413, "larger", a_request(padding=1 << 20))
+        self.refused(413, "larger", gzip.compress(a_request(padding=64 << 20)), Content_Encoding="gzip")
+        chunks = (b"p" * 65536 for _ in range(20))
+        self.refused(413, "larger", chunks)
+        self.assertEqual(self.post(a_request())[0], 200, "and works on")
+
+    def test_a_sender_without_end(self):
+        self.receive("--max-request", "1MiB")
+        with socket.create_connection(("127.0.0.1", self.port)) as sender:
+            sender.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\n"
+                           "Transfer-Encoding: chunked\r\n\r\n".encode())
+            with self.assertRaises(OSError):
+                while True:
+                    sender.sendall(b"10000\r\n" + b"p" * 65536 + b"\r\n")
+        self.assertEqual(self.post(a_request())[0], 200)
+
+    def test_half_a_request_and_no_http_at_all(self):
+        self.receive()
+        for data in (b"POST / HT", f"POST {PATH} HTTP/1.1\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 99\r\n\r\nhalf".encode(),
+                     b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x00" * 100000):
+            with socket.create_connection(("127.0.0.1", self.port)) as sender:
+                try:
+                    sender.sendall(data)
+                except OSError:
+                    pass
+        self.assertEqual(self.post(a_request())[0], 200)
+        self.assertEqual(self.stored(), ["000001.json", "000001.pb"])
+
+
+class Full(Receive):
+    def test_limits_refuse_the_newest_and_notice_new_room(self):
+        child = self.receive("--max-files", "4")
+        for _ in range(2):
+            self.assertEqual(self.post(a_request())[0], 200)
+        headers = self.refused(503, "--max-files", a_request())
+        self.assertGreater(int(headers["Retry-After"]), 0)
+        self.assertEqual(len(self.stored()), 4, "nothing is removed")
+        for name in ("000001.pb", "000001.json"):
+            (self.store / name).unlink()
+        self.assertEqual(self.post(a_request())[0], 200)
+        self.assertIn("000003.pb", self.stored())
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("1 for want of room", child.out)
+
+    def test_bytes_are_limited_over_restarts(self):
+        child = self.receive("--max-bytes", "100KiB")
+        self.assertEqual(self.post(a_request(padding=30 << 10))[0], 200)
+        self.assertEqual(child.stop(), 0)
+        self.receive("--max-bytes", "100KiB", directory=self.store)
+        self.refused(503, "--max-bytes", a_request(padding=30 << 10))
+
+    def test_a_full_disk_loses_nothing_that_is_stored(self):
+        tap.need_root()
+        directory = self.directory()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", directory], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", directory], check=True)
+        child = self.receive(directory=directory)
+        self.assertEqual(self.post(a_request())[0], 200)
+        # the first of the two files fits, the second does not
+        self.refused(503, "cannot write", a_request(padding=300 << 10))
+        self.assertEqual(self.stored(), ["000001.json", "000001.pb"])
+        self.assertEqual(self.post(a_request())[0], 200)
+        self.assertIn("No space left", child.err)
+
+
+class Starts(Receive):
+    def test_not_on_a_port_that_is_taken(self):
+        self.receive()
+        done = self.spanprof("receive", "--port", str(self.port), "-o", str(self.directory()), expect=1)
+        self.assertRegex(done.stderr, rf"cannot listen on port {self.port}: .*in use; .*--port 0")
+        self.assertEqual(self.post(a_request())[0], 200)
+
+    def test_not_on_an_address_of_another_machine(self):
+        done = self.spanprof("receive", "--port", "0", "--listen", "192.0.2.1", "-o", str(self.directory()), expect=1)
+        self.assertIn("cannot listen on 192.0.2.1", done.stderr)
+
+    def test_not_in_a_directory_that_cannot_be(self):
+        for path in ("/proc/spanprof", "/dev/null", "/nonexistent/deeper"):
+            done = self.spanprof("receive", "--port", "0", "-o", path, expect=1)
+            self.assertIn(f"cannot store in {path}: ", done.stderr)
+
+    def test_in_a_default_directory_of_the_current_one(self):
+        where = self.directory()
+        child = self.spawn([tap.SPANPROF, "receive", "--port", "0"], cwd=where)
+        child.wait_for(r"storing in spanprof-received$")
+        self.assertTrue((where / "spanprof-received").is_dir())
+
+    def test_with_help(self):
+        self.assertIn("--forward", self.spanprof("receive", "--help").stdout)
+
+
+class Forwards(Receive):
+    def forward(self, *plays, store=True):
+        self.upstream = Server(plays)
+        self.addCleanup(self.upstream.close)
+        environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+        url = self.upstream.url("/base")
+        if store:
+            return self.receive("--forward", url, env=environment)
+        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "--forward", url], env=environment, cwd=self.directory())
+        self.port = int(child.wait_for(r"^listening on http://127\.0\.0\.1:(\d+), forwarding to ").group(1))
+        return child
+
+    def test_each_request_and_stores_it(self):
+        child = self.forward(ok())
+        self.post(a_request(b"batch-1", 4))
+        self.post(gzip.compress(a_request(b"batch-2", 5)), Content_Encoding="gzip")
+        tap.wait_until(lambda: len(self.upstream.requests) == 2, "both forwarded")
+        self.assertEqual([r.body for r in self.upstream.requests], [a_request(b"batch-1", 4), a_request(b"batch-2", 5)])
+        self.assertEqual(self.upstream.requests[0].path, "/base" + PATH)
+        self.assertEqual(len(self.stored()), 4)
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("forwarded 9 samples, lost 0", child.out)
+
+    def test_alone_without_output(self):
+        child = self.forward(status(400), store=False)
+        self.assertEqual(self.post(a_request())[0], 200)
+        child.wait_for("answered 400")
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("forwarded 0 samples, lost 3", child.out)
+        self.assertNotIn("stored", child.out)
+
+    def test_what_waits_once_more_at_the_end(self):
+        child = self.forward(status(503), ok())
+        self.post(a_request())
+        child.wait_for("samples wait")
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("forwarded 3 samples, lost 0", child.out)
+
+
+tap.main()
