@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Writes the requests of a representative window: DIRECTORY/000000.pb, 000001.pb, … and, once it
- * is known, what they hold: `N requests, N events, N lost`.
+ * Writes the requests of a representative window: DIRECTORY/000000.pb, 000000.json, 000001.pb, … and prints
+ * what they hold: `N requests, N events, N lost`.
  *
  * usage: write-window DIRECTORY [MAX-BYTES [PROCESSES [STACKS [no-times]]]]
  */
@@ -11,7 +11,9 @@
 #include <limits.h>
 
 #include "fill-window.h"
+#include "otlp/decode.h"
 #include "otlp/encode.h"
+#include "otlp/json.h"
 #include "util/file.h"
 
 struct output {
@@ -20,18 +22,33 @@ struct output {
         uint64_t n_events;
 };
 
-static int write_file(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
-        struct output *output = userdata;
+static int write_file(const struct output *output, const char *suffix, const void *data, size_t size) {
         char path[PATH_MAX];
         int fd, r;
 
-        snprintf(path, sizeof(path), "%s/%06u.pb", output->directory, output->n++);
-        output->n_events += n_events;
+        snprintf(path, sizeof(path), "%s/%06u.%s", output->directory, output->n, suffix);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         if (fd < 0)
                 return 1;
         r = file_write(fd, data, size);
         close(fd);
+        return r;
+}
+
+static int write_request(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+        _cleanup_(otlp_request_freep) OtlpRequest *request = NULL;
+        struct output *output = userdata;
+        Text text = { 0 };
+        char where[128];
+        int r;
+
+        if (otlp_decode_request(data, size, &request, where, sizeof(where)))
+                return 1;
+        otlp_json_print(&text, &request->base, 1);
+        r = write_file(output, "pb", data, size) || write_file(output, "json", text.data, text.size);
+        text_deinit(&text);
+        output->n++;
+        output->n_events += n_events;
         return r;
 }
 
@@ -45,7 +62,7 @@ int main(int argc, char **argv) {
         _cleanup_(window_freep) Window *window = fill_window(n_processes, n_stacks);
         uint64_t n_lost = 0;
 
-        if (otlp_encode(window, &options, write_file, &output, &n_lost))
+        if (otlp_encode(window, &options, write_request, &output, &n_lost))
                 return 1;
         printf("%u requests, %lu events, %lu lost\n", output.n, output.n_events, n_lost);
         return output.n_events + n_lost == window_n_events(window) ? 0 : 1;
