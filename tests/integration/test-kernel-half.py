@@ -337,6 +337,11 @@ class KernelHalf(tap.TestCase):
         with open(f"/proc/{pid}/task/{pid}/children") as file:
             return int(file.read().split()[0])
 
+    @staticmethod
+    def cpu_time(pid):
+        with open(f"/proc/{pid}/schedstat") as file:
+            return int(file.read().split()[0]) / 1e9
+
     UNSHARE = ("unshare", "--pid", "--fork", "--kill-child")
 
     def test_ids_of_a_target_in_a_namespace(self):
@@ -352,28 +357,36 @@ class KernelHalf(tap.TestCase):
                 dump = Dump(self, frequency=499)
                 dump.row(pid, start_time(pid), address, 64)
                 self.assertEqual(self.contexts(dump, pid, tell("slot 1 2 3 0")), {(PRESENT, 1, 2, 3)})
-                self.assertEqual({(x["tgid"], x["tid"], x["ns_tid"]) for x in dump.samples()}, {(pid, pid, tid)})
+                seen = {(x["tgid"], x["tid"], x["ns_tid"]) for x in dump.samples()}
+                self.assertIn((pid, pid, tid), seen)
+                for tgid, task, ns_tid in seen:  # the thread that reads commands is hit now and then
+                    self.assertEqual((tgid, ns_tid), (pid, self.ids_by_level(f"{pid}/task/{task}")[-1]))
 
     def test_daemon_in_a_namespace_sees_its_own_ids(self):
         tap.need_tool("unshare")
         outside, _, _ = self.frames_victim(5)
+        sibling, _, _ = self.frames_victim(5, prefix=self.UNSHARE)  # at the same level, but beside ours
         directory = self.directory()
         # In one namespace: a victim, a victim one level further down, then the sampler.
         script = (f"{LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/plain;"
                   f" unshare --pid --fork --kill-child {LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/nested;"
                   f" exec {LIB}/sample-dump \"$@\"")
-        dump = Dump(self, prefix=(*self.UNSHARE, "sh", "-c", "shift; " + script, "sh"), frequency=499, default=TARGET)
+        dump = Dump(self, prefix=(*self.UNSHARE, "sh", "-c", "shift; " + script, "sh"), frequency=499, default=TARGET,
+                    spare=0)  # it is number 1 in its namespace, as the sibling is
         plain = int((directory / "plain").read_text())
         nested = int((directory / "nested").read_text())
         dump.wait_samples(10, plain)
         dump.wait(lambda: [x for x in dump.samples() if x["ns_tid"] == 1], "the nested victim")
+        for other in (outside.pid, self.only_child(sibling.pid)):
+            before = self.cpu_time(other)
+            dump.wait(lambda: self.cpu_time(other) > before + 0.1, "ticks on those that do not count")
         by_ids = {(x["tgid"], x["tid"], x["ns_tid"]) for x in dump.samples() if x["comm"] == "victim-frames"}
         below = {x for x in by_ids if x[2] == 1}
         self.assertIn((plain, plain, plain), by_ids)
         self.assertEqual(len(below), 1, by_ids)
         self.assertGreater(below.pop()[0], nested, "a child of unshare, by its id in the sampler's namespace")
-        self.assertEqual(len(by_ids), 2, "the one outside does not exist here")
-        self.assertIsNone(outside.status)
+        self.assertEqual(len(by_ids), 2, "the others do not exist here")
+        self.assertEqual((outside.status, sibling.status), (None, None))
 
     # --- notices
 
