@@ -3,7 +3,7 @@
 /*
  * bpf-cost VICTIM [REPETITIONS [MS]]: what one sample costs in BPF.
  *
- * Four programs run on the same victim (tests/lib/victim-frames on one CPU) by the
+ * Three programs run on the same victim (tests/lib/victim-frames on one CPU) by the
  * same kind of event, one after the other, forth and back, many times over; the
  * kernel's own statistics give ns a run. The ring is drained meanwhile, so that
  * every record is really written. Prints the lowest and the median repetition, and
@@ -43,10 +43,16 @@ typedef struct Victim {
         uint64_t ring;
 } Victim;
 
+typedef enum Row {
+        ROW_NONE,                       /* the victim is a stranger */
+        ROW_TARGET,
+        ROW_TARGET_WITH_RING,
+} Row;
+
 typedef struct Variant {
         const char *name;
         struct bpf_program *program;
-        bool with_ring;
+        Row row;
         double ns[MAX_REPETITIONS];
         int n;
 } Variant;
@@ -90,16 +96,18 @@ static void stop_victim(Victim *victim) {
         waitpid(victim->pid, NULL, 0);
 }
 
-static void set_row(const Victim *victim, bool with_ring) {
+static void set_row(const Victim *victim, Row kind) {
         const struct abi_process row = {
                 .generation = 1,
                 .state = ABI_STATE_TARGET,
-                .ring_address = with_ring ? victim->ring : 0,
+                .ring_address = kind == ROW_TARGET_WITH_RING ? victim->ring : 0,
                 .ring_capacity = RING_CAPACITY,
         };
         const uint32_t tgid = (uint32_t)victim->pid;
 
-        if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), BPF_ANY))
+        if (kind == ROW_NONE)
+                bpf_map__delete_elem(sampler->maps.processes, &tgid, sizeof(tgid), 0);
+        else if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), BPF_ANY))
                 die("row");
 }
 
@@ -128,7 +136,7 @@ static double measure(const Variant *variant, const Victim *victim, int ms) {
 
         if (fd < 0)
                 die("perf_event_open");
-        set_row(victim, variant->with_ring);
+        set_row(victim, variant->row);
         read_statistics(bpf_program__fd(variant->program), &ns[0], &n[0]);
         link = bpf_program__attach_perf_event(variant->program, fd);
         if (!link)
@@ -161,6 +169,7 @@ static void load(struct bpf_cost_bpf **otherp) {
                 die("open");
         bpf_map__set_max_entries(sampler->maps.samples, RING_BYTES);
         sampler->rodata->setting_depth = ABI_DEFAULT_FRAMES;
+        sampler->rodata->setting_watch_strangers = true;
         if (sampler_bpf__load(sampler))
                 die("load");
         samples = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
@@ -219,11 +228,13 @@ int main(int argc, char **argv) {
                 Variant variants[] = {
                         { .name = "empty", .program = other->progs.empty },
                         { .name = "bpf_get_stack (user)", .program = other->progs.get_stack },
-                        { .name = "spanprof", .program = sampler->progs.sample },
-                        { .name = "spanprof with a context ring", .program = sampler->progs.sample, .with_ring = true },
+                        { .name = "spanprof, not a target", .program = sampler->progs.sample },
+                        { .name = "spanprof, target", .program = sampler->progs.sample, .row = ROW_TARGET },
+                        { .name = "spanprof, target with a ring", .program = sampler->progs.sample,
+                          .row = ROW_TARGET_WITH_RING },
                 };
 
-                compare(argv[1], depths[i], variants, 4, n_repetitions, ms);
+                compare(argv[1], depths[i], variants, 5, n_repetitions, ms);
         }
         return 0;
 }
