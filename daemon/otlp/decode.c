@@ -138,7 +138,7 @@ static int parse_json(const uint8_t *data, size_t size, ProtobufCMessage **messa
         }
         r = otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, (const char *)data, size, messagep, path, sizeof(path));
         if (r == OTLP_JSON_E_SYNTAX)
-                snprintf(where, where_size, "no JSON");
+                snprintf(where, where_size, "no JSON near %s", path);
         else if (r == OTLP_JSON_E_SHAPE)
                 snprintf(where, where_size, "%s: wrong type or out of range", path[0] ? path : "the whole");
         return r > 0 ? OTLP_DECODE_E_MALFORMED : r;

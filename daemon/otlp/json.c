@@ -298,17 +298,38 @@ static int read_message(Reader *reader, const cJSON *item, const ProtobufCMessag
         return r;
 }
 
+/* Where in the text it stops to be JSON, as editors count. */
+static int syntax_error(Reader *reader, const char *data, size_t size, const char *at) {
+        const char *end = at >= data && at <= data + size ? at : data, *line_start = data;
+        size_t line = 1;
+
+        for (const char *c = data; c < end; c++)
+                if (*c == '\n') {
+                        line++;
+                        line_start = c + 1;
+                }
+        snprintf(reader->where, reader->where_size, "line %zu, column %zu", line, (size_t)(end - line_start) + 1);
+        return OTLP_JSON_E_SYNTAX;
+}
+
 int otlp_json_parse(const ProtobufCMessageDescriptor *descriptor, const char *data, size_t size,
                     ProtobufCMessage **messagep, char *where, size_t where_size) {
         Reader reader = { .where = where, .where_size = where_size };
         ProtobufCMessage *message = NULL;
+        const char *end = NULL;
         cJSON *root;
         int r;
 
         path_cut(&reader, 0);
-        root = cJSON_ParseWithLength(data, size);
+        root = cJSON_ParseWithLengthOpts(data, size, &end, 0);
+        while (root && end < data + size && strchr(" \t\r\n", *end) && *end)
+                end++;
+        if (root && end < data + size) {        /* one document is the whole text */
+                cJSON_Delete(root);
+                root = NULL;
+        }
         if (!root)
-                return OTLP_JSON_E_SYNTAX;
+                return syntax_error(&reader, data, size, end);
         r = read_message(&reader, root, descriptor, &message);
         cJSON_Delete(root);
         if (r) {

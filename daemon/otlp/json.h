@@ -26,7 +26,8 @@ void otlp_json_print(Text *text, const ProtobufCMessage *message, int pretty);
 
 /*
  * Reads a message of @descriptor. *messagep is owned by the caller (protobuf_c_message_free_unpacked).
- * @where (with @where_size bytes) gets the path of the offending element on error.
+ * @where (with @where_size bytes) gets the path of the offending element on error, or for
+ * OTLP_JSON_E_SYNTAX the line and column (where a name should be, cJSON points one too far).
  * Return: 0, OTLP_JSON_E_*, -ENOMEM.
  */
 int otlp_json_parse(const ProtobufCMessageDescriptor *descriptor, const char *data, size_t size,

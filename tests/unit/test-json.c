@@ -95,8 +95,10 @@ Test(json, ignores_unknown_names_and_nulls) {
 }
 
 Test(json, names_the_path_of_what_is_wrong) {
-        expect_bad("", OTLP_JSON_E_SYNTAX, "");
-        expect_bad("{\"a\":", OTLP_JSON_E_SYNTAX, "");
+        expect_bad("", OTLP_JSON_E_SYNTAX, "line 1, column 1");
+        expect_bad("{\"a\": oops}", OTLP_JSON_E_SYNTAX, "line 1, column 7");
+        expect_bad("{\n\"a\": 1,\n \"b\": ?}", OTLP_JSON_E_SYNTAX, "line 3, column 7");
+        expect_bad("{}\n {", OTLP_JSON_E_SYNTAX, "line 2, column 2");
         expect_bad("[]", OTLP_JSON_E_SHAPE, "");
         expect_bad("{\"dictionary\":[]}", OTLP_JSON_E_SHAPE, "dictionary");
         expect_bad("{\"resourceProfiles\":[{},{\"scopeProfiles\":[{\"profiles\":[{\"timeUnixNano\":\"x\"}]}]}]}",
