@@ -5,6 +5,7 @@
 const Verb *const verbs[] = {
         &verb_run,
         &verb_receive,
+        &verb_report,
         &verb_config,
         &verb_version,
         &verb_help,

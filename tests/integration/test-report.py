@@ -1,0 +1,382 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof report` over hand-made payloads with known numbers, for a program that is compiled here."""
+import copy
+import json
+import os
+import random
+import re
+import subprocess
+
+import tap
+
+SOURCE = """
+__attribute__((noinline)) int hot(int x) { for (int i = 0; i < 100; i++) x = x * 31 + i; return x; }
+__attribute__((noinline)) static int serve(int x) { return hot(x) + 1; }
+int main(int argc, char **argv) { return serve(argc); }
+"""
+TRACE = "0102030405060708090a0b0c0d0e0f10"
+
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes(out + bytes([n]))
+
+
+def field(number, *values):
+    """One protobuf field for each value: whole numbers as varint, text and bytes (messages too) with their length."""
+    out = b""
+    for value in values:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(data)) + data
+    return out
+
+
+def fixed64(number, value):
+    return varint(number << 3 | 1) + value.to_bytes(8, "little")
+
+
+def packed(number, values, size=None):
+    return field(number, b"".join(v.to_bytes(8, "little") if size else varint(v) for v in values)) if values else b""
+
+
+def any_value(value):
+    kinds = {"stringValue": lambda v: field(1, v), "intValue": lambda v: field(3, int(v))}
+    return b"".join(kinds[key](v) for key, v in value.items())
+
+
+def protobuf(request):
+    """The bytes of a JSON payload of these tests, with the field numbers of opentelemetry-proto 1.11."""
+    d = request["dictionary"]
+    tables = [
+        *(field(1, field(1, int(m.get("memoryStart", 0))) + field(2, int(m.get("memoryLimit", 0)))
+                + field(4, m.get("filenameStrindex", 0)) + packed(5, m.get("attributeIndices", [])))
+          for m in d["mappingTable"]),
+        *(field(2, field(1, x.get("mappingIndex", 0)) + field(2, int(x.get("address", 0)))
+                + b"".join(field(3, field(1, line["functionIndex"])) for line in x.get("lines", []))
+                + packed(4, x.get("attributeIndices", []))) for x in d["locationTable"]),
+        *(field(3, field(1, f.get("nameStrindex", 0))) for f in d["functionTable"]),
+        *(field(4, b"".join(field(n, bytes.fromhex(x[k])) for n, k in ((1, "traceId"), (2, "spanId")) if k in x))
+          for x in d["linkTable"]),
+        *(field(5, s) for s in d["stringTable"]),
+        *(field(6, field(1, a.get("keyStrindex", 0)) + (field(2, any_value(a["value"])) if "value" in a else b""))
+          for a in d["attributeTable"]),
+        *(field(7, packed(1, s.get("locationIndices", []))) for s in d["stackTable"]),
+    ]
+    out = b""
+    for part in request["resourceProfiles"]:
+        resource = b"".join(field(1, field(1, a["key"]) + field(2, any_value(a["value"])))
+                            for a in part["resource"]["attributes"])
+        profiles = b""
+        for p in part["scopeProfiles"][0]["profiles"]:
+            samples = b"".join(field(2, field(1, s["stackIndex"]) + packed(2, s.get("attributeIndices", []))
+                                     + field(3, s.get("linkIndex", 0)) + packed(4, [int(v) for v in s.get("values", [])])
+                                     + packed(5, [int(t) for t in s.get("timestampsUnixNano", [])], 8))
+                               for s in p["samples"])
+            profiles += field(2, field(1, field(1, p["sampleType"]["typeStrindex"])
+                                       + field(2, p["sampleType"]["unitStrindex"])) + samples
+                              + fixed64(3, int(p["timeUnixNano"])) + field(4, int(p["durationNano"]))
+                              + field(5, field(1, p["periodType"]["typeStrindex"])
+                                      + field(2, p["periodType"]["unitStrindex"]))
+                              + field(6, int(p["period"])) + field(7, bytes.fromhex(p["profileId"])))
+        out += field(1, field(1, resource) + field(2, profiles))
+    return out + field(2, b"".join(tables))
+
+
+class Report(tap.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cc, cls.nm, cls.readelf = (tap.need_tool(x) for x in ("cc", "nm", "readelf"))
+
+    def setUp(self):
+        self.dir = self.directory()
+        self.program = self.dir / "victim-of-report"
+        (self.dir / "a.c").write_text(SOURCE)
+        self.run_command([self.cc, "-O0", "-Wl,--build-id=sha1", "-o", self.program, self.dir / "a.c"], expect=0)
+        notes = self.run_command([self.readelf, "-nW", self.program], expect=0).stdout
+        self.build_id = re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
+        symbols = self.run_command([self.nm, self.program], expect=0).stdout
+        self.address = {m[2]: int(m[1], 16) for m in re.finditer(r"^([0-9a-f]+) [tT] (\w+)$", symbols, re.M)}
+
+    def payload(self, profile_id="11" * 16, pid=4711):
+        """
+        hot ← serve ← main        6 samples: span a 5, span b 1
+        serve ← main              2, truncated: depth
+        clear_page [kernel] ← main    1
+        in another build of the program, ← main   1
+        """
+        strings = ["", "samples", "count", "cpu", "nanoseconds", "process.executable.build_id.gnu", str(self.program),
+                   "profile.frame.type", "clear_page", "profile.stack.truncated", "thread.id"]
+        mapping = {"memoryStart": "0", "memoryLimit": "1048576", "filenameStrindex": 6}
+        locations = [{}] + [{"mappingIndex": 1, "address": str(self.address[f] + 4), "attributeIndices": [2]}
+                            for f in ("hot", "serve", "main")]
+        locations += [{"lines": [{"functionIndex": 1}], "address": str(0xFFFFFFFF81000010), "attributeIndices": [3]},
+                      {"mappingIndex": 2, "address": str(self.address["hot"]), "attributeIndices": [2]}]
+        dictionary = {
+            "stringTable": strings,
+            "attributeTable": [{}, {"keyStrindex": 5, "value": {"stringValue": self.build_id}},
+                               {"keyStrindex": 7, "value": {"stringValue": "native"}},
+                               {"keyStrindex": 7, "value": {"stringValue": "kernel"}},
+                               {"keyStrindex": 9, "value": {"stringValue": "depth"}},
+                               {"keyStrindex": 10, "value": {"intValue": "4712"}},
+                               {"keyStrindex": 5, "value": {"stringValue": "00" + self.build_id[2:] + "ff"}}],
+            "mappingTable": [{}, {**mapping, "attributeIndices": [1]}, {**mapping, "attributeIndices": [6]}],
+            "functionTable": [{}, {"nameStrindex": 8}],
+            "locationTable": locations,
+            "linkTable": [{}, {"traceId": TRACE, "spanId": "000000000000000a"},
+                          {"traceId": TRACE, "spanId": "000000000000000b"}],
+            "stackTable": [{}, {"locationIndices": [1, 2, 3]}, {"locationIndices": [2, 3]},
+                           {"locationIndices": [4, 3]}, {"locationIndices": [5, 3]}],
+        }
+        start = 1_700_000_000_000_000_000
+        samples = [
+            {"stackIndex": 1, "attributeIndices": [5], "linkIndex": 1,
+             "timestampsUnixNano": [str(start + i) for i in range(5)]},
+            {"stackIndex": 1, "attributeIndices": [5], "linkIndex": 2, "timestampsUnixNano": [str(start + 9)]},
+            {"stackIndex": 2, "attributeIndices": [4, 5], "timestampsUnixNano": [str(start + 8), str(start + 7)]},
+            {"stackIndex": 3, "timestampsUnixNano": [str(start + 6)]},
+            {"stackIndex": 4, "timestampsUnixNano": [str(start + 5)]},
+        ]
+        profile = {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": samples,
+                   "timeUnixNano": str(start), "durationNano": "1500000000",
+                   "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": "10000000", "profileId": profile_id}
+        resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}},
+                                   {"key": "process.pid", "value": {"intValue": str(pid)}},
+                                   {"key": "process.executable.name", "value": {"stringValue": "victim"}}]}
+        return {"resourceProfiles": [{"resource": resource, "scopeProfiles": [{"scope": {}, "profiles": [profile]}]}],
+                "dictionary": dictionary}
+
+    def write(self, name, payload):
+        path = self.dir / name
+        path.write_bytes(protobuf(payload) if name.endswith(".pb") else json.dumps(payload).encode())
+        return path
+
+    def summary(self, *args, **options):
+        return json.loads(self.spanprof("report", "--json", *args, **options).stdout)
+
+    def test_prints_known_numbers(self):
+        text = self.spanprof("report", self.write("a.json", self.payload())).stdout
+        for line in ("Time        2023-11-14 22:13:20.000 UTC, 1.50 s", "Processes   1",
+                     "Profile     samples in count, one every 10.0 ms of cpu",
+                     "  value       10, which is 100 ms of cpu", "  with span    60.0%",
+                     "  truncated    20.0%  depth 2",
+                     "     6  60.0%      6  60.0%  hot         victim-of-report",
+                     "     2  20.0%      8  80.0%  serve       victim-of-report",
+                     "     1  10.0%      1  10.0%  clear_page  [kernel]",
+                     "     0   0.0%     10 100.0%  main        victim-of-report",
+                     "         6   60.0%  hot ← serve ← main",
+                     f"     5  50.0%  {TRACE}  000000000000000a"):
+            self.assertIn(re.sub(" +", " ", line), re.sub(" +", " ", text))
+        self.assertIn("another build on this machine", text)
+        self.assertIn(self.build_id[:12], text)
+
+    def test_protobuf_and_json_say_the_same(self):
+        payload = self.payload()
+        as_json = self.spanprof("report", self.write("a.json", payload)).stdout
+        self.assertEqual(self.spanprof("report", self.write("a.pb", payload)).stdout, as_json)
+        with open(self.dir / "a.pb", "rb") as file:
+            self.assertEqual(self.spanprof("report", "-", stdin=file).stdout, as_json)
+        os.rename(self.dir / "a.pb", self.dir / "no-extension")
+        self.assertEqual(self.spanprof("report", self.dir / "no-extension").stdout, as_json)
+
+    def test_json_summary(self):
+        kind, = self.summary(self.write("a.pb", self.payload()))["profiles"]
+        self.assertEqual([kind[x] for x in ("type", "unit", "value", "with_span", "truncated", "period_min")],
+                         ["samples", "count", 10, 6, 2, 10000000])
+        self.assertEqual({f["function"]: (f["self"], f["total"]) for f in kind["functions"]},
+                         {"hot": (6, 6), "serve": (2, 8), "main": (0, 10), "clear_page": (1, 1), "[unknown]": (1, 1)})
+        self.assertEqual([(s["span_id"], s["value"]) for s in kind["spans"]],
+                         [("000000000000000a", 5), ("000000000000000b", 1)])
+        self.assertEqual(kind["truncated_by"], [{"reason": "depth", "value": 2}])
+        self.assertEqual(kind["processes"][0]["attributes"]["process.pid"], "4711")
+        self.assertEqual([[f["function"] for f in s["frames"]] for s in kind["stacks"]][0], ["hot", "serve", "main"])
+
+    def test_sums_files_up_and_counts_copies_once(self):
+        a = self.payload()
+        files = [self.write("a.pb", a), self.write("a.json", a), self.write("b.pb", self.payload("22" * 16)),
+                 self.write("c.json", self.payload("33" * 16, pid=4712))]
+        summary = self.summary(*files)
+        self.assertEqual([summary[x] for x in ("files", "processes", "profiles_repeated")], [4, 2, 1])
+        kind, = summary["profiles"]
+        self.assertEqual(kind["value"], 30)
+        self.assertEqual({p["attributes"]["process.pid"]: p["value"] for p in kind["processes"]}, {"4711": 20, "4712": 10})
+        text = self.spanprof("report", *files).stdout
+        self.assertIn("Repeated    1 profiles", text)
+        self.assertRegex(text, r"\nProcess     victim \(pid 4711\)\n  value       20,")
+        self.assertRegex(text, r"\nProcess     victim \(pid 4712\)\n  value       10,")
+
+    def test_reads_one_document_a_line(self):
+        lines = [json.dumps(self.payload(f"{i}{i}" * 16)) for i in range(1, 4)]
+        path = self.dir / "lines.json"
+        path.write_text("\n".join(lines) + "\n")
+        self.assertEqual(self.summary(path)["profiles"][0]["value"], 30)
+        raw = self.spanprof("report", "--raw", path).stdout
+        self.assertEqual(re.findall(r"^(\S.*):$", raw, re.M), [f"{path}, document {i}" for i in (1, 2, 3)])
+        path.write_text("\n".join(lines)[:-3])
+        self.assertIn("lines.json, document 3: is no profiles file", self.spanprof("report", path, expect=1).stderr)
+        indented = json.dumps(self.payload(), indent=1)
+        path.write_text(indented + "\n" + indented)
+        self.assertEqual(self.summary(path)["profiles_repeated"], 1)
+
+    def test_selects_processes(self):
+        files = [self.write("a.pb", self.payload()), self.write("c.pb", self.payload("33" * 16, pid=4712))]
+        self.assertEqual(self.summary("--pid", "4712", *files)["profiles"][0]["value"], 10)
+        self.assertEqual(self.summary("--comm", "vic*", *files)["profiles"][0]["value"], 20)
+        self.assertEqual(self.summary("--comm", "shop", *files)["profiles"][0]["value"], 20)
+        nobody = self.summary("-p", "1", *files)
+        self.assertEqual((nobody["profiles"], nobody["processes_filtered"]), ([], 2))
+
+    def test_joins_spans(self):
+        spans = self.dir / "spans.csv"
+        spans.write_text("span_id,operation,tid,start_before,start_after,end_before,end_after\n"
+                         "000000000000000a,checkout,4712,1,2,3,4\n000000000000000c,search,4712,5,6,7,8\n")
+        path = self.write("a.pb", self.payload())
+        kind, = self.summary("--spans", spans, path)["profiles"]
+        self.assertEqual({o["operation"]: o["value"] for o in kind["operations"]},
+                         {"checkout": 5, "(span not in the list)": 1, "(no span)": 4})
+        checkout = kind["operations"][0]
+        self.assertEqual([(f["function"], f["self"]) for f in checkout["functions"]],
+                         [("hot", 5), ("main", 0), ("serve", 0)])
+        text = self.spanprof("report", "--spans", spans, path).stdout
+        self.assertRegex(text, r"Operations\n.*\n +5 +50\.0%  checkout\n +4 +40\.0%  \(no span\)\n +1 +10\.0%  \(span not")
+        self.assertRegex(text, r"Functions of checkout\n.*\n +5 +100\.0% +5 +100\.0%  hot ")
+
+    def test_wrong_span_lists_name_the_line(self):
+        path, spans = self.write("a.pb", self.payload()), self.dir / "spans.csv"
+        head = "span_id,operation\n000000000000000a,checkout\n"
+        for text, message in (("", "spans.csv:1: the file is empty"), ("a,b\n", "spans.csv:1: no column `span_id`"),
+                              (head + "xyz,search\n", "spans.csv:3: `xyz` is no span id"),
+                              (head + "000000000000000b\n", "spans.csv:3: 1 fields"),
+                              (head + "000000000000000a,search\n", "spans.csv:3: span 000000000000000a is in the list")):
+            spans.write_text(text)
+            done = self.spanprof("report", "--spans", spans, path, expect=1)
+            self.assertIn(message, done.stderr)
+            self.assertEqual(done.stdout, "")
+        done = self.spanprof("report", "--spans", self.dir / "none.csv", path, expect=1)
+        self.assertIn("none.csv: cannot be read: No such file or directory", done.stderr)
+
+    def test_top_and_width(self):
+        payload = self.payload()
+        payload["dictionary"]["stringTable"][8] = "a_function_of_the_kernel_with_a_name_" * 8
+        path = self.write("a.json", payload)
+        text = self.spanprof("report", "--top", "2", path).stdout
+        self.assertIn("… and 3 more functions", text)
+        self.assertEqual(len(self.summary("--top", "1", path)["profiles"][0]["stacks"]), 1)
+        for width in (80, 120, 200):
+            text = self.spanprof("report", path, env={**os.environ, "COLUMNS": str(width)}).stdout
+            tables = re.sub(r"\nStacks.*?\n\n", "\n", text, flags=re.S)  # a name is not broken in a stack
+            longest = max(len(line) for line in tables.splitlines())
+            self.assertLessEqual(longest, width)
+            self.assertIn("…", tables)
+
+    def test_control_characters_do_not_reach_the_terminal(self):
+        payload = self.payload()
+        payload["dictionary"]["stringTable"][8] = "clear\x1b[2J\x9b31m"
+        payload["resourceProfiles"][0]["resource"]["attributes"][2]["value"]["stringValue"] = "\x1b]0;title\x07"
+        path = self.write("a.json", payload)
+        for args in ([], ["--raw"], ["--json"]):
+            text = self.spanprof("report", *args, path).stdout
+            self.assertNotRegex(text, "\x1b|\x07")
+            if args != ["--json"]:
+                self.assertNotIn("\x9b", text)
+
+    def test_raw_prints_every_field(self):
+        payload = self.payload()
+        payload["resourceProfiles"][0]["schemaUrl"] = "https://example.org/schema"
+        payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][1]["linkIndex"] = 77
+        text = self.spanprof("report", "--raw", self.write("a.json", payload)).stdout
+        for line in ("resource_profiles[0]:", '      key: "service.name"', '        string_value: "shop"',
+                     "        int_value: 4711", '  schema_url: "https://example.org/schema"',
+                     '        type_strindex: 1  # "samples"',
+                     "      time_unix_nano: 1700000000000000000  # 2023-11-14 22:13:20.000000000 UTC",
+                     "      dropped_attributes_count: 0", "      period: 10000000",
+                     "        link_index: 1  # trace " + TRACE + " span 000000000000000a",
+                     "        link_index: 77  # out of range, the table has 3 rows",
+                     '        attribute_indices: [4, 5]  # "profile.stack.truncated"="depth", "thread.id"=4712',
+                     f'    filename_strindex: 6  # "{self.program}"', '  string_table[8]: "clear_page"',
+                     "    address: 0xffffffff81000010", f"    trace_id: {TRACE} (16 bytes)"):
+            self.assertIn(line + "\n", text)
+        self.assertRegex(text, r"stack_index: 1  # 3 frames, leaf 0x[0-9a-f]+ in \"")
+
+    def test_raw_shows_unknown_fields(self):
+        path = self.dir / "unknown.pb"
+        path.write_bytes(protobuf(self.payload()) + field(99, b"\x01\xfe"))
+        self.assertRegex(self.spanprof("report", "--raw", path).stdout, r"\nunknown field 99, wire type 2: (02)?01fe\n")
+
+    def test_wrong_command_lines(self):
+        path = self.write("a.pb", self.payload())
+        for args in ([], ["--raw", "--json", path], ["--top", "0", path], ["--frequency", "9", path]):
+            self.assertTrue(self.spanprof("report", *args, expect=2).stderr)
+
+    def test_files_that_are_none(self):
+        good = self.write("a.pb", self.payload())
+        text, empty, cut = self.dir / "text", self.dir / "empty", self.dir / "cut.pb"
+        text.write_text("this is no payload\n")
+        empty.write_bytes(b"")
+        cut.write_bytes(good.read_bytes()[:-7])
+        for path, message in ((text, "is no profiles file"), (empty, "is empty"), (cut, "is no profiles file"),
+                              (self.dir, "cannot be read: Is a directory"),
+                              (self.dir / "none", "cannot be read: No such file or directory")):
+            done = self.spanprof("report", path, expect=1)
+            self.assertIn(f"{path}: {message}", done.stderr)
+            self.assertEqual(done.stdout, "")
+        done = self.spanprof("report", text, good, expect=1)
+        self.assertIn("is no profiles file", done.stderr)
+        self.assertIn("Files       1\n", done.stdout, "the others are reported")
+
+    def test_json_mistakes_say_where(self):
+        path = self.dir / "a.json"
+        path.write_text('{"resourceProfiles": [\n {"resource": oops}]}')
+        self.assertRegex(self.spanprof("report", path, expect=1).stderr, r"a\.json: is no profiles file .*line 2, column 15")
+        payload = self.payload()
+        payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = "many"
+        self.assertRegex(self.spanprof("report", self.write("b.json", payload), expect=1).stderr, r"stackIndex|stack_index")
+        payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = 99
+        self.assertRegex(self.spanprof("report", self.write("c.pb", payload), expect=1).stderr, r"samples\[2\].*99|99.*samples\[2\]")
+
+    def test_survives_garbage(self):
+        """Random bytes, files cut anywhere, single flipped bytes: a report or a message, never a crash."""
+        rng = random.Random(7)
+        payload = self.payload()
+        whole = {"pb": protobuf(payload), "json": json.dumps(payload).encode()}
+        inputs = [rng.randbytes(rng.randrange(1, 300)) for _ in range(60)]
+        for data in whole.values():
+            inputs += [data[:rng.randrange(1, len(data))] for _ in range(40)]
+            for _ in range(60):
+                spoilt = bytearray(data)
+                spoilt[rng.randrange(len(spoilt))] ^= 1 << rng.randrange(8)
+                inputs.append(bytes(spoilt))
+        inputs.append(b'{"resourceProfiles":' * 5000)
+        inputs.append(b"\x0a" + varint(1 << 62))
+        statuses = set()
+        for data in inputs:
+            for args in ([], ["--raw"]):
+                done = subprocess.run([tap.SPANPROF, "report", *args, "-"], input=data, capture_output=True)
+                self.assertIn(done.returncode, (0, 1), f"{data!r}\n{done.stderr.decode()}")
+                self.assertEqual(done.returncode == 1, done.stderr != b"", f"{data!r}\n{done.stderr.decode()}")
+                statuses.add(done.returncode)
+        self.assertEqual(statuses, {0, 1}, "both happen")
+
+    def test_many_samples(self):
+        payload = self.payload()
+        samples = payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"]
+        start = 1_700_000_000_000_000_000
+        for i in range(3, 20003):
+            payload["dictionary"]["linkTable"].append({"traceId": TRACE, "spanId": f"{i:016x}"})
+            one = copy.copy(samples[0])
+            samples.append({**one, "linkIndex": len(payload["dictionary"]["linkTable"]) - 1,
+                            "timestampsUnixNano": [str(start + i)]})
+        kind, = self.summary("--top", "100000", self.write("a.pb", payload))["profiles"]
+        # 3 to 20002, with 0xa and 0xb, which were there before, among them
+        self.assertEqual((kind["value"], kind["with_span"], len(kind["spans"])), (20010, 20006, 20000))
+        self.assertEqual(kind["spans"][0]["value"], 6)
+
+
+tap.main()
