@@ -5,13 +5,16 @@
  * Watchers
  *
  * exec and exit of every process, by raw tracepoints: about 0.2 µs for each
- * process that starts or ends, nothing for a system call.
+ * process that starts or ends, nothing for a system call. Both run in the task that
+ * they are about, so it comes from a helper: typed arguments (tp_btf) would make
+ * the loader read all of the kernel's types.
  */
 
 #include "notice.bpf.h"
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(watch_exec, struct task_struct *task) {
+SEC("raw_tp/sched_process_exec")
+int watch_exec(void *context) {
+        struct task_struct *task = bpf_get_current_task_btf();
         struct identity identity = {};
 
         if (identity_read(task, &identity))
@@ -33,8 +36,9 @@ static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
         return cpu_ns;
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(watch_exit, struct task_struct *task) {
+SEC("raw_tp/sched_process_exit")
+int watch_exit(void *context) {
+        struct task_struct *task = bpf_get_current_task_btf();
         struct identity identity = {};
 
         /* `live` was lowered before: 0 = nobody is left. Two last threads at once post two notices. */

@@ -20,6 +20,7 @@
 #include <sys/random.h>
 
 #include "sample/event.h"
+#include "sample/kernel-types.h"
 #include "sample/machine.h"
 #include "sampler.skel.h"
 #include "util/clock.h"
@@ -169,10 +170,31 @@ static int identify(Sampler *sampler) {
         return r ? explain("find our PID namespace", r) : 0;
 }
 
+/* What bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
+static const char *const kernel_types[] = {
+        "atomic_t", "bpf_func_id", "mm_struct", "ns_common", "pid", "pid_namespace", "pt_regs", "sched_entity",
+        "signal_struct", "task_struct", "upid",
+};
+
+/* The types that the loader needs, as a file of their own; if that fails, it gets all of them. */
+static const char *open_types(Sampler *sampler, int *fdp, char *path, size_t path_size) {
+        const char *btf = sampler->config.btf_path ?: default_btf_path;
+
+        if (kernel_types_open(btf, kernel_types, ARRAY_SIZE(kernel_types), fdp)) {
+                log_debug("%s is read as a whole", btf);
+                return sampler->config.btf_path;
+        }
+        snprintf(path, path_size, "/proc/self/fd/%d", *fdp);
+        return path;
+}
+
 static int load(Sampler *sampler) {
-        LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = sampler->config.btf_path);
+        LIBBPF_OPTS(bpf_object_open_opts, options);
+        _cleanup_(closep) int types = -1;
+        char path[32];
         int r;
 
+        options.btf_custom_path = open_types(sampler, &types, path, sizeof(path));
         sampler->skeleton = sampler_bpf__open_opts(&options);
         if (!sampler->skeleton)
                 return explain("open the kernel half", -errno);
