@@ -26,11 +26,12 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
-OUT = BUILD / "demo"
+OUT = pathlib.Path(os.environ.get("DEMO_DIR", BUILD / "demo"))
 SPANPROF = BUILD / "spanprof"
 SERVICE = BUILD / "sdk/example/example-service"
 PATIENCE = 30  # seconds until something that should have happened is an error
 PR_SET_PDEATHSIG = 1
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 libc = ctypes.CDLL(None)
 
@@ -48,8 +49,9 @@ def shown(path):
     return os.path.relpath(path) if pathlib.Path(path).is_relative_to(pathlib.Path.cwd()) else str(path)
 
 
-def end_with_parent():
+def before_exec():
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 class Program:
@@ -59,12 +61,20 @@ class Program:
 
     def __init__(self, name, argv, env):
         self.name, self.log = name, OUT / f"{name}.log"
+        # No signal between the start of a child and the note of it, or nobody would stop it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            self.process = self.start(argv, env)
+            Program.running.append(self)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    def start(self, argv, env):
         with open(self.log, "wb") as log:
             # A session of its own: Ctrl-C reaches this script alone, which then stops all in the right order.
-            self.process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=subprocess.STDOUT, env=env, cwd="/", start_new_session=True,
-                                            preexec_fn=end_with_parent)
-        Program.running.append(self)
+            return subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=log,
+                                    stderr=subprocess.STDOUT, env=env, cwd="/", start_new_session=True,
+                                    preexec_fn=before_exec)
 
     def text(self):
         return self.log.read_text(errors="replace")
@@ -131,15 +141,13 @@ def start_service():
 def start_receiver(forward):
     argv = [SPANPROF, "receive", "--port", "0", "-o", OUT / "payload"]
     receiver = Program("receiver", argv + (["--forward", forward] if forward else []), base_environment())
-    return receiver, receiver.wait_for(r"127\.0\.0\.1:(\d+)|port (\d+)")
+    return receiver, receiver.wait_for(r"listening on http://127\.0\.0\.1:(\d+)")[1]
 
 
 def start_daemon(port):
     notify = Notify()
     environment = {**base_environment(), "NOTIFY_SOCKET": "@" + notify.address[1:],
                    "SPANPROF_ENDPOINT": f"http://127.0.0.1:{port}", "SPANPROF_EXPORT_INTERVAL": "3s"}
-    if os.environ.get("OTEL_EXPORTER_OTLP_HEADERS"):
-        environment["SPANPROF_HEADERS"] = os.environ["OTEL_EXPORTER_OTLP_HEADERS"]
     started = time.monotonic()
     daemon = Program("daemon", [SPANPROF, "run", "--summary", OUT / "summary.json"], environment)
     notify.wait_ready(daemon)
@@ -225,8 +233,7 @@ def run(seconds):
     print("== Starting the example service: three operations on worker threads, a span for each request")
     service = start_service()
     print("== Starting the receiver" + (f", which passes all on to {forward}" if forward else ""))
-    receiver, match = start_receiver(forward)
-    port = match[1] or match[2]
+    receiver, port = start_receiver(forward)
     print(f"   OTLP/HTTP on 127.0.0.1:{port}")
     print("== Starting spanprof, as a service manager would")
     daemon = start_daemon(port)
@@ -258,7 +265,8 @@ def give_back():
 
 
 def stopped(signum, _frame):
-    signal.signal(signum, signal.SIG_IGN)  # once is enough, also for who presses Ctrl-C twice
+    for sig in SIGNALS:  # once is enough, also for who presses Ctrl-C twice
+        signal.signal(sig, signal.SIG_IGN)
     raise Stopped(signum)
 
 
@@ -267,7 +275,7 @@ def main():
     if not seconds.isdecimal() or not 1 <= int(seconds) <= 3600:
         print("usage: demo.py [SECONDS]", file=sys.stderr)
         return 2
-    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for sig in SIGNALS:
         signal.signal(sig, stopped)
     try:
         run(int(seconds))
@@ -279,6 +287,7 @@ def main():
         print(f"\ndemo: {problem}", file=sys.stderr)
         return 1
     finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         for program in reversed(list(Program.running)):
             program.stop()
         give_back()
