@@ -38,7 +38,7 @@
         X(LOST_EXPORT_QUEUE, "lost_total", "reason=\"export_queue\"",                                          \
           "oldest batch dropped, the export queue was full")                                                   \
         X(LOST_EXPORT_REFUSED, "lost_total", "reason=\"export_refused\"",                                      \
-          "the receiver answered that it will never take this batch")                                          \
+          "the receiver will never take this batch: its status, certificate or protocol says so")              \
         X(LOST_EXPORT_REJECTED, "lost_total", "reason=\"export_rejected\"",                                    \
           "samples of profiles that a receiver rejected in a partial success")                                 \
         X(LOST_EXPORT_AGE, "lost_total", "reason=\"export_age\"", "a batch was retried for longer than allowed") \

@@ -201,7 +201,14 @@ static int add_signals(Receive *receive) {
         return 0;
 }
 
+/* There is no password: whoever reaches the port can fill the store. */
+static void warn_of_strangers(const char *url) {
+        if (strncmp(url, "http://127.", 11) && strncmp(url, "http://[::1]", 12))
+                log_notice("%s can be reached from other machines, and takes requests from anybody", url);
+}
+
 static void print_start(const Receive *receive) {
+        warn_of_strangers(receiver_url(receive->receiver));
         printf("listening on %s", receiver_url(receive->receiver));
         if (receive->store)
                 printf(", storing in %s", receive->output);

@@ -8,21 +8,17 @@
 #include "export/batch.h"
 #include "export/endpoint.h"
 #include "export/http.h"
+#include "export/journal.h"
 #include "export/queue.h"
 #include "export/response.h"
 #include "export/retry.h"
-#include "export/trouble.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/gzip.h"
 #include "util/log.h"
 #include "util/stat.h"
 
-#define LOG_INTERVAL_NS (60 * NS_PER_SEC)
-
 struct Exporter {
         sd_event *event;
-        char *url;
         bool gzip;
         RetryPolicy policy;
         Http *http;
@@ -33,7 +29,7 @@ struct Exporter {
 
         unsigned n_failures;            /* in a row */
         uint64_t trouble_since_ns;
-        LogLimit limits[TROUBLE_N];
+        ExportJournal journal;
 
         bool stopping;
         sd_event_source *deadline_timer, *finished;
@@ -42,18 +38,6 @@ struct Exporter {
 };
 
 static void send_next(Exporter *exporter);
-
-/* One line per minute and kind of trouble. Takes @text over. */
-static void complain(Exporter *exporter, TroubleKind kind, int level, Text *text) {
-        uint64_t n_skipped = 0;
-
-        if (!text->failed && text->data && log_limit(&exporter->limits[kind], LOG_INTERVAL_NS, &n_skipped)) {
-                if (n_skipped)
-                        text_printf(text, " (%llu like this were not logged)", (unsigned long long)n_skipped);
-                log_write(level, "export: %s", text->data);
-        }
-        text_deinit(text);
-}
 
 static void count_lost(enum counter counter, const QueueDropped *dropped) {
         stat_add(counter, dropped->n_events);
@@ -67,14 +51,10 @@ static void lose(Batch *batch, enum counter counter) {
 }
 
 static void lose_overflow(Exporter *exporter, const QueueDropped *dropped) {
-        Text text = { 0 };
-
         if (!dropped->n_batches)
                 return;
         count_lost(COUNTER_LOST_EXPORT_QUEUE, dropped);
-        text_printf(&text, "queue is full (%zu bytes), dropped the oldest %llu samples", exporter->queue.max_bytes,
-                    (unsigned long long)dropped->n_events);
-        complain(exporter, TROUBLE_QUEUE, LOG_LEVEL_WARNING, &text);
+        journal_overflow(&exporter->journal, exporter->queue.max_bytes, dropped->n_events);
 }
 
 /*
@@ -95,104 +75,37 @@ static QueueDropped abandon(Exporter *exporter) {
 }
 
 static void well_again(Exporter *exporter) {
-        uint64_t seconds = (clock_monotonic_ns() - exporter->trouble_since_ns) / NS_PER_SEC;
-        Text text = { 0 };
-
         if (!exporter->n_failures)
                 return;
-        trouble_url(&text, exporter->url);
-        log_notice("export: %s takes samples again, after %llu s and %u failed requests; %zu requests wait",
-                   text.data ? text.data : "receiver", (unsigned long long)seconds, exporter->n_failures,
-                   exporter->queue.n_batches);
-        text_deinit(&text);
+        journal_well_again(&exporter->journal, clock_monotonic_ns() - exporter->trouble_since_ns, exporter->n_failures,
+                           exporter->queue.n_batches);
         exporter->n_failures = 0;
-        /* new trouble is news */
-        memset(exporter->limits, 0, sizeof(exporter->limits));
-}
-
-/* The reply's body in the clear, or nothing. @expandedp keeps what was allocated. */
-static void body_of(const HttpReply *reply, const uint8_t **bodyp, size_t *sizep, uint8_t **expandedp) {
-        *bodyp = reply->body;
-        *sizep = reply->body_size;
-        if (!reply->gzip)
-                return;
-        if (gzip_expand(reply->body, reply->body_size, HTTP_BODY_MAX, expandedp, sizep))
-                *sizep = 0;
-        *bodyp = *expandedp;
-}
-
-static void warn_success(Exporter *exporter, const HttpReply *reply, const Response *response) {
-        Text text = { 0 };
-
-        if (!response->message[0] && !response->malformed)
-                return;
-        trouble_url(&text, exporter->url);
-        if (response->malformed)
-                text_printf(&text, " answered %d with a body that is no OTLP response (%s); is it a receiver of profiles?",
-                            reply->status, reply->content_type[0] ? reply->content_type : "without a type");
-        else
-                text_printf(&text, " took the samples and says: \"%s\"", response->message);
-        complain(exporter, TROUBLE_WARNING, LOG_LEVEL_WARNING, &text);
-}
-
-static void warn_rejected(Exporter *exporter, const Batch *batch, const Response *response, uint64_t n_lost) {
-        Text text = { 0 };
-
-        trouble_url(&text, exporter->url);
-        text_printf(&text, " rejected %llu of %llu profiles (%llu of %llu samples)%s%s%s",
-                    (unsigned long long)response->n_rejected, (unsigned long long)batch->n_profiles,
-                    (unsigned long long)n_lost, (unsigned long long)batch->n_events,
-                    response->message[0] ? ": \"" : "", response->message, response->message[0] ? "\"" : "");
-        complain(exporter, TROUBLE_REJECTED, LOG_LEVEL_WARNING, &text);
 }
 
 static void accepted(Exporter *exporter, Batch *batch, const HttpReply *reply) {
-        _cleanup_(freep) uint8_t *expanded = NULL;
-        const uint8_t *body;
         Response response;
         uint64_t n_lost;
-        size_t size;
 
         well_again(exporter);
-        body_of(reply, &body, &size, &expanded);
-        response_read_success(&response, reply->content_type, body, size);
-        /* the rest of a body that was cut off is anybody's guess */
-        if (reply->cut || (reply->gzip && !expanded))
-                response = (Response){ .malformed = true };
+        response_read_reply(&response, reply);
         n_lost = batch_rejected_events(batch, response.n_rejected);
         stat_add(COUNTER_EXPORT_OK, 1);
         stat_add(COUNTER_EXPORT_BYTES, batch->size);
         stat_add(COUNTER_SAMPLES_DELIVERED, batch->n_events - n_lost);
         stat_add(COUNTER_LOST_EXPORT_REJECTED, n_lost);
         if (response.n_rejected)
-                warn_rejected(exporter, batch, &response, n_lost);
+                journal_rejected(&exporter->journal, &response, batch, n_lost);
         else
-                warn_success(exporter, reply, &response);
+                journal_accepted(&exporter->journal, reply, &response);
         batch_free(batch);
 }
 
-static void describe(Exporter *exporter, Text *text, const HttpReply *reply) {
-        _cleanup_(freep) uint8_t *expanded = NULL;
-        const uint8_t *body;
-        Response response = { 0 };
-        size_t size;
-
-        if (!reply->fault) {
-                body_of(reply, &body, &size, &expanded);
-                response_read_error(&response, reply->content_type, body, size);
-        }
-        trouble_describe(text, exporter->url, reply, response.message);
-}
-
 static void refused(Exporter *exporter, Batch *batch, const HttpReply *reply) {
-        Text text = { 0 };
-
         /* A status, if a bad one, shows that the receiver is there: the next batch has its own chance. */
         if (!reply->fault)
                 exporter->n_failures = 0;
-        describe(exporter, &text, reply);
-        text_printf(&text, "; dropped %llu samples", (unsigned long long)batch->n_events);
-        complain(exporter, trouble_kind(reply), LOG_LEVEL_ERROR, &text);
+        journal_failed(&exporter->journal, LOG_LEVEL_ERROR, reply, "dropped %llu samples",
+                       (unsigned long long)batch->n_events);
         lose(batch, COUNTER_LOST_EXPORT_REFUSED);
 }
 
@@ -209,37 +122,28 @@ static void hold_off(Exporter *exporter, uint64_t wait_ns) {
 }
 
 static void too_old(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
-        Text text = { 0 };
-
         failed(exporter);
-        describe(exporter, &text, reply);
-        text_printf(&text, "; tried for too long, dropped %llu samples", (unsigned long long)batch->n_events);
-        complain(exporter, trouble_kind(reply), LOG_LEVEL_ERROR, &text);
+        journal_failed(&exporter->journal, LOG_LEVEL_ERROR, reply, "tried for too long, dropped %llu samples",
+                       (unsigned long long)batch->n_events);
         lose(batch, COUNTER_LOST_EXPORT_AGE);
         hold_off(exporter, wait_ns);
 }
 
 static void try_later(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
         QueueDropped dropped = { 0 };
-        Text text = { 0 };
 
         failed(exporter);
         stat_add(COUNTER_EXPORT_RETRIES, 1);
         queue_return(&exporter->queue, batch, &dropped);
-        describe(exporter, &text, reply);
-        text_printf(&text, "; %llu samples wait, next try in %.1f s", (unsigned long long)exporter->queue.n_events,
-                    (double)wait_ns / NS_PER_SEC);
-        complain(exporter, trouble_kind(reply), LOG_LEVEL_WARNING, &text);
+        journal_failed(&exporter->journal, LOG_LEVEL_WARNING, reply, "%llu samples wait, next try in %.1f s",
+                       (unsigned long long)exporter->queue.n_events, (double)wait_ns / NS_PER_SEC);
         lose_overflow(exporter, &dropped);
         hold_off(exporter, wait_ns);
 }
 
 static void lose_at_stop(Exporter *exporter, Batch *batch, const HttpReply *reply) {
-        Text text = { 0 };
-
-        describe(exporter, &text, reply);
-        text_printf(&text, "; stopping, lost %llu samples", (unsigned long long)batch->n_events);
-        complain(exporter, trouble_kind(reply), LOG_LEVEL_WARNING, &text);
+        journal_failed(&exporter->journal, LOG_LEVEL_WARNING, reply, "stopping, lost %llu samples",
+                       (unsigned long long)batch->n_events);
         lose(batch, COUNTER_LOST_STOP);
 }
 
@@ -398,8 +302,8 @@ int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *co
         };
         if ((r = new_http(exporter, config)) || (r = new_sources(exporter)))
                 return r;
-        exporter->url = strdup(config->endpoint);
-        if (!exporter->url)
+        exporter->journal.url = strdup(config->endpoint);
+        if (!exporter->journal.url)
                 return error_origin(-ENOMEM);
         *exporterp = take(exporter);
         return 0;
@@ -414,7 +318,7 @@ Exporter *exporter_free(Exporter *exporter) {
         sd_event_source_disable_unref(exporter->deadline_timer);
         sd_event_source_disable_unref(exporter->finished);
         sd_event_unref(exporter->event);
-        free(exporter->url);
+        free(exporter->journal.url);
         free(exporter);
         return NULL;
 }

@@ -14,15 +14,15 @@
 
 #include "export/receiver.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
 
+#include "export/answer.h"
+#include "export/listen.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/gzip.h"
@@ -35,7 +35,6 @@ enum {
         MAX_CONNECTIONS = 256,
         IDLE_TIMEOUT_S = 60,
         RETRY_AFTER_S = 10,
-        WHY_MAX = 256,
         BODIES_UNDER_WAY = 2,           /* of the largest size, together */
 };
 
@@ -57,47 +56,6 @@ typedef struct Upload {
         const char *why;                /* for that answer */
 } Upload;
 
-/* google.rpc.Code for a status: the specification asks for a google.rpc.Status in error bodies. */
-static unsigned char rpc_code(int status) {
-        switch (status) {
-        case MHD_HTTP_NOT_FOUND:
-                return 5;
-        case MHD_HTTP_METHOD_NOT_ALLOWED:
-                return 12;
-        case MHD_HTTP_CONTENT_TOO_LARGE:
-                return 8;
-        case MHD_HTTP_SERVICE_UNAVAILABLE:
-                return 14;
-        default:
-                return 3;
-        }
-}
-
-static void put_status_json(Text *text, int status, const char *message) {
-        text_printf(text, "{\"code\":%u,\"message\":\"", rpc_code(status));
-        for (; *message; message++)
-                if (*message == '"' || *message == '\\')
-                        text_printf(text, "\\%c", *message);
-                else if ((unsigned char)*message < ' ')
-                        text_append(text, " ", 1);
-                else
-                        text_append(text, message, 1);
-        text_printf(text, "\"}");
-}
-
-static void put_status_protobuf(Text *text, int status, const char *message) {
-        size_t size = strnlen(message, WHY_MAX);
-        unsigned char head[] = { 0x08, rpc_code(status), 0x12, (unsigned char)(size & 0x7F), 0 };
-
-        /* the length is a varint: one byte up to 127, two here */
-        if (size >= 0x80) {
-                head[3] |= 0x80;
-                head[4] = (unsigned char)(size >> 7);
-        }
-        text_append(text, (const char *)head, size >= 0x80 ? 5 : 4);
-        text_append(text, message, size);
-}
-
 static void count(Receiver *receiver, int status) {
         if (status == MHD_HTTP_OK)
                 receiver->counts.n_taken++;
@@ -118,9 +76,9 @@ static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connect
 
         count(receiver, status);
         if (status != MHD_HTTP_OK && json)
-                put_status_json(&text, status, message);
+                answer_status_json(&text, status, message);
         else if (status != MHD_HTTP_OK)
-                put_status_protobuf(&text, status, message);
+                answer_status_protobuf(&text, status, message);
         else if (json)
                 text_append(&text, "{}", 2);
         response = MHD_create_response_from_buffer(text.size, text.data ? text.data : empty, MHD_RESPMEM_MUST_COPY);
@@ -251,13 +209,13 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
         size_t size = upload->size;
 
         if (upload->failed) {
-                snprintf(why, WHY_MAX, "%s", upload->why);
+                snprintf(why, ANSWER_MESSAGE_MAX, "%s", upload->why);
                 return upload->failed;
         }
         if (upload->gzip) {
                 int r = gzip_expand(upload->data, upload->size, config->max_request_bytes, &expanded, &size);
 
-                snprintf(why, WHY_MAX, "%s", r == GZIP_E_MALFORMED ? "the body is no gzip, or is cut off" :
+                snprintf(why, ANSWER_MESSAGE_MAX, "%s", r == GZIP_E_MALFORMED ? "the body is no gzip, or is cut off" :
                                        r == GZIP_E_TOO_LARGE ? "the expanded request is larger than this receiver takes" :
                                                                "out of memory");
                 if (r)
@@ -265,7 +223,7 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
                                r == GZIP_E_TOO_LARGE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE;
                 data = expanded;
         }
-        switch (config->on_request(data ? data : (const uint8_t *)"", size, upload->json, why, WHY_MAX, config->userdata)) {
+        switch (config->on_request(data ? data : (const uint8_t *)"", size, upload->json, why, ANSWER_MESSAGE_MAX, config->userdata)) {
         case RECEIVER_TAKEN:
                 return MHD_HTTP_OK;
         case RECEIVER_MALFORMED:
@@ -282,7 +240,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
                                   void **uploadp) {
         Receiver *receiver = userdata;
         Upload *upload = *uploadp;
-        char why[WHY_MAX] = "";
+        char why[ANSWER_MESSAGE_MAX] = "";
         int status;
 
         if (!upload) {
@@ -335,58 +293,6 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
         return run(userdata);
 }
 
-static int complain_of_port(const ReceiverConfig *config, int error) {
-        const char *hint = "";
-
-        if (error == EADDRNOTAVAIL) {
-                log_error("cannot listen on %s: no address of this machine", config->address);
-                return RECEIVER_E_ADDRESS;
-        }
-        if (error == EADDRINUSE)
-                hint = "; another receiver or collector runs there: stop it, or choose another port with --port "
-                       "(--port 0 takes any free one)";
-        else if (error == EACCES)
-                hint = "; ports below 1024 are for root";
-        log_error("cannot listen on port %u: %s%s", config->port, strerror(error), hint);
-        return RECEIVER_E_PORT;
-}
-
-/* A socket of ours, so that what is wrong with it can be told. */
-static int open_listener(const ReceiverConfig *config, int *fdp) {
-        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE };
-        _cleanup_(closep) int fd = -1;
-        struct addrinfo *info;
-        char port[8];
-        int r, one = 1;
-
-        snprintf(port, sizeof(port), "%u", config->port);
-        r = getaddrinfo(config->address, port, &hints, &info);
-        if (r) {
-                log_error("cannot listen on `%s`: %s", config->address, gai_strerror(r));
-                return RECEIVER_E_ADDRESS;
-        }
-        fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd >= 0)
-                setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        r = fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) < 0 || listen(fd, 128) < 0 ? errno : 0;
-        freeaddrinfo(info);
-        if (r)
-                return complain_of_port(config, r);
-        *fdp = take_fd(fd);
-        return 0;
-}
-
-static void make_url(Receiver *receiver, int fd) {
-        struct sockaddr_storage address = { 0 };
-        socklen_t size = sizeof(address);
-        char host[64] = "", port[8] = "";
-
-        getsockname(fd, (struct sockaddr *)&address, &size);
-        getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV);
-        snprintf(receiver->url, sizeof(receiver->url), strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s", host, port);
-}
-
 static int start_daemon(Receiver *receiver, int listener) {
         receiver->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
                                             MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver,
@@ -421,10 +327,10 @@ int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *co
         if (!receiver)
                 return error_origin(-ENOMEM);
         receiver->config = *config;
-        r = open_listener(config, &listener);
+        r = listen_open(config->address, config->port, &listener);
         if (r)
-                return r;
-        make_url(receiver, listener);
+                return r == LISTEN_E_ADDRESS ? RECEIVER_E_ADDRESS : RECEIVER_E_PORT;
+        listen_url(listener, receiver->url, sizeof(receiver->url));
         r = start_daemon(receiver, listener);
         if (r)
                 return r;

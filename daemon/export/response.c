@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "export/field.h"
+#include "util/gzip.h"
 #include "util/macro.h"
 #include "util/text.h"
 
@@ -178,4 +179,24 @@ void response_read_error(Response *response, const char *content_type, const uin
         if (!strncasecmp(content_type, "text/html", 9) || !text_is_utf8((const char *)data, size))
                 return;
         take_message(response, data, size);
+}
+
+void response_read_reply(Response *response, const HttpReply *reply) {
+        _cleanup_(freep) uint8_t *expanded = NULL;
+        const uint8_t *body = reply->body;
+        size_t size = reply->body_size;
+        bool whole = !reply->cut;
+
+        if (reply->gzip) {
+                whole = whole && !gzip_expand(reply->body, reply->body_size, HTTP_BODY_MAX, &expanded, &size);
+                body = expanded;
+                size = expanded ? size : 0;
+        }
+        if (reply->status >= 300)
+                response_read_error(response, reply->content_type, body, size);
+        else if (whole)
+                response_read_success(response, reply->content_type, body, size);
+        else
+                /* the rest is anybody's guess */
+                *response = (Response){ .malformed = true };
 }

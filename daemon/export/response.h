@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/http.h"
+
 enum { RESPONSE_MESSAGE_MAX = 256 };
 
 typedef struct Response {
@@ -26,6 +28,9 @@ typedef struct Response {
 /* @content_type: header of the reply, "" = none. */
 void response_read_success(Response *response, const char *content_type, const uint8_t *data, size_t size);
 void response_read_error(Response *response, const char *content_type, const uint8_t *data, size_t size);
+
+/* The body of a reply with a status: expands it, picks the right reader, trusts no half of a success. */
+void response_read_reply(Response *response, const HttpReply *reply);
 
 /* Copies text so that it fits into a log line: bad UTF-8 and control characters replaced, cut at @room. */
 void response_clean(char *to, size_t room, const char *text, size_t size);

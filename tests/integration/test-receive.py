@@ -205,6 +205,40 @@ class Refuses(Receive):
                     sender.sendall(b"10000\r\n" + b"p" * 65536 + b"\r\n")
         self.assertEqual(self.post(a_request())[0], 200)
 
+    def test_bodies_that_together_take_too_much_memory(self):
+        self.receive("--max-request", "1MiB")
+        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 1000000\r\n\r\n".encode()
+        senders = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(3)]
+        try:
+            for sender in senders:  # all but the last byte, so that all are under way
+                sender.sendall(head + bytes(999999))
+            self.wait_until_read(senders)
+            for sender in senders:
+                sender.sendall(b"\0")
+            codes = sorted(sender.makefile("rb").readline().split()[1] for sender in senders)
+        finally:
+            for sender in senders:
+                sender.close()
+        self.assertEqual(codes, [b"400", b"400", b"503"], "zeros are no protobuf; the third had no room")
+        self.assertEqual(self.post(a_request())[0], 200, "room is given back")
+
+    @staticmethod
+    def wait_until_read(sockets):
+        """Until the other side has acknowledged and read what was sent: the port's receive queues are empty."""
+        ports = {"%04X" % s.getsockname()[1] for s in sockets}
+
+        def empty():
+            with open("/proc/net/tcp", encoding="ascii") as file:
+                rows = [line.split() for line in list(file)[1:]]
+            queues = [row[4] for row in rows if row[1][-4:] in ports or row[2][-4:] in ports]
+            return all(queue == "00000000:00000000" for queue in queues)
+
+        tap.wait_until(empty, "all bytes read")
+
+    def test_more_json_than_is_worth_a_tree(self):
+        self.receive()
+        self.refused(413, "send protobuf", b"{" + b" " * (16 << 20) + b"}", JSON)
+
     def test_half_a_request_and_no_http_at_all(self):
         self.receive()
         for data in (b"POST / HT", f"POST {PATH} HTTP/1.1\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 99\r\n\r\nhalf".encode(),
@@ -269,6 +303,11 @@ class Starts(Receive):
         for path in ("/proc/spanprof", "/dev/null", "/nonexistent/deeper"):
             done = self.spanprof("receive", "--port", "0", "-o", path, expect=1)
             self.assertIn(f"cannot store in {path}: ", done.stderr)
+
+    def test_with_a_notice_where_others_can_reach_it(self):
+        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "--listen", "0.0.0.0", "-o", self.directory()])
+        child.wait_for(r"^listening on http://0\.0\.0\.0:\d+")
+        self.assertIn("takes requests from anybody", child.err)
 
     def test_in_a_default_directory_of_the_current_one(self):
         where = self.directory()

@@ -89,6 +89,34 @@ Test(response_read_error, shows_plain_text_and_hides_pages_and_noise) {
         cr_assert_str_eq(failure(JSON, BYTES("{\"message")).message, "{\"message");
 }
 
+Test(response_read_reply, trusts_no_half_of_a_success) {
+        HttpReply reply = { .status = 200, .content_type = PROTOBUF, .body = (const uint8_t *)"\x0A\x02\x08\x05", .body_size = 4 };
+        Response response;
+
+        response_read_reply(&response, &reply);
+        cr_assert_eq(response.n_rejected, 5);
+        reply.cut = true;
+        response_read_reply(&response, &reply);
+        cr_assert_eq(response.n_rejected, 0);
+        cr_assert(response.malformed);
+        reply.cut = false;
+        reply.gzip = true;
+        response_read_reply(&response, &reply);
+        cr_assert_eq(response.n_rejected, 0);
+        cr_assert(response.malformed, "said to be gzip, and is not");
+}
+
+Test(response_read_reply, shows_what_is_there_of_an_error) {
+        HttpReply reply = { .status = 400, .content_type = "text/plain", .body = (const uint8_t *)"no tenant", .body_size = 9, .cut = true };
+        Response response;
+
+        response_read_reply(&response, &reply);
+        cr_assert_str_eq(response.message, "no tenant");
+        reply.gzip = true;
+        response_read_reply(&response, &reply);
+        cr_assert_str_eq(response.message, "");
+}
+
 Test(response_clean, makes_one_printable_line) {
         char line[16];
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "util/log.h"
+#include "util/macro.h"
+
+static int complain(const char *address, uint16_t port, int error) {
+        const char *hint = "";
+
+        if (error == EADDRNOTAVAIL) {
+                log_error("cannot listen on %s: no address of this machine", address);
+                return LISTEN_E_ADDRESS;
+        }
+        if (error == EADDRINUSE)
+                hint = "; another receiver or collector runs there: stop it, or choose another port with --port "
+                       "(--port 0 takes any free one)";
+        else if (error == EACCES)
+                hint = "; ports below 1024 are for root";
+        log_error("cannot listen on port %u: %s%s", port, strerror(error), hint);
+        return LISTEN_E_PORT;
+}
+
+/* A socket of ours, so that what is wrong with it can be told. */
+int listen_open(const char *address, uint16_t port_number, int *fdp) {
+        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE };
+        _cleanup_(closep) int fd = -1;
+        struct addrinfo *info;
+        char port[8];
+        int r, one = 1;
+
+        snprintf(port, sizeof(port), "%u", port_number);
+        r = getaddrinfo(address, port, &hints, &info);
+        if (r) {
+                log_error("cannot listen on `%s`: %s", address, gai_strerror(r));
+                return LISTEN_E_ADDRESS;
+        }
+        fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd >= 0)
+                setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+        r = fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) < 0 || listen(fd, 128) < 0 ? errno : 0;
+        freeaddrinfo(info);
+        if (r)
+                return complain(address, port_number, r);
+        *fdp = take_fd(fd);
+        return 0;
+}
+
+void listen_url(int fd, char *url, size_t size_url) {
+        struct sockaddr_storage address = { 0 };
+        socklen_t size = sizeof(address);
+        char host[64] = "", port[8] = "";
+
+        getsockname(fd, (struct sockaddr *)&address, &size);
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+        snprintf(url, size_url, strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s", host, port);
+}

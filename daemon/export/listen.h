@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Listening Socket
+ *
+ * Opened by us and not by the HTTP library, so that what is wrong with it can be told.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+        _LISTEN_E_SUCCESS,
+        LISTEN_E_ADDRESS,               /* no such address here; a message was logged */
+        LISTEN_E_PORT,                  /* taken, or not allowed; a message with a hint was logged */
+};
+
+/* @address: numeric or a name; @port: 0 = any free one. Return: 0, LISTEN_E_*. */
+int listen_open(const char *address, uint16_t port, int *fdp);
+
+/* `http://ADDRESS:PORT` of what @fd really listens on. */
+void listen_url(int fd, char *url, size_t size);
