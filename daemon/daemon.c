@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #include <systemd/sd-daemon.h>
@@ -33,6 +34,7 @@
 #include "sample/sampler.h"
 #include "summary.h"
 #include "target/targets.h"
+#include "unwind/tables.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -43,6 +45,7 @@ enum { UNUSED_OBJECTS = 256 };          /* files that stay known though no targe
 
 #define DRAIN_BUSY_NS (100 * NS_PER_MS)
 #define DRAIN_IDLE_NS (250 * NS_PER_MS)
+#define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
 
 struct Daemon {
@@ -50,10 +53,12 @@ struct Daemon {
         Selector selector;
         sd_event *event;
         sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer;
+        sd_event_source *tables_work, *tables_ready;
         ClockWatch *clock_watch;
         ObjectCache *objects;
         Targets *targets;
         Sampler *sampler;
+        Tables *tables;
         Frames *frames;
         Aggregator *aggregator;
         Exporter *exporter;
@@ -111,7 +116,37 @@ static int set_row(void *userdata, uint32_t tgid, const struct abi_process *row)
 static int remove_row(void *userdata, uint32_t tgid) {
         Daemon *daemon = userdata;
 
+        tables_forget(daemon->tables, tgid);
         return sampler_remove_process(daemon->sampler, tgid);
+}
+
+/* ---- unwind tables: made in steps, while nothing else is due ---- */
+
+static int on_mapped(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+        int r = tables_process(daemon->tables, process);
+
+        if (r)
+                return error_fold(r);
+        r = sd_event_source_set_enabled(daemon->tables_work, SD_EVENT_ON);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int step_tables(Daemon *daemon) {
+        int r = tables_step(daemon->tables, TABLES_STEP_BYTES);
+
+        if (r < 0)
+                return error_fold(r);
+        r = sd_event_source_set_enabled(daemon->tables_work, r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int on_tables_work(sd_event_source *source, void *userdata) {
+        return step_tables(userdata);
+}
+
+static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        return step_tables(userdata);
 }
 
 /* ---- windows ---- */
@@ -413,10 +448,35 @@ static int make_frames(Daemon *daemon) {
         return 0;
 }
 
+/* Its work has the lowest priority: samples, windows and the exporter go first. */
+static int make_tables(Daemon *daemon) {
+        TablesConfig tables = {
+                .array_fd = sampler_row_tables_fd(daemon->sampler),
+                .nodes_fd = sampler_row_nodes_fd(daemon->sampler),
+        };
+        int r = tables_new(&daemon->tables, &tables);
+
+        if (r)
+                return error_fold(r);
+        r = sd_event_add_defer(daemon->event, &daemon->tables_work, on_tables_work, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->tables_work, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_priority(daemon->tables_work, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->tables_work, true);
+        if (r >= 0)
+                r = sd_event_add_io(daemon->event, &daemon->tables_ready, tables_fd(daemon->tables), EPOLLIN, on_tables_ready,
+                                    daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->tables_ready, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
 static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = &daemon->selector,
-                .callbacks = { .row_set = set_row, .row_remove = remove_row, .userdata = daemon },
+                .callbacks = { .row_set = set_row, .row_remove = remove_row, .mapped = on_mapped, .userdata = daemon },
         };
         int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);
 
@@ -457,6 +517,8 @@ int daemon_new(Daemon **daemonp, const Config *config) {
         if (!r)
                 r = make_sampler(daemon);
         if (!r)
+                r = make_tables(daemon);
+        if (!r)
                 r = make_targets(daemon);
         if (!r)
                 r = make_frames(daemon);
@@ -475,8 +537,11 @@ Daemon *daemon_free(Daemon *daemon) {
         exporter_free(daemon->exporter);
         aggregator_free(daemon->aggregator);
         frames_free(daemon->frames);
-        sampler_free(daemon->sampler);
         targets_free(daemon->targets);
+        sd_event_source_disable_unref(daemon->tables_work);
+        sd_event_source_disable_unref(daemon->tables_ready);
+        tables_free(daemon->tables);
+        sampler_free(daemon->sampler);
         object_cache_free(daemon->objects);
         clock_watch_free(daemon->clock_watch);
         sd_event_unref(daemon->event);

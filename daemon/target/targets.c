@@ -227,10 +227,13 @@ static int expire_rejects(Targets *targets, uint64_t now_ns) {
 
 /* Reads the mappings; a process that goes away meanwhile stays with what it has. */
 static int read_mappings(Targets *targets, Target *target) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
         int r = process_read_mappings(target->process, targets->config.objects);
 
         if (r == PROCESS_E_GONE)
                 stat_add(COUNTER_TARGETS_VANISHED, 1);
+        if (!r && callbacks->mapped)
+                r = callbacks->mapped(callbacks->userdata, target->process);
         return r < 0 ? r : 0;
 }
 

@@ -30,6 +30,7 @@ typedef struct Targets Targets;
 typedef struct TargetsCallbacks {
         int (*row_set)(void *userdata, uint32_t tgid, const struct abi_process *row);
         int (*row_remove)(void *userdata, uint32_t tgid);
+        int (*mapped)(void *userdata, const Process *process);  /* its mappings were read; 0 or < 0; may be NULL */
         void *userdata;
 } TargetsCallbacks;
 

@@ -69,7 +69,7 @@ typedef struct Bench {
 
 /* Filled in place: the callbacks keep its address. */
 static void bench_init(Bench *bench, const Selector *selector, uint32_t max_targets) {
-        TargetsConfig config = { .selector = selector, .callbacks = { row_set, row_remove, &bench->table },
+        TargetsConfig config = { .selector = selector, .callbacks = { row_set, row_remove, NULL, &bench->table },
                                  .max_targets = max_targets };
 
         stat_reset();
