@@ -95,13 +95,16 @@ static bool is_function(const Elf64_Sym *symbol) {
         return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF;
 }
 
-/* Length of the name at @at: up to its version, which is no part of it, the end of the table, or the cap. */
+/*
+ * Length of the name at @at: up to `@@` and its version, the end of the table, or the cap. Old versions (`f@V1`
+ * beside `f@@V2`) are other functions, and keep theirs.
+ */
 static uint16_t name_length(const Reader *reader, unsigned table, uint32_t at) {
         uint64_t left = at < reader->strings_size[table] ? reader->strings_size[table] - at : 0;
         const char *name = reader->strings[table] + at, *version;
         size_t n = left ? strnlen(name, MIN(left, (uint64_t)SYMBOLS_MAX_NAME)) : 0;
 
-        version = n > 1 ? memchr(name + 1, '@', n - 1) : NULL;
+        version = n > 1 ? memmem(name + 1, n - 1, "@@", 2) : NULL;
         return (uint16_t)(version ? version - name : (ptrdiff_t)n);
 }
 

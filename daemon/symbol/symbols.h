@@ -6,7 +6,7 @@
  *
  * The functions of one ELF file, from .symtab and .dynsym, sorted by address in
  * 16 bytes each beside their names. Takes a descriptor and limits, touches no
- * globals. Names are as in the file, without the version (`@@GLIBC_2.2.5`).
+ * globals. Names are as in the file, without the default version (`@@GLIBC_2.2.5`).
  */
 
 #include <stdbool.h>
