@@ -8,154 +8,28 @@ import random
 import re
 import subprocess
 
+import payload
 import tap
-
-SOURCE = """
-__attribute__((noinline)) int hot(int x) { for (int i = 0; i < 100; i++) x = x * 31 + i; return x; }
-__attribute__((noinline)) static int serve(int x) { return hot(x) + 1; }
-int main(int argc, char **argv) { return serve(argc); }
-"""
-TRACE = "0102030405060708090a0b0c0d0e0f10"
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    return bytes(out + bytes([n]))
-
-
-def field(number, *values):
-    """One protobuf field for each value: whole numbers as varint, text and bytes (messages too) with their length."""
-    out = b""
-    for value in values:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            out += varint(number << 3 | 2) + varint(len(data)) + data
-    return out
-
-
-def fixed64(number, value):
-    return varint(number << 3 | 1) + value.to_bytes(8, "little")
-
-
-def packed(number, values, size=None):
-    return field(number, b"".join(v.to_bytes(8, "little") if size else varint(v) for v in values)) if values else b""
-
-
-def any_value(value):
-    kinds = {"stringValue": lambda v: field(1, v), "intValue": lambda v: field(3, int(v))}
-    return b"".join(kinds[key](v) for key, v in value.items())
-
-
-def protobuf(request):
-    """The bytes of a JSON payload of these tests, with the field numbers of opentelemetry-proto 1.11."""
-    d = request["dictionary"]
-    tables = [
-        *(field(1, field(1, int(m.get("memoryStart", 0))) + field(2, int(m.get("memoryLimit", 0)))
-                + field(4, m.get("filenameStrindex", 0)) + packed(5, m.get("attributeIndices", [])))
-          for m in d["mappingTable"]),
-        *(field(2, field(1, x.get("mappingIndex", 0)) + field(2, int(x.get("address", 0)))
-                + b"".join(field(3, field(1, line["functionIndex"])) for line in x.get("lines", []))
-                + packed(4, x.get("attributeIndices", []))) for x in d["locationTable"]),
-        *(field(3, field(1, f.get("nameStrindex", 0))) for f in d["functionTable"]),
-        *(field(4, b"".join(field(n, bytes.fromhex(x[k])) for n, k in ((1, "traceId"), (2, "spanId")) if k in x))
-          for x in d["linkTable"]),
-        *(field(5, s) for s in d["stringTable"]),
-        *(field(6, field(1, a.get("keyStrindex", 0)) + (field(2, any_value(a["value"])) if "value" in a else b""))
-          for a in d["attributeTable"]),
-        *(field(7, packed(1, s.get("locationIndices", []))) for s in d["stackTable"]),
-    ]
-    out = b""
-    for part in request["resourceProfiles"]:
-        resource = b"".join(field(1, field(1, a["key"]) + field(2, any_value(a["value"])))
-                            for a in part["resource"]["attributes"])
-        profiles = b""
-        for p in part["scopeProfiles"][0]["profiles"]:
-            samples = b"".join(field(2, field(1, s["stackIndex"]) + packed(2, s.get("attributeIndices", []))
-                                     + field(3, s.get("linkIndex", 0)) + packed(4, [int(v) for v in s.get("values", [])])
-                                     + packed(5, [int(t) for t in s.get("timestampsUnixNano", [])], 8))
-                               for s in p["samples"])
-            profiles += field(2, field(1, field(1, p["sampleType"]["typeStrindex"])
-                                       + field(2, p["sampleType"]["unitStrindex"])) + samples
-                              + fixed64(3, int(p["timeUnixNano"])) + field(4, int(p["durationNano"]))
-                              + field(5, field(1, p["periodType"]["typeStrindex"])
-                                      + field(2, p["periodType"]["unitStrindex"]))
-                              + field(6, int(p["period"])) + field(7, bytes.fromhex(p["profileId"])))
-        out += field(1, field(1, resource) + field(2, profiles))
-    return out + field(2, b"".join(tables))
+from payload import TRACE, field, protobuf, varint
 
 
 class Report(tap.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cc, cls.nm, cls.readelf = (tap.need_tool(x) for x in ("cc", "nm", "readelf"))
+        for tool in ("cc", "nm", "readelf"):
+            tap.need_tool(tool)
 
     def setUp(self):
         self.dir = self.directory()
-        self.program = self.dir / "victim-of-report"
-        (self.dir / "a.c").write_text(SOURCE)
-        self.run_command([self.cc, "-O0", "-Wl,--build-id=sha1", "-o", self.program, self.dir / "a.c"], expect=0)
-        notes = self.run_command([self.readelf, "-nW", self.program], expect=0).stdout
-        self.build_id = re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
-        symbols = self.run_command([self.nm, self.program], expect=0).stdout
-        self.address = {m[2]: int(m[1], 16) for m in re.finditer(r"^([0-9a-f]+) [tT] (\w+)$", symbols, re.M)}
+        self.victim = payload.Victim(self.dir)
+        self.program, self.build_id = self.victim.path, self.victim.build_id
 
-    def payload(self, profile_id="11" * 16, pid=4711):
-        """
-        hot ← serve ← main        6 samples: span a 5, span b 1
-        serve ← main              2, truncated: depth
-        clear_page [kernel] ← main    1
-        in another build of the program, ← main   1
-        """
-        strings = ["", "samples", "count", "cpu", "nanoseconds", "process.executable.build_id.gnu", str(self.program),
-                   "profile.frame.type", "clear_page", "profile.stack.truncated", "thread.id"]
-        mapping = {"memoryStart": "0", "memoryLimit": "1048576", "filenameStrindex": 6}
-        locations = [{}] + [{"mappingIndex": 1, "address": str(self.address[f] + 4), "attributeIndices": [2]}
-                            for f in ("hot", "serve", "main")]
-        locations += [{"lines": [{"functionIndex": 1}], "address": str(0xFFFFFFFF81000010), "attributeIndices": [3]},
-                      {"mappingIndex": 2, "address": str(self.address["hot"]), "attributeIndices": [2]}]
-        dictionary = {
-            "stringTable": strings,
-            "attributeTable": [{}, {"keyStrindex": 5, "value": {"stringValue": self.build_id}},
-                               {"keyStrindex": 7, "value": {"stringValue": "native"}},
-                               {"keyStrindex": 7, "value": {"stringValue": "kernel"}},
-                               {"keyStrindex": 9, "value": {"stringValue": "depth"}},
-                               {"keyStrindex": 10, "value": {"intValue": "4712"}},
-                               {"keyStrindex": 5, "value": {"stringValue": "00" + self.build_id[2:] + "ff"}}],
-            "mappingTable": [{}, {**mapping, "attributeIndices": [1]}, {**mapping, "attributeIndices": [6]}],
-            "functionTable": [{}, {"nameStrindex": 8}],
-            "locationTable": locations,
-            "linkTable": [{}, {"traceId": TRACE, "spanId": "000000000000000a"},
-                          {"traceId": TRACE, "spanId": "000000000000000b"}],
-            "stackTable": [{}, {"locationIndices": [1, 2, 3]}, {"locationIndices": [2, 3]},
-                           {"locationIndices": [4, 3]}, {"locationIndices": [5, 3]}],
-        }
-        start = 1_700_000_000_000_000_000
-        samples = [
-            {"stackIndex": 1, "attributeIndices": [5], "linkIndex": 1,
-             "timestampsUnixNano": [str(start + i) for i in range(5)]},
-            {"stackIndex": 1, "attributeIndices": [5], "linkIndex": 2, "timestampsUnixNano": [str(start + 9)]},
-            {"stackIndex": 2, "attributeIndices": [4, 5], "timestampsUnixNano": [str(start + 8), str(start + 7)]},
-            {"stackIndex": 3, "timestampsUnixNano": [str(start + 6)]},
-            {"stackIndex": 4, "timestampsUnixNano": [str(start + 5)]},
-        ]
-        profile = {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": samples,
-                   "timeUnixNano": str(start), "durationNano": "1500000000",
-                   "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": "10000000", "profileId": profile_id}
-        resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}},
-                                   {"key": "process.pid", "value": {"intValue": str(pid)}},
-                                   {"key": "process.executable.name", "value": {"stringValue": "victim"}}]}
-        return {"resourceProfiles": [{"resource": resource, "scopeProfiles": [{"scope": {}, "profiles": [profile]}]}],
-                "dictionary": dictionary}
+    def payload(self, *args, **options):
+        return self.victim.payload(*args, **options)
 
-    def write(self, name, payload):
+    def write(self, name, request):
         path = self.dir / name
-        path.write_bytes(protobuf(payload) if name.endswith(".pb") else json.dumps(payload).encode())
+        path.write_bytes(protobuf(request) if name.endswith(".pb") else json.dumps(request).encode())
         return path
 
     def summary(self, *args, **options):
@@ -178,9 +52,9 @@ class Report(tap.TestCase):
         self.assertIn(self.build_id[:12], text)
 
     def test_protobuf_and_json_say_the_same(self):
-        payload = self.payload()
-        as_json = self.spanprof("report", self.write("a.json", payload)).stdout
-        self.assertEqual(self.spanprof("report", self.write("a.pb", payload)).stdout, as_json)
+        request = self.payload()
+        as_json = self.spanprof("report", self.write("a.json", request)).stdout
+        self.assertEqual(self.spanprof("report", self.write("a.pb", request)).stdout, as_json)
         with open(self.dir / "a.pb", "rb") as file:
             self.assertEqual(self.spanprof("report", "-", stdin=file).stdout, as_json)
         os.rename(self.dir / "a.pb", self.dir / "no-extension")
@@ -263,9 +137,9 @@ class Report(tap.TestCase):
         self.assertIn("none.csv: cannot be read: No such file or directory", done.stderr)
 
     def test_top_and_width(self):
-        payload = self.payload()
-        payload["dictionary"]["stringTable"][8] = "a_function_of_the_kernel_with_a_name_" * 8
-        path = self.write("a.json", payload)
+        request = self.payload()
+        request["dictionary"]["stringTable"][8] = "a_function_of_the_kernel_with_a_name_" * 8
+        path = self.write("a.json", request)
         text = self.spanprof("report", "--top", "2", path).stdout
         self.assertIn("… and 3 more functions", text)
         self.assertEqual(len(self.summary("--top", "1", path)["profiles"][0]["stacks"]), 1)
@@ -277,10 +151,10 @@ class Report(tap.TestCase):
             self.assertIn("…", tables)
 
     def test_control_characters_do_not_reach_the_terminal(self):
-        payload = self.payload()
-        payload["dictionary"]["stringTable"][8] = "clear\x1b[2J\x9b31m"
-        payload["resourceProfiles"][0]["resource"]["attributes"][2]["value"]["stringValue"] = "\x1b]0;title\x07"
-        path = self.write("a.json", payload)
+        request = self.payload()
+        request["dictionary"]["stringTable"][8] = "clear\x1b[2J\x9b31m"
+        request["resourceProfiles"][0]["resource"]["attributes"][2]["value"]["stringValue"] = "\x1b]0;title\x07"
+        path = self.write("a.json", request)
         for args in ([], ["--raw"], ["--json"]):
             text = self.spanprof("report", *args, path).stdout
             self.assertNotRegex(text, "\x1b|\x07")
@@ -288,10 +162,10 @@ class Report(tap.TestCase):
                 self.assertNotIn("\x9b", text)
 
     def test_raw_prints_every_field(self):
-        payload = self.payload()
-        payload["resourceProfiles"][0]["schemaUrl"] = "https://example.org/schema"
-        payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][1]["linkIndex"] = 77
-        text = self.spanprof("report", "--raw", self.write("a.json", payload)).stdout
+        request = self.payload()
+        request["resourceProfiles"][0]["schemaUrl"] = "https://example.org/schema"
+        request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][1]["linkIndex"] = 77
+        text = self.spanprof("report", "--raw", self.write("a.json", request)).stdout
         for line in ("resource_profiles[0]:", '      key: "service.name"', '        string_value: "shop"',
                      "        int_value: 4711", '  schema_url: "https://example.org/schema"',
                      '        type_strindex: 1  # "samples"',
@@ -335,17 +209,17 @@ class Report(tap.TestCase):
         path = self.dir / "a.json"
         path.write_text('{"resourceProfiles": [\n {"resource": oops}]}')
         self.assertRegex(self.spanprof("report", path, expect=1).stderr, r"a\.json: is no profiles file .*line 2, column 15")
-        payload = self.payload()
-        payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = "many"
-        self.assertRegex(self.spanprof("report", self.write("b.json", payload), expect=1).stderr, r"stackIndex|stack_index")
-        payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = 99
-        self.assertRegex(self.spanprof("report", self.write("c.pb", payload), expect=1).stderr, r"samples\[2\].*99|99.*samples\[2\]")
+        request = self.payload()
+        request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = "many"
+        self.assertRegex(self.spanprof("report", self.write("b.json", request), expect=1).stderr, r"stackIndex|stack_index")
+        request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = 99
+        self.assertRegex(self.spanprof("report", self.write("c.pb", request), expect=1).stderr, r"samples\[2\].*99|99.*samples\[2\]")
 
     def test_survives_garbage(self):
         """Random bytes, files cut anywhere, single flipped bytes: a report or a message, never a crash."""
         rng = random.Random(7)
-        payload = self.payload()
-        whole = {"pb": protobuf(payload), "json": json.dumps(payload).encode()}
+        request = self.payload()
+        whole = {"pb": protobuf(request), "json": json.dumps(request).encode()}
         inputs = [rng.randbytes(rng.randrange(1, 300)) for _ in range(60)]
         for data in whole.values():
             inputs += [data[:rng.randrange(1, len(data))] for _ in range(40)]
@@ -365,15 +239,15 @@ class Report(tap.TestCase):
         self.assertEqual(statuses, {0, 1}, "both happen")
 
     def test_many_samples(self):
-        payload = self.payload()
-        samples = payload["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"]
+        request = self.payload()
+        samples = request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"]
         start = 1_700_000_000_000_000_000
         for i in range(3, 20003):
-            payload["dictionary"]["linkTable"].append({"traceId": TRACE, "spanId": f"{i:016x}"})
+            request["dictionary"]["linkTable"].append({"traceId": TRACE, "spanId": f"{i:016x}"})
             one = copy.copy(samples[0])
-            samples.append({**one, "linkIndex": len(payload["dictionary"]["linkTable"]) - 1,
+            samples.append({**one, "linkIndex": len(request["dictionary"]["linkTable"]) - 1,
                             "timestampsUnixNano": [str(start + i)]})
-        kind, = self.summary("--top", "100000", self.write("a.pb", payload))["profiles"]
+        kind, = self.summary("--top", "100000", self.write("a.pb", request))["profiles"]
         # 3 to 20002, with 0xa and 0xb, which were there before, among them
         self.assertEqual((kind["value"], kind["with_span"], len(kind["spans"])), (20010, 20006, 20000))
         self.assertEqual(kind["spans"][0]["value"], 6)

@@ -147,30 +147,44 @@ def _run(*argv):
 
 
 class _Object:
-    """The functions of one file, by nm. Several names of one address are one function."""
+    """The functions of one file, by nm. Names of one address are one function, and so are addresses of one name (old
+    and new versions of a symbol, static functions): the canonical name is the first of all that belong together."""
 
     def __init__(self, path):
-        self.starts, self.ends, self.names, self.aliases = [], [], [], {}
-        rows = collections.defaultdict(lambda: [0, set()])
+        self.starts, self.ends, self.firsts, self.parents = [], [], [], {}
+        rows = collections.defaultdict(lambda: [0, []])
         for flags in (["-n", "-S", "--defined-only"], ["-n", "-S", "-D", "--defined-only"]):
             for line in _run("nm", *flags, path).splitlines():
-                match = re.match(r"([0-9a-f]+) ([0-9a-f]+) [tTwWiVv] (\S+)$", line)
+                match = re.match(r"([0-9a-f]+) ([0-9a-f]+ )?[tTwWiVv] (\S+)$", line)
                 if match:
                     row = rows[int(match[1], 16)]
-                    row[0] = max(row[0], int(match[2], 16))
-                    row[1].add(match[3].split("@")[0])
-        for start in sorted(rows):
+                    row[0] = max(row[0], int(match[2] or "0", 16))
+                    row[1].append(match[3].split("@")[0])
+        sections = [(int(m[1], 16), int(m[1], 16) + int(m[2], 16)) for m in
+                    re.finditer(r"(?:PROGBITS|NOBITS) +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) ", _run("readelf", "-SW", path))]
+        for start, following in zip(sorted(rows), sorted(rows)[1:] + [1 << 63]):
             size, names = rows[start]
+            section_end = min([end for begin, end in sections if begin <= start < end], default=start + 1)
             self.starts.append(start)
-            self.ends.append(start + size)
-            self.names.append(min(names))
-            self.aliases.update(dict.fromkeys(names, min(names)))
+            self.ends.append(start + size if size else min(following, section_end))
+            self.firsts.append(names[0])
+            for name in names:
+                self._join(names[0], name)
+
+    def canonical(self, name):
+        while self.parents.get(name, name) != name:
+            name = self.parents[name]
+        return name
+
+    def _join(self, a, b):
+        first, second = sorted((self.canonical(a), self.canonical(b)))
+        self.parents[second] = first
 
     def name(self, address):
         """Canonical name of the function that holds @address (the innermost), or None."""
         for i in range(bisect.bisect_right(self.starts, address) - 1, -1, -1):
             if address < self.ends[i]:
-                return self.names[i]
+                return self.canonical(self.firsts[i])
             if address - self.starts[i] > 1 << 20:
                 break
         return None
@@ -211,7 +225,7 @@ class Symbols:
         if not path.startswith("/"):
             return symbol
         table = self.object(path, self.build_id(path))
-        return table.aliases.get(symbol.split("@")[0], symbol) if table else symbol
+        return table.canonical(symbol.split("@")[0]) if table else symbol
 
 
 def frame_object(frame):
