@@ -209,6 +209,19 @@ class KernelHalf(tap.TestCase):
         dump.row(victim.pid, start=dump.samples(victim.pid)[0]["start"], generation=2)
         dump.wait(lambda: dump.samples(victim.pid)[-1]["generation"] == 2, "the exact start is right, too")
 
+    def test_says_when_the_process_table_is_full(self):
+        dump = Dump(self)
+        n = 16384  # ABI_MAX_PROCESSES
+        rows = [f"row {1 << 22 | i} 0 0 0 {TARGET} 1" for i in range(n + 1)]  # no process has such an id
+        dump.child.process.stdin.write("\n".join(rows).encode() + b"\n")
+        dump.child.process.stdin.flush()
+        dump.wait(lambda: rows[-1] in dump.child.out, "all rows")
+        results = {x["done"]: x["result"] for x in dump.lines("done")}
+        self.assertEqual(collections.Counter(results[x] for x in rows[:n]), {0: n})
+        self.assertEqual(results[rows[n]], 2, "SAMPLER_E_FULL")
+        self.assertEqual(dump.command(f"remove {1 << 22}"), 0)
+        self.assertEqual(dump.command(rows[n]), 0, "one that goes makes room")
+
     # --- losses
 
     def test_counts_what_a_full_ring_refuses(self):
@@ -502,6 +515,12 @@ class KernelHalf(tap.TestCase):
     def test_without_kernel_types_one_line_says_so(self):
         done = self.run_command([LIB / "sample-dump", "btf=/nonexistent/vmlinux"], expect=EXIT_UNUSABLE)
         self.assertRegex(done.stderr, r"\Aspanprof: .*/nonexistent/vmlinux.*CONFIG_DEBUG_INFO_BTF.*\n\Z")
+
+    def test_an_old_kernel_is_refused_in_one_line(self):
+        tap.need_tool("setarch")
+        # The personality UNAME26 makes uname() say 2.6.40 and later, for programs that cannot count further.
+        done = self.run_command(["setarch", "--uname-2.6", LIB / "sample-dump"], expect=EXIT_UNUSABLE)
+        self.assertRegex(done.stderr, r"\Aspanprof: Linux 2\.6 is too old: sampling needs 5\.15 or newer\n\Z")
 
     def test_names_the_missing_capability(self):
         tap.need_tool("setpriv")
