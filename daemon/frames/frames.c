@@ -214,8 +214,10 @@ static size_t make_key(StackKey *key, const Process *process, const uint64_t *ke
         key->maps_serial = process->maps_serial;
         key->n_kernel = (uint32_t)n_kernel;
         key->n_user = (uint32_t)n_user;
-        memcpy(key->addresses, kernel, n_kernel * sizeof(*kernel));
-        memcpy(key->addresses + n_kernel, user, n_user * sizeof(*user));
+        if (n_kernel)
+                memcpy(key->addresses, kernel, n_kernel * sizeof(*kernel));
+        if (n_user)
+                memcpy(key->addresses + n_kernel, user, n_user * sizeof(*user));
         return offsetof(StackKey, addresses) + (n_kernel + n_user) * sizeof(*user);
 }
 

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -32,9 +33,28 @@
 
 enum {
         BATCH = 512,                    /* headers a call of process_vm_readv(), entries a read of pagemap */
+        MAX_PAGES = 1 << 24,            /* of one region, where each costs: 64 GiB; the rest is not searched */
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
+        RANGES = 64,                    /* present ranges an ioctl */
         HEADER = sizeof(struct spanprof_ring_header),
 };
+
+/*
+ * From include/uapi/linux/fs.h of Linux 6.7, which build machines may not have: lists the pages of a range that
+ * are of the wanted categories, at the cost of those alone. Sanitizers reserve 20 TiB; asking for each page would
+ * take minutes.
+ */
+struct page_region {
+        uint64_t start, end, categories;
+};
+
+struct pm_scan_arg {
+        uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+        uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+
+#define PAGEMAP_SCAN_REQUEST _IOWR('f', 16, struct pm_scan_arg)
+#define PAGE_CATEGORY_PRESENT (UINT64_C(1) << 3)
 
 #define PAGEMAP_PRESENT (UINT64_C(1) << 63)     /* Documentation/admin-guide/mm/pagemap.rst */
 
@@ -59,6 +79,8 @@ RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t regio
         return RING_HEADER_VALID;
 }
 
+enum { RING_E_NO_SCAN = 100 };          /* beside those of the header */
+
 typedef struct Candidate {
         uint64_t address, region_end;
 } Candidate;
@@ -75,6 +97,7 @@ typedef struct Searcher {
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
         uint64_t entries[BATCH];
+        struct page_region ranges[RANGES];
         MapsReader reader;
 } Searcher;
 
@@ -163,29 +186,88 @@ static void read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, siz
         searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)want);
 }
 
+static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
+        for (uint64_t address = start; address < end; address += searcher->page_size) {
+                int r = add_candidate(searcher, address, region_end);
+
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* One piece by reading pagemap. *addressp moves on; it stays if pagemap does not tell. */
+static int search_entries(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
+        uint64_t address = *addressp;
+        size_t n_pages;
+
+        read_pagemap(searcher, address, end, &n_pages);
+        for (size_t i = 0; i < n_pages; i++, address += searcher->page_size) {
+                int r = 0;
+
+                if (searcher->entries[i] & PAGEMAP_PRESENT)
+                        r = add_candidate(searcher, address, region_end);
+                if (r)
+                        return r;
+        }
+        *addressp = address;
+        return 0;
+}
+
+/* One piece by the ioctl. Return: also RING_E_NO_SCAN = this kernel has none. */
+static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
+        struct pm_scan_arg arg = {
+                .size = sizeof(arg),
+                .start = *addressp,
+                .end = end,
+                .vec = (uintptr_t)searcher->ranges,
+                .vec_len = RANGES,
+                .max_pages = MIN(searcher->budget->n_reads, (uint64_t)BATCH),
+                .category_mask = PAGE_CATEGORY_PRESENT,
+                .return_mask = PAGE_CATEGORY_PRESENT,
+        };
+        int n = ioctl(searcher->pagemap_fd, PAGEMAP_SCAN_REQUEST, &arg);
+
+        if (n < 0)
+                return RING_E_NO_SCAN;
+        for (int i = 0; i < n; i++) {
+                int r = add_candidates(searcher, searcher->ranges[i].start, searcher->ranges[i].end, region_end);
+
+                if (r)
+                        return r;
+        }
+        searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)BATCH);
+        *addressp = arg.walk_end;
+        return 0;
+}
+
+/* The next piece of the range, by the better way that this kernel has. */
+static int search_piece(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
+        if (!searcher->budget->by_entry && end - *addressp > searcher->page_size) {
+                int r = search_ranges(searcher, addressp, end, region_end);
+
+                if (r != RING_E_NO_SCAN)
+                        return r;
+                searcher->budget->by_entry = true;
+        }
+        return search_entries(searcher, addressp, end, region_end);
+}
+
 /* Collects the present pages of [@start, @end). Return: also RING_E_MORE, with search->next set. */
 static int search_range(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
         uint64_t address = start;
-        int r;
 
         while (address < end) {
-                size_t n_pages;
+                uint64_t before = address;
+                int r;
 
                 if (!searcher->budget->n_entries || !searcher->budget->n_reads) {
                         searcher->search->next = address;
                         return RING_E_MORE;
                 }
-                read_pagemap(searcher, address, end, &n_pages);
-                if (!n_pages)
-                        return 0;
-                for (size_t i = 0; i < n_pages; i++) {
-                        if (!(searcher->entries[i] & PAGEMAP_PRESENT))
-                                continue;
-                        r = add_candidate(searcher, address + i * searcher->page_size, region_end);
-                        if (r)
-                                return r;
-                }
-                address += n_pages * searcher->page_size;
+                r = search_piece(searcher, &address, end, region_end);
+                if (r || address <= before)
+                        return r;
         }
         return 0;
 }
@@ -227,11 +309,13 @@ static int visit_start(Searcher *searcher, const MapsEntry *entry) {
 }
 
 static int visit_all(Searcher *searcher, const MapsEntry *entry) {
-        uint64_t start = MAX(entry->start, searcher->search->next);
+        uint64_t start = MAX(entry->start, searcher->search->next), end = entry->end;
 
-        if (searcher->found_address || !maps_is_private_memory(entry) || start >= entry->end)
+        if (searcher->budget->by_entry)
+                end = MIN(end, entry->start + MAX_PAGES * searcher->page_size);
+        if (searcher->found_address || !maps_is_private_memory(entry) || start >= end)
                 return 0;
-        return search_range(searcher, start, entry->end, entry->end);
+        return search_range(searcher, start, end, entry->end);
 }
 
 /* The first pages of all regions are looked at in each call: a ring that came meanwhile is most likely there. */

@@ -38,6 +38,7 @@ typedef struct RingSearch {
 typedef struct RingBudget {
         uint64_t n_entries;             /* pagemap entries that are looked at, about 10 ns each */
         uint64_t n_reads;               /* pages whose first bytes are read, about 200 ns each */
+        bool by_entry;                  /* ask pagemap for every page, as kernels before 6.7 need it; set by ring_find() too */
 } RingBudget;
 
 enum {

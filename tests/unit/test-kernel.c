@@ -40,15 +40,17 @@ static char directory[] = "/tmp/test-kernel-XXXXXX";
 static KernelPaths paths;
 
 static char *put(const char *name, const void *data, size_t size) {
-        char path[256];
+        static char files[8][256];
+        static unsigned n;
+        char *path = files[n++ % 8];
         FILE *file;
 
-        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        snprintf(path, sizeof(files[0]), "%s/%s", directory, name);
         file = fopen(path, "w");
         cr_assert_not_null(file);
         fwrite(data, 1, size, file);
         fclose(file);
-        return strdup(path);
+        return path;
 }
 
 static void make_files(void) {
