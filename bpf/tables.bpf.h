@@ -20,7 +20,7 @@ enum {
         /* One step more than frames: it finds that there is no room for another one. */
         ROUNDS = ABI_MAX_FRAMES / ROUND_STEPS + 1,
         /* The same of a walk by rows, whose steps are larger. */
-        ROUND_ROW_STEPS = 1,
+        ROUND_ROW_STEPS = 2,
         ROW_ROUNDS = ABI_MAX_FRAMES / ROUND_ROW_STEPS + 1,
 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * bpf-cost VICTIM [REPETITIONS [MS]]: what one sample costs in BPF.
+ * bpf-cost VICTIM OMIT [REPETITIONS [MS]]: what one sample costs in BPF.
  *
  * Three programs run on the same victim (tests/lib/victim-frames on one CPU) by the
- * same kind of event, one after the other, forth and back, many times over; the
+ * same kind of event, one after the other, forth and back, many times over; ours also
+ * on one of the same depth without frame pointers (tests/lib/victim-omit), which it
+ * walks by unwind rows. The
  * kernel's own statistics give ns a run. The ring is drained meanwhile, so that
  * every record is really written. Prints the lowest and the median repetition, and
  * the medians as ratio to bpf_get_stack(). The interrupt itself is not in it.
@@ -28,6 +30,7 @@
 #include "bpf-cost.skel.h"
 #include "sampler.skel.h"
 #include "abi.h"
+#include "unwind/tables.h"
 
 enum {
         HZ = 3999,
@@ -53,6 +56,7 @@ typedef struct Variant {
         const char *name;
         struct bpf_program *program;
         Row row;
+        bool by_rows;                   /* runs on the victim without frame pointers */
         double ns[MAX_REPETITIONS];
         int n;
 } Variant;
@@ -65,7 +69,7 @@ static void die(const char *what) {
         exit(1);
 }
 
-static Victim start_victim(const char *path, const char *depth) {
+static Victim start_victim(const char *path, char *const argv[]) {
         Victim victim = { 0 };
         int pipes[2];
         FILE *out;
@@ -79,12 +83,12 @@ static Victim start_victim(const char *path, const char *depth) {
                 CPU_SET((size_t)sysconf(_SC_NPROCESSORS_ONLN) - 1, &cpus);
                 sched_setaffinity(0, sizeof(cpus), &cpus);
                 dup2(pipes[1], STDOUT_FILENO);
-                execl(path, path, depth, "ring", NULL);
+                execv(path, argv);
                 _exit(127);
         }
         close(pipes[1]);
         out = fdopen(pipes[0], "r");
-        if (!out || fscanf(out, "ring %" SCNu64, &victim.ring) != 1)
+        if (!out || (fscanf(out, "ring %" SCNu64, &victim.ring) != 1 && fscanf(out, "frames %*u") == EOF))
                 die(path);
         fclose(out);
         usleep(100000);
@@ -109,6 +113,20 @@ static void set_row(const Victim *victim, Row kind) {
                 bpf_map__delete_elem(sampler->maps.processes, &tgid, sizeof(tgid), 0);
         else if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), BPF_ANY))
                 die("row");
+}
+
+static Tables *tables;
+static ObjectCache *objects;
+
+static void load_rows(const Victim *victim) {
+        _cleanup_(process_freep) Process *process = NULL;
+
+        if (process_new(&process, victim->pid) || process_read_mappings(process, objects) ||
+            tables_process(tables, process))
+                die("rows");
+        while (!tables_is_ready(tables, (uint32_t)victim->pid))
+                if (tables_step(tables, 1 << 20) == 0)
+                        usleep(1000);
 }
 
 static void read_statistics(int fd, uint64_t *nsp, uint64_t *np) {
@@ -174,28 +192,44 @@ static void load(struct bpf_cost_bpf **otherp) {
                 die("load");
         samples = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
         *otherp = bpf_cost_bpf__open_and_load();
+        if (object_cache_new(&objects, 64) ||
+            tables_new(&tables, &(TablesConfig){ .array_fd = bpf_map__fd(sampler->maps.row_tables),
+                                                 .nodes_fd = bpf_map__fd(sampler->maps.row_nodes) }))
+                die("tables");
         if (!samples || !*otherp)
                 die("load");
 }
 
-static void compare(const char *path, const char *depth, Variant *variants, int n_variants, int n_repetitions, int ms) {
-        Victim victim = start_victim(path, depth);
+static void compare(char *const paths[2], const char *depth, Variant *variants, int n_variants, int n_repetitions, int ms) {
+        Victim victims[] = { start_victim(paths[0], (char *[]){ paths[0], (char *)depth, (char *)"ring", NULL }),
+                             start_victim(paths[1], (char *[]){ paths[1], (char *)"depth", (char *)depth, NULL }) };
+        uint64_t n_before;
         double base;
 
+        load_rows(&victims[1]);
         n_records = 0;
         for (int i = 0; i < n_variants; i++)
                 variants[i].n = 0;
         for (int repetition = 0; repetition < n_repetitions; repetition++)
                 for (int i = 0; i < n_variants; i++) {
                         Variant *variant = &variants[repetition % 2 ? n_variants - 1 - i : i];
-                        double ns = measure(variant, &victim, ms);
+                        double ns;
 
+                        /* They share a CPU: the other one sleeps. */
+                        kill(victims[!variant->by_rows].pid, SIGSTOP);
+                        kill(victims[variant->by_rows].pid, SIGCONT);
+                        n_before = n_records;
+                        ns = measure(variant, &victims[variant->by_rows], ms);
                         if (ns > 0 && ns < SANE_NS)
                                 variant->ns[variant->n++] = ns;
+                        if (n_records > n_before && record_frames != strtoul(depth, NULL, 10))
+                                printf("! %s: the last record has %" PRIu64 " frames\n", variant->name, record_frames);
                 }
-        stop_victim(&victim);
-        if (!n_records || record_frames != strtoul(depth, NULL, 10))
-                printf("! the sampler's last record has %" PRIu64 " frames\n", record_frames);
+        tables_forget(tables, (uint32_t)victims[1].pid);
+        stop_victim(&victims[0]);
+        stop_victim(&victims[1]);
+        if (!n_records)
+                printf("! no record\n");
         for (int i = 0; i < n_variants; i++)
                 qsort(variants[i].ns, (size_t)variants[i].n, sizeof(double), by_value);
         base = variants[1].n ? variants[1].ns[variants[1].n / 2] : 0;
@@ -207,12 +241,12 @@ static void compare(const char *path, const char *depth, Variant *variants, int 
 }
 
 int main(int argc, char **argv) {
-        static const char *const depths[] = { "5", "30", "100" };
-        const int n_repetitions = argc > 2 ? atoi(argv[2]) : 15, ms = argc > 3 ? atoi(argv[3]) : 200;
+        static const char *const depths[] = { "5", "30", "100", "300" };
+        const int n_repetitions = argc > 3 ? atoi(argv[3]) : 15, ms = argc > 4 ? atoi(argv[4]) : 200;
         struct bpf_cost_bpf *other;
 
-        if (argc < 2 || n_repetitions > MAX_REPETITIONS) {
-                fprintf(stderr, "usage: bpf-cost VICTIM [REPETITIONS [MS]]\n");
+        if (argc < 3 || n_repetitions > MAX_REPETITIONS) {
+                fprintf(stderr, "usage: bpf-cost VICTIM OMIT [REPETITIONS [MS]]\n");
                 return 2;
         }
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -232,9 +266,11 @@ int main(int argc, char **argv) {
                         { .name = "spanprof, target", .program = sampler->progs.sample, .row = ROW_TARGET },
                         { .name = "spanprof, target with a ring", .program = sampler->progs.sample,
                           .row = ROW_TARGET_WITH_RING },
+                        { .name = "spanprof, target without frame pointers", .program = sampler->progs.sample,
+                          .row = ROW_TARGET, .by_rows = true },
                 };
 
-                compare(argv[1], depths[i], variants, 5, n_repetitions, ms);
+                compare(argv + 1, depths[i], variants, 6, n_repetitions, ms);
         }
         return 0;
 }

@@ -14,6 +14,7 @@ import subprocess
 import time
 
 import tap
+from dump import TICK_NS, Dump, start_time
 
 LIB = tap.BUILD_DIR / "tests/lib"
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
@@ -21,63 +22,6 @@ NO_USER, FAULT, BAD_CFA, DEPTH, FP_END = 1, 4, 5, 7, 8
 UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
 EXEC, EXIT, MAPPINGS = 1, 2, 3
 EXIT_UNUSABLE = 78
-TICK_NS = 10_000_000
-
-
-def start_time(pid):
-    """Field 22 of /proc/PID/stat as the daemon hands it to the kernel half."""
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rsplit(")", 1)[1].split()[19]) * TICK_NS
-
-
-class Dump:
-    """sample-dump, its commands and what it has printed."""
-
-    def __init__(self, test, prefix=(), **options):
-        self.test = test
-        self.child = test.spawn([*prefix, LIB / "sample-dump", *(f"{k}={v}" for k, v in options.items())],
-                                stdin=subprocess.PIPE)
-        self.wait(lambda: self.lines("ready"), "sample-dump is ready")
-
-    def lines(self, key):
-        text = self.child.out
-        whole = text[:text.rfind("\n") + 1]
-        return [x for x in map(json.loads, whole.splitlines()) if key in x]
-
-    def wait(self, condition, what):
-        def look():
-            if self.child.status is not None:
-                raise AssertionError(f"sample-dump ended before {what}: {self.child}")
-            return condition()
-
-        return tap.wait_until(look, what)
-
-    def command(self, text):
-        n = sum(x["done"] == text for x in self.lines("done"))
-        self.child.process.stdin.write(text.encode() + b"\n")
-        self.child.process.stdin.flush()
-        self.wait(lambda: sum(x["done"] == text for x in self.lines("done")) > n, text)
-        return [x for x in self.lines("done") if x["done"] == text][-1]["result"]
-
-    def row(self, tgid, start=0, ring=0, capacity=0, state=TARGET, generation=1):
-        self.test.assertEqual(self.command(f"row {tgid} {start} {ring} {capacity} {state} {generation}"), 0)
-
-    def samples(self, tgid=None, since=0):
-        return [x for x in self.lines("sample") if tgid in (None, x["tgid"]) and x["time"] >= since]
-
-    def notices(self, kind, tgid=None):
-        return [x for x in self.lines("notice") if x["notice"] == kind and tgid in (None, x["tgid"])]
-
-    def wait_samples(self, n, tgid=None, since=0):
-        self.wait(lambda: len(self.samples(tgid, since)) >= n, f"{n} samples of {tgid}")
-        return self.samples(tgid, since)
-
-    def stop(self):
-        """Ends it. Returns the last counters."""
-        self.child.process.stdin.write(b"stop\n")
-        self.child.process.stdin.close()
-        self.test.assertEqual(self.child.wait(), 0, str(self.child))
-        return self.lines("counters")[-1]
 
 
 class KernelHalf(tap.TestCase):

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Walks by unwind rows on the real kernel: programs that keep no frame pointers.
+
+Truth: the victim knows its return addresses from the compiler; symbol tables name libc's frames; real programs must
+end at their root. sample-dump loads the rows as the daemon does, without a daemon around it.
+"""
+import bisect
+import collections
+import os
+import pathlib
+import shutil
+import subprocess
+
+import tap
+from dump import ENDS, LIB, Dump
+
+COMPLETE, NO_MAPPING, NO_ROWS, DEPTH, FP_END = 0, 2, 3, 7, 8
+GATE = 0.995  # of the user stacks of real programs
+
+
+class Maps:
+    """Names of what is mapped where, from /proc and nm."""
+
+    def __init__(self, pid):
+        self.mappings = []
+        with open(f"/proc/{pid}/maps") as file:
+            for line in file:
+                fields = line.split()
+                if "x" in fields[1]:
+                    start, end = (int(x, 16) for x in fields[0].split("-"))
+                    self.mappings.append((start, end, int(fields[2], 16), fields[5] if len(fields) > 5 else ""))
+
+    def find(self, address):
+        for start, end, offset, path in self.mappings:
+            if start <= address < end:
+                return os.path.basename(path) or "anonymous", address - start + offset
+        return None, address
+
+    def where(self, address):
+        name, offset = self.find(address)
+        return f"{name}+{offset:x}"
+
+
+class Stacks(tap.TestCase):
+    def setUp(self):
+        tap.need_root()
+        tap.need_btf()
+
+    def victim(self, *args):
+        """The victim, its return addresses (leaf first), and the pcs where a signal came in."""
+        child = self.spawn([LIB / "victim-omit", *args])
+        returns = list(map(int, child.wait_for(r"^frames (.*)\n").group(1).split()))
+        interrupted = child.wait_for(r"^interrupted (.*)\n") if args[0] in ("signal", "altstack") else None
+        return child, returns, range(*map(int, interrupted.group(1).split())) if interrupted else None
+
+    def sample(self, pid, n=50, frequency=499, **options):
+        dump = Dump(self, frequency=frequency, **options)
+        dump.rows(pid)
+        dump.row(pid)
+        samples = dump.wait_samples(n, pid)
+        dump.stop()
+        return samples
+
+    def own(self, sample, maps):
+        """The victim's own return addresses in a stack."""
+        return [x for x in sample["user"][1:] if maps.find(x - 1)[0] == "victim-omit"]
+
+    def check(self, mode, n_libc, *args):
+        """Every stack: complete, our frames exactly, and so many others (libc's start among them)."""
+        child, returns, interrupted = self.victim(mode, *args)
+        maps, samples = Maps(child.pid), self.sample(child.pid)
+        for sample in samples:
+            text = [maps.where(x) for x in sample["user"]]
+            self.assertEqual(sample["end"], COMPLETE, text)
+            own = self.own(sample, maps)
+            if interrupted:
+                self.assertIn(own.pop(own.index(next(x for x in own if x in interrupted))), interrupted)
+                self.assertIn(sample["user"][sample["interrupted"]], interrupted)
+            else:
+                self.assertEqual(sample["interrupted"], 0)
+            self.assertEqual(own[:len(returns)], returns, text)
+            self.assertIn(len(sample["user"]), n_libc, text)
+
+    def test_of_a_program_without_frame_pointers(self):
+        for depth in (6, 30, 100, 511, 512):
+            with self.subTest(depth=depth):
+                self.check("depth", [depth], str(depth))
+
+    def test_are_cut_at_the_depth(self):
+        child, returns, _ = self.victim("depth", "1100")
+        for limit in (1, 7, 512, 1024):
+            with self.subTest(limit=limit):
+                for sample in self.sample(child.pid, depth=limit, n=10):
+                    self.assertEqual((sample["end"], len(sample["user"])), (DEPTH, limit))
+                    self.assertEqual(sample["user"][1:], returns[:limit - 1])
+
+    def test_through_qsort(self):
+        self.check("qsort", range(8, 24))
+
+    def test_through_a_signal_handler(self):
+        self.check("signal", [9, 10, 11])
+        self.check("altstack", [9, 10, 11])
+
+    def test_through_alloca_alignment_and_saved_registers(self):
+        for mode in ("alloca", "align", "saved"):
+            with self.subTest(mode=mode):
+                self.check(mode, [6])
+
+    def test_through_a_call_that_does_not_return(self):
+        self.check("noreturn", [7])
+
+    def test_into_libraries_and_the_kernel(self):
+        self.check("plt", range(5, 9))
+        self.check("syscall", range(5, 8))
+
+    def test_while_signals_come_and_go(self):
+        child, returns, _ = self.victim("sigreturn")
+        samples = self.sample(child.pid, n=300, frequency=1999)
+        ends = collections.Counter(ENDS[x["end"]] for x in samples)
+        self.assertEqual(ends["complete"], len(samples), ends)
+
+    def test_of_a_thread_end_at_clone(self):
+        child, returns, _ = self.victim("thread")
+        maps = Maps(child.pid)
+        for sample in self.sample(child.pid):
+            self.assertEqual(sample["end"], COMPLETE)
+            self.assertEqual(len(sample["user"]), 4, [maps.where(x) for x in sample["user"]])
+            self.assertEqual(maps.find(sample["user"][-1])[0], "libc.so.6")
+
+    def test_without_rows_are_walked_by_frame_pointers(self):
+        child, returns, _ = self.victim("depth", "30")
+        dump = Dump(self, frequency=499)
+        dump.row(child.pid)
+        for sample in dump.wait_samples(20, child.pid):
+            self.assertEqual(sample["end"], FP_END)
+        dump.rows(child.pid)
+        since = dump.samples()[-1]["time"]
+        self.assertEqual(dump.wait_samples(20, child.pid, since + 1)[-1]["end"], COMPLETE)
+        self.assertEqual(dump.command(f"norows {child.pid}"), 0)
+        since = dump.samples()[-1]["time"]
+        self.assertEqual(dump.wait_samples(20, child.pid, since + 1)[-1]["end"], FP_END)
+        dump.stop()
+
+    def check_program(self, argv, n=400, settle=None, gate=GATE):
+        child = self.spawn(argv)
+        tap.wait_until(lambda: os.path.exists(f"/proc/{child.pid}/maps"), "it runs")
+        if settle:
+            child.wait_for(settle)
+        else:
+            subprocess.run(["sleep", "0.5"], check=True)
+        samples = self.sample(child.pid, n=n, frequency=1999)
+        maps = Maps(child.pid)
+        bad = collections.Counter((ENDS[x["end"]], maps.where(x["user"][-1])) for x in samples if x["end"] > 1)
+        user = [x for x in samples if x["end"] != 1]
+        self.assertGreaterEqual(1 - sum(bad.values()) / len(user), gate, f"{argv[0]}: {bad.most_common(5)}")
+        child.kill()
+
+    def test_of_python_are_complete(self):
+        self.check_program([tap.need_tool("python3"), "-c", "while 1: sorted(str(i) for i in range(1000))"])
+
+    def test_of_perl_are_complete(self):
+        self.check_program([tap.need_tool("perl"), "-e", "while (1) { $x = join q(,), sort map { rand } 1..500 }"])
+
+    def test_of_openssl_are_complete(self):
+        # Assembler whose CFA hangs on registers that only the leaf knows.
+        for cipher in ("sha256", "aes-128-gcm", "chacha20-poly1305"):
+            self.check_program([tap.need_tool("openssl"), "speed", "-seconds", "60", "-evp", cipher])
+
+    def test_of_sqlite_are_complete(self):
+        self.check_program([tap.need_tool("sqlite3"), ":memory:",
+                            "with recursive c(x) as (select 1 union all select x+1 from c limit 900000000) "
+                            "select sum(x%7) from c"])
+
+    def test_of_a_throwing_program_are_complete(self):
+        if not (LIB / "victim-throw").exists():
+            tap.skip("tool: no C++ compiler")
+        self.check_program([LIB / "victim-throw"], settle="ready")
+
+    def test_of_a_static_program_are_complete(self):
+        directory = self.directory()
+        source = tap.SOURCE_DIR / "tests/lib/victim-omit.c"
+        self.run_command([tap.need_tool("gcc"), "-O2", "-fomit-frame-pointer", "-static", "-D_GNU_SOURCE", "-o",
+                          directory / "victim", source], expect=0)
+        self.check_program([directory / "victim", "qsort"], settle="frames")
+
+    def test_of_node_are_complete(self):
+        self.check_program([tap.need_tool("node"), "-e", "function f(n){return n<2?n:f(n-1)+f(n-2)} while(1) f(25)"])
+
+    def test_of_a_jvm_with_frame_pointers_are_complete(self):
+        java = tap.need_tool("java")
+        directory = self.directory()
+        (directory / "Spin.java").write_text(
+            "public class Spin { static long f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }"
+            " public static void main(String[] a) { System.out.println(\"ready\"); long s = 0; while (true) s += f(25); } }")
+        # The interpreter and its stubs have no rows and no frame pointer of this kind: a share is lost by name.
+        self.check_program([java, "-XX:+PreserveFramePointer", directory / "Spin.java"], settle="ready", gate=0.97)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel half alone, as tests drive it: sample-dump, its commands and what it prints."""
+import json
+import subprocess
+
+import tap
+
+LIB = tap.BUILD_DIR / "tests/lib"
+TARGET = 1
+TICK_NS = 10_000_000
+ENDS = "complete no_user no_mapping no_rows fault bad_cfa unsupported depth fp_end stale internal".split()
+
+
+def start_time(pid):
+    """Field 22 of /proc/PID/stat as the daemon hands it to the kernel half."""
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[19]) * TICK_NS
+
+
+class Dump:
+    """sample-dump, its commands and what it has printed."""
+
+    def __init__(self, test, prefix=(), **options):
+        self.test = test
+        self.child = test.spawn([*prefix, LIB / "sample-dump", *(f"{k}={v}" for k, v in options.items())],
+                                stdin=subprocess.PIPE)
+        self.wait(lambda: self.lines("ready"), "sample-dump is ready")
+
+    def lines(self, key):
+        text = self.child.out
+        whole = text[:text.rfind("\n") + 1]
+        return [x for x in map(json.loads, whole.splitlines()) if key in x]
+
+    def wait(self, condition, what):
+        def look():
+            if self.child.status is not None:
+                raise AssertionError(f"sample-dump ended before {what}: {self.child}")
+            return condition()
+
+        return tap.wait_until(look, what)
+
+    def command(self, text):
+        n = sum(x["done"] == text for x in self.lines("done"))
+        self.child.process.stdin.write(text.encode() + b"\n")
+        self.child.process.stdin.flush()
+        self.wait(lambda: sum(x["done"] == text for x in self.lines("done")) > n, text)
+        return [x for x in self.lines("done") if x["done"] == text][-1]["result"]
+
+    def row(self, tgid, start=0, ring=0, capacity=0, state=TARGET, generation=1):
+        self.test.assertEqual(self.command(f"row {tgid} {start} {ring} {capacity} {state} {generation}"), 0)
+
+    def samples(self, tgid=None, since=0):
+        return [x for x in self.lines("sample") if tgid in (None, x["tgid"]) and x["time"] >= since]
+
+    def notices(self, kind, tgid=None):
+        return [x for x in self.lines("notice") if x["notice"] == kind and tgid in (None, x["tgid"])]
+
+    def wait_samples(self, n, tgid=None, since=0):
+        self.wait(lambda: len(self.samples(tgid, since)) >= n, f"{n} samples of {tgid}")
+        return self.samples(tgid, since)
+
+    def stop(self):
+        """Ends it. Returns the last counters."""
+        self.child.process.stdin.write(b"stop\n")
+        self.child.process.stdin.close()
+        self.test.assertEqual(self.child.wait(), 0, str(self.child))
+        return self.lines("counters")[-1]
+
+    def rows(self, tgid):
+        """Loads the unwind tables of a process; in force when it returns."""
+        self.test.assertEqual(self.command(f"rows {tgid}"), 0)
