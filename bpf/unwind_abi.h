@@ -153,7 +153,7 @@ struct unwind_node {
         uint16_t n;                     /* 1 … UNWIND_MAX_MAPPINGS */
         uint16_t is_leaf;
         uint32_t reserved;
-        struct unwind_mapping mappings[UNWIND_MAX_MAPPINGS];
+        struct unwind_mapping mappings[UNWIND_MAX_MAPPINGS];    /* sorted by start, all below 2^63 */
 };
 
 #ifdef __bpf__

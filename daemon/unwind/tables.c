@@ -262,6 +262,9 @@ int tables_process(Tables *tables, const Process *process) {
                 return error_fold(r);
         if (process->maps_serial && user->maps_serial == process->maps_serial)
                 return 0;
+        /* [vsyscall] lies in the kernel's half: nobody returns there, and the kernel's search compares by sign. */
+        while (n > 0 && process->mappings[n - 1].start >> 63)
+                n--;
         mappings = calloc(MAX(n, 1U), sizeof(*mappings));
         if (!mappings)
                 return error_origin(-ENOMEM);

@@ -33,6 +33,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
@@ -110,7 +111,6 @@ static void on_signal(int number) {
 /* Loops by itself, so that the pc where the signal comes in lies in here. */
 static NOINLINE __attribute__((section("interrupted"))) void wait_for_signal(void) {
         HERE();
-        kill(getpid(), SIGUSR1);
         while (goes_on)
                 sum++;
 }
@@ -125,7 +125,8 @@ static NOINLINE void take_signal(bool on_alternate) {
                 action.sa_flags = SA_ONSTACK;
                 sigaltstack(&alternate, NULL);
         }
-        sigaction(SIGUSR1, &action, NULL);
+        sigaction(SIGALRM, &action, NULL);
+        setitimer(ITIMER_REAL, &(struct itimerval){ .it_value.tv_usec = 100000 }, NULL);
         wait_for_signal();
         sum++;
 }
