@@ -35,6 +35,8 @@ LIBRARIES = {
     r"systemd/sd-journal\.h": {"daemon/util/log.c"},
     r"xxhash\.h": {"daemon/util/intern.c"},
     r"cjson/.*": {"daemon/otlp/json.c"},
+    r"protobuf-c/.*": {"daemon/otlp/wire.h", "daemon/otlp/json.h", "daemon/otlp/json-name.h",
+                         "daemon/report/raw.c"},          # prints any message, by its descriptor
     r"zlib\.h": {"daemon/util/gzip.c"},
     r"openssl/.*": {"daemon/target/htlhash.c"},
 }

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the daemon really ships, read by the oracle: every request of a run, as protobuf and as JSON."""
+import os
+import signal
+import sys
+
+import oracle
+import tap
+
+SPIN = "while True: sum(range(1000))"
+
+
+class Payload(tap.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        tap.need_root()
+        tap.need_btf()
+        oracle.need()
+
+    def run_daemon(self, *options):
+        """Requests of a run of the daemon on two busy processes, one of them with bytes in its name that are no UTF-8."""
+        directory = self.directory()
+        receiver = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", directory])
+        port = receiver.wait_for(r":(\d+)").group(1)
+        first = self.spawn([sys.executable, "-c", SPIN])
+        second = self.spawn([sys.executable, "-c",
+                             f"open('/proc/self/comm', 'wb').write(b'sp\\xffin'); {SPIN}"])
+        environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
+        daemon = self.spawn([tap.SPANPROF, "run", "--pid", first.pid, "--pid", second.pid,
+                             "--export-interval", "1s", *options], env=environment)
+        tap.wait_until(lambda: len(list(directory.glob("*.pb"))) >= 3, "three requests")
+        self.assertEqual(daemon.stop(signal.SIGTERM), 0)
+        receiver.stop(signal.SIGINT)
+        return sorted(directory.glob("*.pb")), sorted(directory.glob("*.json"))
+
+    def test_every_request_is_valid(self):
+        requests, texts = self.run_daemon()
+        self.assertEqual(len(requests), len(texts))
+        self.assertEqual(oracle.check(requests), [])
+        self.assertEqual(oracle.check(texts), [])
+
+    def test_so_it_is_without_times_and_kernel_stacks(self):
+        requests, _ = self.run_daemon("--timestamps=off", "--kernel-stacks=off")
+        self.assertEqual(oracle.check(requests), [])
+
+
+tap.main()
