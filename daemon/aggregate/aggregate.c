@@ -159,7 +159,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         if (r)
                 return error_fold(r);
         window_set_period(window, PROFILE_CPU, period_ns);
-        window_close(window, end_ns);
+        if (window_close(window, end_ns))       /* no memory to sort them: the window has no samples any more */
+                stat_add(COUNTER_LOST_ENCODE, window_n_events(window));
         aggregator->window = next;
         *windowp = window;
         return 0;
