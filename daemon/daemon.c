@@ -27,6 +27,7 @@
 
 #include "aggregate/aggregate.h"
 #include "clock-watch.h"
+#include "config-exporter.h"
 #include "export/exporter.h"
 #include "frames/frames.h"
 #include "otlp/encode.h"
@@ -397,17 +398,7 @@ static int make_loop(Daemon *daemon) {
 
 static int make_exporter(Daemon *daemon) {
         const Config *config = daemon->config;
-        ExporterConfig exporter = {
-                .endpoint = config->profiles_url,
-                .headers = *config->headers ? config->headers : NULL,
-                .gzip = !strcmp(config->compression, "gzip"),
-                .timeout_ns = config->timeout_ns,
-                .max_queue_bytes = config->max_queue_bytes,
-                .max_age_ns = config->max_export_age_ns,
-                .certificate = *config->certificate ? config->certificate : NULL,
-                .client_certificate = *config->client_certificate ? config->client_certificate : NULL,
-                .client_key = *config->client_key ? config->client_key : NULL,
-        };
+        ExporterConfig exporter = config_exporter(config, config->profiles_url);
         int r = exporter_new(&daemon->exporter, daemon->event, &exporter);
 
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);

@@ -13,6 +13,7 @@ enum {
         RUN = VERB_RUN,
         REPORT = VERB_REPORT,
         RECEIVE = VERB_RECEIVE,
+        SENDERS = VERB_RUN | VERB_RECEIVE,      /* `receive` sends what it forwards */
         MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
 };
 
@@ -35,25 +36,25 @@ const Option option_table[] = {
 
         { "endpoint", 0, OPTION_URL, RUN, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles (empty: http://localhost:4318)" },
-        { "headers", 0, OPTION_STRING, RUN, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
+        { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
           .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
-        { "compression", 0, OPTION_CHOICE, RUN, "export", FIELD(compression), "gzip", .choices = "gzip none",
+        { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip", .choices = "gzip none",
           .argument = "METHOD", .otel = "COMPRESSION", .help = "of requests" },
-        { "timeout", 0, OPTION_DURATION, RUN, "export", FIELD(timeout_ns), "10s", NS_PER_MS, SECONDS(3600),
+        { "timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(timeout_ns), "10s", NS_PER_MS, SECONDS(3600),
           .argument = "TIME", .otel = "TIMEOUT", .help = "of one request" },
         { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
           SECONDS(3600), .argument = "TIME", .help = "length of one window of profiles (the first takes 0.5 s)" },
-        { "stop-timeout", 0, OPTION_DURATION, RUN, "export", FIELD(stop_timeout_ns), "1s", 0, SECONDS(3600),
+        { "stop-timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(stop_timeout_ns), "1s", 0, SECONDS(3600),
           .argument = "TIME", .help = "for sending what is left at the end" },
-        { "max-queue", 0, OPTION_SIZE, RUN, "export", FIELD(max_queue_bytes), "8MiB", 65536, MIB(1024),
+        { "max-queue", 0, OPTION_SIZE, SENDERS, "export", FIELD(max_queue_bytes), "8MiB", 65536, MIB(1024),
           .argument = "SIZE", .help = "of requests that wait for the receiver; the oldest is dropped" },
-        { "max-export-age", 0, OPTION_DURATION, RUN, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
+        { "max-export-age", 0, OPTION_DURATION, SENDERS, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
           SECONDS(7 * 86400), .argument = "TIME", .help = "a request that is retried for longer is dropped" },
-        { "certificate", 0, OPTION_STRING, RUN, "export", FIELD(certificate), "", .argument = "FILE",
+        { "certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(certificate), "", .argument = "FILE",
           .otel = "CERTIFICATE", .help = "certificate authorities that the receiver must be signed by (PEM)" },
-        { "client-certificate", 0, OPTION_STRING, RUN, "export", FIELD(client_certificate), "", .argument = "FILE",
+        { "client-certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(client_certificate), "", .argument = "FILE",
           .otel = "CLIENT_CERTIFICATE", .help = "certificate that we show (PEM)" },
-        { "client-key", 0, OPTION_STRING, RUN, "export", FIELD(client_key), "", .argument = "FILE",
+        { "client-key", 0, OPTION_STRING, SENDERS, "export", FIELD(client_key), "", .argument = "FILE",
           .otel = "CLIENT_KEY", .help = "key of the client certificate (PEM)" },
         { "timestamps", 0, OPTION_BOOL, RUN, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
 

@@ -7,6 +7,7 @@
 #include <systemd/sd-event.h>
 
 #include "cli/cli.h"
+#include "config-exporter.h"
 #include "export/exporter.h"
 #include "export/receiver.h"
 #include "export/store.h"
@@ -168,14 +169,14 @@ static int open_store(Receive *receive) {
 
 static int open_exporter(Receive *receive) {
         const Config *config = receive->config;
-        ExporterConfig exporter = { .gzip = 1 };
+        ExporterConfig exporter;
         _cleanup_(freep) char *url = NULL;
 
         if (!*config->forward)
                 return 0;
         if (config_profiles_url(config->forward, false, &url))
                 return STATUS_FAILURE;
-        exporter.endpoint = url;
+        exporter = config_exporter(config, url);
         return exporter_new(&receive->exporter, receive->event, &exporter) ? STATUS_FAILURE : 0;
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Exporter by Configuration
+ *
+ * What `run` and `receive --forward` have in common: how requests are sent.
+ */
+
+#include <string.h>
+
+#include "config.h"
+#include "export/exporter.h"
+
+/* Everything of @config that is about sending, to @url. Strings stay the configuration's. */
+static inline ExporterConfig config_exporter(const Config *config, const char *url) {
+        return (ExporterConfig){
+                .endpoint = url,
+                .headers = *config->headers ? config->headers : NULL,
+                .gzip = !strcmp(config->compression, "gzip"),
+                .timeout_ns = config->timeout_ns,
+                .max_queue_bytes = config->max_queue_bytes,
+                .max_age_ns = config->max_export_age_ns,
+                .certificate = *config->certificate ? config->certificate : NULL,
+                .client_certificate = *config->client_certificate ? config->client_certificate : NULL,
+                .client_key = *config->client_key ? config->client_key : NULL,
+        };
+}
