@@ -140,7 +140,8 @@ def start_service():
 
 def start_receiver(forward):
     argv = [SPANPROF, "receive", "--port", "0", "-o", OUT / "payload"]
-    receiver = Program("receiver", argv + (["--forward", forward] if forward else []), base_environment())
+    sending = {name: value for name, value in os.environ.items() if name.startswith("OTEL_EXPORTER_OTLP_")}
+    receiver = Program("receiver", argv + (["--forward", forward] if forward else []), {**base_environment(), **sending})
     return receiver, receiver.wait_for(r"listening on http://127\.0\.0\.1:(\d+)")[1]
 
 
@@ -196,21 +197,37 @@ def print_summary(summary):
     print(f"   coverage           {summary['coverage_ratio']:8.3f}   of what the targets' CPU time should give")
 
 
-def print_truth():
-    operations = json.loads((OUT / "truth.json").read_text()).get("operations", {})
-    rows = operations.items() if isinstance(operations, dict) else [(row["name"], row) for row in operations]
-    times = {name: next((v for k, v in row.items() if k.startswith("cpu")), 0) for name, row in rows}
-    total = sum(times.values())
-    print("   " + ", ".join(f"{name} {share(value, total)}" for name, value in times.items()))
-
-
-def report():
-    done = subprocess.run([SPANPROF, "report", *payloads(), "--spans", OUT / "spans.csv"], capture_output=True, text=True,
-                          errors="replace", check=False)
+def read_report(pid):
+    argv = [SPANPROF, "report", "--json", "--pid", str(pid), "--top", "8", "--spans", OUT / "spans.csv", *payloads()]
+    done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise Failed(f"spanprof report failed ({done.returncode}):\n{done.stderr[-2000:]}")
-    for line in done.stdout.splitlines():
-        print(f"   {line}")
+    profiles = json.loads(done.stdout)["profiles"]
+    if not profiles:
+        raise Failed(f"no profile of the example service (pid {pid}) arrived")
+    return profiles[0]
+
+
+def print_operations(profile, truth):
+    """Side by side: what the samples say, and what the service measured by its threads' clocks."""
+    shares = {row["name"]: row["share"] for row in truth["operations"]}
+    found = [row for row in profile["operations"] if row["operation"] in shares]
+    total = sum(row["value"] for row in found)
+    print("   operation     samples    share   the service itself says")
+    for row in found:
+        name = row["operation"]
+        print(f"   {name:12} {row['value']:8} {share(row['value'], total):>8} {100 * shares[name]:8.1f} %")
+    for row in found:
+        print(f"   hottest functions of {row['operation']}")
+        for function in [f for f in row["functions"] if f["self"]][:3]:
+            print(f"   {function['self']:8} {share(function['self'], row['value']):>8}   {function['function']}"
+                  f"  ({function['object']})")
+
+
+def print_spans(profile):
+    print("   hottest spans        trace                             span")
+    for span in profile["spans"][:5]:
+        print(f"   {span['value']:8}  {span['operation']:8}   {span['trace_id']}  {span['span_id']}")
 
 
 def print_next(forward):
@@ -221,7 +238,8 @@ def print_next(forward):
     if forward:
         print(f"   and passed on to {forward}")
     print("== Next")
-    print(f"   {shown(SPANPROF)} report {shown(files[-1])} --raw | less")
+    print(f"   {shown(SPANPROF)} report --spans {shown(OUT / 'spans.csv')} {shown(OUT / 'payload')}/*.pb | less")
+    print(f"   {shown(SPANPROF)} report --raw {shown(files[-1])} | less")
     print(f"   sudo {shown(SPANPROF)} run --comm 'python3*' --endpoint http://COLLECTOR:4318")
     print(f"   {shown(SPANPROF)} help")
 
@@ -232,6 +250,7 @@ def run(seconds):
     (OUT / "payload").mkdir(parents=True)
     print("== Starting the example service: three operations on worker threads, a span for each request")
     service = start_service()
+    print(f"   {service.wait_for('example-service [0-9]+: .*')[0]}")
     print("== Starting the receiver" + (f", which passes all on to {forward}" if forward else ""))
     receiver, port = start_receiver(forward)
     print(f"   OTLP/HTTP on 127.0.0.1:{port}")
@@ -249,10 +268,10 @@ def run(seconds):
         raise Failed(f"nothing arrived; spanprof said:\n{daemon.text()[-4000:]}")
     print("== What spanprof did")
     print_summary(json.loads((OUT / "summary.json").read_text()))
-    print("== What it found, by the payload alone")
-    report()
-    print("== What the service says itself: CPU time by operation, from its threads' clocks")
-    print_truth()
+    print(f"== What the payload says of the example service (pid {service.process.pid})")
+    profile = read_report(service.process.pid)
+    print_operations(profile, json.loads((OUT / "truth.json").read_text()))
+    print_spans(profile)
     print_next(forward)
 
 

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The demo is the first thing that a stranger runs: it must show true figures and leave nothing behind."""
+import http.server
+import json
+import os
+import re
+import signal
+import sys
+import threading
+
+import tap
+
+DEMO = tap.SOURCE_DIR / "sdk/example/demo.py"
+BOOTSTRAP = tap.SOURCE_DIR / "bootstrap"
+
+
+def processes_of(directory):
+    """Processes that name @directory in their command line, other than this one."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if str(directory).encode() in file.read() and int(pid) != os.getpid():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+class Demo(tap.TestCase):
+    def setUp(self):
+        tap.need_root()
+        tap.need_btf()
+        self.out = self.directory() / "demo"
+
+    def environment(self, **more):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANPROF_"))}
+        return {**clean, "BUILD_DIR": str(tap.BUILD_DIR), "DEMO_DIR": str(self.out), **more}
+
+    def demo(self, seconds, **more):
+        return self.spawn([sys.executable, DEMO, seconds], env=self.environment(**more))
+
+    def test_shows_figures_that_add_up_and_leaves_nothing_running(self):
+        demo = self.demo(4)
+        self.assertEqual(demo.wait(), 0, demo)
+        figures = {m[1]: int(m[2]) for m in re.finditer(r"^   (ticks taken|samples delivered|lost(?:: \w+)?) +(\d+)$",
+                                                       demo.out, re.M)}
+        self.assertGreater(figures["ticks taken"], 100)
+        self.assertEqual(sum(figures.values()), 2 * figures["ticks taken"], figures)
+        for name in ("checkout", "search", "health"):
+            self.assertRegex(demo.out, rf"\n   {name} +\d+ +\d+\.\d % +\d+\.\d %\n")
+            self.assertRegex(demo.out, rf"hottest functions of {name}\n +\d+ +\d+\.\d % +{name}_\w+  \(example-service\)")
+        self.assertRegex(demo.out, r"hottest spans .*\n +\d+  (checkout|search|health) +[0-9a-f]{32}  [0-9a-f]{16}\n")
+        payload = re.search(r"OTLP protobuf  (\S+)", demo.out)[1]
+        self.assertTrue(os.path.getsize(payload) > 0)
+        with open(re.search(r"OTLP/JSON      (\S+)", demo.out)[1]) as file:
+            self.assertIn("resourceProfiles", json.load(file))
+        self.assertEqual(processes_of(self.out), [])
+
+    def test_a_second_run_replaces_the_first(self):
+        self.out.mkdir()
+        (self.out / "payload").mkdir()
+        (self.out / "payload/999999.pb").write_bytes(b"old")
+        self.assertEqual(self.demo(1).wait(), 0)
+        self.assertFalse((self.out / "payload/999999.pb").exists())
+
+    def test_ctrl_c_at_any_time_is_clean(self):
+        for moment in ("== Starting the example", "== Starting the receiver", "== Starting spanprof", "== Profiling"):
+            for sig in (signal.SIGINT, signal.SIGTERM):
+                with self.subTest(moment=moment, signal=sig):
+                    demo = self.spawn([sys.executable, "-u", DEMO, "60"], env=self.environment())
+                    demo.wait_for(moment)
+                    self.assertEqual(demo.stop(sig), 128 + sig, demo)
+                    self.assertIn("== Stopped", demo.out)
+                    self.assertNotIn("Traceback", demo.err)
+                    self.assertEqual(processes_of(self.out), [])
+
+    def test_a_killed_demo_takes_its_children_along(self):
+        demo = self.spawn([sys.executable, "-u", DEMO, "60"], env=self.environment())
+        demo.wait_for("== Profiling")
+        self.assertGreaterEqual(len(processes_of(self.out)), 3)
+        demo.stop(signal.SIGKILL)
+        tap.wait_until(lambda: not processes_of(self.out), "end of the children")
+
+    def test_ships_to_a_collector_that_the_environment_names(self):
+        paths, keys = [], []
+
+        class Collector(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                paths.append(self.path)
+                keys.append(self.headers["api-key"])
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        demo = self.demo(2, OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_HEADERS="api-key=a%20b")
+        self.assertEqual(demo.wait(), 0, demo)
+        self.assertIn(f"passed on to {url}", demo.out)
+        self.assertGreater(len(paths), 0)
+        self.assertEqual(set(paths), {"/v1development/profiles"})
+        self.assertEqual(set(keys), {"a b"})
+
+
+class Bootstrap(tap.TestCase):
+    def test_explains_itself(self):
+        done = self.run_command([BOOTSTRAP, "help"], expect=0)
+        for command in ("demo", "test", "build"):
+            self.assertIn(f"./bootstrap {command}", done.stdout)
+        self.assertEqual(self.run_command([BOOTSTRAP], expect=0).stdout, done.stdout)
+
+    def test_refuses_what_it_does_not_know(self):
+        self.assertIn("unknown command: tset", self.run_command([BOOTSTRAP, "tset"], expect=2).stderr)
+
+    def test_a_machine_without_apt_learns_what_is_needed(self):
+        path = self.directory()
+        for tool in ("bash", "dirname", "readlink", "id"):
+            (path / tool).symlink_to(tap.need_tool(tool))
+        done = self.run_command([BOOTSTRAP, "build"], env={"PATH": str(path)}, expect=1)
+        self.assertIn("this machine has no apt", done.stderr)
+        self.assertIn("libbpf-dev", done.stderr)
+
+
+tap.main()
