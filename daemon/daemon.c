@@ -66,6 +66,7 @@ struct Daemon {
         uint64_t start_ns;              /* MONOTONIC, as all of these */
         uint64_t sampling_ns;           /* when the events were opened */
         uint64_t stop_ns;               /* 0 = still sampling */
+        uint64_t target_cpu_ns;         /* of all targets until then */
         uint64_t window_start_ns;
         uint64_t window_entries;        /* of the sampler, when the window began */
         uint64_t first_sample_ns;
@@ -216,6 +217,7 @@ static int stop(Daemon *daemon) {
         sd_notify(0, "STOPPING=1\nSTATUS=flushing the last window");
         stop_timers(daemon);
         sampler_stop(daemon->sampler);
+        daemon->target_cpu_ns = targets_cpu_time(daemon->targets);
         r = sampler_drain(daemon->sampler, &n_samples);
         if (!r)
                 r = sampler_read_counters(daemon->sampler);
@@ -599,7 +601,7 @@ static int report(Daemon *daemon) {
                 .duration_ns = daemon->stop_ns - daemon->sampling_ns,
                 .frequency = (uint32_t)daemon->config->frequency,
                 .n_cpus = daemon->n_cpus,
-                .target_cpu_ns = targets_cpu_time(daemon->targets),
+                .target_cpu_ns = daemon->target_cpu_ns,
                 .sampler_entries = sampler_entries(daemon->sampler),
                 .programmed = sampler_programmed(daemon->sampler),
                 .n_pending = stat_get(COUNTER_TICKS) - stat_get(COUNTER_SAMPLES_DELIVERED) - stat_lost(),

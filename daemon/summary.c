@@ -20,10 +20,11 @@ double summary_rate(const Summary *summary) {
         return cpu_seconds > 0 ? summary->programmed / cpu_seconds : 0;
 }
 
+/* Ticks on processes that were undecided and then rejected belong to no target's CPU time. */
 double summary_coverage(const Summary *summary) {
         double expected = (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary);
 
-        return expected > 0 ? (double)stat_get(COUNTER_TICKS) / expected : 0;
+        return expected > 0 ? (double)(stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET)) / expected : 0;
 }
 
 /* The value in a label's text: reason="stop" → stop. */
