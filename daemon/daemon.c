@@ -568,6 +568,7 @@ static void log_start(Daemon *daemon) {
 
 /* Watchers first, then the pass over /proc, so that no process falls in between. */
 static int start(Daemon *daemon) {
+        uint64_t next_ns;
         int r;
 
         daemon->sampling_ns = clock_monotonic_ns();
@@ -578,6 +579,8 @@ static int start(Daemon *daemon) {
         daemon->window_entries = sampler_entries(daemon->sampler);
         daemon->n_cpus = sampler_n_cpus(daemon->sampler);
         r = targets_scan(daemon->targets);
+        if (!r)         /* rings that lie where most do are found in the first go */
+                r = targets_work(daemon->targets, clock_monotonic_ns(), &next_ns);
         if (r)
                 return error_fold(r);
         if (targets_missing_pid(daemon->targets)) {
