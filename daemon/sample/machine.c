@@ -131,3 +131,18 @@ int machine_namespace(uint32_t *inodep) {
         *inodep = (uint32_t)st.st_ino == first_namespace ? 0 : (uint32_t)st.st_ino;
         return 0;
 }
+
+size_t machine_memlock(int fd) {
+        _cleanup_(freep) char *text = NULL;
+        size_t memlock = 0;
+        const char *line;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        if (read_small(path, &text))
+                return 0;
+        line = strstr(text, "memlock:");
+        if (line)
+                sscanf(line, "memlock: %zu", &memlock);
+        return memlock;
+}

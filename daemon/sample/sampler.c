@@ -22,10 +22,10 @@
 #include "sample/event.h"
 #include "sample/kernel-types.h"
 #include "sample/machine.h"
+#include "sample/refusal.h"
 #include "sampler.skel.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/file.h"
 #include "util/log.h"
 #include "util/stat.h"
 
@@ -39,13 +39,13 @@ enum {
         PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
 };
 
-static const char default_btf_path[] = "/sys/kernel/btf/vmlinux";
-
 typedef struct CpuEvent {
         Event event;
         struct bpf_link *link;
         uint32_t draw;                  /* state of draw_period(), 0 = not begun */
 } CpuEvent;
+
+_Static_assert((int)REFUSAL_E_UNUSABLE == (int)SAMPLER_E_UNUSABLE, "passed up as it is");
 
 struct Sampler {
         SamplerConfig config;
@@ -97,41 +97,6 @@ static uint32_t notice_ring_bytes(size_t n_cpus) {
         return (uint32_t)power_of_two(MIN(n_cpus * NOTICE_RING_BYTES_PER_CPU, (size_t)MAX_NOTICE_RING_BYTES));
 }
 
-/* Before anything is tried: what would fail with a riddle later on. */
-static int check_kernel(const SamplerConfig *config) {
-        const char *btf = config->btf_path ?: default_btf_path;
-        uint32_t version = machine_version();
-
-        if (version < MACHINE_VERSION(5, 15)) {
-                log_error("Linux %u.%u is too old: sampling needs 5.15 or newer", version >> 16, version & 0xffff);
-                return SAMPLER_E_UNUSABLE;
-        }
-        if (access(btf, R_OK) < 0) {
-                log_error("the kernel's type information is missing (%s: %m): it needs CONFIG_DEBUG_INFO_BTF=y", btf);
-                return SAMPLER_E_UNUSABLE;
-        }
-        return 0;
-}
-
-/* Why the kernel refused to load or to attach, in one line. */
-static int explain(const char *what, int r) {
-        char missing[64];
-        int64_t paranoid;
-
-        if (r == -ENOMEM)
-                return error_origin(r);
-        machine_missing_capabilities(missing, sizeof(missing));
-        if ((r == -EPERM || r == -EACCES) && *missing)
-                log_error("not permitted to %s: missing %s (run as root or grant them)", what, missing);
-        else if (r == -EPERM || r == -EACCES)
-                log_error("the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?",
-                          what, strerror(-r),
-                          machine_setting("perf_event_paranoid", &paranoid) ? -1LL : (long long)paranoid);
-        else
-                log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what, strerror(-r));
-        return SAMPLER_E_UNUSABLE;
-}
-
 static int configure(Sampler *sampler) {
         struct sampler_bpf *skeleton = sampler->skeleton;
         const SamplerConfig *config = &sampler->config;
@@ -167,7 +132,7 @@ static int identify(Sampler *sampler) {
         if (!sampler->skeleton->rodata->setting_namespace)
                 return 0;
         r = bpf_prog_test_run_opts(bpf_program__fd(sampler->skeleton->progs.identify), &options);
-        return r ? explain("find our PID namespace", r) : 0;
+        return r ? refusal_explain("find our PID namespace", r) : 0;
 }
 
 /* What bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
@@ -178,7 +143,7 @@ static const char *const kernel_types[] = {
 
 /* The types that the loader needs, as a file of their own; if that fails, it gets all of them. */
 static const char *open_types(Sampler *sampler, int *fdp, char *path, size_t path_size) {
-        const char *btf = sampler->config.btf_path ?: default_btf_path;
+        const char *btf = sampler->config.btf_path ?: REFUSAL_BTF_PATH;
 
         if (kernel_types_open(btf, kernel_types, ARRAY_SIZE(kernel_types), fdp)) {
                 log_debug("%s is read as a whole", btf);
@@ -197,13 +162,13 @@ static int load(Sampler *sampler) {
         options.btf_custom_path = open_types(sampler, &types, path, sizeof(path));
         sampler->skeleton = sampler_bpf__open_opts(&options);
         if (!sampler->skeleton)
-                return explain("open the kernel half", -errno);
+                return refusal_explain("open the kernel half", -errno);
         r = configure(sampler);
         if (r)
                 return error_fold(r);
         r = sampler_bpf__load(sampler->skeleton);
         if (r)
-                return explain("load the kernel half (BPF)", r);
+                return refusal_explain("load the kernel half (BPF)", r);
         return identify(sampler);
 }
 
@@ -254,7 +219,7 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         sampler->config = *config;
         sampler->period_ns = NS_PER_SEC / config->frequency;
         libbpf_set_print(print_debug);
-        r = check_kernel(config);
+        r = refusal_check(config->btf_path ?: REFUSAL_BTF_PATH);
         if (r)
                 return r;
         r = allocate_cpus(sampler);
@@ -321,13 +286,13 @@ static int open_cpu(Sampler *sampler, size_t i) {
         if (r == -ENODEV)
                 return 0;
         if (r)
-                return explain("open a perf event", r);
+                return refusal_explain("open a perf event", r);
         cpu->link = bpf_program__attach_perf_event(sampler->skeleton->progs.sample, cpu->event.fd);
         if (cpu->link)
                 return 0;
         r = -errno;
         close_cpu(cpu);
-        return explain("attach to a perf event", r);
+        return refusal_explain("attach to a perf event", r);
 }
 
 /* Makes the open events those of the CPUs that are online. */
@@ -355,9 +320,9 @@ static int attach_watchers(Sampler *sampler) {
 
         skeleton->links.watch_exec = bpf_program__attach(skeleton->progs.watch_exec);
         if (!skeleton->links.watch_exec)
-                return explain("watch exec", -errno);
+                return refusal_explain("watch exec", -errno);
         skeleton->links.watch_exit = bpf_program__attach(skeleton->progs.watch_exit);
-        return skeleton->links.watch_exit ? 0 : explain("watch exit", -errno);
+        return skeleton->links.watch_exit ? 0 : refusal_explain("watch exit", -errno);
 }
 
 int sampler_start(Sampler *sampler) {
@@ -499,27 +464,12 @@ uint32_t sampler_n_cpus(const Sampler *sampler) {
         return n;
 }
 
-static size_t map_memlock(int fd) {
-        _cleanup_(freep) char *text = NULL;
-        size_t size, memlock = 0;
-        const char *line;
-        char path[64];
-
-        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-        if (file_read(path, 1 << 16, &text, &size))
-                return 0;
-        line = strstr(text, "memlock:");
-        if (line)
-                sscanf(line, "memlock: %zu", &memlock);
-        return memlock;
-}
-
 size_t sampler_map_bytes(Sampler *sampler) {
         struct bpf_map *map;
         size_t sum = 0;
 
         bpf_object__for_each_map(map, sampler->skeleton->obj)
                 if (bpf_map__fd(map) >= 0)
-                        sum += map_memlock(bpf_map__fd(map));
+                        sum += machine_memlock(bpf_map__fd(map));
         return sum;
 }
