@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Rows Shim
+ *
+ * Lets rows.bpf.h and rules.bpf.h compile for the host: the kernel's tables and
+ * nodes are what the test lists. Include behind a shim that has
+ * bpf_probe_read_user(), memory.bpf.h and unwind.bpf.h.
+ */
+
+#include "unwind/nodes.h"
+#include "unwind_abi.h"
+
+enum {
+        SHIM_MAX_TABLES = 64,
+        SHIM_TGID = 4711,
+};
+
+typedef struct ShimTable {
+        const uint8_t *data;            /* blocks */
+        size_t size;
+} ShimTable;
+
+static ShimTable shim_tables[SHIM_MAX_TABLES];
+static Nodes shim_nodes;                /* of process SHIM_TGID */
+
+static inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
+        if (table >= SHIM_MAX_TABLES || (uint64_t)(block + 1ULL) * UNWIND_BLOCK_SIZE > shim_tables[table].size)
+                return NULL;
+        return shim_tables[table].data + (size_t)block * UNWIND_BLOCK_SIZE;
+}
+
+static inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
+        return tgid == SHIM_TGID && leaf < shim_nodes.n ? &shim_nodes.nodes[leaf] : NULL;
+}
+
+#include "rows.bpf.h"
+#include "rules.bpf.h"
+
+/* As sampler.bpf.c does it: begin, then steps until one says that it is over. Registers are set between the two. */
+static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32_t depth) {
+        unwind_begin(unwind, 0, depth);
+        rules_begin(rules, SHIM_TGID, shim_nodes.nodes[0].generation, 0);
+}
+
+static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames, struct rows_cache *cache) {
+        const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames,
+                                        .root = &shim_nodes.nodes[0], .cache = cache };
+
+        while (rules_step(&walk))
+                ;
+}

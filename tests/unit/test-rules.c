@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The lines of bpf/rows.bpf.h and bpf/rules.bpf.h themselves, on tables, stacks and
+ * mappings made by hand.
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "bpf-shim.h"
+#include "rows-shim.h"
+
+#include "unwind/rows.h"
+
+enum {
+        STACK = 0x7ffe0000,
+        N_WORDS = 4096,
+        LOW = 0x1000,                   /* text_low of the file */
+        TEXT = 0x55000000,              /* where it is mapped */
+        PAGES = 16,
+        JIT = 0x66000000,               /* executable memory without rows */
+        OTHER = 0x77000000,             /* in no mapping */
+        GENERATION = 7,
+        /* Functions: offsets of their starts; each 0x100 long. */
+        F_RSP = 0x000,                  /* CFA = rsp + 16 */
+        F_END = 0x100,
+        F_RBP = 0x200,                  /* CFA = rbp + 16, rbp at CFA - 16 */
+        F_RBX = 0x300,                  /* CFA = rbx + 32, rbx at CFA - 24 */
+        F_DEREF_RSP = 0x400,            /* CFA = *(rsp + 16) + 8 */
+        F_DEREF_RBP = 0x500,            /* CFA = *(rbp - 8), rbp at *(rbp) */
+        F_PLT = 0x600,                  /* limit 11 */
+        F_SIGNAL = 0x700,
+        F_BAD = 0x800,
+        F_REGISTER = 0x900,             /* CFA = r10 + 8 */
+        F_LOST = 0xa00,                 /* CFA = rsp + 16, rbp and rbx lost */
+        F_HUGE = 0xb00,                 /* CFA = rsp + 2^31 - 8 */
+        F_BACK = 0xc00,                 /* CFA = rsp - 16 */
+        F_ODD = 0xd00,                  /* CFA = rsp + 12 */
+        F_SELF = 0xe00,                 /* CFA = rsp */
+        F_NONE = 0xf00,                 /* a gap */
+};
+
+static uint64_t words[N_WORDS];
+static uint64_t frames[UNWIND_MAX_FRAMES];
+static struct unwind unwind;
+static struct rules rules;
+static struct rows_cache cache;
+static Rows rows;
+
+static void add(uint64_t function, uint64_t rule) {
+        cr_assert_eq(rows_add(&rows, LOW + function, rule), 0);
+}
+
+static void map(struct unwind_mapping *mappings, uint32_t n) {
+        nodes_build(&shim_nodes, mappings, nodes_join(mappings, n), GENERATION);
+}
+
+static void setup(void) {
+        struct unwind_mapping mappings[] = {
+                { .start = TEXT, .n_pages = PAGES, .table = 3, .offset = 0 },
+                { .start = JIT, .n_pages = 1, .table = UNWIND_NO_TABLE },
+        };
+
+        cr_assert_eq(rows_init(&rows, LOW, LOW + PAGES * UNWIND_PAGE_SIZE, 1 << 20), 0);
+        add(F_RSP, unwind_rule(UNWIND_CFA_RSP, 16, 0, 0, 0));
+        add(F_END, unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0));
+        add(F_RBP, unwind_rule(UNWIND_CFA_RBP, 16, UNWIND_RBP_AT_CFA, -16, 0));
+        add(F_RBX, unwind_rule(UNWIND_CFA_RBX, 32, 0, 0, 3));
+        add(F_DEREF_RSP, unwind_rule(UNWIND_CFA_DEREF_RSP, 16 << 8 | 8, 0, 0, 0));
+        add(F_DEREF_RBP, unwind_rule(UNWIND_CFA_DEREF_RBP, (int32_t)((uint32_t)-8 << 8), UNWIND_RBP_AT_RBP, 0, 0));
+        add(F_PLT, unwind_rule(UNWIND_CFA_PLT, 11, 0, 0, 0));
+        add(F_SIGNAL, unwind_rule(UNWIND_CFA_SIGNAL, 0, 0, 0, 0));
+        add(F_BAD, unwind_rule(UNWIND_CFA_BAD, 0, 0, 0, 0));
+        add(F_REGISTER, unwind_rule(UNWIND_CFA_REGISTER + 10, 8, 0, 0, 0));
+        add(F_LOST, unwind_rule(UNWIND_CFA_RSP, 16, UNWIND_RBP_LOST, 0, UNWIND_RBX_LOST));
+        add(F_HUGE, unwind_rule(UNWIND_CFA_RSP, INT32_MAX - 7, 0, 0, 0));
+        add(F_BACK, unwind_rule(UNWIND_CFA_RSP, -16, 0, 0, 0));
+        add(F_ODD, unwind_rule(UNWIND_CFA_RSP, 12, 0, 0, 0));
+        add(F_SELF, unwind_rule(UNWIND_CFA_RSP, 0, 0, 0, 0));
+        cr_assert_eq(rows_finish(&rows, LOW + F_NONE), 0);
+        shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
+        shim_areas[0] = (ShimArea){ .address = STACK, .size = sizeof(words), .data = words };
+        map(mappings, 2);
+}
+
+static void teardown(void) {
+        rows_deinit(&rows);
+}
+
+TestSuite(rules, .init = setup, .fini = teardown);
+
+static uint64_t in(uint64_t function) {
+        return TEXT + function + 0x20;
+}
+
+static uint64_t at(unsigned word) {
+        return STACK + 8 * (uint64_t)word;
+}
+
+static void walk_from(uint64_t pc, uint64_t sp, uint64_t bp, uint64_t bx, uint32_t depth) {
+        memset(frames, 0xee, sizeof(frames));
+        shim_begin(&unwind, &rules, depth);
+        unwind.pc = pc;
+        unwind.sp = sp;
+        unwind.bp = bp;
+        rules.bx = bx;
+        shim_walk(&unwind, &rules, frames, &cache);
+}
+
+static void check(uint32_t end, unsigned n, const uint64_t *expected) {
+        cr_assert_eq(unwind.end, end, "end %u, expected %u", unwind.end, end);
+        cr_assert_eq(unwind.n_frames, n, "%u frames, expected %u", unwind.n_frames, n);
+        for (unsigned i = 0; i < n; i++)
+                cr_assert_eq(frames[i], expected[i], "frame %u is %lx", i, frames[i]);
+}
+
+#define CHECK(_end, ...)                                                                                       \
+        check(_end, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (const uint64_t[]){ __VA_ARGS__ })
+
+Test(rules, by_rsp_to_the_end) {
+        words[1] = in(F_RSP);
+        words[3] = in(F_END);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_RSP), in(F_END));
+        cr_assert_eq(unwind.sp, at(4));
+        cr_assert_eq(shim_n_reads, 1, "one window serves both");
+}
+
+Test(rules, look_a_return_address_up_where_its_call_is) {
+        /* The return address is the first byte of F_END: the row of the call, the last of F_RSP, counts. */
+        words[1] = TEXT + F_END;
+        words[3] = in(F_END);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), TEXT + F_END, in(F_END));
+        walk_from(TEXT + F_END, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, TEXT + F_END);
+}
+
+Test(rules, restore_rbp_and_rbx) {
+        words[2] = at(10);              /* saved rbp */
+        words[3] = in(F_RBP);
+        words[10] = 0;
+        words[11] = in(F_RBX);
+        words[17] = 99;                 /* rbx at CFA - 24: CFA = at(20) */
+        words[19] = in(F_END);
+        walk_from(in(F_RBP), at(0), at(2), at(16), 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RBP), in(F_RBP), in(F_RBX), in(F_END));
+        cr_assert_eq(rules.bx, 99);
+        cr_assert_eq(unwind.bp, 0);
+        cr_assert_eq(unwind.sp, at(20));
+}
+
+Test(rules, read_the_cfa_from_memory) {
+        words[2] = at(7);               /* *(rsp + 16) + 8 = at(8) */
+        words[7] = in(F_DEREF_RBP);
+        words[19] = at(30);             /* *(rbp - 8) = at(30), the CFA */
+        words[20] = at(40);             /* *(rbp): the caller's rbp */
+        words[29] = in(F_END);
+        walk_from(in(F_DEREF_RSP), at(0), at(20), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_DEREF_RSP), in(F_DEREF_RBP), in(F_END));
+        cr_assert_eq(unwind.bp, at(40));
+        cr_assert_eq(unwind.sp, at(30));
+}
+
+Test(rules, know_both_halves_of_a_stub) {
+        words[0] = in(F_END);
+        walk_from(TEXT + F_PLT + 0x10 + 10, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, TEXT + F_PLT + 0x10 + 10, in(F_END));
+        words[0] = 1;
+        words[1] = in(F_END);
+        walk_from(TEXT + F_PLT + 0x10 + 11, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, TEXT + F_PLT + 0x10 + 11, in(F_END));
+}
+
+Test(rules, use_any_register_in_the_leaf_alone) {
+        words[4] = in(F_END);
+        rules.has_registers = true;
+        rules.registers[10] = at(4);
+        walk_from(in(F_REGISTER), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_REGISTER), in(F_END));
+        words[1] = in(F_REGISTER);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_REGISTER));
+        rules.has_registers = false;
+        walk_from(in(F_REGISTER), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_REGISTER));
+}
+
+Test(rules, say_that_a_row_cannot_be_expressed) {
+        walk_from(in(F_BAD), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_BAD));
+}
+
+/* A frame as the kernel pushes it (arch/x86/include/asm/sigframe.h): offsets from the rsp after the handler's ret. */
+static void put_signal(unsigned word, uint64_t pc, uint64_t sp, uint64_t bp, uint64_t bx) {
+        words[word + 15] = bp;
+        words[word + 16] = bx;
+        words[word + 20] = sp;
+        words[word + 21] = pc;
+}
+
+Test(rules, go_from_a_signal_handler_to_what_it_interrupted) {
+        words[101] = in(F_SIGNAL);
+        put_signal(102, TEXT + F_END, at(10), 11, 12);
+        walk_from(in(F_RSP), at(100), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_SIGNAL), TEXT + F_END);
+        cr_assert_eq(rules.interrupted, 2, "its pc is exact: the first byte of F_END, not the last of F_RSP");
+        cr_assert_eq(unwind.sp, at(10), "an alternate stack may lie anywhere");
+        cr_assert_eq(unwind.bp, 11);
+        cr_assert_eq(rules.bx, 12);
+}
+
+Test(rules, have_a_cap_of_signals) {
+        /* A signal frame that was interrupted in itself. */
+        put_signal(100, in(F_SIGNAL), at(100), 0, 0);
+        walk_from(in(F_SIGNAL), at(100), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_BAD_CFA);
+        cr_assert_eq(unwind.n_frames, RULES_MAX_SIGNALS + 1);
+}
+
+Test(rules, never_lead_downwards) {
+        words[1] = in(F_RSP);
+        walk_from(in(F_BACK), at(4), 0, 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_BACK));
+        walk_from(in(F_SELF), at(4), 0, 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_SELF));
+        walk_from(in(F_ODD), at(4), 0, 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_ODD));
+        walk_from(in(F_RBP), at(100), at(4), 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_RBP));
+}
+
+Test(rules, leave_registers_untouched_on_a_fault) {
+        words[1] = in(F_HUGE);
+        walk_from(in(F_RSP), at(0), 5, 6, 512);
+        CHECK(ABI_STACK_FAULT, in(F_RSP), in(F_HUGE));
+        cr_assert_eq(unwind.sp, at(2));
+        cr_assert_eq(unwind.bp, 5);
+        cr_assert_eq(rules.bx, 6);
+        cr_assert_eq(unwind.pc, in(F_HUGE));
+}
+
+Test(rules, forget_registers_that_are_lost) {
+        words[1] = in(F_RBP);
+        walk_from(in(F_LOST), at(0), at(10), at(12), 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_LOST), in(F_RBP));
+        cr_assert_eq(unwind.bp, 0);
+        cr_assert_eq(rules.bx, 0);
+}
+
+Test(rules, take_no_word_for_a_frame_that_lies_in_no_mapping) {
+        words[1] = OTHER;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
+        walk_from(OTHER, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, OTHER);
+        walk_from(UINT64_MAX, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, UINT64_MAX);
+        walk_from(1, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, 1);
+}
+
+Test(rules, go_by_the_frame_pointer_where_there_are_none_and_come_back) {
+        words[4] = at(8);               /* two frames of JIT code, called by code with rows */
+        words[5] = JIT + 0x50;
+        words[8] = at(20);
+        words[9] = in(F_RSP);
+        words[11] = in(F_END);
+        for (int cached = 0; cached < 2; cached++) {
+                walk_from(JIT + 0x10, at(0), at(4), 0, 512);
+                CHECK(ABI_STACK_COMPLETE, JIT + 0x10, JIT + 0x50, in(F_RSP), in(F_END));
+                cr_assert_eq(unwind.bp, at(20));
+        }
+}
+
+Test(rules, end_where_there_is_neither_row_nor_frame_pointer) {
+        walk_from(JIT + 0x10, at(0), 0, 0, 512);
+        CHECK(ABI_STACK_FP_END, JIT + 0x10);
+        walk_from(JIT + 0x10, at(10), at(4), 0, 512);
+        CHECK(ABI_STACK_NO_ROWS, JIT + 0x10);
+        walk_from(in(F_NONE), at(10), 1ULL << 40, 0, 512);
+        CHECK(ABI_STACK_NO_ROWS, in(F_NONE));
+}
+
+/* musl's restorer has no row: mov $15,%rax; syscall. */
+Test(rules, know_sigreturn_by_its_code) {
+        static const uint8_t code[16] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+
+        shim_areas[1] = (ShimArea){ .address = JIT + 0x80, .size = sizeof(code), .data = code };
+        words[1] = JIT + 0x80;
+        put_signal(2, in(F_END), at(50), 0, 0);
+        for (int cached = 0; cached < 2; cached++) {
+                walk_from(in(F_RSP), at(0), 0, 0, 512);
+                CHECK(ABI_STACK_COMPLETE, in(F_RSP), JIT + 0x80, in(F_END));
+        }
+        shim_areas[1].size = 0;
+}
+
+Test(rules, stop_exactly_at_the_depth) {
+        for (unsigned i = 0; i < 200; i++)
+                words[1 + 2 * i] = in(F_RSP);
+        walk_from(in(F_RSP), at(0), 0, 0, 100);
+        cr_assert_eq(unwind.end, ABI_STACK_DEPTH);
+        cr_assert_eq(unwind.n_frames, 100);
+        cr_assert_eq(frames[100], 0xeeeeeeeeeeeeeeee);
+        words[1 + 2 * 98] = in(F_END);
+        walk_from(in(F_RSP), at(0), 0, 0, 100);
+        cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "all of it fits");
+        cr_assert_eq(unwind.n_frames, 100);
+}
+
+Test(rules, are_not_those_of_another_generation) {
+        words[1] = in(F_END);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_END));
+        /* The same pcs, but another file is mapped there now. */
+        shim_nodes.nodes[0].generation++;
+        shim_nodes.nodes[0].mappings[0].offset = F_BAD;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP));
+}
+
+Test(rules, are_missing_with_their_table) {
+        shim_tables[3].size = 0;
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_INTERNAL, in(F_RSP));
+}
+
+static void check_mappings(uint32_t n) {
+        static struct unwind_mapping mappings[NODES_MAX_MAPPINGS];
+
+        for (uint32_t i = 0; i < n; i++)
+                mappings[i] = (struct unwind_mapping){ .start = TEXT + (uint64_t)i * 0x20000, .n_pages = PAGES, .table = 3 };
+        nodes_build(&shim_nodes, mappings, n, 1000 + n);
+        for (uint32_t i = 0; i < n; i++) {
+                uint64_t base = (uint64_t)i * 0x20000;
+
+                words[1] = in(F_END) + base;
+                walk_from(in(F_RSP) + base, at(0), 0, 0, 512);
+                CHECK(ABI_STACK_COMPLETE, in(F_RSP) + base, in(F_END) + base);
+                walk_from(TEXT + base + PAGES * UNWIND_PAGE_SIZE, at(0), 0, 0, 512);
+                cr_assert_eq(unwind.end, ABI_STACK_NO_MAPPING, "behind mapping %u of %u", i, n);
+        }
+}
+
+Test(rules, are_found_in_every_mapping) {
+        const uint32_t counts[] = { 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 905, 1024 };
+
+        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+                check_mappings(counts[i]);
+}
+
+Test(rules, of_a_leaf_of_another_set_are_stale) {
+        check_mappings(100);
+        shim_nodes.nodes[2].generation++;
+        walk_from(TEXT + 40 * 0x20000 + F_RSP + 0x33, at(0), 0, 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_STALE);
+}
+
+Test(rules, join_neighbours_without_a_table) {
+        struct unwind_mapping mappings[] = {
+                { .start = 0x1000, .n_pages = 1, .table = UNWIND_NO_TABLE }, { .start = 0x2000, .n_pages = 3, .table = UNWIND_NO_TABLE },
+                { .start = 0x5000, .n_pages = 1, .table = 1 },               { .start = 0x6000, .n_pages = 1, .table = 1 },
+                { .start = 0x8000, .n_pages = 1, .table = UNWIND_NO_TABLE }, { .start = 0xa000, .n_pages = 1, .table = UNWIND_NO_TABLE },
+        };
+
+        cr_assert_eq(nodes_join(mappings, 6), 5);
+        cr_assert_eq(mappings[0].n_pages, 4);
+        cr_assert_eq(mappings[1].start, 0x5000);
+        cr_assert_eq(mappings[4].start, 0xa000);
+}
+
+Test(rules, survive_any_stack) {
+        srand(1);
+        for (int round = 0; round < 20000; round++) {
+                for (unsigned i = 0; i < 256; i++) {
+                        int kind = rand() % 4;
+
+                        words[i] = kind == 0 ? TEXT + (uint64_t)rand() % 0x1000 :
+                                   kind == 1 ? at((unsigned)rand() % 300) :
+                                   kind == 2 ? JIT + (uint64_t)rand() % 0x1000 : (uint64_t)rand() << 20;
+                }
+                rules.has_registers = rand() % 2;
+                walk_from(TEXT + (uint64_t)rand() % 0x1000, at((unsigned)rand() % 200), at((unsigned)rand() % 256),
+                          at((unsigned)rand() % 256), 512);
+                cr_assert_neq(unwind.end, ABI_STACK_INTERNAL);
+                cr_assert_leq(unwind.n_frames, 512);
+                /* One word may have been written and taken back. */
+                cr_assert_eq(frames[unwind.n_frames + 1], 0xeeeeeeeeeeeeeeee);
+        }
+}
