@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/targets-private.h"
+
+#include <string.h>
+
+#include "util/error.h"
+
+/* The kernel half tells the exact start, /proc the tick before it. */
+static uint64_t start_tick(uint64_t start_time_ns) {
+        return start_time_ns - start_time_ns % ABI_START_TICK_NS;
+}
+
+/*
+ * What the new program of an exec is to us. *processp = NULL: nothing (yet): under --all a program that was no
+ * target before costs nothing until its first sample.
+ */
+static int decide_exec(Targets *targets, const struct abi_notice *notice, bool was_target, Process **processp,
+                       SelectorReason *reasonp) {
+        char comm[ABI_COMM_SIZE] = { 0 };
+        int r;
+
+        memcpy(comm, notice->comm, sizeof(comm) - 1);
+        *processp = NULL;
+        *reasonp = selector_decide(targets->config.selector, notice->tgid, comm, false);
+        if (!selector_is_chosen(*reasonp) || (*reasonp == SELECTOR_ALL && !was_target))
+                return 0;
+        r = process_new(processp, (pid_t)notice->tgid);
+        if (r >= 0 && *processp && (*processp)->start_time_ns != notice->start_time_ns) {
+                *processp = process_free(*processp);
+                r = PROCESS_E_GONE;
+        }
+        if (r > 0) {
+                stat_add(COUNTER_TARGETS_VANISHED, 1);
+                r = process_new_gone(processp, (pid_t)notice->tgid, notice->start_time_ns, comm);
+        }
+        return r;
+}
+
+/* The program that was there until now. */
+static int end_old_program(Targets *targets, Target *old, const struct abi_notice *notice) {
+        bool same = old->process->start_time_ns == notice->start_time_ns;
+        uint64_t cpu_ns = 0;
+
+        if (same)
+                process_cpu_time(old->process, &cpu_ns);
+        return targets_end(targets, old, same ? COUNTER_TARGETS_EXEC : COUNTER_TARGETS_GONE, notice->time_ns, cpu_ns);
+}
+
+static int notice_exec(Targets *targets, const struct abi_notice *notice) {
+        _cleanup_(process_freep) Process *process = NULL;
+        Target *old = targets_living(targets, notice->tgid), *target = NULL;
+        SelectorReason reason;
+        int r;
+
+        /* It may have been found with the new program already, before the notice of it came. */
+        if (old && old->process->start_time_ns == notice->start_time_ns && old->process->read_ns > notice->time_ns)
+                return 0;
+        search_remove(targets->search, notice->tgid);
+        r = old ? end_old_program(targets, old, notice) : targets_unreject(targets, notice->tgid);
+        if (!r)
+                r = decide_exec(targets, notice, old, &process, &reason);
+        if (r || !process)
+                return r;
+        r = targets_add_chosen(targets, &process, reason, &target);
+        if (r)
+                return r < 0 ? r : 0;
+        target->begin_ns = notice->time_ns;
+        return 0;
+}
+
+/* CPU time of a process that came and went between two ticks belongs to the time that we stand for. */
+static void settle_unseen(Targets *targets, const struct abi_notice *notice) {
+        char comm[ABI_COMM_SIZE] = { 0 };
+
+        memcpy(comm, notice->comm, sizeof(comm) - 1);
+        if (selector_is_by_name(targets->config.selector) && notice->start_time_ns > targets->start_ticks_ns &&
+            selector_is_chosen(selector_decide(targets->config.selector, notice->tgid, comm, false)))
+                targets->cpu_done_ns += notice->value;
+}
+
+/* Whether this very process is or was a target. */
+static bool is_known(const Targets *targets, const struct abi_notice *notice) {
+        const Target *target = hashmap_get(&targets->chains, notice->tgid);
+
+        return target && target->process->start_time_ns == notice->start_time_ns;
+}
+
+static int notice_exit(Targets *targets, const struct abi_notice *notice) {
+        Target *target = targets_living(targets, notice->tgid);
+
+        search_remove(targets->search, notice->tgid);
+        if (target && target->process->start_time_ns == notice->start_time_ns)
+                return targets_end(targets, target, COUNTER_TARGETS_GONE, notice->time_ns, notice->value);
+        if (!is_known(targets, notice) && !rejects_contains(&targets->rejects, notice->tgid))
+                settle_unseen(targets, notice);
+        return targets_unreject(targets, notice->tgid);
+}
+
+static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
+        const Target *target = targets_living(targets, notice->tgid);
+        SelectorReason reason = selector_decide(targets->config.selector, notice->tgid, "", false);
+
+        if (reason == SELECTOR_EXCLUDED || (target && target->process->ring_address) ||
+            (!target && !selector_is_default(targets->config.selector)))
+                return 0;
+        return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
+}
+
+int targets_notice(Targets *targets, const struct abi_notice *notice) {
+        struct abi_notice copy = *notice;
+
+        copy.start_time_ns = start_tick(notice->start_time_ns);
+        switch (copy.kind) {
+        case ABI_NOTICE_EXEC:
+                return notice_exec(targets, &copy);
+        case ABI_NOTICE_EXIT:
+                return notice_exit(targets, &copy);
+        case ABI_NOTICE_MAPPINGS:
+                return notice_mappings(targets, &copy);
+        default:
+                return 0;
+        }
+}
+
+/* Mappings are read when they are needed first. */
+static int ensure_mappings(Targets *targets, Target *target) {
+        Process *process = target->process;
+
+        if (process->maps_read_ns || process->is_kernel || target->end_ns ||
+            target->refresh_ns > clock_monotonic_ns())
+                return 0;
+        target->refresh_ns = clock_monotonic_ns() + TARGETS_REFRESH_MIN_NS;
+        return targets_read_mappings(targets, target);
+}
+
+/* The program that the process ran at @time_ns, or NULL. */
+static Target *find_program(const Targets *targets, uint32_t tgid, uint64_t start_time_ns, uint64_t time_ns) {
+        Target *target = hashmap_get(&targets->chains, tgid);
+
+        while (target && (target->process->start_time_ns != start_time_ns || time_ns < target->begin_ns))
+                target = target->older;
+        return target;
+}
+
+/* Who it is, as far as that can still be known. Return: 0, TARGETS_E_REJECTED = gone and nameless, -errno. */
+static int identify_sampled(const struct abi_sample *sample, uint64_t start_time_ns, Process **processp) {
+        int r = process_new(processp, (pid_t)sample->tgid);
+
+        if (!r && (*processp)->start_time_ns == start_time_ns)
+                return 0;
+        if (r < 0)
+                return r;
+        *processp = process_free(*processp);
+        stat_add(COUNTER_TARGETS_VANISHED, 1);
+        /* The leader's name is what selectors go by; another thread may have its own. */
+        return sample->tid == sample->tgid
+                       ? process_new_gone(processp, (pid_t)sample->tgid, start_time_ns, sample->comm)
+                       : TARGETS_E_REJECTED;
+}
+
+/* Decides on a process that was sampled while undecided. */
+static int decide_sampled(Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
+                          Target **targetp) {
+        _cleanup_(process_freep) Process *process = NULL;
+        SelectorReason reason;
+        int r;
+
+        r = identify_sampled(sample, start_time_ns, &process);
+        if (r)
+                return r;
+        reason = selector_decide(targets->config.selector, sample->tgid, process->comm, false);
+        r = selector_is_chosen(reason) ? targets_add_chosen(targets, &process, reason, targetp) : TARGETS_E_REJECTED;
+        if (r != TARGETS_E_REJECTED)
+                return r;
+        r = targets_reject(targets, sample->tgid, start_time_ns);
+        return r ? r : TARGETS_E_REJECTED;
+}
+
+int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp) {
+        uint64_t start_time_ns = start_tick(sample->start_time_ns);
+        Target *target = find_program(targets, sample->tgid, start_time_ns, sample->time_ns);
+        const Target *now = targets_living(targets, sample->tgid);
+        int r;
+
+        if (!target) {
+                /* If it has become a target by an exec after this sample, what ran before was none. */
+                if (!selector_is_by_name(targets->config.selector) ||
+                    (now && now->process->start_time_ns == start_time_ns))
+                        return TARGETS_E_REJECTED;
+                r = decide_sampled(targets, sample, start_time_ns, &target);
+                if (r)
+                        return r;
+        }
+        r = ensure_mappings(targets, target);
+        if (r)
+                return r;
+        *processp = target->process;
+        return 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Inside of Targets
+ *
+ *     targets.c           the set as a whole: pass over /proc, work that is due, CPU time
+ *     targets-member.c    how a process gets in, gets known better, and gets out
+ *     targets-event.c     what notices and samples tell
+ */
+
+#include "target/rejects.h"
+#include "target/search.h"
+#include "target/targets.h"
+#include "util/clock.h"
+#include "util/hashmap.h"
+#include "util/stat.h"
+
+#define TARGETS_REFRESH_MIN_NS (100 * NS_PER_MS)
+
+/* A program that is or was profiled. */
+#define WORK_INTERVAL_NS NS_PER_SEC
+
+typedef struct Target {
+        Process *process;
+        struct Target *older;           /* the program before it, same pid */
+        struct Target *next_dead;       /* in the order of death */
+        SelectorReason reason;
+        uint64_t begin_ns;              /* exec; 0 = as long as the process lives */
+        uint64_t end_ns;                /* 0 = alive */
+        uint64_t missed_ns;             /* when it was first seen gone without a notice of its exit */
+        uint64_t cpu_base_ns, cpu_last_ns;
+        uint64_t refresh_ns, refresh_interval_ns;       /* when mappings may be read again */
+} Target;
+
+struct Targets {
+        TargetsConfig config;
+        Hashmap chains;                 /* tgid → newest Target */
+        Rejects rejects;
+        Target *first_dead, **last_deadp;
+        size_t n_alive, n_dead, n_all;
+        uint64_t last_generation;
+        uint64_t cpu_done_ns;           /* of those that are gone */
+        uint64_t cpu_reported_ns;
+        uint64_t start_ticks_ns;        /* BOOTTIME when the set was made */
+        uint64_t next_pass_ns;
+        uint32_t pass_at;               /* where the next pass over the targets goes on */
+        uint32_t missing_pid;
+        Search *search;
+};
+
+/* The living target with this id, or NULL. */
+Target *targets_living(const Targets *targets, uint32_t tgid);
+
+/* The kernel's table. Return: as the callbacks. */
+int targets_set_row(Targets *targets, const Target *target);
+int targets_remove_row(Targets *targets, uint32_t tgid);
+
+/*
+ * Makes a target of a process that is none. Takes *processp over on success.
+ * Return: 0, TARGETS_E_REJECTED = the table is full (counted), -errno.
+ */
+int targets_add(Targets *targets, Process **processp, SelectorReason reason, Target **targetp);
+
+/* The same for one that is chosen by pid, name or --all: with mappings and, if it is there, its ring. */
+int targets_add_chosen(Targets *targets, Process **processp, SelectorReason reason, Target **targetp);
+
+/*
+ * The end of a living target: its row goes, it waits for its last samples.
+ * @event: COUNTER_TARGETS_GONE or _EXEC. @cpu_total_ns: all its CPU time, or 0 = what was read last.
+ */
+int targets_end(Targets *targets, Target *target, enum counter event, uint64_t end_ns, uint64_t cpu_total_ns);
+void targets_forget_oldest_dead(Targets *targets);
+void targets_free_target(Target *target);
+
+/* Its ring was found, or (0, 0) is lost. */
+int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_t capacity);
+
+/* Reads the mappings; a process that goes away meanwhile stays with what it has. */
+int targets_read_mappings(Targets *targets, Target *target);
+
+/* A rejected process has a row too, until it may be decided anew. */
+int targets_reject(Targets *targets, uint32_t tgid, uint64_t start_time_ns);
+int targets_unreject(Targets *targets, uint32_t tgid);
+int targets_expire_rejects(Targets *targets, uint64_t now_ns);
