@@ -200,9 +200,14 @@ static unsigned n_underscores(const RawSymbol *symbol) {
         return n;
 }
 
+static bool is_old_version(const RawSymbol *symbol) {
+        return memchr(symbol->name, '@', symbol->n_name) != NULL;
+}
+
 /*
  * Which of two names for one address people want to see: as perf chooses, so that reports can be laid side by side.
  * A name with a size, then one that is not weak, then a global one, then fewer leading underscores, then the longer.
+ * Before the last rule, where perf would compare the lengths of versions, the default version wins over an old one.
  * Return: < 0 if @a is better.
  */
 static int better(const RawSymbol *a, const RawSymbol *b) {
@@ -214,6 +219,8 @@ static int better(const RawSymbol *a, const RawSymbol *b) {
                 return a->binding == STB_GLOBAL ? -1 : 1;
         if (n_underscores(a) != n_underscores(b))
                 return n_underscores(a) < n_underscores(b) ? -1 : 1;
+        if (is_old_version(a) != is_old_version(b))
+                return is_old_version(a) ? 1 : -1;
         if (a->n_name != b->n_name)
                 return a->n_name > b->n_name ? -1 : 1;
         return memcmp(a->name, b->name, a->n_name);

@@ -96,10 +96,13 @@ Test(symbols, chooses_among_names_of_one_address_as_perf_does) {
                 { "malloc", 0x1300, 8, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
                 { "read", 0x1400, 8, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
                 { "read_nocancel", 0x1400, 8, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
+                { "start@GLIBC_2.2.5", 0x1500, 8, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
+                { "start@@GLIBC_2.34", 0x1500, 8, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
         };
         _cleanup_(symbol_table_freep) SymbolTable *table = table_of(symbols, ARRAY_SIZE(symbols));
 
-        cr_assert_eq(symbol_table_n_symbols(table), 5);
+        cr_assert_eq(symbol_table_n_symbols(table), 6);
+        assert_name(table, 0x1500, "start", 0);
         assert_name(table, 0x1000, "sized", 0);
         assert_name(table, 0x1100, "__strong_local", 0);
         assert_name(table, 0x1200, "__global", 0);
