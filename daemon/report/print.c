@@ -191,30 +191,42 @@ static void wrap_word(Wrap *wrap, const char *text, bool is_first) {
         wrap->at += n;
 }
 
-/* A frame without a name is told by its object. */
-static const char *frame_text(const Report *report, uint32_t function, char *to, size_t size) {
-        if (report_function(report, function)->name)
-                return report_function_name(report, function);
-        snprintf(to, size, "[%.200s]", report_object_name(report, report_function(report, function)->object));
+/* Frames without a name are told by their object, a row of them by how many they are: `[libz.so.1] ×3`. */
+static const char *frame_text(const Report *report, const uint32_t *functions, size_t n, size_t *n_samep, char *to,
+                              size_t size) {
+        const char *object = report_object_name(report, report_function(report, functions[0])->object);
+        size_t n_same = 1;
+        int length;
+
+        *n_samep = 1;
+        if (report_function(report, functions[0])->name)
+                return report_function_name(report, functions[0]);
+        while (n_same < n && functions[n_same] == functions[0])
+                n_same++;
+        length = snprintf(to, size - 32, object[0] == '[' ? "%.200s" : "[%.200s]", object);
+        if (n_same > 1)
+                snprintf(to + length, 32, " ×%zu", n_same);
+        *n_samep = n_same;
         return to;
 }
 
 static void print_stack(const Printer *printer, uint32_t stack, size_t indent) {
         const Report *report = printer->report;
         Wrap wrap = { printer->out, indent, printer->width, indent };
-        size_t n;
+        size_t n, n_same;
         const uint32_t *functions = report_stack(report, stack, &n);
         char text[256];
 
         if (!n)
                 wrap_word(&wrap, "(no stack)", true);
-        for (size_t i = 0; i < n; i++) {
-                if (n > STACK_FRAMES && i == STACK_FRAMES / 2) {
-                        snprintf(text, sizeof(text), "(%zu more)", n - STACK_FRAMES);
+        for (size_t i = 0; i < n; i += n_same) {
+                if (n > STACK_FRAMES && i >= STACK_FRAMES / 2 && i < n - STACK_FRAMES / 2) {
+                        n_same = n - STACK_FRAMES / 2 - i;
+                        snprintf(text, sizeof(text), "(%zu more)", n_same);
                         wrap_word(&wrap, text, false);
-                        i = n - STACK_FRAMES / 2;
+                        continue;
                 }
-                wrap_word(&wrap, frame_text(report, functions[i], text, sizeof(text)), i == 0);
+                wrap_word(&wrap, frame_text(report, functions + i, n - i, &n_same, text, sizeof(text)), i == 0);
         }
         fputc('\n', printer->out);
 }

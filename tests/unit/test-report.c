@@ -289,6 +289,34 @@ Test(report, counts_what_its_tables_cannot_hold) {
         assert_has(small, "Left out");
 }
 
+Test(report, shortens_long_stacks_and_rows_of_frames_without_a_name) {
+        _cleanup_(window_freep) Window *window = NULL;
+        _cleanup_(report_freep) Report *report = NULL;
+        _cleanup_(freep) char *text = NULL;
+        uint32_t profile, stack;
+        FrameWord words[40];
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
+        profile = profile_of(window, resource_of(window, 1, "x", "y"), PROFILE_CPU);
+        for (unsigned i = 0; i < 40; i++)       /* f0 to f39 */
+                words[i] = frame(window, (char[]){ 'f', (char)('0' + i / 10), (char)('0' + i % 10), 0 }, "/x", "native");
+        cr_assert_eq(window_stack(window, words, 40, &stack), 0);
+        sample(window, profile, stack, 0, 0, 1, 2);
+        for (unsigned i = 0; i < 3; i++)
+                cr_assert_eq(window_native_frame(window, FRAME_MARK_UNKNOWN, 0, 0x1000 + i, &words[1 + i]), 0);
+        cr_assert_eq(window_stack(window, words, 5, &stack), 0);
+        sample(window, profile, stack, 0, 0, 1, 1);
+        cr_assert_eq(window_close(window, START + 1000), 0);
+        cr_assert_eq(report_new(&report, &(ReportOptions){ 0 }), 0);
+        cr_assert_eq(report_add(report, window), 0);
+        cr_assert_eq(report_print(report, &(ReportFormat){ .width = 200 }, out), 0);
+        fclose(out);
+        assert_has(text, " ← f10 ← f11 ← (16 more) ← f28 ← f29 ← ");
+        assert_has(text, "f00 ← [unknown] ×3 ← f04\n");
+}
+
 /* The names of native frames come from the file with that build id, and only from it. */
 Test(report, names_native_frames_by_their_object) {
         static const uint8_t id[20] = { 0xab, 0xcd };
