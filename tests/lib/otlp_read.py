@@ -221,7 +221,10 @@ class Symbols:
         return (table and table.name(frame.address)) or "[unknown]"
 
     def canonical(self, path, symbol):
-        """Another tool's name for a function of an object of this machine, as name() says it: aliases are one."""
+        """Another tool's name for a function of an object of this machine, as name() says it: aliases are one, and
+        `f@plt`, which perf makes up for the jump to f, is in no symbol table."""
+        if symbol.endswith("@plt"):
+            return "[unknown]"
         if not path.startswith("/"):
             return symbol
         table = self.object(path, self.build_id(path))
