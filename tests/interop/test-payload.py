@@ -25,13 +25,20 @@ class Payload(tap.TestCase):
         port = receiver.wait_for(r":(\d+)").group(1)
         first = self.spawn([sys.executable, "-c", SPIN])
         second = self.spawn([sys.executable, "-c",
-                             f"open('/proc/self/comm', 'wb').write(b'sp\\xffin'); {SPIN}"])
+                             f"open('/proc/self/comm', 'wb').write(b'sp\\xffin')\n{SPIN}"])
+        tap.wait_until(lambda: b"sp\xffin" in open(f"/proc/{second.pid}/comm", "rb").read(), "the name")
         environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
         daemon = self.spawn([tap.SPANPROF, "run", "--pid", first.pid, "--pid", second.pid,
                              "--export-interval", "1s", *options], env=environment)
-        tap.wait_until(lambda: len(list(directory.glob("*.pb"))) >= 3, "three requests")
+
+        def enough():
+            self.assertIsNone(daemon.status, str(daemon))
+            return len(list(directory.glob("*.pb"))) >= 3
+
+        tap.wait_until(enough, "three requests")
         self.assertEqual(daemon.stop(signal.SIGTERM), 0)
         receiver.stop(signal.SIGINT)
+        self.assertIsNone(second.status, str(second))
         return sorted(directory.glob("*.pb")), sorted(directory.glob("*.json"))
 
     def test_every_request_is_valid(self):
@@ -39,6 +46,7 @@ class Payload(tap.TestCase):
         self.assertEqual(len(requests), len(texts))
         self.assertEqual(oracle.check(requests), [])
         self.assertEqual(oracle.check(texts), [])
+        self.assertTrue(any("sp\ufffdin" in path.read_text() for path in texts), "the name was not repaired, or not sent")
 
     def test_so_it_is_without_times_and_kernel_stacks(self):
         requests, _ = self.run_daemon("--timestamps=off", "--kernel-stacks=off")
