@@ -302,7 +302,9 @@ static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
 }
 
 static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
-        return stop(userdata);
+        int r = sd_event_source_set_enabled(source, SD_EVENT_OFF);      /* a second stop() would not wait */
+
+        return r < 0 ? error_origin(r) : stop(userdata);
 }
 
 static void on_clock_step(void *userdata) {
