@@ -504,7 +504,7 @@ int daemon_new(Daemon **daemonp, const Config *config) {
         if (!daemon)
                 return error_origin(-ENOMEM);
         daemon->config = config;
-        daemon->start_ns = daemon->window_start_ns = clock_monotonic_ns();
+        daemon->start_ns = clock_monotonic_ns();
         make_selector(daemon);
         r = make_loop(daemon);
         if (!r)
@@ -518,7 +518,7 @@ int daemon_new(Daemon **daemonp, const Config *config) {
         if (!r)
                 r = make_frames(daemon);
         if (!r)
-                r = aggregator_new(&daemon->aggregator, daemon->frames, daemon->start_ns);
+                r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
         if (r)
                 return r;
         *daemonp = take(daemon);
@@ -573,7 +573,7 @@ static int start(Daemon *daemon) {
         uint64_t next_ns;
         int r;
 
-        daemon->sampling_ns = clock_monotonic_ns();
+        daemon->sampling_ns = daemon->window_start_ns = clock_monotonic_ns();
         r = sampler_start(daemon->sampler);
 
         if (r)
