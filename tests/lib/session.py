@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the daemon with a receiver beside it, and what came of it, read by a reader that we did not write.
+
+    class Case(session.TestCase):
+        def test_it(self):
+            run = self.start("--comm", "xz", "--frequency", "499")      ready when this returns
+            session.wait_cpu([victim.pid], 2.0)
+            result = run.stop()
+            result.samples, result.summary, result.log, result.resources
+
+What holds for every run is checked by stop(), unless the test asks for check=False:
+
+    - the status is 0 (or what the test expects), and no line of the log says `error`
+    - ticks = samples delivered + Σ lost, and nothing is pending; the causes add up to the sum
+    - the payload holds exactly the samples that the daemon says were delivered
+    - every request obeys the rules of check_otlp.py, and every sample lies in its profile and in this run
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import oracle
+import otlp_read
+import tap
+
+LIB = tap.BUILD_DIR / "tests/lib"
+SERVICE = tap.BUILD_DIR / "sdk/example/example-service"
+CLOCK_SLACK_NS = 50_000  # between our look at the clocks and the daemon's: each is a few µs wide
+ALPHA = 1e-4  # of one test: false alarms in ten thousand runs
+
+
+def realtime_offset_ns():
+    """CLOCK_REALTIME - CLOCK_MONOTONIC, the tightest of some looks."""
+    looks = []
+    for _ in range(50):
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        real = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        looks.append((after - before, real - (before + after) // 2))
+    return min(looks)[1]
+
+
+def clean_environment(**more):
+    keep = {key: value for key, value in os.environ.items()
+            if not key.startswith(("OTEL_", "SPANPROF_")) and key.lower() not in ("http_proxy", "all_proxy")}
+    return {**keep, **{key: str(value) for key, value in more.items()}}
+
+
+def cpu_ns(pid):
+    """CPU time of all threads of a process so far; of those that have ended, too. 0 when it is gone."""
+    try:
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in
+                   pathlib.Path(f"/proc/{pid}/task").iterdir())
+    except (OSError, IndexError):
+        return 0
+
+
+def wait_cpu(pids, seconds, patience=120):
+    """Waits until these processes have used @seconds of CPU together from now on, however busy the machine is."""
+    start = {pid: cpu_ns(pid) for pid in pids}
+    tap.wait_until(lambda: sum(max(0, cpu_ns(pid) - start[pid]) for pid in pids) >= seconds * 1e9,
+                   f"{seconds} s of CPU of {pids}", patience)
+
+
+class Receiver:
+    """`spanprof receive` on a port of its own."""
+
+    def __init__(self, test):
+        self.directory = test.directory()
+        self.child = test.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", self.directory], env=clean_environment())
+        self.port = int(self.child.wait_for(r"http://127\.0\.0\.1:(\d+)")[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def paths(self):
+        return sorted(self.directory.glob("*.pb"))
+
+
+class Result:
+    """What a run left behind."""
+
+    def __init__(self, run, status):
+        self.run, self.status = run, status
+        self.begin_ns, self.end_ns = run.begin_ns, time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self.offset_ns = run.offset_ns
+        self.log = run.child.err
+        text = run.summary_path.read_text() if run.summary_path.exists() else None
+        self.summary = json.loads(text) if text else None
+        self.paths = run.receiver.paths() if run.receiver else []
+        self.requests = [otlp_read.load(path) for path in self.paths]
+        self.samples = [sample for request in self.requests for sample in otlp_read.request_samples(request)]
+
+    def counter(self, metric, label=None):
+        value = self.summary["counters"][metric]
+        return value if label is None else value[label]
+
+    def of(self, pid):
+        return [sample for sample in self.samples if sample.resource["process.pid"] == pid]
+
+    @property
+    def pids(self):
+        return {sample.resource["process.pid"] for sample in self.samples}
+
+    @property
+    def events(self):
+        return sum(sample.value for sample in self.samples)
+
+    def monotonic_ns(self, sample):
+        return sample.time_ns - self.offset_ns
+
+    def check(self, test, status=0, all_stored=True):
+        test.assertEqual(self.status, status, self.run.child)
+        if status == 0:
+            test.assertNotRegex(self.log, r"(?i)stopped by an error|AddressSanitizer|runtime error", self.log)
+        self.check_books(test, all_stored)
+        test.assertEqual(oracle.check(self.paths) if self.paths else [], [])
+        self.check_times(test)
+
+    def check_books(self, test, all_stored=True):
+        """@all_stored: every request that was stored has been acknowledged; else more may be stored than delivered."""
+        test.assertIsNotNone(self.summary, self.run.child)
+        s = self.summary
+        test.assertEqual(s["pending"], 0, s)
+        test.assertEqual(s["ticks"], s["delivered"] + s["lost"], s)
+        test.assertEqual(s["lost"], sum(s["counters"]["lost_total"].values()), s)
+        test.assertEqual({k: v for k, v in s["counters"]["lost_total"].items() if v}, s["lost_by_reason"])
+        if self.run.receiver and all_stored:
+            test.assertEqual(self.events, s["delivered"], s)
+        elif self.run.receiver:
+            test.assertGreaterEqual(self.events, s["delivered"], s)
+
+    def check_times(self, test):
+        """Each sample in its profile, each profile in this run by our own clock."""
+        for request in self.requests:
+            for profile in (p for r in request.resource_profiles for s in r.scope_profiles for p in s.profiles):
+                first, last = profile.time_unix_nano, profile.time_unix_nano + profile.duration_nano
+                test.assertGreaterEqual(first - self.offset_ns, self.begin_ns - CLOCK_SLACK_NS)
+                test.assertLessEqual(last - self.offset_ns, self.end_ns + CLOCK_SLACK_NS)
+                for sample in profile.samples:
+                    test.assertTrue(all(first <= t < last for t in sample.timestamps_unix_nano))
+
+
+class Run:
+    """The daemon while it runs. @endpoint: None = a receiver of its own; else where it sends to."""
+
+    def __init__(self, test, options, endpoint=None, environment=None, prefix=(), receiver=None, ready=True):
+        self.test = test
+        self.receiver = receiver or (Receiver(test) if endpoint is None else None)
+        self.summary_path = test.directory() / "summary.json"
+        argv = [*prefix, tap.SPANPROF, "run", "--endpoint", endpoint or self.receiver.url, "--export-interval", "1s",
+                "--summary", self.summary_path, *options]
+        self.offset_ns = realtime_offset_ns()
+        self.begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self.child = test.spawn(argv, env={**clean_environment(), "SPANPROF_STOP_TIMEOUT": "20s", **(environment or {})})
+        if ready:
+            self.child.wait_for("profiles go to")
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    @property
+    def log(self):
+        return self.child.err
+
+    def wait_events(self, n, pid=None, patience=tap.PATIENCE):
+        """Waits until @n samples (of a process) have arrived."""
+        seen = {}
+
+        def arrived():
+            for path in self.receiver.paths():
+                if path not in seen and path.with_suffix(".json").exists():
+                    seen[path] = [(s.resource["process.pid"], s.value) for s in otlp_read.samples(path)]
+            return sum(value for rows in seen.values() for who, value in rows if pid in (None, who)) >= n
+
+        return tap.wait_until(arrived, f"{n} samples of {pid or 'all'} at the receiver; {self.child}", patience)
+
+    def stop(self, sig=signal.SIGTERM, check=True, **options):
+        return self.result(self.child.stop(sig), check, **options)
+
+    def wait(self, check=True, patience=tap.PATIENCE, **options):
+        """Waits until it ends by itself."""
+        return self.result(self.child.wait(patience), check, **options)
+
+    def result(self, status, check, **options):
+        if self.receiver:
+            self.receiver.child.stop(signal.SIGINT)
+        result = Result(self, status)
+        if check:
+            result.check(self.test, **options)
+        return result
+
+
+class TestCase(tap.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        tap.need_root()
+        tap.need_btf()
+        oracle.need()
+
+    def start(self, *options, **more):
+        return Run(self, [str(x) for x in options], **more)
+
+    def victim(self, name, *arguments, **options):
+        """A victim that has said its first line."""
+        child = self.spawn([LIB / f"victim-{name}", *arguments], **options)
+        if name not in ("short",):
+            child.wait_for(r"^pid \d+")
+        return child
+
+    def commanded(self, name, *arguments):
+        """A victim that obeys lines on its standard input: (child, tell), tell(line) → its answer."""
+        child = self.victim(name, *arguments, stdin=subprocess.PIPE)
+
+        def tell(line):
+            n = len(child.out)
+            child.process.stdin.write(line.encode() + b"\n")
+            child.process.stdin.flush()
+            answer = tap.wait_until(lambda: child.out[n:] if child.out[n:].endswith("\n") else None, line).strip()
+            self.assertRegex(answer, "^ok", line)
+            return answer
+
+        return child, tell
+
+
+def truth_of(child, pattern=r"^(\w+) (\d+)$"):
+    """Lines NAME NUMBER that a victim printed at its end."""
+    return {match[1]: int(match[2]) for match in re.finditer(pattern, child.out, re.M)}
