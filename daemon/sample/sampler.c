@@ -37,6 +37,7 @@ enum {
         MAX_NOTICE_RING_BYTES = 1 << 20,
         PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
         PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
+        CPU_CHECK_INTERVAL = 4,         /* calls of sampler_jitter(), about seconds */
 };
 
 typedef struct CpuEvent {
@@ -59,6 +60,8 @@ struct Sampler {
         size_t n_possible;
         uint64_t period_ns;             /* nominal */
         uint64_t counted[COUNTER_N_KERNEL];     /* what has been added to stat */
+        uint64_t jittered_ticks;        /* counted ticks at the last draw */
+        uint32_t n_jitters;
         int64_t max_rate;               /* perf_event_max_sample_rate at the last look */
         bool is_running;
 };
@@ -429,13 +432,19 @@ int sampler_read_counters(Sampler *sampler) {
 }
 
 int sampler_jitter(Sampler *sampler) {
+        uint64_t ticks = sampler->counted[COUNTER_TICKS];
         int r;
 
         if (!sampler->is_running)
                 return 0;
-        r = follow_cpus(sampler);
-        if (r)
-                return r;
+        if (sampler->n_jitters++ % CPU_CHECK_INTERVAL == 0) {
+                r = follow_cpus(sampler);
+                if (r)
+                        return r;
+        }
+        if (ticks == sampler->jittered_ticks)
+                return 0;               /* nobody was sampled: a new period would cost an interrupt of each CPU for nothing */
+        sampler->jittered_ticks = ticks;
         for (size_t i = 0; i < sampler->n_possible && sampler->config.jitter; i++)
                 if (sampler->cpus[i].event.fd >= 0)
                         event_set_period(&sampler->cpus[i].event, draw_period(sampler, &sampler->cpus[i].draw));

@@ -71,8 +71,9 @@ int sampler_drain(Sampler *sampler, uint64_t *n_samplesp);
 int sampler_read_counters(Sampler *sampler);
 
 /*
- * Draws a new period for every event (jitter) and follows CPUs that came online or
- * went; call it about once a second, at random moments.
+ * Draws a new period for every event (jitter), if there were ticks since the last draw, and now and then
+ * follows CPUs that came online or went; call it about once a second, at random moments, after
+ * sampler_read_counters().
  */
 int sampler_jitter(Sampler *sampler);
 

@@ -171,7 +171,7 @@ static int obey(Driver *driver, const char *line) {
         if (sscanf(line, "hold %u", &n) == 1)
                 driver->is_held = n;
         else if (!strcmp(line, "jitter"))
-                return sampler_jitter(driver->sampler);
+                return sampler_read_counters(driver->sampler) ?: sampler_jitter(driver->sampler);
         else if (!strcmp(line, "counters"))
                 print_counters(driver->sampler);
         else if (!strcmp(line, "stop"))
