@@ -123,8 +123,7 @@ int tables_new(Tables **tablesp, const TablesConfig *config) {
         return 0;
 }
 
-/* Pages are mapped whole: the first of a mapping may begin before its segment does in the file. */
-static bool find_address(const Object *object, uint64_t offset, uint64_t *addressp) {
+bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addressp) {
         for (uint32_t i = 0; i < object->n_segments; i++) {
                 const Segment *segment = &object->segments[i];
                 uint64_t first = segment->offset & ~(uint64_t)(UNWIND_PAGE_SIZE - 1);
@@ -160,7 +159,7 @@ static int read_mapping(Tables *tables, const Process *process, const Mapping *m
 
         *to = (UserMapping){ .start = mapping->start, .end = mapping->end };
         if (!mapping->object || (mapping->kind != MAPPING_FILE && mapping->kind != MAPPING_VDSO) ||
-            !find_address(mapping->object, mapping->offset, &to->address))
+            !tables_find_address(mapping->object, mapping->offset, &to->address))
                 return 0;
         r = open_table(tables, process, mapping, &to->table);
         if (r)

@@ -58,6 +58,12 @@ int tables_fd(const Tables *tables);
  */
 int tables_step(Tables *tables, uint64_t budget);
 
+/*
+ * ELF address of what an executable mapping at @offset of a file begins with. Unlike object_address(), for whole
+ * pages: the first one may begin before its segment does. Return: whether it is in an executable segment.
+ */
+bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addressp);
+
 /* Whether every file of a process is loaded, or known to have no rows. */
 bool tables_is_ready(const Tables *tables, uint32_t pid);
 

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Unwinds at every instruction of real programs, by the kernel half's own lines on the host.
+
+Two truths: nearly every stack must end at its root, the exceptions being places that are known to have no (right) call
+frame information; and at each new pc, libdw must agree on the same registers.
+"""
+import collections
+import re
+
+import tap
+
+STEP = tap.BUILD_DIR / "tests/lib/single-step"
+
+
+class SingleStep(tap.TestCase):
+    def check(self, argv, steps, skip, gate):
+        done = self.run_command([STEP, steps, skip, *argv], expect=0, timeout=280)
+        last = re.search(r"steps (\d+) complete (\d+) pcs (\d+) compared (\d+) differ (\d+)", done.stdout)
+        self.assertTrue(last, done.stdout[-2000:] + done.stderr[-2000:])
+        n, complete, pcs, compared, differ = map(int, last.groups())
+        self.assertGreater(compared, 100)
+        self.assertEqual(differ, 0, [x for x in done.stdout.splitlines() if x.startswith("differs")][:10])
+        incomplete = collections.Counter()
+        for line in done.stdout.splitlines():
+            if line.startswith("incomplete"):
+                _, count, end, where = line.split()
+                incomplete[where] += int(count)
+        self.assertGreaterEqual(1 - sum(incomplete.values()) / n, gate, incomplete.most_common(10))
+        return n
+
+    def test_a_program_from_exec_to_its_end(self):
+        self.check(["/bin/true"], 400000, 0, 0.999)
+
+    def test_a_program_that_is_called_back_by_libc(self):
+        self.check([tap.BUILD_DIR / "tests/lib/victim-omit", "qsort"], 60000, 0, 0.999)
+
+    def test_a_program_without_frame_pointers_from_exec(self):
+        self.check([tap.BUILD_DIR / "tests/lib/victim-omit", "saved"], 60000, 0, 0.999)
+
+    def test_python(self):
+        self.check([tap.need_tool("python3.11"), "-S", "-c", "while 1: sorted(str(i) for i in range(99))"], 20000, "500ms", 0.999)
+
+    def test_a_program_that_throws(self):
+        victim = tap.BUILD_DIR / "tests/lib/victim-throw"
+        if not victim.exists():
+            tap.skip("tool: no C++ compiler")
+        # libgcc leaves for the landing pad by eh_return: its last instructions stand in two frames at once.
+        self.check([victim], 20000, "300ms", 0.99)
+
+
+if __name__ == "__main__":
+    tap.main()
