@@ -91,6 +91,9 @@
         X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end")    \
         X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", "not searched now, the queue was full") \
         X(RING_LOST, "rings_total", "result=\"lost\"", "rings that went away while in use")                    \
+        X(ENVIRONMENTS_UNREADABLE, "environments_unreadable_total", "", "targets whose environment could not be read") \
+        X(ENVIRONMENT_INVALID, "environment_attributes_invalid_total", "",                                     \
+          "OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets: parts left out, malformed or over a cap") \
         X(MAPS_READS, "maps_reads_total", "", "times that a target's maps were read")                          \
         X(MAPPINGS_OVER_CAP, "mappings_over_cap_total", "", "executable mappings over the cap of one process") \
         X(MAPS_MALFORMED, "maps_malformed_total", "", "lines of maps that no kernel prints")                   \

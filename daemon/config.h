@@ -52,6 +52,7 @@ typedef struct Config {
         ConfigPids pids;
         ConfigList comms;               /* globs on the leader's comm */
         bool all;
+        bool target_environment;        /* whether targets' environments are looked into */
 
         /* sampling */
         uint64_t frequency;             /* Hz */

@@ -471,6 +471,7 @@ static int make_tables(Daemon *daemon) {
 static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = &daemon->selector,
+                .environment = daemon->config->target_environment,
                 .callbacks = { .row_set = set_row, .row_remove = remove_row, .mapped = on_mapped, .userdata = daemon },
         };
         int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);

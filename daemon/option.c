@@ -24,6 +24,8 @@ const Option option_table[] = {
         { "comm", 'C', OPTION_LIST, RUN | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
           .help = "only processes whose name matches (comm; in reports also the service's name)" },
         { "all", 'a', OPTION_BOOL, RUN, "targets", FIELD(all), "off", .help = "profile every process but this one" },
+        { "target-environment", 0, OPTION_BOOL, RUN, "targets", FIELD(target_environment), "on",
+          .help = "take service names from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets; nothing else is read" },
 
         { "frequency", 'F', OPTION_NUMBER, RUN, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
           .help = "samples per second and CPU" },

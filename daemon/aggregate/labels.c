@@ -2,6 +2,7 @@
 #include "aggregate/labels.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 enum {
         LABELS_MAX_KEYS = 1 << 16,
-        LABELS_MAX_ATTRIBUTES = 16,
+        LABELS_MAX_ATTRIBUTES = 16 + ENVIRONMENT_MAX_ATTRIBUTES,
 };
 
 /* Everything that decides a sample's set of attributes. Compared as bytes: no implicit padding. */
@@ -164,17 +165,44 @@ static void add_host(ResourceBuilder *builder) {
         add_string(builder, "host.id", id);
 }
 
+/* Never from a thread's name: it changes with what the thread does. */
+static void add_service_name(ResourceBuilder *builder, const Environment *environment, const char *executable) {
+        const char *name = environment ? environment->service_name : NULL;
+        char unknown[sizeof("unknown_service:") + NAME_MAX];
+
+        for (size_t i = 0; environment && !name && i < environment->n_attributes; i++)
+                if (!strcmp(environment->attributes[i].key, "service.name"))
+                        name = environment->attributes[i].value;
+        snprintf(unknown, sizeof(unknown), "unknown_service%s%s", *executable ? ":" : "", executable);
+        add_string(builder, "service.name", name ? name : unknown);
+}
+
+/* What we know better stays as it is, also where we could not find it out. */
+static bool is_ours(const char *key) {
+        return !strcmp(key, "process.pid") || !strncmp(key, "process.executable.", 19) ||
+               !strncmp(key, "telemetry.profiler.", 19);
+}
+
+static void add_environment(ResourceBuilder *builder, const Environment *environment) {
+        for (size_t i = 0; environment && i < environment->n_attributes; i++)
+                if (!is_ours(environment->attributes[i].key))
+                        add_string(builder, environment->attributes[i].key, environment->attributes[i].value);
+}
+
+/* Of two attributes with one key the first counts: a target knows its own container and host name best. */
 int labels_set_resource(Window *window, uint32_t resource, const Process *process) {
         ResourceBuilder builder = { .window = window };
+        const Identity *identity = process->identity;
+        const Environment *environment = identity ? &identity->environment : NULL;
         const char *slash = process->exe ? strrchr(process->exe, '/') : NULL;
         const char *name = slash ? slash + 1 : process->exe ? process->exe : process->comm;
-        char service[512];
 
-        snprintf(service, sizeof(service), "unknown_service%s%s", *name ? ":" : "", name);
-        add_string(&builder, "service.name", service);
+        add_service_name(&builder, environment, process->exe ? name : "");
         add_int(&builder, "process.pid", process->pid);
         add_string(&builder, "process.executable.name", name);
         add_string(&builder, "process.executable.path", process->exe);
+        add_environment(&builder, environment);
+        add_string(&builder, "container.id", identity ? identity->container : NULL);
         add_host(&builder);
         add_string(&builder, "telemetry.profiler.name", "spanprof");
         add_string(&builder, "telemetry.profiler.version", SPANPROF_VERSION);

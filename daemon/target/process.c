@@ -192,6 +192,7 @@ Process *process_free(Process *process) {
         if (!process)
                 return NULL;
         free_mappings(process->mappings, process->n_mappings);
+        identity_free(process->identity);
         free(process->exe);
         free(process);
         return NULL;
@@ -391,6 +392,21 @@ int process_read_mappings(Process *process, ObjectCache *objects) {
         if (!reading->n && !process->is_kernel)
                 return PROCESS_E_GONE;
         adopt(process, reading, now_ns);
+        return 0;
+}
+
+int process_read_identity(Process *process, unsigned what) {
+        _cleanup_(identity_freep) Identity *identity = NULL;
+        _cleanup_(closep) int fd = -1;
+        int r;
+
+        r = process_open((pid_t)process->pid, process->start_time_ns, &fd);
+        if (!r)
+                r = identity_new(&identity, fd, what);
+        if (r)
+                return r;
+        identity_free(process->identity);
+        process->identity = take(identity);
         return 0;
 }
 

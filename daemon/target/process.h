@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "abi.h"
+#include "target/identity.h"
 #include "target/object.h"
 #include "util/macro.h"
 
@@ -49,6 +50,7 @@ typedef struct Process {
         uint64_t generation;            /* of its row in the kernel's table */
         char comm[ABI_COMM_SIZE];       /* of the leader */
         char *exe;                      /* path of the executable, owned; NULL = unreadable */
+        Identity *identity;             /* container, environment; owned; NULL = not read (yet) */
         Mapping *mappings;              /* sorted by start, disjoint, owned */
         size_t n_mappings;
         uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
@@ -76,6 +78,9 @@ DEFINE_CLEANUP(Process, process_free)
 
 /* (Re)reads the executable mappings. On anything but 0 the old ones stay. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_read_mappings(Process *process, ObjectCache *objects);
+
+/* Reads what @what (IDENTITY_*) names, in place of what was read before. Return: 0, PROCESS_E_*, -ENOMEM. */
+int process_read_identity(Process *process, unsigned what);
 
 /* The mapping that holds @address, or NULL. */
 const Mapping *process_find_mapping(const Process *process, uint64_t address);

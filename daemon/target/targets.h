@@ -13,6 +13,7 @@
  * still on their way. A program that exec replaces does too.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,7 @@ typedef struct TargetsConfig {
         const Selector *selector;       /* borrowed, lives longer */
         ObjectCache *objects;           /* borrowed, lives longer */
         TargetsCallbacks callbacks;
+        bool environment;               /* whether targets' environments are looked into */
         uint32_t max_targets;           /* living ones; 0 = ABI_MAX_PROCESSES / 2. Over it: TARGETS_OVER_CAP */
 } TargetsConfig;
 
