@@ -165,11 +165,3 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         *windowp = window;
         return 0;
 }
-
-uint64_t aggregator_n_pending(const Aggregator *aggregator) {
-        return window_n_events(aggregator->window);
-}
-
-size_t aggregator_memory(const Aggregator *aggregator) {
-        return window_memory(aggregator->window);
-}

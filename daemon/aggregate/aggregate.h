@@ -38,9 +38,3 @@ int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sampl
  * Return: 0, -ENOMEM.
  */
 int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp);
-
-/* Samples in the current window; they are neither delivered nor lost yet. */
-uint64_t aggregator_n_pending(const Aggregator *aggregator);
-
-/* Bytes of the current window. */
-size_t aggregator_memory(const Aggregator *aggregator);

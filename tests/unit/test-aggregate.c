@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "aggregate/aggregate.h"
+#include "util/stat.h"
+
+enum { START_NS = 1000 };
+
+typedef struct Bench {
+        Frames *frames;
+        Aggregator *aggregator;
+        Process process;
+} Bench;
+
+static void bench_init(Bench *bench) {
+        stat_reset();
+        *bench = (Bench){ .process = { .pid = 4711, .generation = 1, .comm = "victim", .exe = (char *)"/usr/bin/victim" } };
+        cr_assert_eq(frames_new(&bench->frames), 0);
+        cr_assert_eq(aggregator_new(&bench->aggregator, bench->frames, START_NS), 0);
+}
+
+static void bench_deinit(Bench *bench) {
+        aggregator_free(bench->aggregator);
+        frames_free(bench->frames);
+}
+
+/* A sample of one user frame that lies in no mapping. */
+static struct abi_sample sample(uint64_t time_ns) {
+        return (struct abi_sample){ .time_ns = time_ns, .value = 1, .generation = 1, .tgid = 4711, .tid = 4712, .n_user = 1,
+                                    .kind = ABI_KIND_CPU, .comm = "worker", .context = ABI_CONTEXT_UNPUBLISHED };
+}
+
+static void add(Bench *bench, const struct abi_sample *header) {
+        static const uint64_t user[] = { 0x401000 };
+        Sample s = { .header = header, .kernel = user, .user = user };
+
+        cr_assert_eq(aggregator_add(bench->aggregator, &bench->process, &s), 0);
+}
+
+static Window *rotate(Bench *bench, uint64_t end_ns) {
+        Window *window = NULL;
+
+        cr_assert_eq(aggregator_rotate(bench->aggregator, end_ns, 12345, &window), 0);
+        return window;
+}
+
+static const char *text(const Window *window, uint32_t index) {
+        size_t size;
+
+        return window_get_string(window, index, &size);
+}
+
+/* The attribute of a sample by its key, or NULL. */
+static const WindowAttribute *attribute(const Window *window, uint32_t set, const char *key) {
+        const uint32_t *members;
+        size_t n;
+
+        members = window_get_attribute_set(window, set, &n);
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *row = window_get_attribute(window, members[i]);
+
+                if (!strcmp(text(window, row->key), key))
+                        return row;
+        }
+        return NULL;
+}
+
+Test(aggregate, merges_samples_of_one_identity_and_keeps_their_times) {
+        struct abi_sample one = sample(2000), two = sample(3000), other = sample(4000);
+        WindowSample merged;
+        Window *window;
+        Bench bench;
+
+        other.tid = 4713;
+        bench_init(&bench);
+        add(&bench, &one);
+        add(&bench, &two);
+        add(&bench, &other);
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_n_profiles(window), 1);
+        cr_assert_eq(window_get_profile(window, 0)->n_samples, 2);
+        cr_assert_eq(window_get_profile(window, 0)->n_events, 3);
+        cr_assert_eq(window_get_profile(window, 0)->period, 12345);
+        window_get_sample(window, 0, 0, &merged);
+        cr_assert_eq(merged.value, 2);
+        cr_assert_eq(merged.n_times, 2);
+        cr_assert_eq(merged.times_ns[0], 2000);
+        cr_assert_eq(merged.times_ns[1], 3000);
+        cr_assert_eq(attribute(window, merged.attributes, "thread.id")->integer, 4712);
+        cr_assert_str_eq(text(window, attribute(window, merged.attributes, "thread.name")->string), "worker");
+        window_free(window);
+        bench_deinit(&bench);
+}
+
+/* W3C: both ids are big endian on the wire. */
+Test(aggregate, turns_a_present_context_into_a_link) {
+        static const uint8_t trace[16] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+        static const uint8_t span[8] = { 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8 };
+        struct abi_sample with = sample(2000);
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        with.context = ABI_CONTEXT_PRESENT;
+        with.slot = (struct spanprof_ring_slot){ .trace_id_high = 0x0102030405060708, .trace_id_low = 0x090a0b0c0d0e0f10,
+                                                 .span_id = 0xa1a2a3a4a5a6a7a8 };
+        bench_init(&bench);
+        add(&bench, &with);
+        window = rotate(&bench, 5000);
+        window_get_sample(window, 0, 0, &row);
+        cr_assert_arr_eq(window_get_link(window, row.link)->trace_id, trace, 16);
+        cr_assert_arr_eq(window_get_link(window, row.link)->span_id, span, 8);
+        cr_assert_null(attribute(window, row.attributes, "datadog.local_root_span_id"), "the trace id is a real one");
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_PRESENT), 1);
+        window_free(window);
+        bench_deinit(&bench);
+}
+
+Test(aggregate, says_so_when_the_low_half_is_a_local_root_span) {
+        struct abi_sample with = sample(2000);
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        with.context = ABI_CONTEXT_PRESENT;
+        with.slot = (struct spanprof_ring_slot){ .trace_id_low = 0xabc, .span_id = 7 };
+        bench_init(&bench);
+        add(&bench, &with);
+        window = rotate(&bench, 5000);
+        window_get_sample(window, 0, 0, &row);
+        cr_assert_neq(row.link, 0);
+        cr_assert_str_eq(text(window, attribute(window, row.attributes, "datadog.local_root_span_id")->string),
+                         "0000000000000abc");
+        window_free(window);
+        bench_deinit(&bench);
+}
+
+/* Only what was read whole and in time becomes a link, whatever bytes the slot holds. */
+Test(aggregate, makes_no_link_of_any_other_outcome) {
+        Bench bench;
+
+        bench_init(&bench);
+        for (int context = 0; context < ABI_CONTEXT_N; context++) {
+                struct abi_sample with = sample(2000);
+                WindowSample row;
+                Window *window;
+
+                with.context = (uint8_t)context;
+                with.slot = (struct spanprof_ring_slot){ .trace_id_high = 1, .trace_id_low = 2,
+                                                         .span_id = context == ABI_CONTEXT_PRESENT ? 0 : 3 };
+                add(&bench, &with);
+                window = rotate(&bench, 5000);
+                window_get_sample(window, 0, 0, &row);
+                cr_assert_eq(row.link, 0, "context %d", context);
+                cr_assert_eq(window_n_links(window), 1, "only the empty row");
+                window_free(window);
+        }
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_STALE), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_BUSY), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_AMBIGUOUS), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_UNREADABLE), 1);
+        bench_deinit(&bench);
+}
+
+Test(aggregate, says_why_a_stack_is_not_whole) {
+        static const struct {
+                enum abi_stack_end end;
+                const char *reason;
+                enum counter counter;
+        } cases[] = {
+                { ABI_STACK_COMPLETE, NULL, COUNTER_STACKS_COMPLETE },
+                { ABI_STACK_NO_USER, NULL, COUNTER_STACKS_NO_USER },
+                { ABI_STACK_NO_MAPPING, "no_mapping", COUNTER_STACKS_NO_MAPPING },
+                { ABI_STACK_NO_ROWS, "no_rows", COUNTER_STACKS_NO_ROWS },
+                { ABI_STACK_FAULT, "fault", COUNTER_STACKS_FAULT },
+                { ABI_STACK_BAD_CFA, "bad_cfa", COUNTER_STACKS_BAD_CFA },
+                { ABI_STACK_UNSUPPORTED, "unsupported", COUNTER_STACKS_UNSUPPORTED },
+                { ABI_STACK_DEPTH, "depth", COUNTER_STACKS_DEPTH },
+                { ABI_STACK_FP_END, "fp_end", COUNTER_STACKS_FP_END },
+                { ABI_STACK_STALE, "stale", COUNTER_STACKS_STALE },
+                { ABI_STACK_INTERNAL, "internal", COUNTER_STACKS_INTERNAL },
+        };
+        Bench bench;
+
+        bench_init(&bench);
+        cr_assert_eq(sizeof(cases) / sizeof(*cases), ABI_STACK_END_N);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                struct abi_sample cut = sample(2000);
+                const WindowAttribute *reason;
+                WindowSample row;
+                Window *window;
+
+                cut.stack_end = (uint8_t)cases[i].end;
+                add(&bench, &cut);
+                window = rotate(&bench, 5000);
+                window_get_sample(window, 0, 0, &row);
+                reason = attribute(window, row.attributes, "profile.stack.truncated");
+                cr_assert_eq(!reason, !cases[i].reason, "end %d", cases[i].end);
+                if (reason)
+                        cr_assert_str_eq(text(window, reason->string), cases[i].reason);
+                cr_assert_eq(stat_get(cases[i].counter), 1, "end %d", cases[i].end);
+                window_free(window);
+        }
+        bench_deinit(&bench);
+}
+
+Test(aggregate, describes_the_process_anew_in_each_window) {
+        Bench bench;
+
+        bench_init(&bench);
+        for (int i = 0; i < 2; i++) {
+                struct abi_sample one = sample(2000);
+                const uint32_t *members;
+                bool has_pid = false;
+                Window *window;
+                size_t n;
+
+                add(&bench, &one);
+                window = rotate(&bench, 5000);
+                members = window_get_resource(window, window_get_profile(window, 0)->resource, &n);
+                for (size_t j = 0; j < n; j++) {
+                        const WindowAttribute *row = window_get_attribute(window, members[j]);
+
+                        has_pid |= !strcmp(text(window, row->key), "process.pid") && row->integer == 4711;
+                }
+                cr_assert(has_pid, "window %d", i);
+                window_free(window);
+        }
+        bench_deinit(&bench);
+}
+
+Test(aggregate, keeps_two_programs_of_one_process_apart) {
+        struct abi_sample one = sample(2000), two = sample(3000);
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        add(&bench, &one);
+        bench.process.generation = 2;   /* exec */
+        bench.process.exe = (char *)"/usr/bin/other";
+        add(&bench, &two);
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_n_profiles(window), 2);
+        cr_assert_neq(window_get_profile(window, 0)->resource, window_get_profile(window, 1)->resource);
+        window_free(window);
+        bench_deinit(&bench);
+}
