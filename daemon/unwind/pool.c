@@ -65,13 +65,14 @@ Pool *pool_free(Pool *pool) {
                 return NULL;
         publisher_free(pool->publisher);
         table_builder_free(pool->builder);
+        /* Those that leave are known by their slot alone, the others by the map. */
+        for (uint32_t i = 0; pool->slots && i < pool->config.n_slots; i++)
+                if (pool->slots[i] && pool->slots[i]->state == POOL_LEAVING)
+                        free(pool->slots[i]);
         while ((entry = hashmap_next(&pool->tables, &at))) {
                 close_file(entry->value);
                 free(entry->value);
         }
-        for (uint32_t i = 0; pool->slots && i < pool->config.n_slots; i++)
-                if (pool->slots[i] && pool->slots[i]->state == POOL_LEAVING)
-                        free(pool->slots[i]);
         hashmap_deinit(&pool->tables);
         free(pool->slots);
         free(pool->free_slots);

@@ -36,7 +36,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#if defined(__clang__)
+#define NOINLINE __attribute__((__noinline__))
+#else
+#define NOINLINE __attribute__((__noinline__, __noclone__))
+#endif
 #define HERE() (returns[n_returns++] = (uint64_t)(uintptr_t)__builtin_return_address(0))
 
 enum {

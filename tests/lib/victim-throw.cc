@@ -10,7 +10,7 @@
 
 static volatile unsigned long sum;
 
-__attribute__((noinline, noclone)) static void fall(unsigned left) {
+__attribute__((noinline)) static void fall(unsigned left) {
         std::string owned(40, 'x'); // something to destroy on the way
         if (!left)
                 throw std::runtime_error("down");
