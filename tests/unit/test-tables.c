@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The loader on maps of the kernel's kind, for this very process: it has libraries enough. */
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "unwind/bpfmap.h"
+#include "unwind/tables.h"
+#include "unwind_abi.h"
+#include "util/stat.h"
+
+static int array_fd = -1, nodes_fd = -1;
+static ObjectCache *objects;
+static Process *process;
+static Tables *tables;
+
+static int bpf(int command, union bpf_attr *attr) {
+        return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+static int create(uint32_t type, uint32_t key_size, uint32_t value_size, uint32_t n, uint32_t flags, int inner_fd) {
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        attr.map_type = type;
+        attr.key_size = key_size;
+        attr.value_size = value_size;
+        attr.max_entries = n;
+        attr.map_flags = flags;
+        attr.inner_map_fd = (uint32_t)inner_fd;
+        return bpf(BPF_MAP_CREATE, &attr);
+}
+
+/* As bpf/tables.bpf.h declares them. */
+static void create_maps(uint32_t n_nodes) {
+        static const uint8_t block[UNWIND_BLOCK_SIZE];
+        int inner = bpfmap_create_table(block, sizeof(block));
+
+        if (inner == -EPERM || inner == -EACCES)
+                cr_skip_test("root: needs BPF");
+        cr_assert_geq(inner, 0);
+        array_fd = create(BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, UNWIND_MAX_TABLES, 0, inner);
+        nodes_fd = create(BPF_MAP_TYPE_HASH, 8, sizeof(struct unwind_node), n_nodes, BPF_F_NO_PREALLOC, 0);
+        close(inner);
+        cr_assert_geq(array_fd, 0);
+        cr_assert_geq(nodes_fd, 0);
+}
+
+static void open_tables(size_t max_bytes, size_t max_idle_bytes) {
+        TablesConfig config = { .array_fd = array_fd, .nodes_fd = nodes_fd, .max_bytes = max_bytes,
+                                .max_idle_bytes = max_idle_bytes };
+
+        stat_reset();
+        cr_assert_eq(tables_new(&tables, &config), 0);
+        cr_assert_eq(object_cache_new(&objects, 64), 0);
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+}
+
+static void teardown(void) {
+        process_free(process);
+        tables_free(tables);
+        object_cache_free(objects);
+        close(array_fd);
+        close(nodes_fd);
+}
+
+/* Until all is ready, or @condition holds. */
+static void settle(bool (*condition)(void)) {
+        for (int i = 0; i < 1000 && !(condition ? condition() : tables_is_ready(tables, process->pid)); i++) {
+                struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
+                int r = tables_step(tables, 1 << 20);
+
+                cr_assert_geq(r, 0);
+                if (r == 0 && !(condition ? condition() : tables_is_ready(tables, process->pid)))
+                        poll(&fd, 1, 20);
+        }
+        cr_assert(condition ? condition() : tables_is_ready(tables, process->pid));
+}
+
+static bool lookup(int fd, const void *key, void *value) {
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        attr.map_fd = (uint32_t)fd;
+        attr.key = (uint64_t)(uintptr_t)key;
+        attr.value = (uint64_t)(uintptr_t)value;
+        return bpf(BPF_MAP_LOOKUP_ELEM, &attr) == 0;
+}
+
+static bool get_node(uint32_t leaf, struct unwind_node *node) {
+        struct unwind_node_key key = { .tgid = process->pid, .leaf = leaf };
+
+        return lookup(nodes_fd, &key, node);
+}
+
+static bool get_root(struct unwind_node *node) {
+        return get_node(0, node);
+}
+
+static void check_mapping(const struct unwind_mapping *made) {
+        const Mapping *mapping = process_find_mapping(process, made->start);
+
+        cr_assert_not_null(mapping);
+        cr_assert_eq(mapping->start, made->start);
+        cr_assert_leq((uint64_t)made->n_pages << 12, mapping->end - mapping->start);
+}
+
+/* Mappings with a table; each must really be in the array. With sanitizers we have so many libraries that there are leaves. */
+static uint32_t count_tables(const struct unwind_node *root) {
+        struct unwind_node leaf;
+        uint32_t n = 0, id;
+
+        for (uint32_t i = 0; i < root->n; i++) {
+                cr_assert(i == 0 || root->mappings[i - 1].start < root->mappings[i].start);
+                if (!root->is_leaf) {
+                        cr_assert(get_node(root->mappings[i].table, &leaf));
+                        cr_assert_eq(leaf.generation, root->generation);
+                        cr_assert_eq(leaf.mappings[0].start, root->mappings[i].start);
+                        n += count_tables(&leaf);
+                        continue;
+                }
+                check_mapping(&root->mappings[i]);
+                if (root->mappings[i].table == UNWIND_NO_TABLE)
+                        continue;
+                cr_assert(lookup(array_fd, &root->mappings[i].table, &id), "a node names a table that is not there");
+                n++;
+        }
+        return n;
+}
+
+TestSuite(tables, .fini = teardown);
+
+Test(tables, tell_the_kernel_where_each_file_lies) {
+        struct unwind_node root;
+
+        create_maps(64);
+        open_tables(0, 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert_not(get_root(&root), "before the first table there is nothing to say");
+        settle(NULL);
+        cr_assert(get_root(&root));
+        cr_assert_geq(count_tables(&root), 4, "program, libc, ld.so, libcriterion at least");
+        cr_assert_geq(stat_get(COUNTER_UNWIND_TABLES_LOADED), 4);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_ENTRIES_BAD), 0);
+}
+
+Test(tables, give_each_change_a_new_generation) {
+        struct unwind_node first, second;
+        size_t n;
+
+        create_maps(64);
+        open_tables(0, 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&first));
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(get_root(&second));
+        cr_assert_eq(second.generation, first.generation, "nothing has changed");
+        n = process->n_mappings;
+        process->n_mappings = n - 1;
+        process->maps_serial++;
+        cr_assert_eq(tables_process(tables, process), 0);
+        process->n_mappings = n;
+        cr_assert(get_root(&second));
+        cr_assert_gt(second.generation, first.generation);
+}
+
+static bool all_evicted(void) {
+        return tables_bytes(tables) == 0;
+}
+
+Test(tables, leave_with_the_process_but_stay_for_the_next_one) {
+        struct unwind_node root;
+        size_t n_bytes;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        n_bytes = tables_bytes(tables);
+        tables_forget(tables, process->pid);
+        cr_assert_not(get_root(&root));
+        cr_assert_eq(tables_bytes(tables), n_bytes, "idle, below the cap of idle ones");
+        cr_assert_eq(tables_process(tables, process), 0);
+        cr_assert(tables_is_ready(tables, process->pid), "at once: all were there");
+        cr_assert(get_root(&root));
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), 0);
+}
+
+Test(tables, without_users_are_evicted_over_the_cap_of_idle_ones) {
+        struct unwind_node root;
+
+        create_maps(64);
+        open_tables(0, 1);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_gt(tables_bytes(tables), 0);
+        tables_forget(tables, process->pid);
+        settle(all_evicted);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), stat_get(COUNTER_UNWIND_TABLES_LOADED));
+        /* And again, some in slots that were used before. */
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&root));
+        cr_assert_geq(count_tables(&root), 4);
+}
+
+Test(tables, over_the_cap_are_not_loaded_and_counted) {
+        struct unwind_node root;
+
+        create_maps(64);
+        open_tables(64 << 10, 0);       /* room for the small ones alone: libc has 96 KiB */
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_gt(stat_get(COUNTER_UNWIND_TABLES_OVER_CAP), 0);
+        cr_assert_leq(tables_bytes(tables), 64 << 10);
+        cr_assert(get_root(&root));
+        cr_assert_gt(count_tables(&root), 0);
+}
+
+Test(tables, do_without_a_node_that_finds_no_room) {
+        struct unwind_node_key key = { .tgid = 1 };
+        struct unwind_node root = { .generation = 1 };
+
+        create_maps(1);
+        open_tables(0, 0);
+        cr_assert_eq(bpfmap_update(nodes_fd, &key, &root), 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_not(get_root(&root));
+        cr_assert_gt(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 0);
+}
+
+Test(tables, survive_a_process_that_is_gone_before_it_is_read) {
+        create_maps(64);
+        open_tables(0, 0);
+        process->pid = 0x3ffffff;       /* no such process: none of its files can be opened */
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_gt(stat_get(COUNTER_UNWIND_TABLES_FAILED), 0);
+        tables_forget(tables, process->pid);
+}
+
+Test(tables, may_be_dropped_while_they_are_on_their_way) {
+        create_maps(64);
+        open_tables(0, 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        for (int i = 0; i < 3; i++)
+                cr_assert_geq(tables_step(tables, 1 << 20), 0);
+        tables_forget(tables, process->pid);
+        cr_assert_eq(tables_process(tables, process), 0);
+}
