@@ -12,7 +12,7 @@ import subprocess
 import tap
 from dump import ENDS, LIB, Dump
 
-COMPLETE, DEPTH = 0, 7
+COMPLETE, DEPTH, STALE = 0, 7, 9
 GATE = 0.995  # of the user stacks of real programs
 
 
@@ -144,6 +144,28 @@ class Stacks(tap.TestCase):
         since = dump.samples()[-1]["time"]
         self.assertNotEqual(dump.wait_samples(20, child.pid, since + 1)[-1]["end"], COMPLETE)
         dump.stop()
+
+    def test_are_never_those_of_another_process(self):
+        """Nodes are replaced all the time, and their memory changes hands between two processes."""
+        deep, returns, _ = self.victim("depth", "300")
+        other, other_returns, _ = self.victim("saved")
+        dump = Dump(self, frequency=3999, ring=8 << 20)
+        for victim in (deep, other):
+            dump.rows(victim.pid)
+            dump.row(victim.pid)
+        self.assertEqual(dump.command(f"churn {deep.pid} {other.pid} 400000"), 0)
+        dump.stop()
+        ends = collections.Counter()
+        for sample in dump.samples():
+            ends[ENDS[sample["end"]]] += 1
+            if sample["end"] == STALE:
+                self.assertEqual(len(sample["user"]), 1, "of a walk that met two sets only the pc is sure")
+                continue
+            expected = returns if sample["tgid"] == deep.pid else other_returns
+            self.assertEqual(sample["end"], COMPLETE, ends)
+            self.assertEqual(sample["user"][1:1 + len(expected)], expected)
+        self.assertGreater(ends["complete"], 100, ends)
+        self.assertEqual(set(ends) - {"complete", "stale"}, set(), ends)
 
     def check_program(self, argv, n=400, settle=None, gate=GATE):
         child = self.spawn(argv)

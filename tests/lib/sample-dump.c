@@ -14,6 +14,7 @@
  *     remove TGID
  *     rows TGID           read its mappings (again), load their unwind tables, until all are in force
  *     norows TGID         take them out again
+ *     churn A B N         write the nodes of two processes N times, one after the other, while samples go on
  *     hold 0|1            do not drain (to fill the ring)
  *     jitter              draw new periods
  *     counters            print all counters and sizes
@@ -155,8 +156,35 @@ static int load_rows(Driver *driver, unsigned tgid) {
         return r;
 }
 
+/* The kernel gives the memory of each replaced node to the next one, be it of the same process or of the other. */
+static int churn(Driver *driver, unsigned a, unsigned b, unsigned n) {
+        _cleanup_(process_freep) Process *first = NULL;
+        _cleanup_(process_freep) Process *second = NULL;
+        int r = process_new(&first, (pid_t)a);
+
+        if (!r)
+                r = process_new(&second, (pid_t)b);
+        if (!r)
+                r = process_read_mappings(first, driver->objects);
+        if (!r)
+                r = process_read_mappings(second, driver->objects);
+        for (unsigned i = 0; i < n && !r; i++) {
+                Process *process = i % 2 ? second : first;
+                uint64_t n_samples;
+
+                process->maps_serial += 1 << 20;        /* as if other mappings had been found */
+                r = tables_process(driver->tables, process);
+                if (!r && i % 2048 == 0)
+                        r = sampler_drain(driver->sampler, &n_samples);
+        }
+        return r;
+}
+
 static int obey(Driver *driver, const char *line) {
-        unsigned n;
+        unsigned n, a, b;
+
+        if (sscanf(line, "churn %u %u %u", &a, &b, &n) == 3 && driver->tables)
+                return churn(driver, a, b, n);
 
         if (!strncmp(line, "row ", 4))
                 return set_row(driver, line);
