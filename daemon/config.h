@@ -51,6 +51,8 @@ typedef struct Config {
         /* targets */
         ConfigPids pids;
         ConfigList comms;               /* globs on the leader's comm */
+        ConfigList exes, cgroups, containers, users, units;
+        ConfigList excludes;            /* KIND=PATTERN */
         bool all;
         bool target_environment;        /* whether targets' environments are looked into */
 

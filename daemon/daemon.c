@@ -28,6 +28,7 @@
 #include "aggregate/aggregate.h"
 #include "clock-watch.h"
 #include "config-exporter.h"
+#include "config-selector.h"
 #include "export/exporter.h"
 #include "frames/frames.h"
 #include "otlp/encode.h"
@@ -51,7 +52,8 @@ enum { UNUSED_OBJECTS = 256 };          /* files that stay known though no targe
 
 struct Daemon {
         const Config *config;
-        Selector selector;
+        ConfigSelector selection;
+        const Selector *selector;
         sd_event *event;
         sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer;
         sd_event_source *tables_work, *tables_ready;
@@ -243,9 +245,7 @@ static int again(sd_event_source *source, uint64_t after_ns) {
 
 /* Only processes that were named were asked for, and all of them have exited. */
 static bool is_done(Daemon *daemon) {
-        const Selector *selector = &daemon->selector;
-
-        return selector->n_pids && !selector->n_comms && !selector->all && !targets_count(daemon->targets);
+        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector) && !targets_count(daemon->targets);
 }
 
 static uint64_t drain_interval_ns(const Daemon *daemon, uint64_t n_samples) {
@@ -415,7 +415,7 @@ static int make_sampler(Daemon *daemon) {
                 .depth = (uint32_t)config->depth,
                 .kernel_stacks = config->kernel_stacks,
                 .jitter = config->jitter,
-                .default_state = selector_is_by_name(&daemon->selector) ? ABI_STATE_UNDECIDED : ABI_STATE_REJECTED,
+                .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED : ABI_STATE_REJECTED,
                 .watch_strangers = true,        /* a chosen target may start to publish later, too */
                 .self_tgid = (uint32_t)getpid(),
                 .btf_path = getenv("SPANPROF_BTF"),
@@ -470,7 +470,7 @@ static int make_tables(Daemon *daemon) {
 
 static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
-                .selector = &daemon->selector,
+                .selector = daemon->selector,
                 .environment = daemon->config->target_environment,
                 .callbacks = { .row_set = set_row, .row_remove = remove_row, .mapped = on_mapped, .userdata = daemon },
         };
@@ -482,22 +482,6 @@ static int make_targets(Daemon *daemon) {
         return error_fold(targets_new(&daemon->targets, &targets));
 }
 
-static void make_selector(Daemon *daemon) {
-        const Config *config = daemon->config;
-        static uint32_t self;
-
-        self = (uint32_t)getpid();
-        daemon->selector = (Selector){
-                .pids = config->pids.items,
-                .n_pids = config->pids.n_items,
-                .comms = (const char *const *)config->comms.items,
-                .n_comms = config->comms.n_items,
-                .all = config->all,
-                .excluded = &self,
-                .n_excluded = 1,
-        };
-}
-
 int daemon_new(Daemon **daemonp, const Config *config) {
         _cleanup_(daemon_freep) Daemon *daemon = calloc(1, sizeof(*daemon));
         int r;
@@ -506,8 +490,10 @@ int daemon_new(Daemon **daemonp, const Config *config) {
                 return error_origin(-ENOMEM);
         daemon->config = config;
         daemon->start_ns = clock_monotonic_ns();
-        make_selector(daemon);
-        r = make_loop(daemon);
+        r = config_selector_init(&daemon->selection, config);
+        daemon->selector = &daemon->selection.selector;
+        if (!r)
+                r = make_loop(daemon);
         if (!r)
                 r = make_exporter(daemon);
         if (!r)
@@ -541,6 +527,7 @@ Daemon *daemon_free(Daemon *daemon) {
         object_cache_free(daemon->objects);
         clock_watch_free(daemon->clock_watch);
         sd_event_unref(daemon->event);
+        config_selector_deinit(&daemon->selection);
         free(daemon);
         return NULL;
 }
@@ -552,9 +539,9 @@ static void log_targets(Daemon *daemon) {
 
         if (n)
                 log_info("profiling %zu process%s of %zu", n, n == 1 ? "" : "es", n_all);
-        else if (selector_is_default(&daemon->selector))
-                log_info("no process publishes a trace context yet; `--all` would profile %zu processes, --pid and "
-                         "--comm choose some", n_all);
+        else if (selector_is_default(daemon->selector))
+                log_info("no process publishes a trace context yet; `--all` would profile %zu processes; --pid, --comm, "
+                         "--unit and others choose some: see `spanprof targets`", n_all);
         else
                 log_info("no process matches yet; `--all` would profile %zu processes", n_all);
 }

@@ -189,23 +189,12 @@ static int list_parse(const Option *option, ConfigList *list, const char *value,
         return 0;
 }
 
-/* The kernel cuts a comm at 15 bytes: a longer plain name would never match. */
-static int check_comm(const Option *option, const char *item, Text *problem) {
-        enum { COMM_MAX = 15 };
-
-        if (strlen(item) <= COMM_MAX || item[strcspn(item, "*?[\\")])
-                return 0;
-        text_printf(problem, "`%s` is longer than the %d bytes that the kernel keeps of a name; use `%.*s`", item,
-                    COMM_MAX, COMM_MAX, item);
-        return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;
-}
-
 static int set_list(const Option *option, ConfigList *to, const char *value, bool append, Text *problem) {
         ConfigList list = { 0 };
         int r = list_parse(option, &list, value, problem);
 
-        for (size_t i = 0; !r && i < list.n_items; i++)
-                r = check_comm(option, list.items[i], problem);
+        for (size_t i = 0; !r && option->check && i < list.n_items; i++)
+                r = option->check(list.items[i], problem);
         for (size_t i = 0; !r && append && i < list.n_items; i++)
                 r = list_add(to, list.items[i], strlen(list.items[i]));
         if (!r && !append) {

@@ -11,6 +11,7 @@
 
 enum {
         RUN = VERB_RUN,
+        CHOOSERS = VERB_RUN | VERB_TARGETS,     /* verbs that look for targets */
         REPORT = VERB_REPORT,
         RECEIVE = VERB_RECEIVE,
         SENDERS = VERB_RUN | VERB_RECEIVE,      /* `receive` sends what it forwards */
@@ -19,11 +20,25 @@ enum {
 
 /* Order = order in help and manual pages; options of a section stand together. */
 const Option option_table[] = {
-        { "pid", 'p', OPTION_PIDS, RUN | REPORT, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
+        { "pid", 'p', OPTION_PIDS, CHOOSERS | REPORT, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
           .help = "only these processes" },
-        { "comm", 'C', OPTION_LIST, RUN | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
+        { "comm", 'C', OPTION_LIST, CHOOSERS | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
+          .check = option_check_comm,
           .help = "only processes whose name matches (comm; in reports also the service's name)" },
-        { "all", 'a', OPTION_BOOL, RUN, "targets", FIELD(all), "off", .help = "profile every process but this one" },
+        { "exe", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(exes), .argument = "GLOB[,GLOB…]",
+          .help = "only processes whose executable matches: its path, or its name if there is no slash in GLOB" },
+        { "cgroup", 'G', OPTION_LIST, CHOOSERS, "targets", FIELD(cgroups), .argument = "GLOB[,GLOB…]",
+          .help = "only processes in a matching control group, or below it" },
+        { "container", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(containers), .argument = "ID[,ID…]",
+          .help = "only processes of these containers: start of the id, or name of an nspawn or LXC machine (* for all)" },
+        { "user", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(users), .argument = "USER[,USER…]", .check = option_check_user,
+          .help = "only processes of these users, by name or number (the effective one)" },
+        { "unit", 'u', OPTION_LIST, CHOOSERS, "targets", FIELD(units), .argument = "UNIT[,UNIT…]",
+          .help = "only processes of these systemd units; `.service` may be left out" },
+        { "exclude", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(excludes), .argument = "KIND=PATTERN[,…]",
+          .check = option_check_exclude,
+          .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, container, user, unit" },
+        { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(all), "off", .help = "profile every process but this one" },
         { "target-environment", 0, OPTION_BOOL, RUN, "targets", FIELD(target_environment), "on",
           .help = "take service names from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets; nothing else is read" },
 

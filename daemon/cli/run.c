@@ -29,7 +29,8 @@ const Verb verb_run = {
         .summary = "profile services in production and ship OTLP profiles (the daemon)",
         .description =
                 "Runs in the foreground until SIGTERM or SIGINT, as a service manager expects. Without a selector it\n"
-                "profiles every process that publishes a trace context; --pid, --comm and --all choose others.\n"
+                "profiles every process that publishes a trace context; those of the section \"Targets\" choose others:\n"
+                "a process is profiled if any of them fits and no --exclude does.\n"
                 "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.\n"
                 "\n"
                 "  spanprof run                                   profile what publishes spans, ship to localhost:4318\n"

@@ -21,7 +21,9 @@ static int decide_exec(Targets *targets, const struct abi_notice *notice, bool w
 
         memcpy(comm, notice->comm, sizeof(comm) - 1);
         *processp = NULL;
-        *reasonp = selector_decide(targets->config.selector, notice->tgid, comm, false);
+        r = targets_decide(targets, &(SelectorFacts){ .pid = notice->tgid, .comm = comm }, reasonp);
+        if (r)
+                return r;
         if (!selector_is_chosen(*reasonp) || (*reasonp == SELECTOR_ALL && !was_target))
                 return 0;
         r = process_new(processp, (pid_t)notice->tgid);
@@ -68,13 +70,18 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
         return 0;
 }
 
-/* CPU time of a process that came and went between two ticks belongs to the time that we stand for. */
+/*
+ * CPU time of a process that came and went between two ticks belongs to the time that we stand for. Where more than
+ * its name decides, it is too late to find out whether it would have been a target: it is left out.
+ */
 static void settle_unseen(Targets *targets, const struct abi_notice *notice) {
+        const Selector *selector = targets->config.selector;
         char comm[ABI_COMM_SIZE] = { 0 };
+        SelectorFacts facts = { .pid = notice->tgid, .comm = comm };
 
         memcpy(comm, notice->comm, sizeof(comm) - 1);
-        if (selector_is_by_name(targets->config.selector) && notice->start_time_ns > targets->start_ticks_ns &&
-            selector_is_chosen(selector_decide(targets->config.selector, notice->tgid, comm, false)))
+        if (selector_is_by_name(selector) && !selector_needs(selector) && notice->start_time_ns > targets->start_ticks_ns &&
+            selector_is_chosen(selector_decide(selector, &facts)))
                 targets->cpu_done_ns += notice->value;
 }
 
@@ -98,10 +105,10 @@ static int notice_exit(Targets *targets, const struct abi_notice *notice) {
 
 static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
         const Target *target = targets_living(targets, notice->tgid);
-        SelectorReason reason = selector_decide(targets->config.selector, notice->tgid, "", false);
+        const Selector *selector = targets->config.selector;
 
-        if (reason == SELECTOR_EXCLUDED || (target && target->process->ring_address) ||
-            (!target && !selector_is_default(targets->config.selector)))
+        if (selector_excludes_pid(selector, notice->tgid) || (target && target->process->ring_address) ||
+            (!target && !selector_is_default(selector)))
                 return 0;
         return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
 }
@@ -168,7 +175,10 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         r = identify_sampled(sample, start_time_ns, &process);
         if (r)
                 return r;
-        reason = selector_decide(targets->config.selector, sample->tgid, process->comm, false);
+        r = targets_decide(targets, &(SelectorFacts){ .pid = sample->tgid, .comm = process->comm, .is_kernel = process->is_kernel },
+                           &reason);
+        if (r)
+                return r;
         r = selector_is_chosen(reason) ? targets_add_chosen(targets, &process, reason, targetp) : TARGETS_E_REJECTED;
         if (r != TARGETS_E_REJECTED)
                 return r;

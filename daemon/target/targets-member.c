@@ -18,6 +18,22 @@ Target *targets_living(const Targets *targets, uint32_t tgid) {
         return target && !target->end_ns ? target : NULL;
 }
 
+int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorReason *reasonp) {
+        unsigned what = selector_needs(targets->config.selector);
+        _cleanup_(identity_freep) Identity *identity = NULL;
+        _cleanup_(closep) int fd = -1;
+        SelectorFacts more = *facts;
+        int r = 0;
+
+        if (what && process_open((pid_t)facts->pid, 0, &fd) == 0)
+                r = identity_new(&identity, fd, what);
+        if (r)
+                return r;
+        more.identity = identity;
+        *reasonp = selector_decide(targets->config.selector, &more);
+        return 0;
+}
+
 int targets_set_row(Targets *targets, const Target *target) {
         struct abi_process row = {
                 .generation = target->process->generation,

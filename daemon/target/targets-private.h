@@ -52,6 +52,12 @@ struct Targets {
 /* The living target with this id, or NULL. */
 Target *targets_living(const Targets *targets, uint32_t tgid);
 
+/*
+ * What the selectors say of a process. Who it is beyond what @facts hold is read if that is needed; what cannot
+ * be read matches nothing. Return: 0, -ENOMEM.
+ */
+int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorReason *reasonp);
+
 /* The kernel's table. Return: as the callbacks. */
 int targets_set_row(Targets *targets, const Target *target);
 int targets_remove_row(Targets *targets, uint32_t tgid);

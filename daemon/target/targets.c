@@ -86,9 +86,9 @@ static int on_ring(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64
                 stat_add(COUNTER_TARGETS_VANISHED, 1);
                 return r < 0 ? r : 0;
         }
-        reason = selector_decide(targets->config.selector, tgid, process->comm, true);
-        if (!selector_is_chosen(reason))
-                return 0;
+        r = targets_decide(targets, &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true }, &reason);
+        if (r || !selector_is_chosen(reason))
+                return r;
         process->ring_address = address;
         process->ring_capacity = capacity;
         stat_add(COUNTER_RING_FOUND, 1);
@@ -100,7 +100,6 @@ static int on_ring(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64
 
 /* One process of the pass over /proc. */
 static int scan_process(Targets *targets, pid_t pid) {
-        const Selector *selector = targets->config.selector;
         _cleanup_(process_freep) Process *process = NULL;
         char comm[ABI_COMM_SIZE];
         SelectorReason reason;
@@ -112,7 +111,10 @@ static int scan_process(Targets *targets, pid_t pid) {
                 stat_add(COUNTER_TARGETS_VANISHED, r == PROCESS_E_GONE);
                 return 0;
         }
-        reason = selector_decide(selector, (uint32_t)pid, comm, false);
+        r = targets_decide(targets, &(SelectorFacts){ .pid = (uint32_t)pid, .comm = comm, .is_kernel = stat.is_kernel },
+                           &reason);
+        if (r)
+                return r;
         targets->n_all += !stat.is_kernel && reason != SELECTOR_EXCLUDED;
         if (targets_living(targets, (uint32_t)pid))
                 return 0;

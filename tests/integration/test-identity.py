@@ -123,6 +123,17 @@ class Identity(tap.TestCase):
         tap.wait_until(lambda: self.resources(directory)[victim.pid][-1]["service.name"] == "second", "the second service")
         self.assertEqual(self.resources(directory)[victim.pid][0]["service.name"], "first")
 
+    def test_selectors_choose_who_is_sampled(self):
+        group = self.group("spanprof-test", "chosen.service")
+        inside, spared = self.spin(group=group), self.spin(group=group)
+        outside = self.spin()
+        directory, _ = self.run_daemon("--cgroup", "/spanprof-test", "--user", "nobody", "--exclude", f"pid={spared.pid}")
+        self.wait_resources(directory, inside.pid)
+        # Those that come later are decided when they are seen first.
+        late = self.spawn(["/bin/sh", "-c", "while :; do :; done"], user="nobody")      # may not read where Python is
+        found = self.wait_resources(directory, late.pid)
+        self.assertEqual(set(found) & {inside.pid, spared.pid, outside.pid, late.pid}, {inside.pid, late.pid})
+
     def test_resources_name_the_container(self):
         group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
         inside, outside = self.spin(group=group), self.spin()

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config-selector.h"
 #include "option.h"
 
 static Config config;
@@ -164,6 +165,44 @@ Test(option, says_that_a_long_name_would_never_match) {
                                              "name; use `example-service`");
         cr_assert_eq(set("comm", "example-service"), 0);
         cr_assert_eq(set("comm", "example-service*"), 0);
+}
+
+Test(option, takes_users_that_there_are) {
+        cr_assert_eq(set("user", "root,65533"), 0);
+        cr_assert_str_eq(shown("user"), "root,65533");
+        refuses("user", "root,no-such-user-here", "there is no user `no-such-user-here`");
+        refuses("user", "4294967296", "there is no user `4294967296`");
+}
+
+Test(option, takes_excludes_by_kind) {
+        cr_assert_eq(set("exclude", "pid=7,comm=nginx,exe=/usr/*,cgroup=/a=b,container=*,user=root,unit=cron"), 0);
+        refuses("exclude", "nginx", "`nginx` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
+        refuses("exclude", "com=x", "`com=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
+        refuses("exclude", "=x", "`=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
+        refuses("exclude", "exe=", "`exe=` names nobody");
+        refuses("exclude", "pid=x", "`pid=x` names nobody");
+        refuses("exclude", "user=no-such-user-here", "`user=no-such-user-here` names nobody");
+        refuses("exclude", "comm=sixteen-letters-",
+                "`sixteen-letters-` is longer than the 15 bytes that the kernel keeps of a name; use `sixteen-letters`");
+}
+
+Test(option, makes_a_selector_of_all_of_them) {
+        ConfigSelector made;
+        SelectorFacts facts = { .pid = 5, .comm = "x" };
+        Identity root = { .uid = 0, .has_uid = true };
+
+        cr_assert_eq(set("user", "root"), 0);
+        cr_assert_eq(set("unit", "a,b"), 0);
+        cr_assert_eq(set("exclude", "pid=6"), 0);
+        cr_assert_eq(config_selector_init(&made, &config), 0);
+        facts.identity = &root;
+        cr_assert_eq(selector_decide(&made.selector, &facts), SELECTOR_USER);
+        facts.pid = 6;
+        cr_assert_eq(selector_decide(&made.selector, &facts), SELECTOR_EXCLUDED);
+        facts.pid = (uint32_t)getpid();
+        cr_assert_eq(selector_decide(&made.selector, &facts), SELECTOR_EXCLUDED);
+        cr_assert_eq(selector_needs(&made.selector), IDENTITY_USER | IDENTITY_CGROUP);
+        config_selector_deinit(&made);
 }
 
 Test(option, takes_process_ids) {

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "target/selector.h"
+
+static SelectorReason decide(const Selector *selector, uint32_t pid, const char *comm, bool publishes) {
+        return selector_decide(selector, &(SelectorFacts){ .pid = pid, .comm = comm, .publishes = publishes });
+}
 
 static const uint32_t pids[] = { 7, 9 }, self[] = { 100 };
 static const char *const comms[] = { "nginx", "wor?er-*" };
@@ -10,16 +15,16 @@ Test(selector, takes_publishers_when_nothing_is_asked_for) {
         Selector selector = { .excluded = self, .n_excluded = 1 };
 
         cr_assert(selector_is_default(&selector) && !selector_is_by_name(&selector));
-        cr_assert_eq(selector_decide(&selector, 5, "x", true), SELECTOR_PUBLISHER);
-        cr_assert_eq(selector_decide(&selector, 5, "x", false), SELECTOR_SILENT);
-        cr_assert_eq(selector_decide(&selector, 100, "x", true), SELECTOR_EXCLUDED);
+        cr_assert_eq(decide(&selector, 5, "x", true), SELECTOR_PUBLISHER);
+        cr_assert_eq(decide(&selector, 5, "x", false), SELECTOR_SILENT);
+        cr_assert_eq(decide(&selector, 100, "x", true), SELECTOR_EXCLUDED);
 }
 
 Test(selector, replaces_the_default_by_any_selector) {
         Selector selector = { .pids = pids, .n_pids = 2 };
 
-        cr_assert_eq(selector_decide(&selector, 9, "x", false), SELECTOR_PID);
-        cr_assert_eq(selector_decide(&selector, 8, "x", true), SELECTOR_UNCHOSEN);
+        cr_assert_eq(decide(&selector, 9, "x", false), SELECTOR_PID);
+        cr_assert_eq(decide(&selector, 8, "x", true), SELECTOR_UNCHOSEN);
         cr_assert(!selector_is_by_name(&selector));
 }
 
@@ -28,18 +33,95 @@ Test(selector, joins_selectors_by_or_and_lets_excludes_win) {
                               .excluded = (uint32_t[]){ 9, 100 }, .n_excluded = 2 };
 
         cr_assert(selector_is_by_name(&selector));
-        cr_assert_eq(selector_decide(&selector, 7, "nginx", false), SELECTOR_PID);
-        cr_assert_eq(selector_decide(&selector, 8, "nginx", false), SELECTOR_COMM);
-        cr_assert_eq(selector_decide(&selector, 8, "worker-12", false), SELECTOR_COMM);
-        cr_assert_eq(selector_decide(&selector, 8, "xnginx", false), SELECTOR_UNCHOSEN);
-        cr_assert_eq(selector_decide(&selector, 9, "nginx", true), SELECTOR_EXCLUDED);
+        cr_assert_eq(decide(&selector, 7, "nginx", false), SELECTOR_PID);
+        cr_assert_eq(decide(&selector, 8, "nginx", false), SELECTOR_COMM);
+        cr_assert_eq(decide(&selector, 8, "worker-12", false), SELECTOR_COMM);
+        cr_assert_eq(decide(&selector, 8, "xnginx", false), SELECTOR_UNCHOSEN);
+        cr_assert_eq(decide(&selector, 9, "nginx", true), SELECTOR_EXCLUDED);
         selector.all = true;
-        cr_assert_eq(selector_decide(&selector, 8, "xnginx", false), SELECTOR_ALL);
-        cr_assert_eq(selector_decide(&selector, 100, "nginx", false), SELECTOR_EXCLUDED);
+        cr_assert_eq(decide(&selector, 8, "xnginx", false), SELECTOR_ALL);
+        cr_assert_eq(decide(&selector, 100, "nginx", false), SELECTOR_EXCLUDED);
 }
 
 Test(selector, has_words_for_every_reason) {
         for (SelectorReason reason = SELECTOR_UNCHOSEN; reason <= SELECTOR_PUBLISHER; reason++)
                 cr_assert_not_null(selector_reason_text(reason));
+        for (SelectorKind kind = 0; kind < SELECTOR_N_KINDS; kind++)
+                cr_assert(strstr(selector_reason_text(SELECTOR_PID + (SelectorReason)kind), selector_kind_name(kind)));
         cr_assert(!selector_is_chosen(SELECTOR_EXCLUDED) && selector_is_chosen(SELECTOR_PID));
+}
+
+/* ---- by who it is ---- */
+
+static char exe[] = "/usr/sbin/nginx", groups[] = "1:name=systemd:/system.slice/nginx.service\n"
+        "0::/kubepods/pod1/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
+static const Identity identity = { .exe = exe, .uid = 33, .has_uid = true, .groups = groups, .groups_size = sizeof(groups) - 1 };
+
+static SelectorReason decide_by(SelectorKind kind, const char *pattern, uint32_t number, const Identity *who, bool is_kernel) {
+        SelectorRule rule = { .kind = kind, .pattern = pattern, .number = number };
+        Selector selector = { .rules = &rule, .n_rules = 1 };
+        SelectorFacts facts = { .pid = 5, .comm = "worker", .is_kernel = is_kernel, .publishes = true, .identity = who };
+
+        cr_assert(!selector_is_default(&selector));
+        return selector_decide(&selector, &facts);
+}
+
+Test(selector, chooses_by_every_kind) {
+        static const struct {
+                SelectorKind kind;
+                const char *fits, *fits_not;
+                uint32_t number, not_number;
+                SelectorReason reason;
+        } rows[] = {
+                { SELECTOR_KIND_PID, NULL, NULL, 5, 6, SELECTOR_PID },
+                { SELECTOR_KIND_COMM, "wor*", "nginx", 0, 0, SELECTOR_COMM },
+                { SELECTOR_KIND_EXE, "/usr/*/nginx", "/usr/bin/*", 0, 0, SELECTOR_EXE },
+                { SELECTOR_KIND_EXE, "ngin?", "sbin", 0, 0, SELECTOR_EXE },
+                { SELECTOR_KIND_CGROUP, "/system.slice", "/nginx.service", 0, 0, SELECTOR_CGROUP },
+                { SELECTOR_KIND_CGROUP, "/kubepods/*", "/kube", 0, 0, SELECTOR_CGROUP },
+                { SELECTOR_KIND_CONTAINER, "001122334455", "112233", 0, 0, SELECTOR_CONTAINER },
+                { SELECTOR_KIND_USER, NULL, NULL, 33, 0, SELECTOR_USER },
+                { SELECTOR_KIND_UNIT, "nginx", "ngin", 0, 0, SELECTOR_UNIT },
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                cr_expect_eq(decide_by(rows[i].kind, rows[i].fits, rows[i].number, &identity, false), rows[i].reason, "row %zu", i);
+                cr_expect_eq(decide_by(rows[i].kind, rows[i].fits_not, rows[i].not_number, &identity, false), SELECTOR_UNCHOSEN,
+                             "row %zu", i);
+        }
+}
+
+Test(selector, chooses_nobody_by_what_is_unknown) {
+        static const Identity nobody = { 0 };
+
+        for (SelectorKind kind = SELECTOR_KIND_EXE; kind < SELECTOR_N_KINDS; kind++) {
+                cr_expect_eq(decide_by(kind, "*", 0, NULL, false), SELECTOR_UNCHOSEN);
+                cr_expect_eq(decide_by(kind, "*", 0, &nobody, false), SELECTOR_UNCHOSEN);
+                cr_expect_eq(decide_by(kind, "*", 33, &identity, true), SELECTOR_UNCHOSEN, "a kernel thread");
+        }
+}
+
+Test(selector, excludes_by_rules_and_keeps_the_default) {
+        static const SelectorRule rules[] = { { .kind = SELECTOR_KIND_USER, .number = 33 }, { .kind = SELECTOR_KIND_PID, .number = 8 } };
+        Selector selector = { .exclude_rules = rules, .n_exclude_rules = 2 };
+        SelectorFacts facts = { .pid = 5, .comm = "x", .publishes = true, .identity = &identity };
+
+        cr_assert(selector_is_default(&selector) && !selector_is_by_name(&selector));
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED);
+        selector.all = true;
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED);
+        facts.identity = NULL;
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_ALL);
+        cr_assert(selector_excludes_pid(&selector, 8) && !selector_excludes_pid(&selector, 5));
+}
+
+Test(selector, asks_only_for_what_decisions_need) {
+        static const SelectorRule exe_rule = { .kind = SELECTOR_KIND_EXE, .pattern = "x" },
+                                  user_rule = { .kind = SELECTOR_KIND_USER }, pid_rule = { .kind = SELECTOR_KIND_PID };
+
+        cr_assert_eq(selector_needs(&(Selector){ .comms = comms, .n_comms = 2, .all = true }), 0);
+        cr_assert_eq(selector_needs(&(Selector){ .rules = &exe_rule, .n_rules = 1, .exclude_rules = &user_rule, .n_exclude_rules = 1 }),
+                     IDENTITY_EXE | IDENTITY_USER);
+        cr_assert(selector_is_by_name(&(Selector){ .rules = &exe_rule, .n_rules = 1 }));
+        cr_assert_not(selector_is_by_name(&(Selector){ .rules = &pid_rule, .n_rules = 1 }));
 }

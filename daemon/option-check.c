@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Mistakes in lists of selectors that would otherwise show as a process that is silently not profiled. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "config-selector.h"
+#include "option.h"
+#include "util/error.h"
+
+static int refuse(Text *problem) {
+        return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;
+}
+
+/* The kernel cuts a comm at 15 bytes: a longer plain name would never match. */
+int option_check_comm(const char *item, Text *problem) {
+        enum { COMM_MAX = 15 };
+
+        if (strlen(item) <= COMM_MAX || item[strcspn(item, "*?[\\")])
+                return 0;
+        text_printf(problem, "`%s` is longer than the %d bytes that the kernel keeps of a name; use `%.*s`", item,
+                    COMM_MAX, COMM_MAX, item);
+        return refuse(problem);
+}
+
+int option_check_user(const char *item, Text *problem) {
+        uint32_t uid;
+
+        if (!config_find_user(item, &uid))
+                return 0;
+        text_printf(problem, "there is no user `%s`", item);
+        return refuse(problem);
+}
+
+int option_check_exclude(const char *item, Text *problem) {
+        SelectorRule rule;
+        int r = config_parse_rule(item, &rule);
+
+        if (r == 1)
+                text_printf(problem, "`%s` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit",
+                            item);
+        else if (r)
+                text_printf(problem, "`%s` names nobody", item);
+        if (r)
+                return refuse(problem);
+        return rule.kind == SELECTOR_KIND_COMM ? option_check_comm(rule.pattern, problem) : 0;
+}
