@@ -9,6 +9,7 @@
  * spins in the leaf until it is killed. Frames of libraries between them are not listed.
  *
  *     depth       DEPTH frames in all, with those of libc's start (5 or more)
+ *     large       the same with frames of 1 KiB: each one costs a walk a window of its own
  *     qsort       in qsort's comparison: libc calls back
  *     signal      in a signal handler
  *     altstack    the same on an alternate stack
@@ -87,6 +88,18 @@ static NOINLINE void descend(unsigned left) {
         else
                 spin();
         sum++;          /* no tail call */
+}
+
+static NOINLINE void descend_far(unsigned left) {
+        volatile char room[1000];
+
+        HERE();
+        room[left % sizeof(room)] = 1;
+        if (left)
+                descend_far(left - 1);
+        else
+                spin();
+        sum += (uint64_t)room[7];
 }
 
 static NOINLINE int compare(const void *a, const void *b) {
@@ -224,6 +237,8 @@ int main(int argc, char **argv) {
                 mode = argv[1];
         if (is("depth") && depth > LIBC_FRAMES + 2 && depth < MAX_DEPTH)
                 descend(depth - LIBC_FRAMES - 3);
+        else if (is("large") && depth > LIBC_FRAMES + 2 && depth < MAX_DEPTH)
+                descend_far(depth - LIBC_FRAMES - 3);
         else if (is("qsort"))
                 sort();
         else if (is("signal") || is("altstack"))
