@@ -33,7 +33,6 @@
         X(LOST_MALFORMED, "lost_total", "reason=\"malformed\"", "a record that failed a bound in decode")      \
         X(LOST_NOT_TARGET, "lost_total", "reason=\"not_target\"",                                              \
           "sampled while undecided, then rejected by the selectors")                                           \
-        X(LOST_QUEUE_FULL, "lost_total", "reason=\"queue_full\"", "decoded samples over the queue's cap")      \
         X(LOST_WINDOW_FULL, "lost_total", "reason=\"window_full\"", "a table of the window was at its cap")    \
         X(LOST_EXPORT_QUEUE, "lost_total", "reason=\"export_queue\"",                                          \
           "oldest batch dropped, the export queue was full")                                                   \
@@ -96,6 +95,14 @@
           "OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets: parts left out, malformed or over a cap") \
         X(MAPS_READS, "maps_reads_total", "", "times that a target's maps were read")                          \
         X(MAPPINGS_OVER_CAP, "mappings_over_cap_total", "", "executable mappings over the cap of one process") \
+        X(MAPPINGS_PAST_DROPPED, "mappings_past_dropped_total", "", "replaced mappings over the cap of one process")  \
+        X(MAPPINGS_NOTICED, "mappings_noticed_total", "result=\"noticed\"", "notices of new executable mappings")     \
+        X(MAPPINGS_NOTICES_LOST, "mappings_noticed_total", "result=\"lost\"",                                  \
+          "notices that found their ring full: all targets' mappings were read again")                         \
+        X(MAPPINGS_NOTICES_MALFORMED, "mappings_noticed_total", "result=\"malformed\"", "records that no kernel writes") \
+        X(MAPPINGS_NOTICES_EVICTED, "mappings_noticed_total", "result=\"evicted\"",                            \
+          "kept for processes that may be chosen later, and dropped early for want of room")                   \
+        X(MAPPINGS_RECALLED, "mappings_recalled_total", "", "programs gone before a look, known from notices alone") \
         X(MAPS_MALFORMED, "maps_malformed_total", "", "lines of maps that no kernel prints")                   \
         X(UNWIND_TABLES_OVER_CAP, "unwind_tables_total", "result=\"over_cap\"", "objects without rows, pool full") \
         X(UNWIND_TABLES_LOADED, "unwind_tables_total", "result=\"loaded\"", "objects whose rows were loaded")  \

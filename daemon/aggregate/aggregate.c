@@ -124,8 +124,8 @@ static int add(Aggregator *aggregator, Process *process, const Sample *sample, e
         uint32_t profile, stack, attributes, link;
         int r;
 
-        r = frames_stack(aggregator->frames, window, process, sample->kernel, header->n_kernel, sample->user,
-                         header->n_user, endp, &stack);
+        r = frames_stack(aggregator->frames, window, process, header->time_ns, sample->kernel, header->n_kernel,
+                         sample->user, header->n_user, endp, &stack);
         if (!r)
                 r = find_profile(window, process, header->kind, &profile);
         if (!r)

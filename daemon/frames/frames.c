@@ -149,17 +149,18 @@ static uint64_t instruction(const uint64_t *addresses, size_t i) {
         return i && addresses[i] ? addresses[i] - 1 : addresses[i];
 }
 
-static int user_frames(Frames *frames, Window *window, const Process *process, const uint64_t *user, size_t n_user,
+static int user_frames(Window *window, const Process *process, uint64_t time_ns, const uint64_t *user, size_t n_user,
                        FrameWord *words) {
         const Mapping *mapping = NULL;
+        bool is_past = past_reaches(&process->past, time_ns);
 
         for (size_t i = 0; i < n_user; i++) {
                 uint64_t pc = instruction(user, i);
                 int r;
 
                 /* Neighbours on the stack are mostly in the same mapping. */
-                if (!mapping || pc < mapping->start || pc >= mapping->end)
-                        mapping = process_find_mapping(process, pc);
+                if (!mapping || is_past || pc < mapping->start || pc >= mapping->end)
+                        mapping = process_find_mapping_at(process, pc, time_ns);
                 r = user_frame(window, mapping, pc, &words[i]);
                 if (r)
                         return r;
@@ -195,11 +196,12 @@ bool frames_is_root(const Process *process, uint64_t address) {
 }
 
 /* Reads the mappings again if a frame is outside of all. */
-static int refresh_if_unmapped(Frames *frames, Process *process, const uint64_t *user, size_t n_user) {
+static int refresh_if_unmapped(Frames *frames, Process *process, uint64_t time_ns, const uint64_t *user,
+                               size_t n_user) {
         if (!frames->refresh)
                 return 0;
         for (size_t i = 0; i < n_user; i++)
-                if (!process_find_mapping(process, instruction(user, i))) {
+                if (!process_find_mapping_at(process, instruction(user, i), time_ns)) {
                         int r = frames->refresh(frames->userdata, process);
 
                         return r < 0 ? r : 0;
@@ -251,13 +253,13 @@ static int remember(Frames *frames, size_t key_size, CachedStack stack) {
         return 0;
 }
 
-static int build(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel,
-                 const uint64_t *user, size_t n_user, CachedStack *stackp) {
+static int build(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
+                 size_t n_kernel, const uint64_t *user, size_t n_user, CachedStack *stackp) {
         int r;
 
         r = kernel_frames(frames, window, kernel, n_kernel, frames->words);
         if (!r)
-                r = user_frames(frames, window, process, user, n_user, frames->words + n_kernel);
+                r = user_frames(window, process, time_ns, user, n_user, frames->words + n_kernel);
         if (!r)
                 r = window_stack(window, frames->words, n_kernel + n_user, &stackp->stack);
         if (r)
@@ -266,27 +268,53 @@ static int build(Frames *frames, Window *window, Process *process, const uint64_
         return 0;
 }
 
-int frames_stack(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel,
-                 const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp) {
+/*
+ * How many frames are sure. The first one in a range that changed before the kernel half was told is: its address
+ * comes from rows that were right. Those behind it come from its own rows, which may have been another file's.
+ */
+static size_t count_sure(const Process *process, uint64_t time_ns, const uint64_t *user, size_t n_user,
+                         enum abi_stack_end *endp) {
+        for (size_t i = 0; i < n_user; i++)
+                if (past_is_stale(&process->past, instruction(user, i), time_ns)) {
+                        *endp = ABI_STACK_STALE;
+                        return i + 1;
+                }
+        return n_user;
+}
+
+/* The cache knows the present only: a stack from before a change is made anew. */
+static int find_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
+                      size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp,
+                      CachedStack *stackp) {
         size_t key_size = make_key(&frames->key, process, kernel, n_kernel, user, n_user);
-        CachedStack stack;
         uint32_t index;
         int r;
 
-        reset_cache(frames, window);
-        if (!intern_find(&frames->keys, &frames->key, key_size, &index))
-                stack = frames->stacks[index];
-        else {
-                r = refresh_if_unmapped(frames, process, user, n_user);
-                if (!r)
-                        r = build(frames, window, process, kernel, n_kernel, user, n_user, &stack);
-                if (r)
-                        return r;
-                frames->key.maps_serial = process->maps_serial;
-                r = remember(frames, key_size, stack);
-                if (r)
-                        return r;
+        if (!past_reaches(&process->past, time_ns) && !intern_find(&frames->keys, &frames->key, key_size, &index)) {
+                *stackp = frames->stacks[index];
+                return 0;
         }
+        r = refresh_if_unmapped(frames, process, time_ns, user, n_user);
+        if (r)
+                return r;
+        if (past_reaches(&process->past, time_ns)) {
+                n_user = count_sure(process, time_ns, user, n_user, endp);
+                return build(frames, window, process, time_ns, kernel, n_kernel, user, n_user, stackp);
+        }
+        r = build(frames, window, process, time_ns, kernel, n_kernel, user, n_user, stackp);
+        frames->key.maps_serial = process->maps_serial;
+        return r ? r : remember(frames, key_size, *stackp);
+}
+
+int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
+                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp) {
+        CachedStack stack;
+        int r;
+
+        reset_cache(frames, window);
+        r = find_stack(frames, window, process, time_ns, kernel, n_kernel, user, n_user, endp, &stack);
+        if (r)
+                return r;
         *stackp = stack.stack;
         if (*endp == ABI_STACK_FP_END && stack.is_root)
                 *endp = ABI_STACK_COMPLETE;

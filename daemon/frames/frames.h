@@ -39,13 +39,14 @@ typedef int (*FramesRefresh)(void *userdata, Process *process);
 void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata);
 
 /*
- * The stack of a sample: @kernel part, then @user part, each leaf first.
- * @n_kernel ≤ ABI_MAX_KERNEL_FRAMES, @n_user ≤ ABI_MAX_FRAMES. @endp: how the user part ended; FP_END
- * becomes COMPLETE if its last frame is a root. A stack without frames is index 0.
+ * The stack of a sample taken at @time_ns: @kernel part, then @user part, each leaf first, by the mappings of that
+ * time. @n_kernel ≤ ABI_MAX_KERNEL_FRAMES, @n_user ≤ ABI_MAX_FRAMES. @endp: how the user part ended; FP_END
+ * becomes COMPLETE if its last frame is a root. Where the walk may have used the rows of a mapping that was gone by
+ * then, the stack is cut and becomes STALE. A stack without frames is index 0.
  * Return: 0, WINDOW_E_FULL, -ENOMEM.
  */
-int frames_stack(Frames *frames, Window *window, Process *process, const uint64_t *kernel, size_t n_kernel,
-                 const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp);
+int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
+                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp);
 
 /* Whether @address lies in the first instructions of the executable: nothing calls these. */
 bool frames_is_root(const Process *process, uint64_t address);

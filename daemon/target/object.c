@@ -56,6 +56,7 @@ struct Entry {
 
 struct ObjectCache {
         Hashmap files;                  /* hash of FileKey → chain of Entry */
+        Hashmap build_ids;              /* hash of the GNU build id → the Entry that was read last */
         Entry *oldest, *newest;         /* without users */
         size_t n_unused, n_all, max_unused;
         uint64_t last_id;
@@ -105,6 +106,23 @@ static uint64_t key_hash(const FileKey *key) {
         return hash_bytes(key, sizeof(*key));
 }
 
+static uint64_t build_id_hash(const char *build_id) {
+        return hash_bytes(build_id, strlen(build_id));
+}
+
+static int index_build_id(ObjectCache *cache, Entry *entry) {
+        if (!entry->object.build_id_gnu[0])
+                return 0;
+        return hashmap_put(&cache->build_ids, build_id_hash(entry->object.build_id_gnu), entry);
+}
+
+static void unindex_build_id(ObjectCache *cache, const Entry *entry) {
+        uint64_t hash = build_id_hash(entry->object.build_id_gnu);
+
+        if (hashmap_get(&cache->build_ids, hash) == entry)
+                hashmap_remove(&cache->build_ids, hash);
+}
+
 static void forget(ObjectCache *cache, Entry *entry) {
         uint64_t hash = key_hash(&entry->key);
         Entry *first = hashmap_get(&cache->files, hash);
@@ -117,6 +135,7 @@ static void forget(ObjectCache *cache, Entry *entry) {
                 hashmap_put(&cache->files, hash, entry->next_same);     /* replaces: needs no memory */
         else
                 hashmap_remove(&cache->files, hash);
+        unindex_build_id(cache, entry);
         unlink_unused(cache, entry);
         cache->n_all--;
         free(entry);
@@ -129,6 +148,7 @@ ObjectCache *object_cache_free(ObjectCache *cache) {
         while (cache->oldest)
                 forget(cache, cache->oldest);
         hashmap_deinit(&cache->files);
+        hashmap_deinit(&cache->build_ids);
         free(cache);
         return NULL;
 }
@@ -320,6 +340,8 @@ static int load_file(ObjectCache *cache, int fd, const FileKey *key, Entry **ent
         if (r)
                 return r;
         r = read_object(fd, key->size, &entry->object);
+        if (!r)
+                r = index_build_id(cache, entry);
         if (r < 0) {
                 forget(cache, entry);
                 return r;
@@ -371,6 +393,41 @@ int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
         if (r > 0)
                 stat_add(counters[r], 1);
         return r;
+}
+
+Object *object_find(ObjectCache *cache, const char *build_id_gnu) {
+        Entry *entry = hashmap_get(&cache->build_ids, build_id_hash(build_id_gnu));
+
+        if (!entry || strcmp(entry->object.build_id_gnu, build_id_gnu))
+                return NULL;
+        stat_add(COUNTER_OBJECTS_CACHED, 1);
+        return object_ref(&entry->object);
+}
+
+int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
+        _cleanup_(closep) int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+        MapsEntry entry = { .end = 1 };         /* in no process: the path is all there is */
+        ObjectSource source = { .proc_fd = self, .entry = &entry, .path = path };
+        struct statx stx;
+        int r;
+
+        fd = open_by_path(&source);
+        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx)) {
+                stat_add(COUNTER_OBJECTS_UNREADABLE, 1);
+                return OBJECT_E_UNREADABLE;
+        }
+        entry.inode = stx.stx_ino;
+        entry.major = stx.stx_dev_major;
+        entry.minor = stx.stx_dev_minor;
+        r = object_open(cache, &source, objectp);
+        free(source.mounts);
+        return r;
+}
+
+bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode) {
+        const FileKey *key = &((const Entry *)object)->key;
+
+        return key->device == makedev(major, minor) && key->inode == inode;
 }
 
 /* Finds our own vdso in our own maps: its size is told nowhere else. */

@@ -84,6 +84,18 @@ int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
  */
 int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
 
+/* A known file with this GNU build id; one reference, or NULL. */
+Object *object_find(ObjectCache *cache, const char *build_id_gnu);
+
+/*
+ * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The caller checks
+ * that it is the one that is meant. Return: 0, OBJECT_E_*, -ENOMEM.
+ */
+int object_open_path(ObjectCache *cache, const char *path, Object **objectp);
+
+/* Whether it is the file with this device and inode. */
+bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode);
+
 Object *object_ref(Object *object);
 Object *object_unref(Object *object);
 

@@ -181,10 +181,8 @@ int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, cons
 }
 
 static void free_mappings(Mapping *mappings, size_t n) {
-        for (size_t i = 0; i < n; i++) {
-                object_unref(mappings[i].object);
-                free(mappings[i].path);
-        }
+        for (size_t i = 0; i < n; i++)
+                mapping_deinit(&mappings[i]);
         free(mappings);
 }
 
@@ -193,6 +191,7 @@ Process *process_free(Process *process) {
                 return NULL;
         free_mappings(process->mappings, process->n_mappings);
         identity_free(process->identity);
+        past_deinit(&process->past);
         free(process->exe);
         free(process);
         return NULL;
@@ -363,17 +362,62 @@ static bool same_mappings(const Process *process, const Reading *reading) {
         return true;
 }
 
-static void adopt(Process *process, Reading *reading, uint64_t now_ns) {
-        static uint64_t last_serial;
+static uint64_t new_serial(void) {
+        static uint64_t last;
 
+        return ++last;
+}
+
+/* Whether any of @mappings lies where @old does and is something else. */
+static bool is_replaced(const Mapping *old, const Mapping *mappings, size_t n) {
+        for (size_t i = 0; i < n && mappings[i].start < old->end; i++)
+                if (mappings[i].end > old->start && !mapping_is_same_file(old, &mappings[i]))
+                        return true;
+        return false;
+}
+
+static bool is_among(const Mapping *old, const Mapping *mappings, size_t n) {
+        for (size_t i = 0; i < n && mappings[i].start <= old->start; i++)
+                if (mappings[i].start == old->start && mappings[i].end == old->end)
+                        return mapping_is_same_file(old, &mappings[i]);
+        return false;
+}
+
+/*
+ * The mappings that a new read has not found are past. When they went is only known to lie between both reads: what
+ * took their place may have been there all the time. A file that could not be read before and can be now is no change.
+ */
+static int bury_mappings(Process *process, const Reading *reading, uint64_t now_ns) {
+        for (size_t i = 0, first = 0; i < process->n_mappings; i++) {
+                Mapping *old = &process->mappings[i];
+                int r;
+
+                while (first < reading->n && reading->mappings[first].end <= old->start)
+                        first++;
+                if (old->kind == MAPPING_UNREADABLE || is_among(old, reading->mappings + first, reading->n - first))
+                        continue;
+                r = past_add(&process->past, old, now_ns,
+                             is_replaced(old, reading->mappings + first, reading->n - first) ? process->maps_read_ns
+                                                                                              : UINT64_MAX);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static int adopt(Process *process, Reading *reading, uint64_t now_ns) {
+        int r = 0;
+
+        if (!same_mappings(process, reading)) {
+                r = bury_mappings(process, reading, now_ns);
+                free_mappings(process->mappings, process->n_mappings);
+                process->mappings = take(reading->mappings);
+                process->n_mappings = reading->n;
+                reading->n = 0;
+                process->maps_serial = new_serial();
+        }
         process->maps_read_ns = now_ns;
-        if (same_mappings(process, reading))
-                return;
-        free_mappings(process->mappings, process->n_mappings);
-        process->mappings = take(reading->mappings);
-        process->n_mappings = reading->n;
-        reading->n = 0;
-        process->maps_serial = ++last_serial;
+        return r;
 }
 
 int process_read_mappings(Process *process, ObjectCache *objects) {
@@ -391,8 +435,7 @@ int process_read_mappings(Process *process, ObjectCache *objects) {
         /* An address space that was torn down meanwhile reads as an empty file. */
         if (!reading->n && !process->is_kernel)
                 return PROCESS_E_GONE;
-        adopt(process, reading, now_ns);
-        return 0;
+        return adopt(process, reading, now_ns);
 }
 
 int process_read_identity(Process *process, unsigned what) {
@@ -410,7 +453,8 @@ int process_read_identity(Process *process, unsigned what) {
         return 0;
 }
 
-const Mapping *process_find_mapping(const Process *process, uint64_t address) {
+/* Index of the first mapping that ends above @address. */
+static size_t search_mapping(const Process *process, uint64_t address) {
         size_t low = 0, high = process->n_mappings;
 
         while (low < high) {
@@ -421,9 +465,115 @@ const Mapping *process_find_mapping(const Process *process, uint64_t address) {
                 else
                         high = middle;
         }
-        if (low == process->n_mappings || process->mappings[low].start > address)
-                return NULL;
-        return &process->mappings[low];
+        return low;
+}
+
+const Mapping *process_find_mapping(const Process *process, uint64_t address) {
+        size_t i = search_mapping(process, address);
+
+        return i < process->n_mappings && process->mappings[i].start <= address ? &process->mappings[i] : NULL;
+}
+
+const Mapping *process_find_mapping_at(const Process *process, uint64_t address, uint64_t time_ns) {
+        return past_find(&process->past, address, time_ns) ?: process_find_mapping(process, address);
+}
+
+/* Adds the piece [@start, @end) of a mapping to @to; an empty one is none. */
+static int keep_piece(Mapping *to, size_t *np, const Mapping *mapping, uint64_t start, uint64_t end) {
+        int r;
+
+        if (start >= end)
+                return 0;
+        r = mapping_copy(&to[*np], mapping, start, end);
+        if (!r)
+                ++*np;
+        return r;
+}
+
+/* What of @old the new mapping covers is past. */
+static int bury_piece(Process *process, const Mapping *old, const Mapping *mapping, uint64_t time_ns) {
+        Mapping piece;
+        int r;
+
+        if (mapping_is_same_file(old, mapping))
+                return 0;
+        r = mapping_copy(&piece, old, MAX(old->start, mapping->start), MIN(old->end, mapping->end));
+        return r ? r : past_add(&process->past, &piece, time_ns, time_ns);
+}
+
+/* Puts @mapping in the place of the mappings [@first, @end), of which it leaves at most a piece at either side. */
+static int replace(Process *process, size_t first, size_t end, Mapping *mapping, uint64_t time_ns) {
+        Mapping *mappings = calloc(process->n_mappings + 3, sizeof(*mappings));
+        size_t n = 0;
+        int r = 0;
+
+        if (!mappings)
+                return error_origin(-ENOMEM);
+        for (size_t i = first; i < end && !r; i++)
+                r = bury_piece(process, &process->mappings[i], mapping, time_ns);
+        if (!r && first < end)
+                r = keep_piece(mappings, &n, &process->mappings[first], process->mappings[first].start, mapping->start);
+        if (!r) {
+                mappings[n++] = *mapping;
+                *mapping = (Mapping){ 0 };
+        }
+        if (!r && first < end)
+                r = keep_piece(mappings, &n, &process->mappings[end - 1], mappings[n - 1].end,
+                               process->mappings[end - 1].end);
+        if (r) {
+                free_mappings(mappings, n);
+                return r;
+        }
+        for (size_t i = first; i < end; i++)
+                mapping_deinit(&process->mappings[i]);
+        memmove(mappings + first, mappings, n * sizeof(*mappings));
+        if (process->n_mappings) {
+                memcpy(mappings, process->mappings, first * sizeof(*mappings));
+                memcpy(mappings + first + n, process->mappings + end, (process->n_mappings - end) * sizeof(*mappings));
+        }
+        free(process->mappings);
+        process->mappings = mappings;
+        process->n_mappings = first + n + process->n_mappings - end;
+        process->maps_serial = new_serial();
+        return 0;
+}
+
+/* Whether the table has it already, and does not know less of it. */
+static bool is_mapped(const Process *process, const Mapping *mapping) {
+        const Mapping *now = process_find_mapping(process, mapping->start);
+
+        return now && now->end >= mapping->end && mapping_is_same_file(now, mapping) && (now->object || !mapping->object);
+}
+
+/* A change that the last read of all mappings has seen, or has missed since it did not last. */
+static int change_past(Process *process, Mapping *mapping, uint64_t time_ns) {
+        past_set_time(&process->past, mapping->start, mapping->end, process->maps_read_ns, time_ns);
+        if (is_mapped(process, mapping))
+                return 0;
+        return past_add(&process->past, mapping, process->maps_read_ns, process->maps_read_ns);
+}
+
+static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
+        size_t first = search_mapping(process, mapping->start), end = first;
+
+        if (time_ns <= process->maps_read_ns)
+                return change_past(process, mapping, time_ns);
+        if (is_mapped(process, mapping))
+                return 0;
+        while (end < process->n_mappings && process->mappings[end].start < mapping->end)
+                end++;
+        if (process->n_mappings - (end - first) + 3 > PROCESS_MAX_MAPPINGS) {
+                stat_add(COUNTER_MAPPINGS_OVER_CAP, 1);
+                return 0;
+        }
+        return replace(process, first, end, mapping, time_ns);
+}
+
+int process_change(Process *process, Mapping *mapping, uint64_t time_ns) {
+        int r = change(process, mapping, time_ns);
+
+        mapping_deinit(mapping);
+        return r;
 }
 
 int process_cpu_time(const Process *process, uint64_t *cpu_nsp) {

@@ -19,28 +19,14 @@
 
 #include "abi.h"
 #include "target/identity.h"
+#include "target/mapping.h"
 #include "target/object.h"
+#include "target/past.h"
 #include "util/macro.h"
 
 enum {
         PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
 };
-
-typedef enum MappingKind {
-        MAPPING_FILE,                   /* object is set */
-        MAPPING_VDSO,                   /* object is set: the kernel's image, read from our own memory */
-        MAPPING_ANONYMOUS,              /* executable memory without a file: JIT code */
-        MAPPING_UNREADABLE,             /* a file that could not be opened or is no ELF64; path is set */
-} MappingKind;
-
-/* An executable mapping. */
-typedef struct Mapping {
-        uint64_t start, end;            /* addresses in the target, end exclusive */
-        uint64_t offset;                /* in the file */
-        MappingKind kind;
-        Object *object;                 /* one reference, or NULL */
-        char *path;                     /* as the target sees it, ` (deleted)` removed; owned; "" = none */
-} Mapping;
 
 typedef struct Process {
         uint32_t pid;
@@ -54,6 +40,7 @@ typedef struct Process {
         Mapping *mappings;              /* sorted by start, disjoint, owned */
         size_t n_mappings;
         uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
+        Past past;                      /* what was mapped before */
         uint64_t maps_serial;           /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t ring_address;          /* 0 = none */
         uint32_t ring_capacity;
@@ -82,7 +69,16 @@ int process_read_mappings(Process *process, ObjectCache *objects);
 /* Reads what @what (IDENTITY_*) names, in place of what was read before. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_read_identity(Process *process, unsigned what);
 
-/* The mapping that holds @address, or NULL. */
+/*
+ * A new mapping at @time_ns, taken over also on an error: what it covers is past. A time before the last read of all
+ * mappings tells more of the past only. Return: 0, -ENOMEM.
+ */
+int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
+
+/* The mapping that held @address at @time_ns, or NULL. */
+const Mapping *process_find_mapping_at(const Process *process, uint64_t address, uint64_t time_ns);
+
+/* The mapping that holds @address now, or NULL. */
 const Mapping *process_find_mapping(const Process *process, uint64_t address);
 
 /* CPU time used by all its threads, dead ones included, ns. Return: 0, PROCESS_E_GONE. */

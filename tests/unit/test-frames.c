@@ -51,7 +51,7 @@ static uint32_t stack(Bench *bench, const uint64_t *user, size_t n) {
         enum abi_stack_end end = ABI_STACK_FP_END;
         uint32_t index = UINT32_MAX;
 
-        cr_assert_eq(frames_stack(bench->frames, bench->window, bench->process, NULL, 0, user, n, &end, &index), 0);
+        cr_assert_eq(frames_stack(bench->frames, bench->window, bench->process, 1, NULL, 0, user, n, &end, &index), 0);
         return index;
 }
 
@@ -273,7 +273,7 @@ Test(frames, puts_the_kernels_part_first) {
 
         if (!read_address)
                 cr_skip_test("kallsyms shows no addresses");
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, kernel, 2, user, 1, &end, &index), 0);
+        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, kernel, 2, user, 1, &end, &index), 0);
         window_get_stack(b.window, index, &n);
         cr_assert_eq(n, 3);
         cr_assert_str_eq(string(&b, window_get_function(b.window, frame_of(&b, index, 0).function)->name), "vfs_read");
@@ -295,15 +295,15 @@ Test(frames, turns_only_fp_end_at_a_root_into_complete) {
         user[0] = (uintptr_t)printf + 4;
         user[1] = entry + 0x21;         /* the return address of _start's only call is about there */
         end = ABI_STACK_FP_END;
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, NULL, 0, user, 2, &end, &index), 0);
+        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 2, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_COMPLETE);
         end = ABI_STACK_FAULT;
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, NULL, 0, user, 2, &end, &index), 0);
+        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 2, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_FAULT);
         end = ABI_STACK_FP_END;
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, NULL, 0, user, 1, &end, &index), 0);
+        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 1, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_FP_END);
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, NULL, 0, user, 0, &end, &index), 0);
+        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 0, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_FP_END);
         cr_assert_eq(index, 0);
         bench_end(&b);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Recent Notices
+ *
+ * What processes that are no targets have mapped lately. While targets are chosen
+ * by name, a process may be dead when its first sample is read: then this is all
+ * that is left of it.
+ *
+ * One ring of bytes, the oldest notices make room for new ones; those of one
+ * process are chained. Its memory never grows.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/mapping.h"
+#include "util/macro.h"
+
+typedef struct Recent Recent;
+
+#define RECENT_KEEP_NS UINT64_C(2000000000)
+
+enum {
+        _RECENT_E_SUCCESS,
+        RECENT_E_UNKNOWN,               /* its exec is not there any more: what is left would be a part only */
+};
+
+/* @size: bytes, a multiple of 8. Return: 0, -ENOMEM. */
+int recent_new(Recent **recentp, size_t size);
+Recent *recent_free(Recent *recent);
+DEFINE_CLEANUP(Recent, recent_free)
+
+/* Process @pid runs a new program from @time_ns on; what it maps follows. Return: 0, -ENOMEM. */
+int recent_add_exec(Recent *recent, uint32_t pid, uint64_t time_ns);
+int recent_add_mapping(Recent *recent, const MappingNotice *notice);
+
+/* Calls back for one notice; it lives until the call returns. Return: 0, or a code that ends the visit. */
+typedef int (*RecentVisit)(void *userdata, const MappingNotice *notice);
+
+/*
+ * The mappings of the program that @pid ran at @time_ns, if it began it after @since_ns, the oldest first.
+ * Return: 0, RECENT_E_UNKNOWN, the visit's code.
+ */
+int recent_visit(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, RecentVisit visit,
+                 void *userdata);
