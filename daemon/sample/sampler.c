@@ -22,6 +22,7 @@
 #include "sample/event.h"
 #include "sample/kernel-types.h"
 #include "sample/machine.h"
+#include "sample/sideband.h"
 #include "sample/refusal.h"
 #include "sampler.skel.h"
 #include "util/clock.h"
@@ -38,7 +39,12 @@ enum {
         PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
         PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
         CPU_CHECK_INTERVAL = 4,         /* calls of sampler_jitter(), about seconds */
+        MAX_SAMPLE_BYTES = sizeof(struct abi_sample) + (ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES) * sizeof(uint64_t),
+        HELD = -EAGAIN,                 /* the drain has met a sample that is too young */
 };
+
+/* A record of the side-band may show up this much later than its own time: its writer was interrupted meanwhile. */
+#define SIDEBAND_DELAY_NS (5 * NS_PER_MS)
 
 typedef struct CpuEvent {
         Event event;
@@ -55,6 +61,12 @@ struct Sampler {
         SamplerRecord on_sample, on_notice;
         void *userdata;
         uint64_t n_drained;
+        Sideband *sideband;             /* NULL = not asked for, or not possible */
+        SidebandVisit on_mapping;
+        SamplerPause on_mapped;
+        uint64_t release_ns;            /* younger samples wait for the next drain */
+        size_t held_size;               /* the first one that does; 0 = none */
+        uint64_t held[MAX_SAMPLE_BYTES / sizeof(uint64_t)];
         CpuEvent *cpus;                 /* n_possible entries */
         bool *online;                   /* the same */
         size_t n_possible;
@@ -175,11 +187,53 @@ static int load(Sampler *sampler) {
         return identify(sampler);
 }
 
+static bool is_too_young(const Sampler *sampler, const void *data, size_t size) {
+        const struct abi_sample *header = data;
+
+        return size >= sizeof(*header) && size <= sizeof(sampler->held) && header->time_ns > sampler->release_ns;
+}
+
+/*
+ * A sample may be attributed only when every mapping from before it is known. The ring itself is the queue of those
+ * that wait: the drain ends at the first one that is too young, which has left the ring by then and is kept apart.
+ */
 static int read_sample(void *context, void *data, size_t size) {
         Sampler *sampler = context;
 
         sampler->n_drained++;
-        return sampler->on_sample ? sampler->on_sample(data, size, sampler->userdata) : 0;
+        if (!sampler->on_sample)
+                return 0;
+        if (!is_too_young(sampler, data, size))
+                return sampler->on_sample(data, size, sampler->userdata);
+        memcpy(sampler->held, data, size);
+        sampler->held_size = size;
+        return HELD;
+}
+
+static int drain_samples(Sampler *sampler) {
+        size_t size = sampler->held_size;
+        int r;
+
+        if (size && is_too_young(sampler, sampler->held, size))
+                return 0;
+        sampler->held_size = 0;
+        r = size ? sampler->on_sample(sampler->held, size, sampler->userdata) : 0;
+        if (r >= 0)
+                r = ring_buffer__consume(sampler->samples);
+        return r == HELD ? 0 : MIN(r, 0);
+}
+
+/* First what was mapped: the time up to which that is known is the time up to which samples may be read. */
+static int drain_sideband(Sampler *sampler) {
+        int r;
+
+        sampler->release_ns = UINT64_MAX;
+        if (!sampler->sideband)
+                return 0;
+        if (sampler->is_running)
+                sampler->release_ns = clock_monotonic_ns() - SIDEBAND_DELAY_NS;
+        r = sideband_drain(sampler->sideband, sampler->on_mapping, sampler->userdata);
+        return r ? r : sampler->on_mapped(sampler->userdata);
 }
 
 static int read_notice(void *context, void *data, size_t size) {
@@ -245,6 +299,7 @@ Sampler *sampler_free(Sampler *sampler) {
         ring_buffer__free(sampler->samples);
         ring_buffer__free(sampler->notices);
         sampler_bpf__destroy(sampler->skeleton);
+        sideband_free(sampler->sideband);
         free(sampler->cpus);
         free(sampler->online);
         free(sampler);
@@ -255,6 +310,11 @@ void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRec
         sampler->on_sample = on_sample;
         sampler->on_notice = on_notice;
         sampler->userdata = userdata;
+}
+
+void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPause on_mapped) {
+        sampler->on_mapping = on_mapping;
+        sampler->on_mapped = on_mapped;
 }
 
 static void close_cpu(CpuEvent *cpu) {
@@ -298,6 +358,23 @@ static int open_cpu(Sampler *sampler, size_t i) {
         return refusal_explain("attach to a perf event", r);
 }
 
+/* Without it mappings are still found, but only when a stack has left all those that are known. */
+static void open_sideband(Sampler *sampler, size_t cpu) {
+        int r;
+
+        if (!sampler->sideband || sideband_is_open(sampler->sideband, cpu))
+                return;
+        r = sideband_open(sampler->sideband, cpu);
+        if (!r || r == -ENODEV)
+                return;
+        log_warning("new mappings are noticed late: the kernel does not tell of them (%s)", strerror(-r));
+        sampler->sideband = sideband_free(sampler->sideband);
+}
+
+static int start_sideband(Sampler *sampler) {
+        return sampler->on_mapping ? sideband_new(&sampler->sideband, sampler->n_possible) : 0;
+}
+
 /* Makes the open events those of the CPUs that are online. */
 static int follow_cpus(Sampler *sampler) {
         int r;
@@ -307,10 +384,14 @@ static int follow_cpus(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_possible; i++) {
                 bool is_open = sampler->cpus[i].event.fd >= 0;
 
-                if (is_open && !sampler->online[i])
+                if (is_open && !sampler->online[i]) {
                         close_cpu(&sampler->cpus[i]);
+                        if (sampler->sideband)
+                                sideband_close(sampler->sideband, i);
+                }
                 if (is_open || !sampler->online[i])
                         continue;
+                open_sideband(sampler, i);
                 r = open_cpu(sampler, i);
                 if (r)
                         return r;
@@ -336,6 +417,8 @@ int sampler_start(Sampler *sampler) {
                 log_warning("kernel.perf_event_max_sample_rate is %lld: below the %u Hz asked for, samples will be lost",
                             (long long)sampler->max_rate, sampler->config.frequency);
         r = attach_watchers(sampler);
+        if (!r)
+                r = start_sideband(sampler);
         if (r)
                 return r;
         sampler->is_running = true;
@@ -376,9 +459,11 @@ int sampler_drain(Sampler *sampler, uint64_t *n_samplesp) {
         int r;
 
         sampler->n_drained = 0;
-        r = ring_buffer__consume(sampler->notices);
+        r = drain_sideband(sampler);
         if (r >= 0)
-                r = ring_buffer__consume(sampler->samples);
+                r = ring_buffer__consume(sampler->notices);
+        if (r >= 0)
+                r = drain_samples(sampler);
         *n_samplesp = sampler->n_drained;
         return MIN(r, 0);
 }

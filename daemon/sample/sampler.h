@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "abi.h"
+#include "sample/sideband.h"
 #include "util/macro.h"
 
 typedef struct Sampler Sampler;
@@ -47,6 +48,16 @@ DEFINE_CLEANUP(Sampler, sampler_free)
 /* Callbacks for samples and notices; set before sampler_start(). */
 void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice, void *userdata);
 
+/* Between two kinds of records. Return: 0, or negative to end the drain. */
+typedef int (*SamplerPause)(void *userdata);
+
+/*
+ * Asks for the kernel's notices of executable mappings; before sampler_start(). A drain hands them over first, then
+ * calls @on_mapped, then goes on to notices and samples, and leaves samples that are younger than what is known of
+ * mappings to the next drain. @userdata of sampler_set_callbacks().
+ */
+void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPause on_mapped);
+
 /* Attaches the watchers (notices flow), then the events (samples flow). Return: 0, SAMPLER_E_UNUSABLE, -errno. */
 int sampler_start(Sampler *sampler);
 
@@ -61,7 +72,7 @@ int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);
 
-/* Reads both rings until they are empty, notices first. *n_samplesp: samples read. Return: 0 or the callback's code. */
+/* Reads the rings until they are empty: mappings, notices, samples (*n_samplesp of them). Return: 0 or the callback's code. */
 int sampler_drain(Sampler *sampler, uint64_t *n_samplesp);
 
 /*
