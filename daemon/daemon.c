@@ -3,7 +3,7 @@
 /*
  * The event loop has few hands:
  *
- *     drain     each 100 ms while samples flow, 250 ms while none do (20 ms at the start): notices, then samples
+ *     drain     each 100 ms while samples flow, 250 ms while none do (20 ms at the start): mappings, notices, samples
  *     window    0.5 s after the start, then each export interval: encode and hand over
  *     second    about once a second: jitter, counters, targets' housekeeping
  *     duration, SIGTERM, SIGINT: stop
@@ -109,6 +109,26 @@ static int on_notice(const void *data, size_t size, void *userdata) {
                 return 0;
         }
         return targets_notice(daemon->targets, notice);
+}
+
+static int on_mapping(void *userdata, const SidebandRecord *record) {
+        Daemon *daemon = userdata;
+
+        switch (record->kind) {
+        case SIDEBAND_MAPPING:
+                return targets_mapping(daemon->targets, &record->mapping);
+        case SIDEBAND_EXEC:
+                return targets_exec_begins(daemon->targets, record->pid, record->time_ns);
+        default:
+                targets_resync(daemon->targets);
+                return 0;
+        }
+}
+
+static int on_mappings_end(void *userdata) {
+        Daemon *daemon = userdata;
+
+        return targets_flush_mappings(daemon->targets);
 }
 
 static int set_row(void *userdata, uint32_t tgid, const struct abi_process *row) {
@@ -425,6 +445,7 @@ static int make_sampler(Daemon *daemon) {
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
         sampler_set_callbacks(daemon->sampler, on_sample, on_notice, daemon);
+        sampler_set_sideband(daemon->sampler, on_mapping, on_mappings_end);
         return 0;
 }
 

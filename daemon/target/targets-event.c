@@ -67,7 +67,7 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
         if (r)
                 return r < 0 ? r : 0;
         target->begin_ns = notice->time_ns;
-        return 0;
+        return old ? targets_inherit_past(target, old) : 0;
 }
 
 /*
@@ -127,17 +127,6 @@ int targets_notice(Targets *targets, const struct abi_notice *notice) {
         default:
                 return 0;
         }
-}
-
-/* Mappings are read when they are needed first. */
-static int ensure_mappings(Targets *targets, Target *target) {
-        Process *process = target->process;
-
-        if (process->maps_read_ns || process->is_kernel || target->end_ns ||
-            target->refresh_ns > clock_monotonic_ns())
-                return 0;
-        target->refresh_ns = clock_monotonic_ns() + TARGETS_REFRESH_MIN_NS;
-        return targets_read_mappings(targets, target);
 }
 
 /* The program that the process ran at @time_ns, or NULL. */
@@ -201,7 +190,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Process **p
                 if (r)
                         return r;
         }
-        r = ensure_mappings(targets, target);
+        r = targets_ensure_mappings(targets, target, sample->time_ns);
         if (r)
                 return r;
         *processp = target->process;

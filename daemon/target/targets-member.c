@@ -139,28 +139,6 @@ int targets_expire_rejects(Targets *targets, uint64_t now_ns) {
         return 0;
 }
 
-/* Once a program: what it says of itself stands in the environment that exec gave it. */
-static int read_identity(Targets *targets, Process *process) {
-        unsigned what = IDENTITY_CGROUP | (targets->config.environment ? IDENTITY_ENVIRONMENT : 0);
-        int r = process->identity || process->is_kernel ? 0 : process_read_identity(process, what);
-
-        return r < 0 ? r : 0;
-}
-
-/* Reads the mappings; a process that goes away meanwhile stays with what it has. */
-int targets_read_mappings(Targets *targets, Target *target) {
-        const TargetsCallbacks *callbacks = &targets->config.callbacks;
-        int r = read_identity(targets, target->process);
-
-        if (!r)
-                r = process_read_mappings(target->process, targets->config.objects);
-        if (r == PROCESS_E_GONE)
-                stat_add(COUNTER_TARGETS_VANISHED, 1);
-        if (!r && callbacks->mapped)
-                r = callbacks->mapped(callbacks->userdata, target->process);
-        return r < 0 ? r : 0;
-}
-
 /* A process that was born after us was a target (or undecided) from its first instant on. */
 static uint64_t cpu_base(const Targets *targets, const Process *process) {
         uint64_t now_ns;

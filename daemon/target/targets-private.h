@@ -7,8 +7,10 @@
  *     targets.c           the set as a whole: pass over /proc, work that is due, CPU time
  *     targets-member.c    how a process gets in, gets known better, and gets out
  *     targets-event.c     what notices and samples tell
+ *     targets-mapping.c   what is known of their mappings, and how it changes
  */
 
+#include "target/recent.h"
 #include "target/rejects.h"
 #include "target/search.h"
 #include "target/targets.h"
@@ -31,6 +33,11 @@ typedef struct Target {
         uint64_t missed_ns;             /* when it was first seen gone without a notice of its exit */
         uint64_t cpu_base_ns, cpu_last_ns;
         uint64_t refresh_ns, refresh_interval_ns;       /* when mappings may be read again */
+        size_t n_read;                  /* mappings at the last read */
+        uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
+        bool is_outdated;               /* its mappings must be read again */
+        bool is_changed;                /* is in the list of those that were */
+        struct Target *next_changed;
 } Target;
 
 struct Targets {
@@ -47,6 +54,8 @@ struct Targets {
         uint32_t pass_at;               /* where the next pass over the targets goes on */
         uint32_t missing_pid;
         Search *search;
+        Recent *recent;                 /* NULL = only living processes become targets */
+        Target *first_changed;          /* until the next flush */
 };
 
 /* The living target with this id, or NULL. */
@@ -84,6 +93,15 @@ int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_
 
 /* Reads the mappings; a process that goes away meanwhile stays with what it has. */
 int targets_read_mappings(Targets *targets, Target *target);
+
+/*
+ * Mappings are read when they are needed first, or recalled from notices if the process is gone. @time_ns: of the
+ * sample that needs them. Return: 0, -errno.
+ */
+int targets_ensure_mappings(Targets *targets, Target *target, uint64_t time_ns);
+
+/* @target has replaced @old in the same process. Return: 0, -ENOMEM. */
+int targets_inherit_past(Target *target, const Target *old);
 
 /* A rejected process has a row too, until it may be decided anew. */
 int targets_reject(Targets *targets, uint32_t tgid, uint64_t start_time_ns);

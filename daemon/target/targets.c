@@ -22,10 +22,10 @@
 
 enum {
         MAX_REJECTED = ABI_MAX_PROCESSES / 2,   /* over it rejected processes are decided anew at each sample */
+        RECENT_BYTES = 4 << 20,                 /* 20,000 notices: two seconds of 2,000 small programs a second */
         TARGETS_PER_PASS = 64,                  /* that are looked at in one pass */
 };
 
-#define REFRESH_MAX_NS (10 * NS_PER_SEC)
 #define WORK_INTERVAL_NS NS_PER_SEC
 
 int targets_new(Targets **targetsp, const TargetsConfig *config) {
@@ -41,6 +41,8 @@ int targets_new(Targets **targetsp, const TargetsConfig *config) {
         rejects_init(&targets->rejects, MAX_REJECTED);
         targets->start_ticks_ns = clock_read_ns(CLOCK_BOOTTIME);
         r = search_new(&targets->search);
+        if (!r && selector_is_by_name(config->selector))
+                r = recent_new(&targets->recent, RECENT_BYTES);
         if (r)
                 return error_fold(r);
         *targetsp = take(targets);
@@ -66,6 +68,7 @@ Targets *targets_free(Targets *targets) {
         hashmap_deinit(&targets->chains);
         rejects_deinit(&targets->rejects);
         search_free(targets->search);
+        recent_free(targets->recent);
         free(targets);
         return NULL;
 }
@@ -224,22 +227,6 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
         }
         r = search_work(targets->search, now_ns, on_ring, targets, &next_ns);
         *next_nsp = MIN(next_ns, targets->next_pass_ns);
-        return r;
-}
-
-int targets_refresh(Targets *targets, Process *process) {
-        Target *target = targets_living(targets, process->pid);
-        uint64_t now_ns = clock_monotonic_ns(), serial = process->maps_serial;
-        int r;
-
-        if (!target || target->process != process || now_ns < target->refresh_ns)
-                return TARGETS_E_NOT_NOW;
-        r = targets_read_mappings(targets, target);
-        if (process->maps_serial != serial)
-                target->refresh_interval_ns = TARGETS_REFRESH_MIN_NS;
-        else
-                target->refresh_interval_ns = MIN(2 * target->refresh_interval_ns, REFRESH_MAX_NS);
-        target->refresh_ns = now_ns + target->refresh_interval_ns;
         return r;
 }
 

@@ -66,6 +66,18 @@ int targets_scan(Targets *targets);
 int targets_notice(Targets *targets, const struct abi_notice *notice);
 
 /*
+ * What the kernel tells of executable mappings, in the order of time and before targets_notice() of the same drain:
+ * a mapping; the begin of an exec, before the new program maps anything (the notice of it follows); or that some
+ * were lost: every target's mappings are read again then. The first two return 0, -errno.
+ */
+int targets_mapping(Targets *targets, const MappingNotice *notice);
+int targets_exec_begins(Targets *targets, uint32_t tgid, uint64_t time_ns);
+void targets_resync(Targets *targets);
+
+/* Tells what has changed by then (callback `mapped`). Once after them, before samples of that time. Return: 0, -errno. */
+int targets_flush_mappings(Targets *targets);
+
+/*
  * Work that is due at @now_ns (MONOTONIC): forgets the dead, goes on searching for rings, checks rings.
  * *next_nsp: when to call again. Return: 0, -errno.
  */

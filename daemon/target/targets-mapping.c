@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What is known of a target's mappings comes from two sides:
+ *
+ *     a read of /proc/PID/maps    all of them, at one time; only while the process lives
+ *     notices of the kernel       each new one, at its time; they outlive the process
+ *
+ * A notice older than the last read tells only when things happened that the read has seen. A process that is gone
+ * before its first read is put together from the notices since its exec.
+ */
+#include "target/targets-private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "util/error.h"
+
+enum {
+        GONE_MAPPINGS_MAX = 64,         /* no notice tells of munmap(): over it, and twice as many, a new read */
+};
+
+#define REFRESH_MAX_NS (10 * NS_PER_SEC)
+#define EXEC_MAX_NS NS_PER_SEC          /* from the begin of an exec to the notice of its end */
+
+/* Tells what is mapped now; from then on stacks are walked by it. */
+static int tell_mappings(Targets *targets, Target *target) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        int r = callbacks->mapped ? callbacks->mapped(callbacks->userdata, target->process) : 0;
+
+        past_publish(&target->process->past, clock_monotonic_ns());
+        return r;
+}
+
+/* Once a program: what it says of itself stands in the environment that exec gave it. */
+static int read_identity(Targets *targets, Process *process) {
+        unsigned what = IDENTITY_CGROUP | (targets->config.environment ? IDENTITY_ENVIRONMENT : 0);
+        int r = process->identity || process->is_kernel ? 0 : process_read_identity(process, what);
+
+        return r < 0 ? r : 0;
+}
+
+int targets_read_mappings(Targets *targets, Target *target) {
+        int r = read_identity(targets, target->process);
+
+        if (!r)
+                r = process_read_mappings(target->process, targets->config.objects);
+        if (r == PROCESS_E_GONE)
+                stat_add(COUNTER_TARGETS_VANISHED, 1);
+        if (r)
+                return MIN(r, 0);
+        target->is_outdated = false;
+        target->n_read = target->process->n_mappings;
+        return tell_mappings(targets, target);
+}
+
+int targets_refresh(Targets *targets, Process *process) {
+        Target *target = targets_living(targets, process->pid);
+        uint64_t now_ns = clock_monotonic_ns(), serial = process->maps_serial;
+        int r;
+
+        if (!target || target->process != process || now_ns < target->refresh_ns)
+                return TARGETS_E_NOT_NOW;
+        r = targets_read_mappings(targets, target);
+        if (process->maps_serial != serial)
+                target->refresh_interval_ns = TARGETS_REFRESH_MIN_NS;
+        else
+                target->refresh_interval_ns = MIN(2 * target->refresh_interval_ns, REFRESH_MAX_NS);
+        target->refresh_ns = now_ns + target->refresh_interval_ns;
+        return r;
+}
+
+/* ---- processes that are gone ---- */
+
+typedef struct Recall {
+        Targets *targets;
+        Process *process;
+} Recall;
+
+/* The first file that a program maps is its executable. */
+static int recall_mapping(void *userdata, const MappingNotice *notice) {
+        Recall *recall = userdata;
+        Process *process = recall->process;
+        Mapping mapping;
+        int r;
+
+        r = mapping_from_notice(&mapping, notice, recall->targets->config.objects, true);
+        if (r)
+                return r;
+        if (!process->exe && mapping.kind != MAPPING_ANONYMOUS) {
+                process->exe = strdup(mapping.path);
+                if (!process->exe) {
+                        mapping_deinit(&mapping);
+                        return error_origin(-ENOMEM);
+                }
+        }
+        return process_change(process, &mapping, notice->time_ns);
+}
+
+/* MONOTONIC, rounded down: as if the machine had not been suspended since. */
+static uint64_t begin_of(const Process *process) {
+        uint64_t offset_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_monotonic_ns();
+
+        return process->start_time_ns - MIN(process->start_time_ns, offset_ns);
+}
+
+static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
+        Process *process = target->process;
+        Recall recall = { targets, process };
+        int r;
+
+        r = recent_visit(targets->recent, process->pid, begin_of(process), time_ns, recall_mapping, &recall);
+        if (r)
+                return MIN(r, 0);
+        stat_add(COUNTER_MAPPINGS_RECALLED, 1);
+        /* The kernel half has never heard of them: there are no rows that could have been wrong. */
+        past_publish(&process->past, 1);
+        return 0;
+}
+
+int targets_ensure_mappings(Targets *targets, Target *target, uint64_t time_ns) {
+        uint64_t now_ns = clock_monotonic_ns();
+        Process *process = target->process;
+        int r;
+
+        if (process->is_kernel || (process->maps_serial && !target->is_outdated))
+                return 0;
+        if (!target->end_ns && target->refresh_ns <= now_ns) {
+                target->refresh_ns = now_ns + TARGETS_REFRESH_MIN_NS;
+                r = targets_read_mappings(targets, target);
+                if (r)
+                        return r;
+        }
+        return process->maps_serial || !targets->recent ? 0 : recall_mappings(targets, target, time_ns);
+}
+
+/* ---- notices ---- */
+
+static void add_changed(Targets *targets, Target *target) {
+        if (target->is_changed)
+                return;
+        target->is_changed = true;
+        target->next_changed = targets->first_changed;
+        targets->first_changed = target;
+}
+
+/* Whether a notice is about the program of @target, and its mappings are known. */
+static bool concerns(Target *target, const MappingNotice *notice) {
+        if (!target->process->maps_serial || (target->end_ns && notice->time_ns > target->end_ns))
+                return false;
+        if (!target->exec_ns || notice->time_ns < target->exec_ns)
+                return true;
+        /* The notice of that exec was lost. */
+        if (notice->time_ns > target->exec_ns + EXEC_MAX_NS) {
+                target->exec_ns = 0;
+                target->is_outdated = true;
+        }
+        return false;
+}
+
+/* A file that was never seen: the process shows it while it lives; else it may be found by its path. */
+static int open_noticed(Targets *targets, Target *target, const MappingNotice *notice, Mapping *mapping) {
+        int r = targets_refresh(targets, target->process);
+
+        mapping_deinit(mapping);
+        if (r < 0)
+                return r;
+        target->is_outdated = target->process->maps_read_ns < notice->time_ns;
+        return mapping_from_notice(mapping, notice, targets->config.objects, target->is_outdated);
+}
+
+int targets_mapping(Targets *targets, const MappingNotice *notice) {
+        Target *target = hashmap_get(&targets->chains, notice->pid);
+        Mapping mapping = { 0 };
+        int r = targets->recent ? recent_add_mapping(targets->recent, notice) : 0;
+
+        if (r || !target || !concerns(target, notice))
+                return r;
+        r = mapping_from_notice(&mapping, notice, targets->config.objects, false);
+        if (!r && mapping.kind == MAPPING_UNREADABLE && notice->time_ns > target->process->maps_read_ns)
+                r = open_noticed(targets, target, notice, &mapping);
+        if (!r)
+                r = process_change(target->process, &mapping, notice->time_ns);
+        if (target->process->n_mappings > 2 * target->n_read + GONE_MAPPINGS_MAX)
+                target->is_outdated = true;
+        add_changed(targets, target);
+        return r;
+}
+
+int targets_exec_begins(Targets *targets, uint32_t tgid, uint64_t time_ns) {
+        Target *target = targets_living(targets, tgid);
+
+        if (target && time_ns > MAX(target->begin_ns, target->process->read_ns))
+                target->exec_ns = time_ns;
+        return targets->recent ? recent_add_exec(targets->recent, tgid, time_ns) : 0;
+}
+
+void targets_resync(Targets *targets) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&targets->chains, &at))) {
+                Target *target = entry->value;
+
+                target->is_outdated = true;
+                target->refresh_ns = 0;
+        }
+}
+
+int targets_flush_mappings(Targets *targets) {
+        int r = 0;
+
+        while (targets->first_changed) {
+                Target *target = targets->first_changed;
+
+                targets->first_changed = target->next_changed;
+                target->is_changed = false;
+                if (!target->end_ns && !r)
+                        r = tell_mappings(targets, target);
+        }
+        return r;
+}
+
+/*
+ * Until its end was noticed, the kernel half walked the new program's stacks by the old one's rows: what it met where
+ * the old one's code had been is not sure.
+ */
+int targets_inherit_past(Target *target, const Target *old) {
+        Past *past = &target->process->past;
+
+        for (size_t i = 0; i < old->process->n_mappings; i++) {
+                const Mapping *mapping = &old->process->mappings[i];
+                Mapping copy;
+                int r = mapping_copy(&copy, mapping, mapping->start, mapping->end);
+
+                if (!r)
+                        r = past_add(past, &copy, 0, 0);
+                if (r)
+                        return r;
+        }
+        past_publish(past, clock_monotonic_ns());
+        return 0;
+}
