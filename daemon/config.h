@@ -93,8 +93,10 @@ typedef struct Config {
         /* report */
         bool raw;
         char *spans;
-        bool json;
+        bool json;                      /* targets too */
         uint64_t top;                   /* rows of each table */
+
+        bool verbose;                   /* targets: those that are not chosen, too */
 
         char *config;                   /* --config */
         bool help, version;             /* --help, --version */

@@ -39,7 +39,7 @@ const Option option_table[] = {
           .check = option_check_exclude,
           .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, container, user, unit" },
         { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(all), "off", .help = "profile every process but this one" },
-        { "target-environment", 0, OPTION_BOOL, RUN, "targets", FIELD(target_environment), "on",
+        { "target-environment", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(target_environment), "on",
           .help = "take service names from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets; nothing else is read" },
 
         { "frequency", 'F', OPTION_NUMBER, RUN, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
@@ -100,11 +100,12 @@ const Option option_table[] = {
         { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
         { "spans", 0, OPTION_STRING, REPORT, NULL, FIELD(spans), "", .argument = "FILE",
           .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
-        { "json", 0, OPTION_BOOL, REPORT, NULL, FIELD(json), "off", .help = "print the report as one JSON object" },
+        { "json", 0, OPTION_BOOL, REPORT | VERB_TARGETS, NULL, FIELD(json), "off", .help = "print JSON, for programs" },
+        { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off", .help = "list the processes that are not chosen, too" },
         { "top", 0, OPTION_NUMBER, REPORT, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
           .help = "rows of each table" },
 
-        { "config", 'c', OPTION_STRING, RUN | RECEIVE | VERB_CONFIG, NULL, FIELD(config), "", .argument = "FILE",
+        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG, NULL, FIELD(config), "", .argument = "FILE",
           .help = "read FILE instead of the installed configuration" },
         { "help", 'h', OPTION_BOOL, VERB_ANY, NULL, FIELD(help), "off", .help = "show this help" },
         { "version", 0, OPTION_BOOL, VERB_ANY, NULL, FIELD(version), "off", .help = "show the version" },

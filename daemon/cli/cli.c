@@ -2,7 +2,9 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "util/error.h"
 #include "util/log.h"
@@ -35,6 +37,15 @@ void cli_log_lines(const Text *text) {
                 log_error("%.*s", (int)size, line);
                 line += size + (line[size] == '\n');
         }
+}
+
+unsigned cli_output_width(void) {
+        const char *columns = getenv("COLUMNS");
+        struct winsize size;
+
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+                return size.ws_col;
+        return columns ? (unsigned)strtoul(columns, NULL, 10) : 0;
 }
 
 int cli_load(Cli *cli, Text *errors) {

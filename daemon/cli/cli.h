@@ -48,7 +48,7 @@ struct Cli {
 
 /* All verbs, ended by NULL. */
 extern const Verb *const verbs[];
-extern const Verb verb_run, verb_report, verb_receive, verb_config, verb_help, verb_version;
+extern const Verb verb_run, verb_targets, verb_report, verb_receive, verb_config, verb_help, verb_version;
 
 /* Return: the verb, or NULL and a message with the nearest name. */
 const Verb *verb_find(const char *name);
@@ -64,6 +64,9 @@ int cli_parse(Cli *cli, int argc, char **argv);
 
 /* Adds environment and files. Return: as config_load(). */
 int cli_load(Cli *cli, Text *errors);
+
+/* Of the terminal, else COLUMNS; 0 = neither is known. */
+unsigned cli_output_width(void);
 
 /* Logs each line of @text as an error. */
 void cli_log_lines(const Text *text);

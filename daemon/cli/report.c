@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "cli/cli.h"
 #include "otlp/decode.h"
@@ -185,18 +184,8 @@ static int read_spans(const char *path, SpanList **listp) {
         return r;
 }
 
-/* Of the terminal, else COLUMNS, else what the report takes by itself. */
-static unsigned output_width(void) {
-        const char *columns = getenv("COLUMNS");
-        struct winsize size;
-
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-                return size.ws_col;
-        return columns ? (unsigned)strtoul(columns, NULL, 10) : 0;
-}
-
 static int print_report(const ReportRun *run) {
-        ReportFormat format = { .top = (uint32_t)run->config->top, .width = output_width(), .n_files = run->n_files };
+        ReportFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(), .n_files = run->n_files };
 
         if (run->config->json)
                 return report_print_json(run->report, &format, stdout);

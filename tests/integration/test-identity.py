@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who a target is: what the daemon ships for real processes in real control groups."""
+"""Who a target is: what the daemon ships, and `targets` lists, of real processes in real control groups."""
 import json
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import sys
 
 import tap
@@ -141,6 +143,78 @@ class Identity(tap.TestCase):
         found = self.wait_resources(directory, inside.pid, outside.pid)
         self.assertEqual(found[inside.pid][0]["container.id"], CONTAINER)
         self.assertNotIn("container.id", found[outside.pid][0])
+
+    def list_targets(self, *options):
+        """{pid: entry} as `spanprof targets` prints them."""
+        done = self.spanprof("targets", "--json", *map(str, options))
+        return {entry["pid"]: entry for entry in json.loads(done.stdout)}
+
+    def test_targets_lists_who_publishes_and_on_request_why_others_are_not_chosen(self):
+        publisher = self.spawn([tap.BUILD_DIR / "tests/lib/victim-ring"], stdin=subprocess.PIPE)
+        publisher.process.stdin.write(b"publish 512\n")
+        publisher.process.stdin.flush()
+        address = int(publisher.wait_for(r"^ok (\S+)").group(1), 0)
+        silent = self.spin({"OTEL_SERVICE_NAME": "cart"})
+
+        chosen = self.list_targets()
+        self.assertEqual(chosen[publisher.pid]["context"], {"form": "ring", "address": hex(address), "slots": 512})
+        self.assertEqual(chosen[publisher.pid]["reason"], "publishes context")
+        self.assertNotIn(silent.pid, chosen)
+        others = self.list_targets("--verbose")
+        self.assertEqual((others[silent.pid]["chosen"], others[silent.pid]["reason"], others[silent.pid]["service"]),
+                         (False, "publishes no context", "cart"))
+        self.assertEqual(others[silent.pid]["executable"], os.readlink(f"/proc/{silent.pid}/exe"))
+        self.assertNotIn("service", self.list_targets("--verbose", "--target-environment=off")[silent.pid])
+        self.assertEqual(self.list_targets("--exclude", "comm=victim-ring", "-v")[publisher.pid]["reason"], "excluded")
+
+    def test_targets_names_the_selector_that_chose(self):
+        group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
+        victim, other = self.spin(group=group), self.spin()
+        executable = os.readlink(f"/proc/{victim.pid}/exe")
+        for options, reason, both in (
+            (("--pid", victim.pid), "chosen by --pid", False),
+            (("--container", CONTAINER[:12]), "chosen by --container", False),
+            (("-G", "/spanprof-test"), "chosen by --cgroup", False),
+            (("-G", f"{group}/"), "chosen by --cgroup", False),
+            (("-u", f"docker-{CONTAINER}.scope"), "chosen by --unit", False),
+            (("--exe", executable), "chosen by --exe", True),
+            (("--exe", os.path.basename(executable)), "chosen by --exe", True),
+            (("--user", "0"), "chosen by --user", True),
+            (("--all",), "chosen by --all", True),
+        ):
+            with self.subTest(options=options):
+                found = self.list_targets(*options)
+                self.assertEqual(found[victim.pid]["reason"], reason)
+                self.assertEqual(found[victim.pid]["container"], CONTAINER)
+                self.assertEqual(other.pid in found, both)
+                self.assertNotIn(2, found, "kthreadd")
+                self.assertNotIn(victim.pid, self.list_targets(*options, "--exclude", "container=*"))
+
+    def test_targets_prints_a_table(self):
+        victim = self.spin({"OTEL_SERVICE_NAME": "cart"}, group=self.group("spanprof-test", f"docker-{CONTAINER}.scope"),
+                           code=f"open('/proc/self/comm', 'wb').write(b'sp\\xff\\x1bin')\n{SPIN}")
+        tap.wait_until(lambda: "sp" == pathlib.Path(f"/proc/{victim.pid}/comm").read_text(errors="replace")[:2], "the name")
+        done = self.spanprof("targets", "--pid", f"{victim.pid},4194304", env={"PATH": os.environ["PATH"]})
+        executable = os.readlink(f"/proc/{victim.pid}/exe")
+        self.assertRegex(done.stdout, rf"^ *PID +NAME +USER .*\n *{victim.pid}  sp\ufffd\?in  root  {CONTAINER[:12]} +cart +"
+                                      rf"chosen by --pid  {executable}\n$")
+        self.assertRegex(done.stderr, r"1 of \d+ processes would be profiled")
+        self.assertIn("there is no process 4194304", done.stderr)
+
+    def test_targets_says_what_it_cannot_see(self):
+        directory, victim = self.directory(), self.spin({"OTEL_SERVICE_NAME": "cart"})
+        directory.chmod(0o755)
+        program = shutil.copy(tap.SPANPROF, directory / "spanprof")
+        done = self.run_command([program, "targets", "--json", "-v"], expect=0, user="nobody", extra_groups=[])
+        entry = {entry["pid"]: entry for entry in json.loads(done.stdout)}[victim.pid]
+        self.assertEqual((entry["reason"], entry["hidden"], entry["user"]), ("memory is not readable", True, "root"))
+        self.assertNotIn("service", entry)
+        self.assertRegex(done.stderr, "the memory of \\d+ of them is not readable for us, .*: run it as root")
+
+    def test_targets_refuses_what_would_match_nobody(self):
+        for options, message in ((["--user", "no-such-user"], "--user: there is no user `no-such-user`"),
+                                 (["--exclude", "x"], "--exclude: `x` is not KIND=PATTERN")):
+            self.assertIn(message, self.spanprof("targets", *options, expect=2).stderr)
 
 
 tap.main()

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "config-selector.h"
+#include "report/text-table.h"
+#include "target/survey.h"
+#include "util/log.h"
+
+enum {
+        SHORT_ID = 12,                  /* digits of a container's id that people use */
+        UNCUT = 10000,                  /* width for programs that read the table */
+};
+
+static const Column columns[] = {
+        { "PID", COLUMN_RIGHT }, { "NAME", COLUMN_LEFT },    { "USER", COLUMN_LEFT },  { "CONTAINER/UNIT", COLUMN_CUT },
+        { "SERVICE", COLUMN_CUT }, { "CONTEXT", COLUMN_LEFT }, { "WHY", COLUMN_LEFT }, { "EXECUTABLE", COLUMN_CUT },
+};
+
+typedef struct Listing {
+        const Config *config;
+        TextTable table;
+        Text json;
+        size_t n_chosen, n_users, n_hidden;     /* processes; n_users: those that are no kernel threads */
+} Listing;
+
+static const char *service_name(const Environment *environment) {
+        for (size_t i = 0; !environment->service_name && i < environment->n_attributes; i++)
+                if (!strcmp(environment->attributes[i].key, "service.name"))
+                        return environment->attributes[i].value;
+        return environment->service_name;
+}
+
+static const char *user_name(const Identity *identity, char *number, size_t size) {
+        const struct passwd *user;
+
+        if (!identity->has_uid)
+                return NULL;
+        user = getpwuid(identity->uid);
+        if (user)
+                return user->pw_name;
+        snprintf(number, size, "%" PRIu32, identity->uid);
+        return number;
+}
+
+/* The id as people write it, a machine's name in full. */
+static void add_place(TextTable *table, const Identity *identity) {
+        const char *id = identity->container;
+
+        if (id)
+                text_table_add(table, "%.*s", strspn(id, "0123456789abcdef") == 64 ? SHORT_ID : (int)strlen(id), id);
+        else
+                text_table_add(table, "%s", identity->unit ? identity->unit : "");
+}
+
+static const char *reason_text(const SurveyEntry *entry) {
+        if (entry->hidden && entry->reason == SELECTOR_SILENT)
+                return "memory is not readable";
+        return selector_reason_text(entry->reason);
+}
+
+/* Text of a target, which may be no UTF-8. */
+static void add_cell(TextTable *table, const char *text) {
+        size_t size = text ? strlen(text) : 0;
+        _cleanup_(freep) char *copy = malloc(3 * size + 1);
+
+        if (copy)
+                text_repair_utf8(copy, text, size);
+        text_table_add(table, "%s", copy ? copy : "?");
+}
+
+static void add_row(TextTable *table, const SurveyEntry *entry) {
+        static const Identity unknown = { 0 };
+        const Process *process = entry->process;
+        const Identity *identity = process->identity ? process->identity : &unknown;
+        const char *service = service_name(&identity->environment), *user;
+        char number[16];
+
+        user = user_name(identity, number, sizeof(number));
+        text_table_add(table, "%" PRIu32, process->pid);
+        add_cell(table, process->comm);
+        text_table_add(table, "%s", user ? user : "?");
+        add_place(table, identity);
+        add_cell(table, service);
+        if (process->ring_address)
+                text_table_add(table, "ring 0x%" PRIx64 ", %" PRIu32 " slots", process->ring_address, process->ring_capacity);
+        else
+                text_table_add(table, "%s", entry->hidden ? "?" : "");
+        text_table_add(table, "%s", reason_text(entry));
+        add_cell(table, process->exe);
+}
+
+/* Leaves out what is not there. */
+static void add_text(Text *json, const char *key, const char *value) {
+        if (!value)
+                return;
+        text_printf(json, ",\"%s\":", key);
+        text_append_json(json, value);
+}
+
+static void add_object(Text *json, const SurveyEntry *entry) {
+        static const Identity unknown = { 0 };
+        const Process *process = entry->process;
+        const Identity *identity = process->identity ? process->identity : &unknown;
+        char number[16];
+
+        text_printf(json, "%s{\"pid\":%" PRIu32 ",\"chosen\":%s", json->size ? ",\n " : "[", process->pid,
+                    selector_is_chosen(entry->reason) ? "true" : "false");
+        add_text(json, "reason", reason_text(entry));
+        add_text(json, "comm", process->comm);
+        add_text(json, "executable", process->exe);
+        add_text(json, "user", user_name(identity, number, sizeof(number)));
+        add_text(json, "container", identity->container);
+        add_text(json, "unit", identity->unit);
+        add_text(json, "cgroup", identity->cgroup);
+        add_text(json, "service", service_name(&identity->environment));
+        if (process->ring_address)
+                text_printf(json, ",\"context\":{\"form\":\"ring\",\"address\":\"0x%" PRIx64 "\",\"slots\":%" PRIu32 "}",
+                            process->ring_address, process->ring_capacity);
+        if (entry->hidden)
+                text_printf(json, ",\"hidden\":true");
+        text_printf(json, "}");
+}
+
+static int visit(void *userdata, const SurveyEntry *entry) {
+        Listing *listing = userdata;
+        bool chosen = selector_is_chosen(entry->reason);
+
+        listing->n_users += !entry->process->is_kernel;
+        listing->n_chosen += chosen;
+        listing->n_hidden += entry->hidden;
+        if (!chosen && (!listing->config->verbose || entry->process->is_kernel))
+                return 0;
+        if (listing->config->json)
+                add_object(&listing->json, entry);
+        else
+                add_row(&listing->table, entry);
+        return listing->json.failed ? -ENOMEM : 0;
+}
+
+/* What the list alone would leave open. */
+static void explain(const Listing *listing) {
+        const Config *config = listing->config;
+
+        log_info("%zu of %zu processes would be profiled%s", listing->n_chosen, listing->n_users,
+                 config->verbose ? "" : "; --verbose lists the others too");
+        if (listing->n_hidden)
+                log_warning("the memory of %zu of them is not readable for us, so no context is seen there%s", listing->n_hidden,
+                            geteuid() ? ": run it as root" : "");
+        for (size_t i = 0; i < config->pids.n_items; i++)
+                if (kill((pid_t)config->pids.items[i], 0) && errno == ESRCH)
+                        log_warning("there is no process %" PRIu32, config->pids.items[i]);
+}
+
+static int print(Listing *listing) {
+        unsigned width = cli_output_width();
+
+        if (listing->config->json)
+                return printf("%s]\n", listing->json.size ? listing->json.data : "[") < 0 ? -errno : 0;
+        if (!listing->table.n_cells)
+                return 0;
+        return text_table_print(&listing->table, 0, width ? width : UNCUT, stdout);
+}
+
+static int run(Cli *cli) {
+        unsigned what = IDENTITY_USER | IDENTITY_CGROUP | (cli->config.target_environment ? IDENTITY_ENVIRONMENT : 0);
+        Listing listing = { .config = &cli->config };
+        ConfigSelector selection;
+        int r = config_selector_init(&selection, &cli->config);
+
+        text_table_init(&listing.table, columns, ARRAY_SIZE(columns));
+        if (!r)
+                r = survey_processes(&selection.selector, what, visit, &listing);
+        if (!r)
+                r = print(&listing);
+        if (r)
+                log_error("cannot list targets: %s", strerror(-r));
+        else
+                explain(&listing);
+        text_table_deinit(&listing.table);
+        text_deinit(&listing.json);
+        config_selector_deinit(&selection);
+        return r ? STATUS_FAILURE : STATUS_OK;
+}
+
+const Verb verb_targets = {
+        .name = "targets",
+        .bit = VERB_TARGETS,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "list the processes that `run` would profile, and why",
+        .description =
+                "Looks at each process once, as `run` does when it starts: who it is, which selector chooses it, and\n"
+                "whether it publishes a trace context. Loads nothing into the kernel. Without root it sees less, and\n"
+                "says so.\n"
+                "\n"
+                "  spanprof targets                               what `run` would profile with this configuration\n"
+                "  spanprof targets --verbose                     every process, and why it would not be\n"
+                "  spanprof targets -u nginx --exclude user=root  try selectors before using them\n",
+        .run = run,
+};

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/survey.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "target/ring.h"
+#include "util/error.h"
+#include "util/text.h"
+
+/* Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is present. */
+enum {
+        MAX_ENTRIES = 1 << 24,
+        MAX_READS = 1 << 20,
+};
+
+/* Return: 0 and the ring in @process or none there, 1 = we may not look, -ENOMEM. */
+static int find_ring(Process *process) {
+        RingBudget budget = { .n_entries = MAX_ENTRIES, .n_reads = MAX_READS };
+        RingSearch search = { 0 };
+        uint64_t address;
+        uint32_t capacity;
+        int r;
+
+        r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget, &address, &capacity);
+        if (r == RING_E_DENIED)
+                return 1;
+        if (r)
+                return r < 0 ? r : 0;
+        process->ring_address = address;
+        process->ring_capacity = capacity;
+        return 0;
+}
+
+/* The daemon searches where it would change something; so do we. */
+static bool is_searched(SelectorReason reason) {
+        return selector_is_chosen(reason) || reason == SELECTOR_SILENT;
+}
+
+static int look(const Selector *selector, unsigned what, Process *process, SurveyEntry *entry) {
+        SelectorFacts facts = { .pid = process->pid, .comm = process->comm, .is_kernel = process->is_kernel };
+        int r = process_read_identity(process, what | selector_needs(selector));
+
+        if (r < 0)
+                return r;
+        facts.identity = process->identity;
+        *entry = (SurveyEntry){ .process = process, .reason = selector_decide(selector, &facts) };
+        if (process->is_kernel) {
+                if (entry->reason == SELECTOR_ALL)
+                        entry->reason = SELECTOR_UNCHOSEN;
+                return 0;
+        }
+        if (!is_searched(entry->reason))
+                return 0;
+        r = find_ring(process);
+        if (r < 0)
+                return r;
+        entry->hidden = r;
+        facts.publishes = process->ring_address;
+        entry->reason = selector_decide(selector, &facts);
+        return 0;
+}
+
+static int visit_pid(const Selector *selector, unsigned what, pid_t pid, SurveyVisit visit, void *userdata) {
+        _cleanup_(process_freep) Process *process = NULL;
+        SurveyEntry entry;
+        int r = process_new(&process, pid);
+
+        if (r)
+                return r < 0 ? r : 0;
+        r = look(selector, what, process, &entry);
+        return r ? r : visit(userdata, &entry);
+}
+
+static void closedirp(DIR **dirp) {
+        if (*dirp)
+                closedir(*dirp);
+}
+
+/* procfs lists ids in ascending order. */
+int survey_processes(const Selector *selector, unsigned what, SurveyVisit visit, void *userdata) {
+        _cleanup_(closedirp) DIR *dir = opendir("/proc");
+        struct dirent *entry;
+        uint64_t pid;
+        int r;
+
+        if (!dir)
+                return error_origin(-errno);
+        while ((entry = readdir(dir))) {
+                if (text_u64(entry->d_name, INT32_MAX, &pid))
+                        continue;
+                r = visit_pid(selector, what, (pid_t)pid, visit, userdata);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
