@@ -174,7 +174,7 @@ Test(frames, knows_the_vdso) {
 
 Test(frames, keeps_the_raw_address_where_nothing_is_known_and_counts_it) {
         uint64_t jit = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text;
-        int fd = open("/etc/services", O_RDONLY);
+        int fd = open("/etc/passwd", O_RDONLY);
         uint64_t user[4];
         uint32_t index;
         Bench b;

@@ -60,6 +60,7 @@ Test(text, grows_a_buffer) {
         for (int i = 0; i < 1000; i++)
                 text_printf(&text, "%04d,", i);
         text_append(&text, "end", 3);
+        text_append(&text, NULL, 0);
         cr_assert_not(text.failed);
         cr_assert_eq(text.size, 5003);
         cr_assert_str_eq(text.data + 4995, "0999,end");
