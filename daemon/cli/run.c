@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/cli.h"
 #include "daemon.h"
 #include "util/log.h"
+
+/*
+ * Each file with unwind rows keeps the descriptor of its table: a machine full of targets has more than the usual
+ * soft limit of 1,024. The hard limit is the administrator's word.
+ */
+static void raise_descriptor_limit(void) {
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+                return;
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit))
+                log_debug("cannot raise the limit of open files: %m");
+}
 
 static int run(Cli *cli) {
         _cleanup_(daemon_freep) Daemon *daemon = NULL;
@@ -11,6 +26,7 @@ static int run(Cli *cli) {
 
         if (!log_level_parse(cli->config.log_level, &level))
                 log_set_level(level);
+        raise_descriptor_limit();
         r = daemon_new(&daemon, &cli->config);
         if (!r)
                 r = daemon_run(daemon);
