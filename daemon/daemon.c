@@ -33,6 +33,7 @@
 #include "frames/frames.h"
 #include "otlp/encode.h"
 #include "sample/decode.h"
+#include "sample/rivals.h"
 #include "sample/sampler.h"
 #include "summary.h"
 #include "target/targets.h"
@@ -61,6 +62,8 @@ struct Daemon {
         ObjectCache *objects;
         Targets *targets;
         Sampler *sampler;
+        Rivals rivals;
+        bool warned_of_rivals;
         Tables *tables;
         Frames *frames;
         Aggregator *aggregator;
@@ -212,6 +215,37 @@ static int close_window(Daemon *daemon) {
         return error_fold(r);
 }
 
+/* ---- other spanprofs ---- */
+
+typedef struct Shared {
+        const Rivals *rivals;
+        const Process *first;           /* that a rival samples too */
+        size_t n;
+} Shared;
+
+static void find_shared(void *userdata, const Process *process, SelectorReason reason) {
+        Shared *shared = userdata;
+
+        if (!rivals_sample(shared->rivals, process->pid, process->start_time_ns))
+                return;
+        if (!shared->first)
+                shared->first = process;
+        shared->n++;
+}
+
+/* Both sides say so, since each learns of the other by itself; again when they have met anew. */
+static void warn_of_rivals(Daemon *daemon) {
+        Shared shared = { .rivals = &daemon->rivals };
+
+        rivals_refresh(&daemon->rivals);
+        if (daemon->rivals.n)
+                targets_each(daemon->targets, find_shared, &shared);
+        if (shared.n && !daemon->warned_of_rivals)
+                log_warning("another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
+                            "profiles are shipped twice", shared.n, shared.first->pid, shared.first->comm);
+        daemon->warned_of_rivals = shared.n;
+}
+
 /* ---- the end ---- */
 
 static void on_flushed(void *userdata) {
@@ -294,6 +328,7 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
 
         if (r)
                 return error_fold(r);
+        warn_of_rivals(daemon);
         sd_notifyf(0, "STATUS=%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
                    targets_count(daemon->targets), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
         return again(source, daemon->config->export_interval_ns);
@@ -444,6 +479,7 @@ static int make_sampler(Daemon *daemon) {
 
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        rivals_init(&daemon->rivals, sampler_processes_fd(daemon->sampler));
         sampler_set_callbacks(daemon->sampler, on_sample, on_notice, daemon);
         sampler_set_sideband(daemon->sampler, on_mapping, on_mappings_end);
         return 0;

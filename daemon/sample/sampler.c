@@ -447,6 +447,10 @@ int sampler_remove_process(Sampler *sampler, uint32_t tgid) {
         return r && r != -ENOENT ? error_origin(r) : 0;
 }
 
+int sampler_processes_fd(const Sampler *sampler) {
+        return bpf_map__fd(sampler->skeleton->maps.processes);
+}
+
 int sampler_row_tables_fd(const Sampler *sampler) {
         return bpf_map__fd(sampler->skeleton->maps.row_tables);
 }

@@ -68,6 +68,9 @@ void sampler_stop(Sampler *sampler);
 int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_process *process);
 int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 
+/* The map that holds those rows, to tell it from those of others (rivals.h); the sampler keeps the descriptor. */
+int sampler_processes_fd(const Sampler *sampler);
+
 /* The maps that hold unwind rows (bpf/tables.bpf.h), for daemon/unwind; the sampler keeps the descriptors. */
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);

@@ -144,6 +144,16 @@ class Identity(tap.TestCase):
         self.assertEqual(found[inside.pid][0]["container.id"], CONTAINER)
         self.assertNotIn("container.id", found[outside.pid][0])
 
+    def test_two_daemons_on_one_target_both_say_so(self):
+        shared = self.spin()
+        _, first = self.run_daemon("--pid", shared.pid)
+        first.wait_for("profiles go to")
+        _, second = self.run_daemon("--pid", shared.pid)
+        for daemon in (first, second):
+            found = daemon.wait_for(r"another spanprof samples (\d+) of these processes too \(pid (\d+), ")
+            self.assertEqual(found.groups(), ("1", str(shared.pid)))
+        self.assertEqual(second.stop(), 0)
+
     def list_targets(self, *options):
         """{pid: entry} as `spanprof targets` prints them."""
         done = self.spanprof("targets", "--json", *map(str, options))
