@@ -94,8 +94,9 @@ struct abi_process {
 /*
  * One sample: this header, then `n_kernel` kernel addresses, then `n_user` user
  * addresses, each uint64_t, leaf first. A record shorter or longer than that is
- * malformed. Frame 0 of each part is an exact pc, the others are return
- * addresses, except the one at `interrupted`: the pc where a signal came in.
+ * malformed. Frame 0 of each part is an exact pc; every other one stands for the
+ * instruction in front of it: a return address or, behind a signal handler, the
+ * interrupted pc + 1 (`interrupted` says where the first of these is).
  */
 struct abi_sample {
         uint64_t time_ns;
@@ -111,7 +112,7 @@ struct abi_sample {
         uint8_t kind;                   /* enum abi_kind */
         uint8_t stack_end;              /* enum abi_stack_end */
         uint8_t context;                /* enum abi_context */
-        uint8_t interrupted;            /* index of a user frame that is an exact pc as well; 0 = none, or beyond 255 */
+        uint8_t interrupted;            /* index of the first user frame that a signal interrupted; 0 = none, or beyond 255 */
         char comm[ABI_COMM_SIZE];       /* the thread's name; any bytes, NUL-terminated */
         struct spanprof_ring_slot slot; /* meaningful if context is PRESENT */
         uint64_t frames[];

@@ -245,7 +245,8 @@ static inline bool rules_step(const struct rows_walk *walk) {
 
         if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES)
                 return rules_end(unwind, ABI_STACK_DEPTH);
-        walk->frames[n] = pc;
+        /* To its readers every frame but the first is a return address: an interrupted pc is written as one. */
+        walk->frames[n] = pc + (rules->is_exact & (n != rules->first));
         unwind->n_frames = n + 1;
         /* A return address may be the first byte behind its function: the row of the call itself counts. */
         pc -= !rules->is_exact;

@@ -182,6 +182,8 @@ static uint32_t walk(const struct user_regs_struct *registers, Chain *chain) {
         shim_walk(&unwind, &rules, frames, &cache);
         chain->n = unwind.n_frames;
         memcpy(chain->pcs, frames, chain->n * sizeof(frames[0]));
+        if (rules.interrupted && rules.interrupted < chain->n)
+                chain->pcs[rules.interrupted]--;        /* libdw tells the pc itself */
         chain->is_complete = unwind.end == ABI_STACK_COMPLETE ||
                              (unwind.end == ABI_STACK_FP_END && is_entry(frames[chain->n - 1]));
         return unwind.end;
