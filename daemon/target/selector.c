@@ -4,6 +4,13 @@
 #include <fnmatch.h>
 #include <string.h>
 
+/* Parts of the identity that a rule of each kind looks at. */
+static const unsigned needs[SELECTOR_N_KINDS] = {
+        [SELECTOR_KIND_EXE] = IDENTITY_EXE,          [SELECTOR_KIND_CGROUP] = IDENTITY_CGROUP,
+        [SELECTOR_KIND_CONTAINER] = IDENTITY_CGROUP, [SELECTOR_KIND_USER] = IDENTITY_USER,
+        [SELECTOR_KIND_UNIT] = IDENTITY_CGROUP,
+};
+
 bool selector_is_default(const Selector *selector) {
         return !selector->n_pids && !selector->n_comms && !selector->n_rules && !selector->all;
 }
@@ -20,11 +27,6 @@ bool selector_is_by_name(const Selector *selector) {
 }
 
 unsigned selector_needs(const Selector *selector) {
-        static const unsigned needs[SELECTOR_N_KINDS] = {
-                [SELECTOR_KIND_EXE] = IDENTITY_EXE,          [SELECTOR_KIND_CGROUP] = IDENTITY_CGROUP,
-                [SELECTOR_KIND_CONTAINER] = IDENTITY_CGROUP, [SELECTOR_KIND_USER] = IDENTITY_USER,
-                [SELECTOR_KIND_UNIT] = IDENTITY_CGROUP,
-        };
         unsigned what = 0;
 
         for (size_t i = 0; i < selector->n_rules; i++)
@@ -97,9 +99,16 @@ bool selector_excludes_pid(const Selector *selector, uint32_t pid) {
         return contains(selector->excluded, selector->n_excluded, pid);
 }
 
+/* A process that was gone before it could be looked at may be one that must not be profiled. */
+static bool may_be_excluded(const SelectorRule *rule, const SelectorFacts *facts) {
+        if (needs[rule->kind] && !facts->identity)
+                return !facts->is_kernel;
+        return rule_matches(rule, facts);
+}
+
 static bool is_excluded(const Selector *selector, const SelectorFacts *facts) {
         for (size_t i = 0; i < selector->n_exclude_rules; i++)
-                if (rule_matches(&selector->exclude_rules[i], facts))
+                if (may_be_excluded(&selector->exclude_rules[i], facts))
                         return true;
         return contains(selector->excluded, selector->n_excluded, facts->pid);
 }

@@ -69,7 +69,7 @@ typedef struct SelectorFacts {
         const char *comm;               /* of the leader, NUL-terminated */
         bool is_kernel;                 /* a kernel thread: only pid and comm choose it, never user or group */
         bool publishes;                 /* a context ring */
-        const Identity *identity;       /* with what selector_needs() says; NULL = unknown: matches no rule */
+        const Identity *identity;       /* with what selector_needs() says; NULL = unknown: chosen by no rule, excluded by any */
 } SelectorFacts;
 
 static inline bool selector_is_chosen(SelectorReason reason) {

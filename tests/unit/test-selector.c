@@ -111,6 +111,11 @@ Test(selector, excludes_by_rules_and_keeps_the_default) {
         selector.all = true;
         cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED);
         facts.identity = NULL;
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED, "who it was cannot be told any more");
+        facts.is_kernel = true;
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_ALL);
+        facts.is_kernel = false;
+        facts.identity = &(Identity){ .uid = 34, .has_uid = true };
         cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_ALL);
         cr_assert(selector_excludes_pid(&selector, 8) && !selector_excludes_pid(&selector, 5));
 }
