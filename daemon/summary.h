@@ -21,7 +21,7 @@ typedef struct Summary {
         uint64_t n_pending;             /* samples neither delivered nor lost: 0 after a stop */
         uint64_t first_sample_ns;       /* after start; 0 = none */
         uint64_t first_delivery_ns;
-        size_t map_bytes;
+        size_t map_bytes;               /* of all BPF maps, unwind tables included */
 } Summary;
 
 /* The rate that was really programmed, jitter included, Hz a CPU. */

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The event loop has few hands:
+ *
+ *     drain     each 100 ms while samples flow, 250 ms while none do (20 ms at the start): mappings, notices, samples
+ *     window    0.5 s after the start, then each export interval: encode and hand over
+ *     second    about once a second: jitter, counters, targets' housekeeping
+ *     duration, SIGTERM, SIGINT: stop
+ *
+ * A stop takes the samplers off, drains what is in the rings, closes the last window and
+ * gives the exporter `stop-timeout` to send it.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon-private.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+#define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
+#define DRAIN_BUSY_NS (100 * NS_PER_MS)
+#define DRAIN_IDLE_NS (250 * NS_PER_MS)
+#define FIRST_WINDOW_NS (500 * NS_PER_MS)
+
+/* ---- the end ---- */
+
+static void on_flushed(void *userdata) {
+        Daemon *daemon = userdata;
+
+        sd_event_exit(daemon->event, 0);
+}
+
+void daemon_remove_timers(Daemon *daemon) {
+        sd_event_source **timers[] = { &daemon->drain_timer, &daemon->window_timer, &daemon->second_timer,
+                                       &daemon->work_timer };
+
+        for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
+                *timers[i] = sd_event_source_disable_unref(*timers[i]);
+}
+
+/* Takes the last samples in and sends them; a second call does not wait for that any longer. */
+static int stop(Daemon *daemon) {
+        uint64_t n_samples, now_ns = clock_monotonic_ns();
+        int r;
+
+        if (daemon->stop_ns)
+                return sd_event_exit(daemon->event, 0);
+        daemon->stop_ns = now_ns;
+        sd_notify(0, "STOPPING=1\nSTATUS=flushing the last window");
+        daemon_remove_timers(daemon);
+        sampler_stop(daemon->sampler);
+        daemon->target_cpu_ns = targets_cpu_time(daemon->targets);
+        r = sampler_drain(daemon->sampler, &n_samples);
+        if (!r)
+                r = sampler_read_counters(daemon->sampler);
+        if (!r)
+                r = daemon_close_window(daemon);
+        if (r)
+                return error_fold(r);
+        return exporter_stop(daemon->exporter, now_ns + daemon->config->stop_timeout_ns, on_flushed, daemon);
+}
+
+static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+        log_info("%s: %s", strsignal((int)info->ssi_signo), "stopping");
+        return stop(userdata);
+}
+
+/* ---- timers ---- */
+
+static int again(sd_event_source *source, uint64_t after_ns) {
+        int r = sd_event_source_set_time_relative(source, after_ns / NS_PER_US);
+
+        return r < 0 ? error_origin(r) : 0;
+}
+
+/* Only processes that were named were asked for, and all of them have exited. */
+static bool is_done(Daemon *daemon) {
+        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector) && !targets_count(daemon->targets);
+}
+
+static uint64_t drain_interval_ns(const Daemon *daemon, uint64_t n_samples) {
+        if (!daemon->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
+                return DRAIN_FIRST_NS;
+        return n_samples ? DRAIN_BUSY_NS : DRAIN_IDLE_NS;
+}
+
+static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        uint64_t n_samples = 0;
+        int r = sampler_drain(daemon->sampler, &n_samples);
+
+        if (r)
+                return error_fold(r);
+        if (is_done(daemon)) {
+                log_info("every process that was chosen has exited: stopping");
+                return stop(daemon);
+        }
+        return again(source, drain_interval_ns(daemon, n_samples));
+}
+
+static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = daemon_close_window(daemon);
+
+        if (r)
+                return error_fold(r);
+        daemon_warn_of_rivals(daemon);
+        sd_notifyf(0, "STATUS=%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
+                   targets_count(daemon->targets), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
+        return again(source, daemon->config->export_interval_ns);
+}
+
+/* At random moments, 0.75 to 1.25 s apart, so that the jitter itself is in step with nothing. */
+static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = sampler_read_counters(daemon->sampler);
+
+        if (!r)
+                r = sampler_jitter(daemon->sampler);
+        if (r)
+                return error_fold(r);
+        return again(source, (uint64_t)(750 + random() % 500) * NS_PER_MS);
+}
+
+static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
+        uint64_t now_ns = clock_monotonic_ns(), next_ns = 0;
+        Daemon *daemon = userdata;
+        int r = targets_work(daemon->targets, now_ns, &next_ns);
+
+        if (r)
+                return error_fold(r);
+        return again(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);
+}
+
+static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
+        int r = sd_event_source_set_enabled(source, SD_EVENT_OFF);      /* a second stop() would not wait */
+
+        return r < 0 ? error_origin(r) : stop(userdata);
+}
+
+static void on_clock_step(void *userdata) {
+        Daemon *daemon = userdata;
+
+        if (daemon->stop_ns)
+                return;
+        stat_add(COUNTER_CLOCK_STEPS, 1);
+        log_notice("the clock was set: this window of profiles ends early");
+        if (daemon_close_window(daemon) < 0)
+                sd_event_exit(daemon->event, -ENOMEM);
+}
+
+/* Runs after each turn of the loop, until the first batch has been accepted. */
+static int on_turn(sd_event_source *source, void *userdata) {
+        Daemon *daemon = userdata;
+
+        if (!stat_get(COUNTER_SAMPLES_DELIVERED))
+                return 0;
+        daemon->first_delivery_ns = clock_monotonic_ns();
+        return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+}
+
+/* ---- making them ---- */
+
+static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_ns, sd_event_time_handler_t handler) {
+        _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
+        int r;
+
+        r = sd_event_add_time_relative(daemon->event, &source, CLOCK_MONOTONIC, after_ns / NS_PER_US, NS_PER_MS / NS_PER_US,
+                                       handler, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(source, SD_EVENT_ON);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(source, true);
+        if (r >= 0 && !sourcep)
+                r = sd_event_source_set_floating(source, true);
+        if (r < 0)
+                return error_origin(r);
+        if (sourcep)
+                *sourcep = take(source);
+        return 0;
+}
+
+int daemon_add_timers(Daemon *daemon) {
+        int r = add_timer(daemon, &daemon->drain_timer, DRAIN_FIRST_NS, on_drain);
+
+        if (!r)
+                r = add_timer(daemon, &daemon->window_timer, FIRST_WINDOW_NS, on_window);
+        if (!r)
+                r = add_timer(daemon, &daemon->second_timer, NS_PER_SEC, on_second);
+        if (!r)
+                r = add_timer(daemon, &daemon->work_timer, 0, on_work);
+        if (!r && daemon->config->duration_ns)
+                r = add_timer(daemon, NULL, daemon->config->duration_ns, on_duration);
+        return error_fold(r);
+}
+
+static int add_signals(Daemon *daemon) {
+        static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+        sigset_t set;
+        int r;
+
+        sigemptyset(&set);
+        for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+                sigaddset(&set, signals[i]);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return error_origin(-errno);
+        for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+                r = sd_event_add_signal(daemon->event, NULL, signals[i], on_stop_signal, daemon);
+                if (r < 0)
+                        return error_origin(r);
+        }
+        return 0;
+}
+
+int daemon_make_loop(Daemon *daemon) {
+        sd_event_source *turn;
+        int r = sd_event_new(&daemon->event);
+
+        if (r >= 0)
+                r = sd_event_set_watchdog(daemon->event, true);
+        if (r >= 0)
+                r = sd_event_add_post(daemon->event, &turn, on_turn, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_floating(turn, true);
+        if (r < 0)
+                return error_origin(r);
+        sd_event_source_unref(turn);
+        r = add_signals(daemon);
+        if (!r)
+                r = clock_watch_new(&daemon->clock_watch, daemon->event, on_clock_step, daemon);
+        return error_fold(r);
+}

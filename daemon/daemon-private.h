@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The daemon's own files among themselves: what it holds, and what its three parts ask of each other.
+ *
+ *     daemon.c            makes every stage, starts, reports at the end
+ *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
+ *     daemon-loop.c       says when: timers, signals, the stop
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "aggregate/aggregate.h"
+#include "clock-watch.h"
+#include "config-selector.h"
+#include "config.h"
+#include "daemon.h"
+#include "export/exporter.h"
+#include "frames/frames.h"
+#include "sample/rivals.h"
+#include "sample/sampler.h"
+#include "target/targets.h"
+#include "unwind/tables.h"
+
+struct Daemon {
+        const Config *config;
+        ConfigSelector selection;
+        const Selector *selector;
+        sd_event *event;
+        sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer;
+        sd_event_source *tables_work, *tables_ready;
+        ClockWatch *clock_watch;
+        ObjectCache *objects;
+        Targets *targets;
+        Sampler *sampler;
+        Rivals rivals;
+        bool warned_of_rivals;
+        Tables *tables;
+        Frames *frames;
+        Aggregator *aggregator;
+        Exporter *exporter;
+        uint64_t start_ns;              /* MONOTONIC, as all of these */
+        uint64_t sampling_ns;           /* when the events were opened */
+        uint64_t stop_ns;               /* 0 = still sampling */
+        uint64_t target_cpu_ns;         /* of all targets until then */
+        uint64_t window_start_ns;
+        uint64_t window_entries;        /* of the sampler, when the window began */
+        uint64_t first_sample_ns;
+        uint64_t first_delivery_ns;
+        uint32_t n_cpus;                /* sampled at the start */
+};
+
+/* Callbacks of the stages; @userdata is the Daemon. */
+int daemon_on_sample(const void *data, size_t size, void *userdata);
+int daemon_on_notice(const void *data, size_t size, void *userdata);
+int daemon_on_mapping(void *userdata, const SidebandRecord *record);
+int daemon_on_mappings_end(void *userdata);
+int daemon_on_mapped(void *userdata, const Process *process);
+int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row);
+int daemon_remove_row(void *userdata, uint32_t tgid);
+
+/* One step of the work on unwind tables; turns tables_work on or off. Return: 0, -errno. */
+int daemon_step_tables(Daemon *daemon);
+
+/* Closes the window and hands its requests to the exporter. Return: 0, -errno. */
+int daemon_close_window(Daemon *daemon);
+
+/* Says once if another spanprof samples one of our targets. */
+void daemon_warn_of_rivals(Daemon *daemon);
+
+/* The event loop with its signals, before there are stages. Return: 0, -errno. */
+int daemon_make_loop(Daemon *daemon);
+
+/* From now on it is sampled: drain, window, housekeeping. Return: 0, -errno. */
+int daemon_add_timers(Daemon *daemon);
+void daemon_remove_timers(Daemon *daemon);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * From stage to stage: what comes out of one goes into the next, and each thing that ends
+ * on the way is counted here or by the stage that ended it.
+ */
+
+#include <string.h>
+
+#include "daemon-private.h"
+#include "otlp/encode.h"
+#include "sample/decode.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+#define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
+
+/* ---- from the kernel half ---- */
+
+int daemon_on_sample(const void *data, size_t size, void *userdata) {
+        Daemon *daemon = userdata;
+        Process *process;
+        Sample sample;
+        int r;
+
+        if (decode_sample(data, size, &sample)) {
+                stat_add(COUNTER_LOST_MALFORMED, 1);
+                return 0;
+        }
+        if (!daemon->first_sample_ns)
+                daemon->first_sample_ns = clock_monotonic_ns();
+        r = targets_admit(daemon->targets, sample.header, &process);
+        if (r > 0) {
+                stat_add(COUNTER_LOST_NOT_TARGET, 1);
+                return 0;
+        }
+        if (r)
+                return error_fold(r);
+        return aggregator_add(daemon->aggregator, process, &sample);
+}
+
+int daemon_on_notice(const void *data, size_t size, void *userdata) {
+        Daemon *daemon = userdata;
+        const struct abi_notice *notice;
+
+        if (decode_notice(data, size, &notice)) {
+                stat_add(COUNTER_NOTICES_MALFORMED, 1);
+                return 0;
+        }
+        return targets_notice(daemon->targets, notice);
+}
+
+int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
+        Daemon *daemon = userdata;
+
+        switch (record->kind) {
+        case SIDEBAND_MAPPING:
+                return targets_mapping(daemon->targets, &record->mapping);
+        case SIDEBAND_EXEC:
+                return targets_exec_begins(daemon->targets, record->pid, record->time_ns);
+        default:
+                targets_resync(daemon->targets);
+                return 0;
+        }
+}
+
+int daemon_on_mappings_end(void *userdata) {
+        Daemon *daemon = userdata;
+
+        return targets_flush_mappings(daemon->targets);
+}
+
+int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row) {
+        Daemon *daemon = userdata;
+
+        return sampler_set_process(daemon->sampler, tgid, row);
+}
+
+int daemon_remove_row(void *userdata, uint32_t tgid) {
+        Daemon *daemon = userdata;
+
+        tables_forget(daemon->tables, tgid);
+        return sampler_remove_process(daemon->sampler, tgid);
+}
+
+/* ---- unwind tables: made in steps, while nothing else is due ---- */
+
+int daemon_on_mapped(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+        int r = tables_process(daemon->tables, process);
+
+        if (r)
+                return error_fold(r);
+        r = sd_event_source_set_enabled(daemon->tables_work, SD_EVENT_ON);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+int daemon_step_tables(Daemon *daemon) {
+        int r = tables_step(daemon->tables, TABLES_STEP_BYTES);
+
+        if (r < 0)
+                return error_fold(r);
+        r = sd_event_source_set_enabled(daemon->tables_work, r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+/* ---- windows ---- */
+
+static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+        Daemon *daemon = userdata;
+
+        return exporter_submit(daemon->exporter, data, size, n_events);
+}
+
+/*
+ * The mean time between two ticks of one CPU in the window that ends now: what a sample stands for. Jitter and a
+ * lowered rate are in it, since entries are counted, those on idle CPUs too.
+ */
+static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
+        uint64_t entries = sampler_entries(daemon->sampler), n = entries - daemon->window_entries;
+        uint64_t length_ns = now_ns - daemon->window_start_ns;
+
+        daemon->window_entries = entries;
+        if (!n)
+                return (int64_t)(NS_PER_SEC / daemon->config->frequency);
+        return (int64_t)(length_ns * daemon->n_cpus / n);
+}
+
+/* Closes the window and hands its requests to the exporter. */
+int daemon_close_window(Daemon *daemon) {
+        OtlpOptions options = { .scope_version = SPANPROF_VERSION, .timestamps = daemon->config->timestamps };
+        _cleanup_(window_freep) Window *window = NULL;
+        uint64_t now_ns = clock_monotonic_ns(), n_lost = 0;
+        int r;
+
+        r = aggregator_rotate(daemon->aggregator, now_ns, mean_period_ns(daemon, now_ns), &window);
+        if (r)
+                return error_fold(r);
+        daemon->window_start_ns = now_ns;
+        stat_add(COUNTER_WINDOWS, 1);
+        r = otlp_encode(window, &options, submit, daemon, &n_lost);
+        stat_add(COUNTER_LOST_ENCODE, n_lost);
+        return error_fold(r);
+}
+
+/* ---- other spanprofs ---- */
+
+typedef struct Shared {
+        const Rivals *rivals;
+        const Process *first;           /* that a rival samples too */
+        size_t n;
+} Shared;
+
+static void find_shared(void *userdata, const Process *process, SelectorReason reason) {
+        Shared *shared = userdata;
+
+        if (!rivals_sample(shared->rivals, process->pid, process->start_time_ns))
+                return;
+        if (!shared->first)
+                shared->first = process;
+        shared->n++;
+}
+
+/* Both sides say so, since each learns of the other by itself; again when they have met anew. */
+void daemon_warn_of_rivals(Daemon *daemon) {
+        Shared shared = { .rivals = &daemon->rivals };
+
+        rivals_refresh(&daemon->rivals);
+        if (daemon->rivals.n)
+                targets_each(daemon->targets, find_shared, &shared);
+        if (shared.n && !daemon->warned_of_rivals)
+                log_warning("another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
+                            "profiles are shipped twice", shared.n, shared.first->pid, shared.first->comm);
+        daemon->warned_of_rivals = shared.n;
+}
