@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the include rules of daemon/ and bpf/ as a table, and fails on an include that breaks them.
+"""Holds the include rules of daemon/ and bpf/ as a table, and fails on an include that breaks them, or on a counter
+of bpf/counters.h that nothing counts.
 
 usage: check-layers.py SOURCE-ROOT
 """
@@ -18,10 +19,8 @@ LAYERS = {
     "sample": {"target", "util", "abi", "sdk"},
     "aggregate": {"sample", "frames", "profile", "target", "util", "abi"},
     "frames": {"target", "profile", "util", "abi"},
-    "station": {"frames", "profile", "target", "util", "sdk"},
     "symbol": {"target", "profile", "util"},
     "otlp": {"profile", "util"},
-    "jfr": {"profile", "util"},
     "export": {"util"},
     "report": {"profile", "symbol", "otlp", "util"},
 }
@@ -55,6 +54,17 @@ def layer_of(include):
     return head if head in LAYERS else None
 
 
+def idle_counters(root):
+    names = re.findall(r"X\((\w+), \"", (root / "bpf/counters.h").read_text())
+    sources = [*(root / "daemon").rglob("*.[ch]"), *(root / "bpf").glob("*.[ch]")]
+    used = set(re.findall(r"\bCOUNTER_(\w+)\b", "\n".join(p.read_text() for p in sources if p.name != "counters.h")))
+    if not names:
+        yield "bpf/counters.h: no counter found"
+    for name in names:
+        if name not in used and name != "NAME":
+            yield f"bpf/counters.h: nothing counts {name}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     errors, n = [], 0
@@ -79,6 +89,7 @@ def main():
             n += 1
             if kind == '"' and include.split("/")[0] in LAYERS:
                 errors.append(f"bpf/{path.name}: the kernel half includes nothing of daemon/ (\"{include}\")")
+    errors += idle_counters(root)
     if n == 0:
         errors.append("no include found: wrong source root?")
     print("\n".join(sorted(set(errors))) or f"{n} includes follow the layers")
