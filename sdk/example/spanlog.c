@@ -35,15 +35,18 @@ struct SpanLog {
         Chunk *full, **full_end;
         bool closing;
         int error;
+        int write_error;                /* the first; of the writing thread, then of who closes */
 };
 
 static void write_chunk(SpanLog *log, const Chunk *chunk) {
         for (unsigned int i = 0; i < chunk->n_entries; i++) {
                 const SpanLogEntry *e = &chunk->entries[i];
 
-                fprintf(log->file, "%016" PRIx64 ",%s,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
-                        e->span_id, operation_name(e->operation), e->tid, e->start_before_ns, e->start_after_ns,
-                        e->end_before_ns, e->end_after_ns);
+                if (fprintf(log->file, "%016" PRIx64 ",%s,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+                            e->span_id, operation_name(e->operation), e->tid, e->start_before_ns, e->start_after_ns,
+                            e->end_before_ns, e->end_after_ns) < 0 &&
+                    !log->write_error)
+                        log->write_error = -errno;      /* later only ferror() is left of it */
         }
 }
 
@@ -139,10 +142,10 @@ int spanlog_close(SpanLog *log) {
         pthread_mutex_unlock(&log->lock);
         pthread_join(log->thread, NULL);
         write_buffers(log);
-        r = log->error;
-        if (ferror(log->file))
+        r = log->write_error ? log->write_error : log->error;
+        if (!r && ferror(log->file))
                 r = -EIO;
-        if (fclose(log->file) != 0)
+        if (fclose(log->file) != 0 && !r)
                 r = -errno;
         free(log);
         return r;
