@@ -18,6 +18,7 @@
 
 #include "config-exporter.h"
 #include "daemon-private.h"
+#include "sample/machine.h"
 #include "summary.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -186,10 +187,14 @@ static void log_targets(Daemon *daemon) {
 
 static void log_start(Daemon *daemon) {
         struct utsname name;
+        char lost[512];
 
         uname(&name);
-        log_info("spanprof %s on Linux %s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB", SPANPROF_VERSION, name.release,
+        log_info("spanprof %s on Linux %s with BTF: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB", SPANPROF_VERSION, name.release,
                  daemon->n_cpus, daemon->config->frequency, sampler_map_bytes(daemon->sampler) >> 10);
+        machine_lost_features(lost, sizeof(lost));
+        if (*lost)
+                log_notice("capabilities that are missing, and what that costs: %s", lost);
         log_targets(daemon);
         log_info("profiles go to %s", daemon->config->profiles_url);
 }

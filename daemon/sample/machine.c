@@ -11,9 +11,13 @@
 #include "util/macro.h"
 
 enum {
+        CAPABILITY_DAC_READ_SEARCH = 2,
+        CAPABILITY_SYS_PTRACE = 19,
         CAPABILITY_SYS_ADMIN = 21,      /* linux/capability.h */
         CAPABILITY_PERFMON = 38,
+        CAPABILITY_SYSLOG = 34,
         CAPABILITY_BPF = 39,
+        CAPABILITY_CHECKPOINT_RESTORE = 40,
         SMALL_FILE_MAX = 64 << 10,
 };
 
@@ -65,11 +69,44 @@ static bool has_capability(uint64_t set, unsigned capability) {
         return set & (UINT64_C(1) << capability | UINT64_C(1) << CAPABILITY_SYS_ADMIN);
 }
 
-int machine_parse_missing_capabilities(const char *status, char *text, size_t size) {
+static int parse_effective(const char *status, uint64_t *setp) {
         const char *line = strstr(status, "\nCapEff:");
         unsigned long long set;
 
         if (!line || sscanf(line, "\nCapEff: %16llx", &set) != 1)
+                return MACHINE_E_MALFORMED;
+        *setp = set;
+        return 0;
+}
+
+int machine_parse_lost_features(const char *status, char *text, size_t size) {
+        static const struct {
+                unsigned capability;
+                bool admin_too;         /* CAP_SYS_ADMIN stands for it */
+                const char *name, *lost;
+        } useful[] = {
+                { CAPABILITY_SYS_PTRACE, false, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
+                { CAPABILITY_DAC_READ_SEARCH, false, "CAP_DAC_READ_SEARCH", "files that only their owner may read stay unknown" },
+                { CAPABILITY_CHECKPOINT_RESTORE, true, "CAP_CHECKPOINT_RESTORE", "deleted files stay unknown" },
+                { CAPABILITY_SYSLOG, false, "CAP_SYSLOG", "kernel frames have no names" },
+        };
+        size_t n = 0;
+        uint64_t set;
+
+        if (parse_effective(status, &set))
+                return MACHINE_E_MALFORMED;
+        text[0] = 0;
+        for (size_t i = 0; i < ARRAY_SIZE(useful) && n < size; i++)
+                if (!(set & (UINT64_C(1) << useful[i].capability)) &&
+                    !(useful[i].admin_too && has_capability(set, useful[i].capability)))
+                        n += (size_t)snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", useful[i].name, useful[i].lost);
+        return 0;
+}
+
+int machine_parse_missing_capabilities(const char *status, char *text, size_t size) {
+        uint64_t set;
+
+        if (parse_effective(status, &set))
                 return MACHINE_E_MALFORMED;
         snprintf(text, size, "%s%s%s", has_capability(set, CAPABILITY_BPF) ? "" : "CAP_BPF",
                  has_capability(set, CAPABILITY_BPF) || has_capability(set, CAPABILITY_PERFMON) ? "" : " ",
@@ -106,6 +143,14 @@ void machine_missing_capabilities(char *text, size_t size) {
         text[0] = 0;
         if (!read_small("/proc/self/status", &status))
                 machine_parse_missing_capabilities(status, text, size);
+}
+
+void machine_lost_features(char *text, size_t size) {
+        _cleanup_(freep) char *status = NULL;
+
+        text[0] = 0;
+        if (!read_small("/proc/self/status", &status))
+                machine_parse_lost_features(status, text, size);
 }
 
 int machine_setting(const char *name, int64_t *valuep) {

@@ -33,10 +33,17 @@ int machine_parse_cpus(const char *text, bool *online, size_t n);
  */
 int machine_parse_missing_capabilities(const char *status, char *text, size_t size);
 
+/*
+ * Says what is lost without each capability that is useful, but not needed, and that the text of
+ * /proc/PID/status does not have: "CAP_SYSLOG: kernel frames have no names; …", "" = nothing. Return: 0, MACHINE_E_MALFORMED.
+ */
+int machine_parse_lost_features(const char *status, char *text, size_t size);
+
 /* The running kernel's. */
 uint32_t machine_version(void);
 int machine_online_cpus(bool *online, size_t n);
 void machine_missing_capabilities(char *text, size_t size);
+void machine_lost_features(char *text, size_t size);
 
 /* One number from a file under /proc/sys/kernel/. Return: 0, MACHINE_E_*. */
 int machine_setting(const char *name, int64_t *valuep);

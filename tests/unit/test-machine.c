@@ -56,6 +56,24 @@ static void check_missing(const char *set, const char *expected) {
 }
 
 /* Sets as capsh --encode prints them. */
+/* Bits of linux/capability.h: SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34, CHECKPOINT_RESTORE 40, DAC_READ_SEARCH 2. */
+Test(machine, says_what_is_lost_without_a_useful_capability) {
+        char text[512] = "untouched";
+
+        cr_assert_eq(machine_parse_lost_features("x\nCapEff:\t000001ffffffffff\n", text, sizeof(text)), 0);
+        cr_assert_str_empty(text);
+        cr_assert_eq(machine_parse_lost_features("x\nCapEff:\t0000010400080004\n", text, sizeof(text)), 0);
+        cr_assert_str_empty(text, "those four alone are enough: %s", text);
+        cr_assert_eq(machine_parse_lost_features("x\nCapEff:\t0000010000080004\n", text, sizeof(text)), 0);
+        cr_assert_str_eq(text, "CAP_SYSLOG: kernel frames have no names");
+        cr_assert_eq(machine_parse_lost_features("x\nCapEff:\t0000000400280004\n", text, sizeof(text)), 0);
+        cr_assert_str_empty(text, "CAP_SYS_ADMIN stands for CAP_CHECKPOINT_RESTORE: %s", text);
+        cr_assert_eq(machine_parse_lost_features("x\nCapEff:\t0000000000200000\n", text, sizeof(text)), 0);
+        cr_assert_not_null(strstr(text, "CAP_SYS_PTRACE: "));
+        cr_assert_not_null(strstr(text, "; CAP_SYSLOG: "));
+        cr_assert_eq(machine_parse_lost_features("Name:\tx\n", text, sizeof(text)), MACHINE_E_MALFORMED);
+}
+
 Test(machine, names_the_capabilities_that_are_missing) {
         check_missing("0000000000000000", "CAP_BPF CAP_PERFMON");
         check_missing("0000008000000000", "CAP_PERFMON");       /* cap_bpf */
