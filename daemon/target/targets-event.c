@@ -159,6 +159,7 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                           Target **targetp) {
         _cleanup_(process_freep) Process *process = NULL;
         SelectorReason reason;
+        bool is_gone;
         int r;
 
         r = identify_sampled(sample, start_time_ns, &process);
@@ -168,7 +169,11 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                            &reason);
         if (r)
                 return r;
+        is_gone = !process->read_ns;
         r = selector_is_chosen(reason) ? targets_add_chosen(targets, &process, reason, targetp) : TARGETS_E_REJECTED;
+        /* The notice of its exit has been here before its sample: nothing else would end it. */
+        if (!r && is_gone)
+                r = targets_end(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
         if (r != TARGETS_E_REJECTED)
                 return r;
         r = targets_reject(targets, sample->tgid, start_time_ns);
