@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mappings that come and go under the daemon's eyes: libraries loaded late, swapped at one address, processes that are
+dead before anybody looks."""
+import oracle
+
+oracle.enter()
+
+import collections
+import pathlib
+import re
+import sys
+import time
+
+import otlp_read
+import session
+import tap
+
+SYMBOLS = otlp_read.Symbols()
+SWAP = {name: session.LIB / f"libswap-{name}.so" for name in "ab"}
+TRUNCATED = "profile.stack.truncated"
+SPAWNER = """
+import os, sys
+null = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+for i in range(int(sys.argv[1])):
+    os.waitpid(os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ, file_actions=null), 0)
+    if i == int(sys.argv[1]) // 3:
+        print("warm", flush=True)
+print("done", flush=True)
+"""
+
+
+def names(sample):
+    return [SYMBOLS.name(frame) for frame in sample.frames]
+
+
+def resident_kib(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+
+
+class Mappings(session.TestCase):
+    def test_a_library_is_known_as_soon_as_it_is_loaded(self):
+        victim = self.victim("dlopen", SWAP["a"], "3")
+        run = self.start("--pid", victim.pid, "--frequency", 499)
+        victim.wait_for("^loaded")
+        session.wait_cpu([victim.pid], 2.0)
+        result = run.stop()
+        build_id = SYMBOLS.build_id(str(SWAP["a"]))
+        self.assertTrue(build_id)
+        inside = [s for s in result.of(victim.pid) if any(f.build_id == build_id for f in s.frames)]
+        self.assertGreater(len(inside), 300, result.summary)
+        # A tick before its rows were loaded is walked by frame pointers: a drain, and the time to read them.
+        complete = [s for s in inside if TRUNCATED not in s.attributes]
+        self.assertGreater(len(complete) / len(inside), 0.9, collections.Counter(s.attributes.get(TRUNCATED) for s in inside))
+        for sample in complete:
+            self.assertTrue({"library_burn", "main"} <= set(names(sample)), names(sample))
+        self.assertGreater(result.counter("mappings_noticed_total", "noticed"), 0)
+
+    def test_a_library_that_replaced_another_is_never_taken_for_it(self):
+        victim = self.victim("swap", SWAP["a"], SWAP["b"])
+        run = self.start("--pid", victim.pid, "--frequency", 1999)
+        session.wait_cpu([victim.pid], 5.0)
+        result = run.stop()
+        paths = {str(path): name for name, path in SWAP.items()}
+        verdicts = collections.Counter()
+        for sample in result.of(victim.pid):
+            libraries = {paths[f.path] for f in sample.frames if f.path in paths}
+            if not libraries:
+                continue
+            callers = {name[-1] for name in names(sample) if name in ("swap_a", "swap_b")}
+            if TRUNCATED in sample.attributes:
+                verdicts[sample.attributes[TRUNCATED]] += 1
+            else:
+                verdicts["right" if libraries == callers else "wrong"] += 1
+        print(verdicts)
+        self.assertEqual(verdicts["wrong"], 0, verdicts)
+        self.assertGreater(verdicts["right"], 10, verdicts)
+        self.assertGreater(verdicts["stale"], 100, verdicts)
+
+    def test_processes_that_are_gone_at_once_have_a_name_and_frames(self):
+        run = self.start("--comm", "victim-short")
+        spawner = self.spawn([sys.executable, "-c", SPAWNER, "150", session.LIB / "victim-short", "20"])
+        spawner.wait_for("^done")
+        result = run.stop()
+        path = str((session.LIB / "victim-short").resolve())
+        build_id = SYMBOLS.build_id(path)
+        user = [s for s in result.samples if any(f.type != "kernel" for f in s.frames)]
+        placed = [s for s in user if all(f.build_id for f in s.frames if f.type != "kernel")]
+        burning = [s for s in user if any(f.build_id == build_id for f in s.frames)]
+        print(f"{len(placed)} of {len(user)} with build ids, {len(burning)} in the program, {len(result.pids)} processes, "
+              f"{result.counter('mappings_recalled_total')} recalled")
+        self.assertGreater(len(result.pids), 130)
+        self.assertGreaterEqual(len(placed) / len(user), 0.9)
+        self.assertGreaterEqual(len(burning) / len(user), 0.8)
+        self.assertEqual({s.resource["process.executable.name"] for s in result.samples}, {"victim-short"})
+
+    def test_a_storm_of_processes_leaves_the_daemon_as_it_was(self):
+        run = self.start("--all", "--frequency", 499)
+        spawner = self.spawn([sys.executable, "-c", SPAWNER, "30000", tap.need_tool("true")])
+        spawner.wait_for("^warm", patience=120)
+        before = resident_kib(run.pid)
+        spawner.wait_for("^done", patience=200)
+        after = resident_kib(run.pid)
+        # Without the payload's rules: a process that is seen before and after an exec of one name has two equal resources.
+        result = run.stop(check=False)
+        result.check_books(self)
+        print(f"VmRSS {before} KiB, {after} KiB after 20,000 more; {result.summary['counters']['targets_total']}")
+        # What is kept of the last two seconds has its size by then, and so have windows; 300 bytes of each process would show.
+        self.assertLess(after, before + 6144)
+        self.assertEqual(result.counter("targets_total", "over_cap"), 0)
+
+
+if __name__ == "__main__":
+    tap.main()
