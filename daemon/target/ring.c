@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -57,6 +58,7 @@ struct pm_scan_arg {
 #define PAGE_CATEGORY_PRESENT (UINT64_C(1) << 3)
 
 #define PAGEMAP_PRESENT (UINT64_C(1) << 63)     /* Documentation/admin-guide/mm/pagemap.rst */
+#define PAGEMAP_SWAPPED (UINT64_C(1) << 62)
 
 RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp) {
         static const uint8_t zero[sizeof((struct spanprof_ring_header){ 0 }.reserved)];
@@ -393,11 +395,32 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         return r;
 }
 
+/*
+ * Reading a page that is not there makes the kernel fetch it, and the target chooses from whom: a userfaultfd or
+ * a file in FUSE that never answers would hold us for good. Return: 0 = it is there, RING_E_*.
+ */
+static int check_page(pid_t pid, uint64_t address) {
+        _cleanup_(closep) int fd = -1;
+        uint64_t entry = 0;
+        char path[32];
+
+        snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT || errno == ESRCH ? RING_E_GONE : RING_E_NONE;
+        /* no entry, or one of zeros: unmapped */
+        file_pread(fd, &entry, sizeof(entry), address / (uint64_t)sysconf(_SC_PAGESIZE) * sizeof(entry));
+        return entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED) ? 0 : RING_E_NONE;
+}
+
 int ring_check(pid_t pid, uint64_t address, uint32_t capacity) {
         uint8_t bytes[HEADER];
         struct iovec local = { bytes, sizeof(bytes) }, remote = { (void *)(uintptr_t)address, sizeof(bytes) };
         uint32_t capacity_now;
+        int r = check_page(pid, address);
 
+        if (r)
+                return r;
         if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(bytes))
                 return errno == ESRCH ? RING_E_GONE : RING_E_NONE;
         /* The end of its region is not asked again: the kernel half checks each slot that it reads. */

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "oracle.h"
 #include "spanprof/ring.h"
@@ -141,6 +145,39 @@ Test(ring_find, finds_a_ring_and_sees_it_go) {
         stop(&child);
         cr_assert_eq(ring_check(child.pid, address, 100), RING_E_GONE);
         cr_assert_eq(find(&child, false, &address, &capacity), RING_E_GONE);
+}
+
+/* After "go" the page is empty, and who reads it waits until this process answers, which it never does. */
+static void ring_that_traps(int ready, int go) {
+        int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+        struct uffdio_api api = { .api = UFFD_API };
+        struct uffdio_register trap = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+        char *p = anonymous(RING_SIZE);
+
+        memcpy(p, &good, sizeof(good));
+        *shared_address = (uintptr_t)p;
+        say(ready);
+        hear(go);
+        trap.range = (struct uffdio_range){ (uintptr_t)p, RING_SIZE };
+        *shared_address = fd >= 0 && !ioctl(fd, UFFDIO_API, &api) && !ioctl(fd, UFFDIO_REGISTER, &trap);
+        madvise(p, RING_SIZE, MADV_DONTNEED);
+}
+
+Test(ring_check, waits_for_no_target_that_took_the_page_away, .timeout = 10) {
+        uint64_t address;
+        Child child;
+
+        share();
+        child = start(ring_that_traps);
+        address = *shared_address;
+        cr_assert_eq(ring_check(child.pid, address, 100), 0);
+        say(child.go);
+        hear(child.ready);
+        if (*shared_address)
+                cr_assert_eq(ring_check(child.pid, address, 100), RING_E_NONE);
+        stop(&child);
+        if (!*shared_address)
+                cr_skip_test("no userfaultfd here that stops the kernel's own reads");
 }
 
 /* In the middle of a larger region, as the kernel joins neighbours: a search from region to region would miss it. */
