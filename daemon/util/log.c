@@ -48,10 +48,18 @@ static bool stderr_is_journal(void) {
         return known;
 }
 
+/* Names that a target chose for itself are in here: a line break would forge a message, an escape drives the terminal. */
+static void mask_controls(char *text) {
+        for (; *text; text++)
+                if ((unsigned char)*text < 0x20 || *text == 0x7F)
+                        *text = '?';
+}
+
 static void emit(int level, uint32_t pid, const char *format, va_list args) {
         char text[LOG_LINE_MAX];
 
         vsnprintf(text, sizeof(text), format, args);
+        mask_controls(text);
         if (stderr_is_journal()) {
                 if (pid)
                         sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, "TARGET_PID=%u", pid, NULL);

@@ -4,7 +4,7 @@
 /*
  * Log
  *
- * One line a message. Goes to the journal as a structured entry when standard
+ * One line a message: control characters in it become `?`. Goes to the journal as a structured entry when standard
  * error is the journal (JOURNAL_STREAM names it), else to standard error as
  * `spanprof: text`. Never fails and never blocks on anything but that write.
  */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <stdio.h>
+
+#include "util/log.h"
+
+Test(log, writes_one_line_whatever_a_target_calls_itself, .init = cr_redirect_stderr) {
+        log_write_target(LOG_LEVEL_INFO, 7, "%s is a target", "a\nspanprof: b\x1b[31m\r\t\x7f\xc3\xbc");
+        fflush(stderr);
+        cr_assert_stderr_eq_str("spanprof: [pid 7] a?spanprof: b?[31m???\xc3\xbc is a target\n");
+}
+
+Test(log, leaves_out_what_is_below_the_level, .init = cr_redirect_stderr) {
+        log_debug("unseen");
+        log_set_level(LOG_LEVEL_ERROR);
+        log_warning("unseen");
+        log_error("seen");
+        fflush(stderr);
+        cr_assert_stderr_eq_str("spanprof: seen\n");
+}
