@@ -57,8 +57,9 @@ static int stop(Daemon *daemon) {
         sd_notify(0, "STOPPING=1\nSTATUS=flushing the last window");
         daemon_remove_timers(daemon);
         sampler_stop(daemon->sampler);
-        daemon->target_cpu_ns = targets_cpu_time(daemon->targets);
+        targets_cpu_time(daemon->targets);      /* now, though the sum comes later */
         r = sampler_drain(daemon->sampler, &n_samples);
+        daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);  /* with those whose exit was still in the ring */
         if (!r)
                 r = sampler_read_counters(daemon->sampler);
         if (!r)

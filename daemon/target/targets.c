@@ -230,22 +230,33 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
         return r;
 }
 
-uint64_t targets_cpu_time(Targets *targets) {
-        uint64_t sum_ns = targets->cpu_done_ns, now_ns;
+uint64_t targets_cpu_time_seen(Targets *targets) {
+        uint64_t sum_ns = targets->cpu_done_ns;
         HashmapEntry *entry;
         uint32_t at = 0;
 
         while ((entry = hashmap_next(&targets->chains, &at))) {
-                Target *target = entry->value;
+                const Target *target = entry->value;
 
-                if (target->end_ns)
-                        continue;
-                if (process_cpu_time(target->process, &now_ns) == 0)
-                        target->cpu_last_ns = now_ns;
-                sum_ns += target->cpu_last_ns - MIN(target->cpu_last_ns, target->cpu_base_ns);
+                if (!target->end_ns)
+                        sum_ns += target->cpu_last_ns - MIN(target->cpu_last_ns, target->cpu_base_ns);
         }
         targets->cpu_reported_ns = MAX(targets->cpu_reported_ns, sum_ns);
         return targets->cpu_reported_ns;
+}
+
+uint64_t targets_cpu_time(Targets *targets) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+        uint64_t now_ns;
+
+        while ((entry = hashmap_next(&targets->chains, &at))) {
+                Target *target = entry->value;
+
+                if (!target->end_ns && process_cpu_time(target->process, &now_ns) == 0)
+                        target->cpu_last_ns = now_ns;
+        }
+        return targets_cpu_time_seen(targets);
 }
 
 size_t targets_count(const Targets *targets) {
