@@ -47,7 +47,9 @@ struct Daemon {
         uint64_t stop_ns;               /* 0 = still sampling */
         uint64_t target_cpu_ns;         /* of all targets until then */
         uint64_t window_start_ns;
-        uint64_t window_entries;        /* of the sampler, when the window began */
+        uint64_t window_entries;        /* of the sampler, when the window began; as the next two */
+        double window_programmed;
+        uint64_t window_throttled;
         uint64_t first_sample_ns;
         uint64_t first_delivery_ns;
         uint32_t n_cpus;                /* sampled at the start */

@@ -115,17 +115,24 @@ static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *use
 }
 
 /*
- * The mean time between two ticks of one CPU in the window that ends now: what a sample stands for. Jitter and a
- * lowered rate are in it, since entries are counted, those on idle CPUs too.
+ * The mean time between two ticks of one CPU in the window that ends now: what a sample stands for. That is by what
+ * was programmed, jitter included: an idle CPU does not tick on every machine (some virtual ones leave it out), and
+ * entries that idle CPUs owe would make the period of the busy ones look longer. Only a kernel that has throttled the
+ * samplers is asked what it let through.
  */
 static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
-        uint64_t entries = sampler_entries(daemon->sampler), n = entries - daemon->window_entries;
-        uint64_t length_ns = now_ns - daemon->window_start_ns;
+        uint64_t end_ns = daemon->stop_ns ? daemon->stop_ns : now_ns, n_entries = sampler_entries(daemon->sampler);
+        uint64_t length_ns = end_ns - MIN(end_ns, daemon->window_start_ns), n_throttled = stat_get(COUNTER_THROTTLED);
+        double n_programmed = sampler_programmed(daemon->sampler), n = n_programmed - daemon->window_programmed;
 
-        daemon->window_entries = entries;
-        if (!n)
+        if (n_throttled != daemon->window_throttled)
+                n = MIN(n, (double)(n_entries - daemon->window_entries));
+        daemon->window_entries = n_entries;
+        daemon->window_programmed = n_programmed;
+        daemon->window_throttled = n_throttled;
+        if (n < 1)
                 return (int64_t)(NS_PER_SEC / daemon->config->frequency);
-        return (int64_t)(length_ns * daemon->n_cpus / n);
+        return (int64_t)((double)(length_ns * daemon->n_cpus) / n);
 }
 
 /* Closes the window and hands its requests to the exporter. */

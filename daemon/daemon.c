@@ -210,6 +210,7 @@ static int start(Daemon *daemon) {
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
         daemon->window_entries = sampler_entries(daemon->sampler);
+        daemon->window_programmed = sampler_programmed(daemon->sampler);
         daemon->n_cpus = sampler_n_cpus(daemon->sampler);
         r = targets_scan(daemon->targets);
         if (!r)         /* rings that lie where most do are found in the first go */
