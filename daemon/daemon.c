@@ -121,6 +121,15 @@ static int make_targets(Daemon *daemon) {
         return error_fold(targets_new(&daemon->targets, &targets));
 }
 
+static int check_summary(const char *path) {
+        int r = *path ? summary_check(path) : 0;
+
+        if (!r)
+                return 0;
+        log_error("cannot write the summary %s: %s", path, strerror(-r));
+        return DAEMON_E_UNUSABLE;
+}
+
 int daemon_new(Daemon **daemonp, const Config *config) {
         _cleanup_(daemon_freep) Daemon *daemon = calloc(1, sizeof(*daemon));
         int r;
@@ -131,6 +140,8 @@ int daemon_new(Daemon **daemonp, const Config *config) {
         daemon->start_ns = clock_monotonic_ns();
         r = config_selector_init(&daemon->selection, config);
         daemon->selector = &daemon->selection.selector;
+        if (!r)
+                r = check_summary(config->summary);
         if (!r)
                 r = daemon_make_loop(daemon);
         if (!r)
@@ -252,9 +263,10 @@ static int report(Daemon *daemon) {
         if (!*daemon->config->summary)
                 return 0;
         r = summary_write(&summary, daemon->config->summary);
-        if (r)
-                log_error("cannot write %s: %s", daemon->config->summary, strerror(-r));
-        return r;
+        if (!r)
+                return 0;
+        log_error("cannot write %s: %s", daemon->config->summary, strerror(-r));
+        return DAEMON_E_SUMMARY;
 }
 
 int daemon_run(Daemon *daemon) {

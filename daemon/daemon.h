@@ -23,6 +23,7 @@ typedef struct Daemon Daemon;
 enum {
         _DAEMON_E_SUCCESS,
         DAEMON_E_UNUSABLE,              /* the kernel or the configuration cannot be used; the reason was logged */
+        DAEMON_E_SUMMARY,               /* it ran, but the summary could not be written; logged */
         DAEMON_E_NO_TARGET,             /* a process that was asked for does not exist; logged */
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,12 +38,13 @@ static int label_value(enum counter counter, const char **textp) {
         return (int)strcspn(quote + 1, "\"");
 }
 
-static void append_losses(Text *text, const char *format) {
+/* @except: left out, COUNTER_N = none. */
+static void append_losses(Text *text, const char *format, enum counter except) {
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
                 const char *reason = "";
                 int length;
 
-                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter))
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) || counter == except)
                         continue;
                 length = label_value(counter, &reason);
                 text_printf(text, format, length, reason, stat_get(counter));
@@ -62,14 +64,18 @@ static double percent(uint64_t part, uint64_t whole) {
         return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
+/* A tick on a process that nobody chose is no loss to people, though the books must count it as one. */
 void summary_log(const Summary *summary) {
-        uint64_t ticks = stat_get(COUNTER_TICKS), samples = sum_of("contexts_total");
+        uint64_t samples = sum_of("contexts_total"), strangers = stat_get(COUNTER_LOST_NOT_TARGET);
         Text losses = { 0 };
 
-        append_losses(&losses, " %.*s=%" PRIu64);
+        append_losses(&losses, " %.*s=%" PRIu64, COUNTER_LOST_NOT_TARGET);
         log_info("stopped after %.1f s: %" PRIu64 " ticks = %" PRIu64 " samples delivered + %" PRIu64 " lost%s%s",
-                 (double)summary->duration_ns / (double)NS_PER_SEC, ticks, stat_get(COUNTER_SAMPLES_DELIVERED),
-                 stat_lost(), losses.data ? ":" : "", losses.data ? losses.data : "");
+                 (double)summary->duration_ns / (double)NS_PER_SEC, stat_get(COUNTER_TICKS) - strangers,
+                 stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost() - strangers, losses.data ? ":" : "",
+                 losses.data ? losses.data : "");
+        if (strangers)
+                log_info("%" PRIu64 " more ticks were on processes that turned out not to be chosen", strangers);
         if (samples)
                 log_info("%.1f%% of the samples carry a span, %.1f%% of the user stacks are complete",
                          percent(stat_get(COUNTER_CONTEXT_PRESENT), samples),
@@ -123,7 +129,7 @@ static void append_summary(Text *text, const Summary *summary) {
         text_printf(text, " \"ticks\": %" PRIu64 ", \"delivered\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"pending\": %" PRIu64
                           ",\n \"lost_by_reason\": {",
                     stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), summary->n_pending);
-        append_losses(text, "\"%.*s\": %" PRIu64 ", ");
+        append_losses(text, "\"%.*s\": %" PRIu64 ", ", COUNTER_N);
         if (text->data && text->data[text->size - 1] == ' ')
                 text->data[text->size -= 2] = 0;
         text_printf(text, "},\n \"target_cpu_ns\": %" PRIu64 ", \"coverage_ratio\": %.4f, \"sampler_entries\": %" PRIu64
@@ -136,18 +142,50 @@ static void append_summary(Text *text, const Summary *summary) {
         text_printf(text, "}}\n");
 }
 
-int summary_write(const Summary *summary, const char *path) {
+/* Written beside @path first, so that a full disk leaves no half of it. */
+static int open_beside(const char *path, char *beside, size_t size) {
+        int fd;
+
+        if ((size_t)snprintf(beside, size, "%s.new", path) >= size)
+                return -ENAMETOOLONG;
+        fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        return fd < 0 ? -errno : fd;
+}
+
+int summary_check(const char *path) {
+        char beside[PATH_MAX];
+        int fd = open_beside(path, beside, sizeof(beside));
+
+        if (fd < 0)
+                return fd;
+        close(fd);
+        unlink(beside);
+        return 0;
+}
+
+static int write_beside(const Text *text, const char *path) {
         _cleanup_(closep) int fd = -1;
-        Text text = { 0 };
+        char beside[PATH_MAX];
         int r;
 
+        fd = open_beside(path, beside, sizeof(beside));
+        if (fd < 0)
+                return fd;
+        r = file_write(fd, text->data, text->size);
+        if (!r && rename(beside, path) < 0)
+                r = -errno;
+        if (r)
+                unlink(beside);
+        return r;
+}
+
+int summary_write(const Summary *summary, const char *path) {
+        Text text = { 0 };
+        int r = -ENOMEM;
+
         append_summary(&text, summary);
-        if (text.failed) {
-                text_deinit(&text);
-                return error_origin(-ENOMEM);
-        }
-        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-        r = fd < 0 ? -errno : file_write(fd, text.data, text.size);
+        if (!text.failed)
+                r = write_beside(&text, path);
         text_deinit(&text);
         return r < 0 ? error_origin(r) : 0;
 }

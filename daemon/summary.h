@@ -33,5 +33,8 @@ double summary_coverage(const Summary *summary);
 /* Writes a few lines to the log. */
 void summary_log(const Summary *summary);
 
-/* Writes @path as JSON, replacing it. Return: 0, or -errno. */
+/* Whether summary_write() could write @path now: better said at the start than at the end. Return: 0, -errno. */
+int summary_check(const char *path);
+
+/* Writes @path as JSON, replacing it as a whole. Return: 0, or -errno. */
 int summary_write(const Summary *summary, const char *path);

@@ -2,8 +2,10 @@
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "summary.h"
@@ -97,4 +99,28 @@ Test(summary, says_why_a_file_cannot_be_written) {
         Summary summary = { 0 };
 
         cr_assert_eq(summary_write(&summary, "/nonexistent/directory/file"), -ENOENT);
+        cr_assert_eq(summary_check("/nonexistent/directory/file"), -ENOENT);
+}
+
+/* A limit on the size of files stands for the full disk. */
+Test(summary, leaves_the_old_file_when_it_cannot_be_written) {
+        char directory[] = "/tmp/spanprof-test-summary-XXXXXX", path[64], beside[80], *data;
+        Summary summary = { 0 };
+        size_t size;
+
+        cr_assert_not_null(mkdtemp(directory));
+        snprintf(path, sizeof(path), "%s/summary", directory);
+        snprintf(beside, sizeof(beside), "%s.new", path);
+        cr_assert_eq(summary_check(path), 0);
+        cr_assert_neq(access(path, F_OK), 0, "a check leaves nothing behind");
+        cr_assert_eq(summary_write(&summary, path), 0);
+        signal(SIGXFSZ, SIG_IGN);
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 10, 10 }), 0);
+        cr_assert_eq(summary_write(&summary, path), -EFBIG);
+        cr_assert_neq(access(beside, F_OK), 0, "nothing is left behind");
+        cr_assert_eq(file_read(path, 1 << 20, &data, &size), 0);
+        cr_assert_gt(size, 1000, "the old one is whole");
+        free(data);
+        unlink(path);
+        rmdir(directory);
 }
