@@ -63,20 +63,12 @@ static ProfileType profile_type(uint8_t kind) {
         }
 }
 
-/* The profile of the process in this window; its resource is described when it first shows. */
-static int find_profile(Window *window, const Process *process, uint8_t kind, uint32_t *profilep) {
-        uint32_t n_before = window_n_resources(window), resource;
-        int r;
+/* The profile of the process in this window. */
+static int find_profile(Labels *labels, Window *window, const Process *process, uint8_t kind, uint32_t *profilep) {
+        uint32_t resource;
+        int r = labels_of_process(labels, window, process, &resource);
 
-        r = window_resource(window, process->generation, &resource);
-        if (r)
-                return r;
-        if (window_n_resources(window) > n_before) {
-                r = labels_set_resource(window, resource, process);
-                if (r)
-                        return r;
-        }
-        return window_profile(window, resource, profile_type(kind), profilep);
+        return r ? r : window_profile(window, resource, profile_type(kind), profilep);
 }
 
 static void put_be64(uint8_t *to, uint64_t value) {
@@ -127,7 +119,7 @@ static int add(Aggregator *aggregator, Process *process, const Sample *sample, e
         r = frames_stack(aggregator->frames, window, process, header->time_ns, sample->kernel, header->n_kernel,
                          sample->user, header->n_user, endp, &stack);
         if (!r)
-                r = find_profile(window, process, header->kind, &profile);
+                r = find_profile(&aggregator->labels, window, process, header->kind, &profile);
         if (!r)
                 r = labels_of_sample(&aggregator->labels, window, sample, *endp, &attributes);
         if (!r)

@@ -41,13 +41,19 @@ static const char *truncation(enum abi_stack_end end) {
 
 void labels_init(Labels *labels) {
         *labels = (Labels){ 0 };
-        intern_init(&labels->keys, LABELS_MAX_KEYS);
+        intern_init(&labels->sets.keys, LABELS_MAX_KEYS);
+        intern_init(&labels->resources.keys, LABELS_MAX_KEYS);
+}
+
+static void cache_deinit(LabelCache *cache) {
+        intern_deinit(&cache->keys);
+        free(cache->indexes);
+        *cache = (LabelCache){ 0 };
 }
 
 void labels_deinit(Labels *labels) {
-        intern_deinit(&labels->keys);
-        free(labels->sets);
-        labels->sets = NULL;
+        cache_deinit(&labels->sets);
+        cache_deinit(&labels->resources);
 }
 
 static LabelKey key_of_sample(const Sample *sample, enum abi_stack_end stack_end) {
@@ -84,42 +90,61 @@ static int make_set(Window *window, const LabelKey *key, uint32_t *setp) {
         return window_attribute_set(window, attributes, n, setp);
 }
 
-static int remember(Labels *labels, uint32_t number, uint32_t set) {
-        if (number >= labels->sets_size) {
-                uint32_t size = labels->sets_size ? labels->sets_size * 2 : 64;
-                uint32_t *sets = realloc(labels->sets, size * sizeof(*sets));
+/* Keeps @index, an index of the window, under the number of a key. */
+static int remember(LabelCache *cache, uint32_t number, uint32_t index) {
+        if (number >= cache->size) {
+                uint32_t size = cache->size ? cache->size * 2 : 64;
+                uint32_t *indexes = realloc(cache->indexes, size * sizeof(*indexes));
 
-                if (!sets)
+                if (!indexes)
                         return error_origin(-ENOMEM);
-                labels->sets = sets;
-                labels->sets_size = size;
+                cache->indexes = indexes;
+                cache->size = size;
         }
-        labels->sets[number] = set;
+        cache->indexes[number] = index;
         return 0;
+}
+
+static int cache_add(LabelCache *cache, const void *key, size_t size, uint32_t index) {
+        uint32_t number;
+        int r = intern_add(&cache->keys, key, size, &number);
+
+        if (r == INTERN_E_FULL)
+                return 0;               /* more than the cache holds: made again each time */
+        return r ? error_fold(r) : remember(cache, number, index);
+}
+
+static bool cache_find(const LabelCache *cache, const void *key, size_t size, uint32_t *indexp) {
+        uint32_t number;
+
+        if (intern_find(&cache->keys, key, size, &number))
+                return false;
+        *indexp = cache->indexes[number];
+        return true;
+}
+
+/* What is remembered are indexes of one window. */
+static void follow_window(Labels *labels, const Window *window) {
+        if (labels->window_serial == window_serial(window))
+                return;
+        intern_reset(&labels->sets.keys);
+        intern_reset(&labels->resources.keys);
+        labels->window_serial = window_serial(window);
 }
 
 int labels_of_sample(Labels *labels, Window *window, const Sample *sample, enum abi_stack_end stack_end,
                      uint32_t *setp) {
         LabelKey key = key_of_sample(sample, stack_end);
-        uint32_t number, set;
+        uint32_t set;
         int r;
 
-        if (labels->window_serial != window_serial(window)) {
-                intern_reset(&labels->keys);
-                labels->window_serial = window_serial(window);
-        }
-        if (!intern_find(&labels->keys, &key, sizeof(key), &number)) {
-                *setp = labels->sets[number];
+        follow_window(labels, window);
+        if (cache_find(&labels->sets, &key, sizeof(key), setp))
                 return 0;
-        }
         r = make_set(window, &key, &set);
         if (r)
                 return r;
-        r = intern_add(&labels->keys, &key, sizeof(key), &number);
-        if (r == 0)
-                r = remember(labels, number, set);
-        else if (r == INTERN_E_FULL)
-                r = 0; /* more threads than the cache holds: the set is made again each time */
+        r = cache_add(&labels->sets, &key, sizeof(key), set);
         if (r)
                 return error_fold(r);
         *setp = set;
@@ -190,23 +215,51 @@ static void add_environment(ResourceBuilder *builder, const Environment *environ
 }
 
 /* Of two attributes with one key the first counts: a target knows its own container and host name best. */
-int labels_set_resource(Window *window, uint32_t resource, const Process *process) {
-        ResourceBuilder builder = { .window = window };
+static void describe(ResourceBuilder *builder, const Process *process) {
         const Identity *identity = process->identity;
         const Environment *environment = identity ? &identity->environment : NULL;
         const char *slash = process->exe ? strrchr(process->exe, '/') : NULL;
         const char *name = slash ? slash + 1 : process->exe ? process->exe : process->comm;
 
-        add_service_name(&builder, environment, process->exe ? name : "");
-        add_int(&builder, "process.pid", process->pid);
-        add_string(&builder, "process.executable.name", name);
-        add_string(&builder, "process.executable.path", process->exe);
-        add_environment(&builder, environment);
-        add_string(&builder, "container.id", identity ? identity->container : NULL);
-        add_host(&builder);
-        add_string(&builder, "telemetry.profiler.name", "spanprof");
-        add_string(&builder, "telemetry.profiler.version", SPANPROF_VERSION);
+        add_service_name(builder, environment, process->exe ? name : "");
+        add_int(builder, "process.pid", process->pid);
+        add_string(builder, "process.executable.name", name);
+        add_string(builder, "process.executable.path", process->exe);
+        add_environment(builder, environment);
+        add_string(builder, "container.id", identity ? identity->container : NULL);
+        add_host(builder);
+        add_string(builder, "telemetry.profiler.name", "spanprof");
+        add_string(builder, "telemetry.profiler.version", SPANPROF_VERSION);
+}
+
+/* The key of a resource is what describes it, as 64 bits of a seeded hash: a few thousand of them do not collide. */
+static int make_resource(Window *window, const Process *process, uint32_t *resourcep) {
+        ResourceBuilder builder = { .window = window };
+        uint32_t n_before = window_n_resources(window);
+        int r;
+
+        describe(&builder, process);
         if (builder.r)
                 return builder.r;
-        return window_resource_attributes(window, resource, builder.attributes, builder.n);
+        r = window_resource(window, hash_bytes(builder.attributes, builder.n * sizeof(*builder.attributes)), resourcep);
+        if (r || window_n_resources(window) == n_before)
+                return r;
+        return window_resource_attributes(window, *resourcep, builder.attributes, builder.n);
+}
+
+int labels_of_process(Labels *labels, Window *window, const Process *process, uint32_t *resourcep) {
+        uint32_t resource;
+        int r;
+
+        follow_window(labels, window);
+        if (cache_find(&labels->resources, &process->generation, sizeof(process->generation), resourcep))
+                return 0;
+        r = make_resource(window, process, &resource);
+        if (r)
+                return r;
+        r = cache_add(&labels->resources, &process->generation, sizeof(process->generation), resource);
+        if (r)
+                return error_fold(r);
+        *resourcep = resource;
+        return 0;
 }

@@ -5,8 +5,9 @@
  * Labels
  *
  * The attributes of a sample (its thread, how its stack ended, its local root
- * span) → index of an attribute set in a window. Remembers the sets of the current
- * window by the few bytes that decide them, so that the usual sample costs one look-up.
+ * span) → index of an attribute set in a window; a process → index of its resource.
+ * Remembers those of the current window by the few bytes that decide them, so that
+ * the usual sample costs one look-up each.
  */
 
 #include <stdint.h>
@@ -16,10 +17,15 @@
 #include "target/process.h"
 #include "util/intern.h"
 
+typedef struct LabelCache {
+        Intern keys;                    /* → number */
+        uint32_t *indexes;              /* number → index in the window */
+        uint32_t size;
+} LabelCache;
+
 typedef struct Labels {
-        Intern keys;                    /* struct LabelKey → number */
-        uint32_t *sets;                 /* number → attribute set */
-        uint32_t sets_size;
+        LabelCache sets;                /* struct LabelKey → attribute set */
+        LabelCache resources;           /* generation of a process → resource */
         uint64_t window_serial;
 } Labels;
 
@@ -30,5 +36,8 @@ void labels_deinit(Labels *labels);
 int labels_of_sample(Labels *labels, Window *window, const Sample *sample, enum abi_stack_end stack_end,
                      uint32_t *setp);
 
-/* Sets what is known of @process as attributes of its resource. Return: 0, WINDOW_E_FULL, -ENOMEM. */
-int labels_set_resource(Window *window, uint32_t resource, const Process *process);
+/*
+ * The resource of @process, with what is known of it as attributes. A program that executes itself in place is a new
+ * generation, but the same resource: nothing that is shipped tells the two apart. Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int labels_of_process(Labels *labels, Window *window, const Process *process, uint32_t *resourcep);

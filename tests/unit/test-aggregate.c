@@ -247,3 +247,20 @@ Test(aggregate, keeps_two_programs_of_one_process_apart) {
         window_free(window);
         bench_deinit(&bench);
 }
+
+Test(aggregate, gives_a_program_that_executes_itself_one_resource) {
+        struct abi_sample one = sample(2000), two = sample(3000);
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        add(&bench, &one);
+        bench.process.generation = 2;
+        add(&bench, &two);
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_n_profiles(window), 1);
+        cr_assert_eq(window_n_resources(window), 1);
+        cr_assert_eq(window_n_events(window), 2);
+        window_free(window);
+        bench_deinit(&bench);
+}
