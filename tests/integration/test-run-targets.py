@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who is profiled and who is not; targets that exit, execute, or are gone before anybody looks."""
+import oracle
+
+oracle.enter()
+
+import collections
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import otlp_read
+import session
+import tap
+
+SYMBOLS = otlp_read.Symbols()
+HZ = ("--frequency", "499")
+
+
+def functions(samples):
+    return collections.Counter(SYMBOLS.name(f) for s in samples for f in s.frames if f.type != "kernel")
+
+
+class Selectors(session.TestCase):
+    def sampled_together(self, *options, wanted, unwanted=(), cpu=1.0, **more):
+        """A run during which wanted and unwanted work alike."""
+        run = self.start(*HZ, *options, **more)
+        for child in [*wanted, *unwanted]:
+            session.wait_cpu([child.pid], cpu)
+        result = run.stop()
+        for child in wanted:
+            self.assertGreater(len(result.of(child.pid)), 100, f"{child}\n{result.log}")
+        for child in unwanted:
+            self.assertEqual(result.of(child.pid), [], child)
+        return result
+
+    def test_pid(self):
+        a, b, c = (self.victim("chain", 5) for _ in range(3))
+        result = self.sampled_together("-p", f"{a.pid},{b.pid}", wanted=[a, b], unwanted=[c], cpu=0.7)
+        self.assertEqual(result.pids, {a.pid, b.pid})
+        self.assertEqual(result.summary["lost"], 0, result.summary)
+        self.assertIn("profiling 2 processes of", result.log)
+
+    def test_comm(self):
+        shares, chain, static = self.victim("shares"), self.victim("chain", 5), self.victim("chain-static", 5)
+        result = self.sampled_together("-C", "victim-cha*", wanted=[chain, static], unwanted=[shares], cpu=0.7)
+        self.assertTrue({s.resource["process.executable.name"] for s in result.samples} <= {"victim-chain", "victim-chain-static"})
+        self.assertGreater(result.summary["lost_by_reason"].get("not_target", 0) + result.counter("targets_total", "rejected"), 0,
+                           "those that were undecided at first are accounted for")
+
+    def test_comm_finds_who_starts_later(self):
+        before = self.victim("shares")
+        run = self.start("-C", "victim-chain", *HZ)
+        self.assertIn("no process matches yet", run.log)
+        child = self.victim("chain", 5)
+        session.wait_cpu([child.pid, before.pid], 1.5)
+        run.wait_events(50, child.pid)
+        result = run.stop()
+        self.assertEqual(result.pids, {child.pid})
+
+    def test_all_but_itself(self):
+        a, b = self.victim("chain", 5), self.victim("shares")
+        run = self.start("--all", *HZ)
+        for child in (a, b):
+            session.wait_cpu([child.pid], 0.7)
+        result = run.stop()
+        self.assertTrue({a.pid, b.pid} <= result.pids)
+        self.assertNotIn(run.pid, result.pids)
+        self.assertRegex(result.log, r"profiling \d+ processes of \d+")
+
+    def test_selectors_add_up(self):
+        chain, shares, other = self.victim("chain", 5), self.victim("shares"), self.victim("chain-static", 5)
+        self.sampled_together("-p", chain.pid, "-C", "victim-sh*", wanted=[chain, shares], unwanted=[other], cpu=0.7)
+
+    def test_default_is_who_publishes(self):
+        busy = self.victim("chain", 5)
+        publisher, tell = self.commanded("ring")
+        tell("publish")
+        tell("set 1 2 3")
+        result = self.sampled_together(wanted=[publisher], unwanted=[busy], cpu=0.7)
+        self.assertIn(publisher.pid, result.pids)
+        self.assertEqual({(s.trace_id, s.span_id) for s in result.of(publisher.pid)},
+                         {("00000000000000010000000000000002", "0000000000000003")} |
+                         ({(None, None)} if any(not s.span_id for s in result.of(publisher.pid)) else set()))
+
+    def test_says_what_all_would_profile(self):
+        run = self.start(*HZ)
+        result = run.stop()
+        match = re.search(r"no process publishes a trace context yet; `--all` would profile (\d+) processes", result.log)
+        if not match:
+            self.assertRegex(result.log, r"profiling \d+ process", "somebody else on this machine publishes")
+            return
+        programs = 0  # what has an executable; processes come and go meanwhile
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                programs += bool(os.readlink(f"/proc/{pid}/exe"))
+            except OSError:
+                pass
+        self.assertGreater(programs, 0)
+        self.assertAlmostEqual(int(match[1]), programs, delta=10 + programs // 4)
+
+    def test_a_pid_that_does_not_exist(self):
+        gone = self.spawn(["true"])
+        gone.wait()
+        run = self.start("-p", gone.pid, ready=False)
+        self.assertEqual(run.child.wait(), 1, run.child)
+        self.assertIn(f"there is no process {gone.pid}", run.log)
+        self.assertEqual(len(run.log.splitlines()), 1, "one clear line")
+
+
+class Lives(session.TestCase):
+    def test_ends_when_all_that_were_named_have_exited(self):
+        a, b = (self.victim("shares", seconds) for seconds in ("1.5", "2.5"))
+        run = self.start("-p", f"{a.pid},{b.pid}", *HZ)
+        for child in (a, b):
+            self.assertEqual(child.wait(), 0)
+        result = run.wait()
+        self.assertIn("every process that was chosen has exited", result.log)
+        for child in (a, b):
+            self.assertGreater(len(result.of(child.pid)), 50, "samples of the dead are kept")
+        self.assertEqual(result.counter("targets_total", "gone"), 2)
+
+    def test_goes_on_when_others_may_come(self):
+        a = self.victim("shares", "0.5")
+        run = self.start("-p", a.pid, "-C", "victim-chain", *HZ)
+        self.assertEqual(a.wait(), 0)
+        later = self.victim("chain", 5)
+        run.wait_events(50, later.pid)
+        self.assertIsNone(run.child.status)
+        run.stop()
+
+    def test_stops_after_its_duration(self):
+        a = self.victim("chain", 5)
+        result = self.start("-p", a.pid, "-d", "2s", *HZ).wait()
+        self.assertTrue(result.of(a.pid))
+        self.assertAlmostEqual(result.summary["duration_ns"] / 1e9, 2, delta=20)
+
+    def test_exec_in_place_is_a_new_program(self):
+        """sh spins, then becomes victim-chain under the same pid."""
+        run = self.start("-C", "victim-*,sh,dash", *HZ)
+        child = self.spawn(["sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec \"$0\" 5",
+                            session.LIB / "victim-chain"])
+        child.wait_for("^pid")
+        session.wait_cpu([child.pid], 0.7)
+        result = run.stop()
+        by_program = collections.defaultdict(list)
+        for sample in result.of(child.pid):
+            by_program[sample.resource["process.executable.name"]].append(sample)
+        shell = os.path.basename(os.path.realpath("/bin/sh"))
+        self.assertEqual(set(by_program), {shell, "victim-chain"})
+        self.assertGreater(functions(by_program["victim-chain"])["chain_leaf"], 30)
+        self.assertEqual(functions(by_program[shell])["chain_leaf"], 0)
+        for sample in by_program["victim-chain"]:
+            self.assertNotIn(shell, {os.path.basename(f.path) for f in sample.frames})
+        self.assertGreater(result.counter("targets_total", "exec"), 0)
+
+    def test_exec_of_itself_again_and_again(self):
+        child = self.spawn([session.LIB / "victim-exec", "20", "60"])
+        run = self.start("-p", child.pid, *HZ)
+        result = run.wait(patience=120)
+        self.assertEqual(child.wait(), 0)
+        self.assertEqual(result.pids, {child.pid})
+        names = functions(result.samples)
+        self.assertGreater(names["exec_burn"], 200)
+        # the program is another copy at another address each time: a stale table would show as unknown or wrong functions
+        known = sum(any(SYMBOLS.name(f) == "exec_burn" for f in s.frames) for s in result.samples
+                    if s.frames and s.frames[0].type != "kernel" and "victim-exec" in s.frames[0].path)
+        own = sum(bool(s.frames) and "victim-exec" in s.frames[0].path for s in result.samples)
+        self.assertGreater(known, 0.95 * own)
+
+    def test_a_storm_of_short_lives(self):
+        run = self.start("-C", "victim-short", *HZ)
+        stop = threading.Event()
+
+        def storm():
+            while not stop.is_set():
+                children = [subprocess.Popen([session.LIB / "victim-short", str(ms)], stdout=subprocess.DEVNULL)
+                            for ms in (1, 2, 5, 10, 20)]
+                for child in children:
+                    child.wait()
+
+        threads = [threading.Thread(target=storm) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        time.sleep(4)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        result = run.stop()
+        self.assertGreater(len(result.pids), 20)
+        self.assertEqual({s.resource["process.executable.name"] for s in result.samples}, {"victim-short"})
+        self.assertGreater(functions(result.samples)["short_burn"], 20)
+
+    def test_a_storm_under_all(self):
+        run = self.start("--all", *HZ)
+        for _ in range(60):
+            children = [subprocess.Popen([session.LIB / "victim-short", "3"], stdout=subprocess.DEVNULL) for _ in range(8)]
+            for child in children:
+                child.wait()
+        run.stop()
+
+    def test_killed_while_it_is_read(self):
+        run = self.start("-C", "victim-chain", *HZ)
+        for delay in (0.0, 0.005, 0.02, 0.05, 0.1, 0.2) * 3:
+            child = self.spawn([session.LIB / "victim-chain", "30"])
+            time.sleep(delay)
+            child.process.kill()
+        result = run.stop()
+        self.assertTrue(all(s.resource["process.executable.name"] == "victim-chain" for s in result.samples))
+
+    def test_signals_stop_it_at_any_moment(self):
+        victim = self.victim("chain", 5)
+        for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for delay in (0.0, 0.02, 0.1, 0.3, 0.6, 1.1):
+                with self.subTest(signal=sig, delay=delay):
+                    run = self.start("-p", victim.pid, *HZ)
+                    time.sleep(delay)
+                    run.stop(sig)
+
+    def test_signals_stop_it_while_it_starts(self):
+        for delay in (0.0, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15):
+            with self.subTest(delay=delay):
+                run = self.start("-a", *HZ, ready=False)
+                time.sleep(delay)
+                status = run.child.stop(signal.SIGTERM)
+                if status == -signal.SIGTERM:
+                    continue  # before it took signals into its own hands: nothing was sampled yet
+                run.result(status, True)
+
+
+tap.main()
