@@ -259,7 +259,6 @@ Test(aggregate, gives_a_program_that_executes_itself_one_resource) {
         add(&bench, &two);
         window = rotate(&bench, 5000);
         cr_assert_eq(window_n_profiles(window), 1);
-        cr_assert_eq(window_n_resources(window), 1);
         cr_assert_eq(window_n_events(window), 2);
         window_free(window);
         bench_deinit(&bench);
