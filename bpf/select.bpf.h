@@ -8,13 +8,15 @@
  * costs. A process without a row is a stranger: it may publish a ring later, and
  * no hook tells us (a hook on mmap would cost every process of the machine). So
  * a tick on it looks whether its address space has changed and asks the daemon
- * to look again, at most once a second.
+ * to look again: often while it is new to us (programs publish as they start),
+ * then twice a second at most.
  */
 
 #include "notice.bpf.h"
 
 enum {
-        SELECT_NOTICE_INTERVAL_NS = 1000000000,
+        SELECT_NOTICE_FIRST_NS = 15625000,      /* doubles with each notice */
+        SELECT_NOTICE_LAST_NS = 500000000,
 };
 
 /* Copies a row. Return: false if it is of an earlier process, or was replaced under the copy (elements are recycled). */
@@ -36,16 +38,22 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
                 .time_ns = bpf_ktime_get_ns(),
                 .total_vm = task->mm->total_vm,
                 .map_count = task->mm->map_count,
+                .interval_ns = SELECT_NOTICE_FIRST_NS,
         };
         struct stranger *seen = bpf_map_lookup_elem(&strangers, &identity->tgid);
 
         if (!seen)
                 bpf_map_update_elem(&strangers, &identity->tgid, &now, BPF_ANY);
         else if ((seen->total_vm == now.total_vm && seen->map_count == now.map_count) ||
-                 now.time_ns - seen->time_ns < SELECT_NOTICE_INTERVAL_NS)
+                 now.time_ns - seen->time_ns < seen->interval_ns)
                 return;
-        else
+        else {
+                if (seen->interval_ns < SELECT_NOTICE_LAST_NS)
+                        now.interval_ns = 2 * seen->interval_ns;
+                else
+                        now.interval_ns = SELECT_NOTICE_LAST_NS;
                 *seen = now;
+        }
         notice_post(task, identity, ABI_NOTICE_MAPPINGS, now.time_ns, 0);
 }
 

@@ -47,6 +47,7 @@ struct stranger {
         uint64_t time_ns;
         uint64_t total_vm;
         uint64_t map_count;
+        uint64_t interval_ns;           /* from time_ns to the next notice, at least */
 };
 
 /* Who is profiled. Daemon writes, sampler reads. Only rows in use take memory; the loader preallocates below

@@ -214,7 +214,13 @@ static int add_signals(Daemon *daemon) {
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return error_origin(-errno);
         for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-                r = sd_event_add_signal(daemon->event, NULL, signals[i], on_stop_signal, daemon);
+                _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
+
+                r = sd_event_add_signal(daemon->event, &source, signals[i], on_stop_signal, daemon);
+                if (r >= 0)     /* a stop that fails must still end the program */
+                        r = sd_event_source_set_exit_on_failure(source, true);
+                if (r >= 0)
+                        r = sd_event_source_set_floating(source, true);
                 if (r < 0)
                         return error_origin(r);
         }

@@ -44,12 +44,18 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
 int daemon_on_notice(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         const struct abi_notice *notice;
+        int r;
 
         if (decode_notice(data, size, &notice)) {
                 stat_add(COUNTER_NOTICES_MALFORMED, 1);
                 return 0;
         }
-        return targets_notice(daemon->targets, notice);
+        r = targets_notice(daemon->targets, notice);
+        if (r || notice->kind != ABI_NOTICE_MAPPINGS || !daemon->work_timer)    /* none once we stop */
+                return r;
+        /* The search is due now, not at the next pass. */
+        r = sd_event_source_set_time_relative(daemon->work_timer, 0);
+        return r < 0 ? error_origin(r) : 0;
 }
 
 int daemon_on_mapping(void *userdata, const SidebandRecord *record) {

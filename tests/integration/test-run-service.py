@@ -92,8 +92,9 @@ class RunService(session.TestCase):
         else:
             service = Service(self, "--rate", "0", *options)
             run = self.start("--frequency", 499, f"--jitter={jitter}")
+        run.wait_events(1, service.pid)
         session.wait_cpu([service.pid], cpu)
-        if daemon_first:  # the whole life of the service is in the profile
+        if daemon_first:  # its life is in the profile, but for the moment before it was found
             self.assertEqual(service.stop(), 0)
             result = run.stop()
         else:
