@@ -230,7 +230,7 @@ int targets_add(Targets *targets, Process **processp, SelectorReason reason, Tar
         return 0;
 }
 
-/* Its ring was found. */
+/* Its ring was found, or (0, 0) is lost. */
 int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_t capacity) {
         int r;
 
@@ -238,6 +238,7 @@ int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_
                 stat_add(COUNTER_RING_FOUND, 1);
         target->process->ring_address = address;
         target->process->ring_capacity = capacity;
+        target->lost_address = 0;
         r = targets_set_row(targets, target);
         return r > 0 ? 0 : r;
 }

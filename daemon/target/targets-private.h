@@ -35,6 +35,8 @@ typedef struct Target {
         uint64_t refresh_ns, refresh_interval_ns;       /* when mappings may be read again */
         size_t n_read;                  /* mappings at the last read */
         uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
+        uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
+        uint32_t lost_capacity;
         bool is_outdated;               /* its mappings must be read again */
         bool is_changed;                /* is in the list of those that were */
         struct Target *next_changed;

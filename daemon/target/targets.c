@@ -168,26 +168,42 @@ int targets_scan(Targets *targets) {
         return search_quick(targets->search, clock_monotonic_ns(), on_ring, targets);
 }
 
-/* Is this target still there; and its ring? (A new one is announced by a notice.) */
-static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
+/*
+ * Is its ring still there? A new one is announced by a notice; but none comes when the old one, which a writer had in
+ * the works or something else had overwritten, is right again where it was.
+ */
+static int work_ring(Targets *targets, Target *target, uint64_t now_ns) {
         Process *process = target->process;
-        uint64_t cpu_ns;
+        uint64_t address = process->ring_address;
+        uint32_t capacity = process->ring_capacity;
         int r;
 
-        /* The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time better. */
-        if (process_cpu_time(process, &cpu_ns)) {
-                if (target->missed_ns)
-                        return targets_end(targets, target, COUNTER_TARGETS_GONE, target->missed_ns, 0);
-                target->missed_ns = now_ns;
-                return 0;
-        }
-        if (!process->ring_address ||
-            ring_check((pid_t)process->pid, process->ring_address, process->ring_capacity) != RING_E_NONE)
+        if (!address && target->lost_address &&
+            ring_check((pid_t)process->pid, target->lost_address, target->lost_capacity) == 0)
+                return targets_set_ring(targets, target, target->lost_address, target->lost_capacity);
+        if (!address || ring_check((pid_t)process->pid, address, capacity) != RING_E_NONE)
                 return 0;
         stat_add(COUNTER_RING_LOST, 1);
         log_write_target(LOG_LEVEL_DEBUG, process->pid, "its context ring is gone");
         r = targets_set_ring(targets, target, 0, 0);
-        return r ? r : search_add(targets->search, process->pid, process->start_time_ns, now_ns);
+        if (r)
+                return r;
+        target->lost_address = address;
+        target->lost_capacity = capacity;
+        return search_add(targets->search, process->pid, process->start_time_ns, now_ns);
+}
+
+/* Is this target still there; and its ring? */
+static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
+        uint64_t cpu_ns;
+
+        if (!process_cpu_time(target->process, &cpu_ns))
+                return work_ring(targets, target, now_ns);
+        /* The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time better. */
+        if (target->missed_ns)
+                return targets_end(targets, target, COUNTER_TARGETS_GONE, target->missed_ns, 0);
+        target->missed_ns = now_ns;
+        return 0;
 }
 
 /* A few targets each time, in the order of the table, so that a thousand of them cost no more than 64. */
