@@ -22,6 +22,7 @@ LAYERS = {
     "symbol": {"target", "profile", "util"},
     "otlp": {"profile", "util"},
     "export": {"util"},
+    "coro": {"util", "sdk"},
     "report": {"profile", "symbol", "otlp", "util"},
 }
 

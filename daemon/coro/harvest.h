@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Harvest
+ *
+ * Reads the stations of one region again and again and hands on each new event. A scan
+ * looks at one word of each living station; only where that has moved is more read.
+ * Memory: 8 bytes a station, and 152 for each that was used.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "coro/region.h"
+#include "coro/station.h"
+
+typedef struct Harvest {
+        Region *region;                 /* borrowed */
+        StationDialect dialect;
+        bool dialect_is_given;
+        bool late;                      /* the region was in use before we came */
+        uint32_t n_seen;                /* stations taken when last looked */
+        uint32_t n_without;             /* coroutines that found no station */
+        uint32_t *alive;                /* stations that are scanned */
+        uint32_t n_alive;
+        uint32_t look_at;               /* of alive: whose death is looked for next */
+        uint64_t *next;                 /* by station: a copy of states[].next that scans walk over */
+        StationState *states;
+        bool finished;                  /* the region was cut, or harvest_finish() was called */
+} Harvest;
+
+/* What a scan has found. */
+typedef struct HarvestFound {
+        uint64_t n_events;
+        uint64_t n_lost;
+        uint32_t n_most;                /* most events of one station, lost ones too: at 8 the next look was due */
+} HarvestFound;
+
+typedef struct HarvestTotals {
+        uint64_t n_stations, n_without, n_read, n_lost, n_rejected, n_skipped, n_suspends, n_resumes, n_migrations;
+        uint64_t n_lossy, n_torn, n_corrupt, n_nameless, n_reused, n_dead, n_never_ran, n_suspended;
+} HarvestTotals;
+
+typedef int (*HarvestEventFunc)(void *userdata, const CoroEvent *event);
+
+/* @dialect: UNKNOWN = find out. Return: 0, -ENOMEM. */
+int harvest_init(Harvest *harvest, Region *region, StationDialect dialect, bool late);
+void harvest_deinit(Harvest *harvest);
+
+/* Return: 0, or what @func returned (the event it refused counts as read). */
+int harvest_scan(Harvest *harvest, uint64_t now_ns, HarvestEventFunc func, void *userdata, HarvestFound *found);
+
+/* The last scan: dead stations too; then settles what was lost. */
+int harvest_finish(Harvest *harvest, uint64_t now_ns, HarvestEventFunc func, void *userdata, HarvestFound *found);
+
+/* Sums over all stations. Return: 0, -ENOMEM. */
+int harvest_totals(const Harvest *harvest, HarvestTotals *totals);
+
+const char *station_dialect_text(StationDialect dialect);
