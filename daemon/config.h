@@ -21,7 +21,7 @@
 
 typedef struct Option Option;
 
-enum { CONFIG_MAX_OPTIONS = 48 };
+enum { CONFIG_MAX_OPTIONS = 96 };
 
 typedef enum ConfigLevel {
         CONFIG_DEFAULT,
@@ -95,6 +95,12 @@ typedef struct Config {
         char *spans;
         bool json;                      /* targets too */
         uint64_t top;                   /* rows of each table */
+
+        /* convert */
+        char *format;
+        char *start, *end;              /* times, as typed */
+        ConfigList resources;           /* KEY=VALUE */
+        bool pretty, include_payload, include_arguments, diagnostics;
 
         bool verbose;                   /* targets: those that are not chosen, too */
 

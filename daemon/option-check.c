@@ -46,3 +46,12 @@ int option_check_exclude(const char *item, Text *problem) {
                 return refuse(problem);
         return rule.kind == SELECTOR_KIND_COMM ? option_check_comm(rule.pattern, problem) : 0;
 }
+
+int option_check_resource(const char *item, Text *problem) {
+        const char *equals = strchr(item, '=');
+
+        if (equals && equals > item)
+                return 0;
+        text_printf(problem, "`%s` is not KEY=VALUE", item);
+        return refuse(problem);
+}

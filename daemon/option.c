@@ -14,7 +14,8 @@ enum {
         CHOOSERS = VERB_RUN | VERB_TARGETS,     /* verbs that look for targets */
         REPORT = VERB_REPORT,
         RECEIVE = VERB_RECEIVE,
-        SENDERS = VERB_RUN | VERB_RECEIVE,      /* `receive` sends what it forwards */
+        CONVERT = VERB_CONVERT,
+        SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT,       /* `receive` sends what it forwards */
         MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
 };
 
@@ -51,7 +52,7 @@ const Option option_table[] = {
         { "jitter", 0, OPTION_BOOL, RUN, "sampling", FIELD(jitter), "on",
           .help = "vary the period, so that periodic work is not sampled in lock-step" },
 
-        { "endpoint", 0, OPTION_URL, RUN, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
+        { "endpoint", 0, OPTION_URL, RUN | CONVERT, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles (empty: http://localhost:4318)" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
           .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
@@ -61,9 +62,9 @@ const Option option_table[] = {
           .argument = "TIME", .otel = "TIMEOUT", .help = "of one request" },
         { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
           SECONDS(3600), .argument = "TIME", .help = "length of one window of profiles (the first takes 0.5 s)" },
-        { "stop-timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(stop_timeout_ns), "1s", 0, SECONDS(3600),
+        { "stop-timeout", 0, OPTION_DURATION, RUN | RECEIVE, "export", FIELD(stop_timeout_ns), "1s", 0, SECONDS(3600),
           .argument = "TIME", .help = "for sending what is left at the end" },
-        { "max-queue", 0, OPTION_SIZE, SENDERS, "export", FIELD(max_queue_bytes), "8MiB", 65536, MIB(1024),
+        { "max-queue", 0, OPTION_SIZE, RUN | RECEIVE, "export", FIELD(max_queue_bytes), "8MiB", 65536, MIB(1024),
           .argument = "SIZE", .help = "of requests that wait for the receiver; the oldest is dropped" },
         { "max-export-age", 0, OPTION_DURATION, SENDERS, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
           SECONDS(7 * 86400), .argument = "TIME", .help = "a request that is retried for longer is dropped" },
@@ -73,13 +74,13 @@ const Option option_table[] = {
           .otel = "CLIENT_CERTIFICATE", .help = "certificate that we show (PEM)" },
         { "client-key", 0, OPTION_STRING, SENDERS, "export", FIELD(client_key), "", .argument = "FILE",
           .otel = "CLIENT_KEY", .help = "key of the client certificate (PEM)" },
-        { "timestamps", 0, OPTION_BOOL, RUN, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
+        { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
 
         { "duration", 'd', OPTION_DURATION, RUN, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
           .argument = "TIME", .help = "stop after this time (0: run until stopped)" },
         { "summary", 0, OPTION_STRING, RUN, "daemon", FIELD(summary), "", .argument = "FILE",
           .help = "write all counters to FILE as JSON at the end" },
-        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE, "daemon", FIELD(log_level), "info",
+        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE | CONVERT, "daemon", FIELD(log_level), "info",
           .choices = "error warning notice info debug", .argument = "LEVEL", .help = "least important messages to show" },
 
         { "port", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(port), "4318", 0, 65535, .argument = "PORT",
@@ -94,8 +95,23 @@ const Option option_table[] = {
           .argument = "SIZE", .help = "of all stored requests; what comes then is refused until there is room" },
         { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
           .argument = "N", .help = "stored files, two a request; what comes then is refused" },
-        { "output", 'o', OPTION_STRING, RECEIVE, NULL, FIELD(output), "", .argument = "DIRECTORY",
-          .help = "store each request as NNNNNN.pb and NNNNNN.json (default: spanprof-received)" },
+        { "output", 'o', OPTION_STRING, RECEIVE | CONVERT, NULL, FIELD(output), "", .argument = "PATH",
+          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, the "
+                  "file, whose suffix says the format (- for standard output)" },
+        { "format", 0, OPTION_CHOICE, CONVERT, NULL, FIELD(format), "auto", .choices = "auto otlp json",
+          .argument = "FORMAT", .help = "of the output, whatever its suffix" },
+        { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
+        { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(resources), .argument = "KEY=VALUE[,…]",
+          .check = option_check_resource, .help = "attributes of the resource, e.g. service.name=shop; they win over the input's" },
+        { "start", 0, OPTION_STRING, CONVERT, NULL, FIELD(start), "", .argument = "TIME",
+          .help = "only events from then on: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from the recording's start" },
+        { "end", 0, OPTION_STRING, CONVERT, NULL, FIELD(end), "", .argument = "TIME", .help = "only events before then" },
+        { "include-payload", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_payload), "off",
+          .help = "add each recording as it is (original_payload)" },
+        { "include-arguments", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_arguments), "off",
+          .help = "add the command line that the recording names; it may hold secrets" },
+        { "diagnostics", 0, OPTION_BOOL, CONVERT, NULL, FIELD(diagnostics), "off",
+          .help = "say on standard error what was read, skipped and written, and how long it took" },
 
         { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
         { "spans", 0, OPTION_STRING, REPORT, NULL, FIELD(spans), "", .argument = "FILE",

@@ -35,6 +35,7 @@ enum {
         VERB_RECEIVE = 1 << 2,
         VERB_CONFIG = 1 << 3,
         VERB_TARGETS = 1 << 4,
+        VERB_CONVERT = 1 << 8,
         VERB_ANY = -1,
 };
 
@@ -100,6 +101,7 @@ void option_free(const Option *option, Config *config);
 int option_check_comm(const char *item, Text *problem);
 int option_check_user(const char *item, Text *problem);
 int option_check_exclude(const char *item, Text *problem);
+int option_check_resource(const char *item, Text *problem);
 
 /*
  * The word of @words (ended by NULL) that is nearest to what somebody typed, by edit distance or by

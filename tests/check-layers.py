@@ -24,6 +24,8 @@ LAYERS = {
     "export": {"util"},
     "coro": {"util", "sdk"},
     "report": {"profile", "symbol", "otlp", "util"},
+    "jfr": {"profile", "util"},
+    "convert": {"jfr", "otlp", "profile", "util"},
 }
 
 # library header → the only files that may include it (one library, one file)
@@ -38,6 +40,8 @@ LIBRARIES = {
     r"protobuf-c/.*": {"daemon/otlp/wire.h", "daemon/otlp/json.h", "daemon/otlp/json-name.h",
                          "daemon/report/raw.c"},          # prints any message, by its descriptor
     r"zlib\.h": {"daemon/util/gzip.c"},
+    r"zstd\.h": {"daemon/util/zstd.c"},
+    r"lz4.*\.h": {"daemon/util/lz4.c"},
     r"openssl/.*": {"daemon/target/htlhash.c"},
 }
 

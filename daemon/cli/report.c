@@ -94,37 +94,11 @@ static int add_document(ReportRun *run, const char *name, const char *data, size
         return run->report ? add_request(run, name, request) : print_raw(run, name, request);
 }
 
-static bool is_blank(char c) {
-        return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/*
- * Size of the first JSON document of a text of several, one a line, as the file exporter of a collector
- * writes them. Within a document there is always a comma or bracket between `}` and `{`.
- */
-static size_t document_size(const char *data, size_t size) {
-        const char *end = data + size;
-
-        if (*data != '{')
-                return size;
-        for (const char *at = data; (at = memchr(at, '\n', (size_t)(end - at))); at++) {
-                const char *before = at, *after = at;
-
-                while (before > data && is_blank(*before))
-                        before--;
-                while (after < end && is_blank(*after))
-                        after++;
-                if (*before == '}' && after < end && *after == '{')
-                        return (size_t)(after - data);
-        }
-        return size;
-}
-
 static int add_documents(ReportRun *run, const char *name, const char *data, size_t size) {
         char numbered[PATH_MAX + 32];
 
         for (unsigned n = 1; size; n++) {
-                size_t first = document_size(data, size);
+                size_t first = otlp_document_size((const uint8_t *)data, size);
                 int r;
 
                 snprintf(numbered, sizeof(numbered), "%s, document %u", name, n);

@@ -7,6 +7,7 @@ const Verb *const verbs[] = {
         &verb_targets,
         &verb_receive,
         &verb_report,
+        &verb_convert,
         &verb_config,
         &verb_version,
         &verb_help,

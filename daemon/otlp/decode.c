@@ -174,3 +174,26 @@ void otlp_request_freep(OtlpRequest **requestp) {
                 protobuf_c_message_free_unpacked(&(*requestp)->base, NULL);
         *requestp = NULL;
 }
+
+static bool is_blank(uint8_t c) {
+        return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Within a document there is always a comma or bracket between `}` and `{`. */
+size_t otlp_document_size(const uint8_t *data, size_t size) {
+        const uint8_t *end = data + size;
+
+        if (!size || *data != '{')
+                return size;
+        for (const uint8_t *at = data; (at = memchr(at, '\n', (size_t)(end - at))); at++) {
+                const uint8_t *before = at, *after = at;
+
+                while (before > data && is_blank(*before))
+                        before--;
+                while (after < end && is_blank(*after))
+                        after++;
+                if (*before == '}' && after < end && *after == '{')
+                        return (size_t)(after - data);
+        }
+        return size;
+}

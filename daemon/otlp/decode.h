@@ -39,4 +39,10 @@ int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *dat
  */
 int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where, size_t where_size);
 
+/*
+ * Size of the first JSON document of a text of several, one a line, as the file exporter of a collector
+ * writes them; of protobuf it is all.
+ */
+size_t otlp_document_size(const uint8_t *data, size_t size);
+
 void otlp_request_freep(OtlpRequest **requestp);

@@ -215,6 +215,17 @@ static void widen(const OtlpResourceProfiles *resource, uint64_t *startp, uint64
         }
 }
 
+int otlp_import_add(Window *window, const OtlpRequest *request, uint64_t *startp, uint64_t *endp, char *where,
+                    size_t where_size) {
+        if (where_size)
+                where[0] = 0;
+        *startp = UINT64_MAX;
+        *endp = 0;
+        for (size_t i = 0; i < request->n_resource_profiles; i++)
+                widen(request->resource_profiles[i], startp, endp);
+        return import_request(window, request, where, where_size);
+}
+
 int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests, const WindowLimits *limits,
                 char *where, size_t where_size) {
         _cleanup_(window_freep) Window *window = NULL;

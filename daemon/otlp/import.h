@@ -36,3 +36,10 @@ extern const WindowLimits otlp_import_limits;
  */
 int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests, const WindowLimits *limits,
                 char *where, size_t where_size);
+
+/*
+ * Adds one request to an open window whose times are REALTIME (offset 0). *startp, *endp: what its profiles cover.
+ * Return: as otlp_import(); on a mistake, what stands before it is in the window.
+ */
+int otlp_import_add(Window *window, const OtlpRequest *request, uint64_t *startp, uint64_t *endp, char *where,
+                    size_t where_size);

@@ -121,6 +121,10 @@ uint64_t window_serial(const Window *window) {
         return window->serial;
 }
 
+void window_move_start(Window *window, uint64_t start_ns) {
+        window->start_ns = start_ns;
+}
+
 uint64_t window_start_ns(const Window *window) {
         return window->start_ns;
 }

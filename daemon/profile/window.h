@@ -154,6 +154,9 @@ int window_new(Window **windowp, uint64_t start_ns, int64_t realtime_offset_ns, 
 Window *window_free(Window *window);
 DEFINE_CLEANUP(Window, window_free)
 
+/* For producers that learn only while they read when their data begins. */
+void window_move_start(Window *window, uint64_t start_ns);
+
 /* A number that no other window of this process has: for caches of indexes held outside. Never 0. */
 uint64_t window_serial(const Window *window);
 

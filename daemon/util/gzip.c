@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 #include "util/macro.h"
+#include "util/unpack.h"
 
 enum {
         GZIP_WINDOW = 15 + 16,          /* zlib: + 16 selects the gzip header */
@@ -109,3 +110,44 @@ int gzip_expand(const void *data, size_t size, size_t max, uint8_t **datap, size
         *sizep = used;
         return 0;
 }
+
+/* The same as a stream (util/unpack.h). */
+
+static void *start(void) {
+        z_stream *stream = calloc(1, sizeof(*stream));
+
+        if (stream && inflateInit2(stream, GZIP_WINDOW) != Z_OK) {
+                free(stream);
+                return NULL;
+        }
+        return stream;
+}
+
+static void stop(void *state) {
+        inflateEnd(state);
+        free(state);
+}
+
+static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp, bool *at_borderp) {
+        z_stream *stream = state;
+        size_t room = *n_outp;
+        int r;
+
+        if (*at_borderp && *n_inp && inflateReset(stream) != Z_OK)
+                return UNPACK_E_MALFORMED;
+        stream->next_in = (Bytef *)*inp;
+        stream->avail_in = (uInt)*n_inp;
+        stream->next_out = out;
+        stream->avail_out = (uInt)room;
+        r = inflate(stream, Z_NO_FLUSH);
+        *n_outp = room - stream->avail_out;
+        if (r == Z_STREAM_END)
+                *at_borderp = true;
+        else if (*n_inp != stream->avail_in || *n_outp)
+                *at_borderp = false;
+        *inp = stream->next_in;
+        *n_inp = stream->avail_in;
+        return r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR ? 0 : UNPACK_E_MALFORMED;
+}
+
+const UnpackMethod unpack_gzip = { "gzip", { 0x1F, 0x8B }, 2, start, stop, step };

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "convert/convert.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "util/error.h"
+
+enum {
+        HEAD = 64,                      /* bytes that tell a format */
+};
+
+/* One run, then the process ends: larger than the daemon's, so that a day's recording fits. */
+static const WindowLimits limits = {
+        .max_strings = 4 << 20,
+        .max_modules = 128 << 10,
+        .max_functions = 4 << 20,
+        .max_frames = 4 << 20,
+        .max_stacks = 4 << 20,
+        .max_links = 4 << 20,
+        .max_attributes = 4 << 20,
+        .max_samples = 16 << 20,
+        .max_resources = 64 << 10,
+        .max_times = 256 << 20,
+        .max_bytes = (size_t)4 << 30,
+};
+
+int convert_init(Convert *convert, const ConvertOptions *options) {
+        *convert = (Convert){ .options = options, .start_ns = UINT64_MAX };
+        return window_new(&convert->window, 0, 0, &limits);
+}
+
+void convert_deinit(Convert *convert) {
+        window_free(convert->window);
+        for (uint32_t i = 0; i < convert->n_payloads; i++)
+                free(convert->payloads[i]);
+        free(convert->payloads);
+        *convert = (Convert){ 0 };
+}
+
+void convert_cover(Convert *convert, uint64_t start_ns, uint64_t end_ns) {
+        convert->start_ns = MIN(convert->start_ns, start_ns);
+        convert->end_ns = MAX(convert->end_ns, end_ns);
+}
+
+int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *sizep, Text *problem) {
+        _cleanup_(freep) uint8_t *data = NULL;
+        size_t size;
+
+        if (source->size > max) {
+                text_printf(problem, "is larger than %zu MiB", max >> 20);
+                return CONVERT_E_INPUT;
+        }
+        data = malloc(source->size + 1);
+        if (!data)
+                return error_origin(-ENOMEM);
+        size = source_read(source, data, source->size, 0);
+        data[size] = 0;
+        *sizep = size;
+        *datap = take(data);
+        return 0;
+}
+
+static int read_source(Convert *convert, const Source *source, Text *problem) {
+        uint8_t head[HEAD];
+        size_t size = source_read(source, head, sizeof(head), 0);
+
+        if (!size) {
+                text_printf(problem, "is empty");
+                return CONVERT_E_INPUT;
+        }
+        for (const ConvertReader *const *reader = convert_readers; *reader; reader++)
+                if ((*reader)->recognize(head, size))
+                        return (*reader)->read(convert, source, problem);
+        text_printf(problem, "is in no format that can be read");
+        return CONVERT_E_INPUT;
+}
+
+int convert_add(Convert *convert, const char *path, Text *problem) {
+        _cleanup_(source_deinit) Source source = { .fd = -1 };
+        Text rest = { 0 };
+        int r, q = 0;
+
+        convert->n_inputs++;
+        r = source_open(&source, path, problem);
+        /* what could be unpacked is worth reading; then the first problem is the one to tell */
+        if (!r || (r == SOURCE_E_CUT && source.size))
+                q = read_source(convert, &source, r ? &rest : problem);
+        text_deinit(&rest);
+        convert->n_bytes += source.packed_size;
+        if (q < 0)
+                return q;
+        return r < 0 ? r : r || q ? CONVERT_E_INPUT : 0;
+}
+
+/* One attribute of --resource; `key=` is an empty value. */
+static int parse_attribute(Window *window, const char *pair, uint32_t *attributep) {
+        const char *equals = strchr(pair, '=');
+        _cleanup_(freep) char *key = strndup(pair, (size_t)(equals - pair));
+
+        if (!key)
+                return error_origin(-ENOMEM);
+        return window_attribute_string(window, key, equals + 1, strlen(equals + 1), attributep);
+}
+
+/* Puts what was asked for before what the inputs say: of two with one key the first wins. */
+static int add_resource(Window *window, uint32_t resource, const uint32_t *asked, size_t n_asked) {
+        uint32_t set[WINDOW_MAX_SET];
+        const uint32_t *own;
+        size_t n_own;
+
+        own = window_get_resource(window, resource, &n_own);
+        n_own = MIN(n_own, WINDOW_MAX_SET - n_asked);
+        if (n_asked)
+                memcpy(set, asked, n_asked * sizeof(*set));
+        if (n_own)
+                memcpy(set + n_asked, own, n_own * sizeof(*set));
+        return window_resource_attributes(window, resource, set, n_asked + n_own);
+}
+
+static int add_resources(Convert *convert) {
+        uint32_t asked[WINDOW_MAX_SET];
+        size_t n = 0;
+        int r = 0;
+
+        for (const char *const *pair = convert->options->resource; pair && *pair && n < WINDOW_MAX_SET / 2 && !r; pair++)
+                r = parse_attribute(convert->window, *pair, &asked[n++]);
+        for (uint32_t i = 1; n && !r && i < window_n_resources(convert->window); i++)
+                r = add_resource(convert->window, i, asked, n);
+        return r == WINDOW_E_FULL ? error_origin(-ENOMEM) : r;
+}
+
+int convert_close(Convert *convert) {
+        int r = add_resources(convert);
+
+        if (r)
+                return r;
+        window_move_start(convert->window, MIN(convert->start_ns, convert->end_ns));
+        return window_close(convert->window, convert->end_ns);
+}
