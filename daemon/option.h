@@ -35,6 +35,7 @@ enum {
         VERB_RECEIVE = 1 << 2,
         VERB_CONFIG = 1 << 3,
         VERB_TARGETS = 1 << 4,
+        VERB_VALIDATE = 1 << 5,
         VERB_CONVERT = 1 << 8,
         VERB_ANY = -1,
 };

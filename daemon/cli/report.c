@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "otlp/decode.h"
 #include "otlp/import.h"
 #include "report/raw.h"
@@ -23,32 +24,8 @@ typedef struct ReportRun {
         Report *report;                 /* NULL with --raw */
         size_t n_files;                 /* read without a mistake */
         bool many;                      /* more than one file was named */
-        bool stdin_used;
+        Input input;
 } ReportRun;
-
-/* A file that is no profiles file, or cannot be read, is a mistake of its own: the others are still reported. */
-static int mistake(const char *name, const char *what, const char *where) {
-        log_error("%s: %s%s%s", name, what, where && where[0] ? ": " : "", where ? where : "");
-        return STATUS_FAILURE;
-}
-
-static int read_input(ReportRun *run, const char *argument, const char *name, char **datap, size_t *sizep) {
-        bool from_stdin = !strcmp(argument, "-");
-        int r;
-
-        if (from_stdin && run->stdin_used)
-                return mistake(name, "can be read only once", NULL);
-        run->stdin_used |= from_stdin;
-        r = from_stdin ? file_read_fd(STDIN_FILENO, OTLP_DECODE_MAX_BYTES, datap, sizep)
-                       : file_read(argument, OTLP_DECODE_MAX_BYTES, datap, sizep);
-        if (r == FILE_E_UNREADABLE)
-                return mistake(name, "cannot be read", strerror(errno));
-        if (r == FILE_E_TOO_LARGE)
-                return mistake(name, "is larger than the 64 MiB that a request may have", NULL);
-        if (!r && !*sizep)
-                return mistake(name, "is empty", NULL);
-        return r;
-}
 
 static int decode(const char *name, const char *data, size_t size, OtlpRequest **requestp) {
         static const char *const texts[] = {
@@ -59,7 +36,7 @@ static int decode(const char *name, const char *data, size_t size, OtlpRequest *
         char where[WHERE_MAX] = "";
         int r = otlp_decode_request((const uint8_t *)data, size, requestp, where, sizeof(where));
 
-        return r > 0 ? mistake(name, texts[r], where) : r;
+        return r > 0 ? input_mistake(name, texts[r], where) : r;
 }
 
 static int add_request(ReportRun *run, const char *name, const OtlpRequest *request) {
@@ -68,7 +45,7 @@ static int add_request(ReportRun *run, const char *name, const OtlpRequest *requ
         int r = otlp_import(&window, &request, 1, NULL, where, sizeof(where));
 
         if (r > 0)
-                return mistake(name, "is no sound profiles file", where);
+                return input_mistake(name, "is no sound profiles file", where);
         if (r)
                 return r;
         return report_add(run->report, window);
@@ -90,7 +67,7 @@ static int add_document(ReportRun *run, const char *name, const char *data, size
         if (r)
                 return r;
         if (!request->n_resource_profiles && !request->dictionary)
-                return mistake(name, "has no profiles in it", NULL);
+                return input_mistake(name, "has no profiles in it", NULL);
         return run->report ? add_request(run, name, request) : print_raw(run, name, request);
 }
 
@@ -113,10 +90,10 @@ static int add_documents(ReportRun *run, const char *name, const char *data, siz
 
 /* Return: 0, STATUS_FAILURE after a message, -ENOMEM. */
 static int add_file(ReportRun *run, const char *argument) {
-        const char *name = strcmp(argument, "-") ? argument : "standard input";
+        const char *name = input_name(argument);
         _cleanup_(freep) char *data = NULL;
         size_t size;
-        int r = read_input(run, argument, name, &data, &size);
+        int r = input_read(&run->input, argument, &data, &size);
 
         if (!r)
                 r = add_documents(run, name, data, size);
@@ -146,9 +123,9 @@ static int read_spans(const char *path, SpanList **listp) {
         int r = file_read(path, MAX_SPANS_BYTES, &data, &size);
 
         if (r == FILE_E_UNREADABLE)
-                return mistake(path, "cannot be read", strerror(errno));
+                return input_mistake(path, "cannot be read", strerror(errno));
         if (r == FILE_E_TOO_LARGE)
-                return mistake(path, "is larger than 1 GiB", NULL);
+                return input_mistake(path, "is larger than 1 GiB", NULL);
         if (!r)
                 r = span_list_new(listp, data, size, &problem);
         if (r == SPAN_LIST_E_INVALID) {

@@ -8,6 +8,7 @@ const Verb *const verbs[] = {
         &verb_receive,
         &verb_report,
         &verb_convert,
+        &verb_validate,
         &verb_config,
         &verb_version,
         &verb_help,

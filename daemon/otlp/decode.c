@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "otlp/json-name.h"
 #include "otlp/json.h"
@@ -144,22 +145,30 @@ static int parse_json(const uint8_t *data, size_t size, ProtobufCMessage **messa
         return r > 0 ? OTLP_DECODE_E_MALFORMED : r;
 }
 
+static bool is_blank(uint8_t c) {
+        return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 /* A protobuf may begin with white space and a brace too: a newline is the tag of resource_profiles. */
 static bool looks_like_json(const uint8_t *data, size_t size) {
-        while (size && (*data == ' ' || *data == '\n' || *data == '\r' || *data == '\t')) {
+        while (size && is_blank(*data)) {
                 data++;
                 size--;
         }
         return size && *data == '{';
 }
 
-int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where, size_t where_size) {
+int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **requestp, bool *jsonp, char *where,
+                           size_t where_size) {
         ProtobufCMessage *message = NULL;
         int r = OTLP_DECODE_E_MALFORMED;
 
+        *jsonp = false;
+
         if (!size || data[0] != '{')
                 r = otlp_decode(OTLP_REQUEST_DESCRIPTOR, data, size, &message);
-        if (r == OTLP_DECODE_E_MALFORMED && looks_like_json(data, size))
+        *jsonp = r == OTLP_DECODE_E_MALFORMED && looks_like_json(data, size);
+        if (*jsonp)
                 r = parse_json(data, size, &message, where, where_size);
         else if (r)
                 snprintf(where, where_size, "%s", describe(r));
@@ -169,14 +178,16 @@ int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp
         return 0;
 }
 
+int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where, size_t where_size) {
+        bool json;
+
+        return otlp_decode_request_as(data, size, requestp, &json, where, where_size);
+}
+
 void otlp_request_freep(OtlpRequest **requestp) {
         if (*requestp)
                 protobuf_c_message_free_unpacked(&(*requestp)->base, NULL);
         *requestp = NULL;
-}
-
-static bool is_blank(uint8_t c) {
-        return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 /* Within a document there is always a comma or bracket between `}` and `{`. */

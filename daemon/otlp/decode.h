@@ -9,6 +9,7 @@
  * before it sees them.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,10 @@ int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *dat
  * @where (@where_size bytes): what is wrong, for people. Return: 0, OTLP_DECODE_E_*, -ENOMEM.
  */
 int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where, size_t where_size);
+
+/* The same; *jsonp: which of the two it was. */
+int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **requestp, bool *jsonp, char *where,
+                           size_t where_size);
 
 /*
  * Size of the first JSON document of a text of several, one a line, as the file exporter of a collector

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A request that somebody else chose (protobuf or JSON): decode it, import it, and whatever passes must
+ * A request that somebody else chose (protobuf or JSON): validate it, decode it, import it, and whatever passes must
  * be encoded and decoded again with as many events.
  */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "otlp/decode.h"
 #include "otlp/encode.h"
 #include "otlp/import.h"
+#include "otlp/validate.h"
+#include "util/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Paths and texts are whole, whatever the request holds. */
+static void look(const ValidateFinding *finding, void *userdata) {
+        if (!text_is_utf8(finding->text, strlen(finding->text)) || strlen(finding->path) >= VALIDATE_PATH_MAX)
+                abort();
+}
 
 static int check(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
         OtlpRequest *request = NULL;
@@ -37,10 +46,16 @@ static void round_trip(const Window *window) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         OtlpRequest *request = NULL;
         Window *window = NULL;
+        ValidateCounts counts;
         char where[128];
 
-        if (otlp_decode_request(data, size, &request, where, sizeof(where)))
+        if (otlp_validate(data, size, look, &counts, &counts))
+                abort();
+        if (otlp_decode_request(data, size, &request, where, sizeof(where))) {
+                if (!counts.n_errors)
+                        abort();
                 return 0;
+        }
         if (!otlp_import(&window, (const OtlpRequest *const[]){ request }, 1, &window_default_limits, where,
                          sizeof(where)))
                 round_trip(window);

@@ -36,4 +36,12 @@ def check(paths, ours=True):
                           capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise AssertionError(f"check_otlp.py failed:\n{done.stderr}")
-    return done.stdout.splitlines()
+    return done.stdout.splitlines() + (validate(paths) if ours else [])
+
+
+def validate(paths):
+    """What our own validator finds in them, errors and warnings."""
+    done = subprocess.run([tap.SPANPROF, "validate", *map(str, paths)], capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise AssertionError(f"validate failed:\n{done.stderr}")
+    return [line for line in done.stdout.splitlines() if not line.endswith(": valid, 0 errors, 0 warnings")]

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "otlp/decode.h"
+#include "otlp/validate.h"
+#include "util/log.h"
+
+enum { MAX_LINES = 100 };               /* of one document, for people; programs get all */
+
+typedef struct ValidateRun {
+        const Config *config;
+        Input input;
+        const char *name;               /* of the document at hand */
+        unsigned n_findings;
+        bool any_json;                  /* something was printed into the array of files */
+        bool invalid;
+} ValidateRun;
+
+static void print_line(const ValidateFinding *finding, void *userdata) {
+        ValidateRun *run = userdata;
+
+        if (run->n_findings++ >= MAX_LINES)
+                return;
+        printf("%s: %s: %s%s%s [%s]\n", run->name, finding->warning ? "warning" : "error", finding->path,
+               *finding->path ? ": " : "", finding->text, validate_rule_name(finding->rule));
+}
+
+static void print_object(const ValidateFinding *finding, void *userdata) {
+        ValidateRun *run = userdata;
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        text_printf(&text, "%s\n    {\"severity\": \"%s\", \"rule\": \"%s\", \"path\": ", run->n_findings++ ? "," : "",
+                    finding->warning ? "warning" : "error", validate_rule_name(finding->rule));
+        text_append_json(&text, finding->path);
+        text_printf(&text, ", \"text\": ");
+        text_append_json(&text, finding->text);
+        text_printf(&text, "}");
+        fputs(text.data ? text.data : "", stdout);
+}
+
+static void print_head(ValidateRun *run) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        text_append_json(&text, run->name);
+        printf("%s\n  {\"name\": %s, \"findings\": [", run->any_json ? "," : "", text.data ? text.data : "\"\"");
+        run->any_json = true;
+}
+
+static void print_tail(const ValidateRun *run, const ValidateCounts *counts) {
+        if (run->config->json)
+                printf("], \"valid\": %s, \"errors\": %llu, \"warnings\": %llu}", counts->n_errors ? "false" : "true",
+                       (unsigned long long)counts->n_errors, (unsigned long long)counts->n_warnings);
+        else if (run->n_findings > MAX_LINES)
+                printf("%s: … and %u more\n", run->name, run->n_findings - MAX_LINES);
+        if (!run->config->json)
+                printf("%s: %s, %llu errors, %llu warnings\n", run->name, counts->n_errors ? "invalid" : "valid",
+                       (unsigned long long)counts->n_errors, (unsigned long long)counts->n_warnings);
+}
+
+static int validate_document(ValidateRun *run, const char *name, const char *data, size_t size) {
+        ValidateCounts counts;
+        int r;
+
+        run->name = name;
+        run->n_findings = 0;
+        if (run->config->json)
+                print_head(run);
+        r = otlp_validate((const uint8_t *)data, size, run->config->json ? print_object : print_line, run, &counts);
+        if (r)
+                return r;
+        print_tail(run, &counts);
+        run->invalid |= counts.n_errors != 0;
+        return 0;
+}
+
+static int validate_file(ValidateRun *run, const char *argument) {
+        _cleanup_(freep) char *data = NULL;
+        char numbered[PATH_MAX + 32];
+        const char *at;
+        size_t size;
+        int r = input_read(&run->input, argument, &data, &size);
+
+        at = data;
+        for (unsigned n = 1; !r && size; n++) {
+                size_t first = otlp_document_size((const uint8_t *)at, size);
+
+                snprintf(numbered, sizeof(numbered), "%s, document %u", input_name(argument), n);
+                r = validate_document(run, n == 1 && first == size ? input_name(argument) : numbered, at, first);
+                at += first;
+                size -= first;
+        }
+        return r;
+}
+
+/* Unreadable is worse than invalid: nothing is known about that file. */
+static int run(Cli *cli) {
+        ValidateRun run = { .config = &cli->config };
+        int status = STATUS_OK;
+
+        if (cli->config.json)
+                printf("[");
+        for (int i = 0; i < cli->n_arguments; i++) {
+                int r = validate_file(&run, cli->arguments[i]);
+
+                if (r < 0) {
+                        log_error("cannot validate: %s", strerror(-r));
+                        return STATUS_USAGE;
+                }
+                if (r)
+                        status = STATUS_USAGE;
+        }
+        if (cli->config.json)
+                printf("\n]\n");
+        if (status)
+                return status;
+        return run.invalid ? STATUS_FAILURE : STATUS_OK;
+}
+
+const Verb verb_validate = {
+        .name = "validate",
+        .bit = VERB_VALIDATE,
+        .arguments = "FILE…",
+        .min_arguments = 1,
+        .max_arguments = INT_MAX,
+        .summary = "check OTLP profiles files against every rule of the format",
+        .description =
+                "Reads OTLP profiles requests, protobuf or JSON by content, and lists what readers of such data would\n"
+                "refuse or misread, with the path of the element. `-` is standard input. Warnings are what passes\n"
+                "today, but need not: fields of another version of the protocol, and forms that only some readers take.\n"
+                "Exit status: 0 = valid, 1 = there are errors, 2 = a file could not be read.\n"
+                "\n"
+                "  spanprof validate profiles/*.pb\n"
+                "  spanprof validate --json - <request.json       for programs\n",
+        .run = run,
+};
