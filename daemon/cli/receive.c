@@ -84,6 +84,22 @@ static ReceiverVerdict decode(const uint8_t *data, size_t size, bool json, Proto
         return r < 0 ? RECEIVER_BUSY : r ? RECEIVER_MALFORMED : RECEIVER_TAKEN;
 }
 
+/* A sender comes back every few seconds, and there may be many. */
+static void complain_of_store(const Receive *receive, int r) {
+        const char *why = r == STORE_E_LIMIT ? "it is at its limit (--max-bytes, --max-files); remove what is not needed" :
+                                               strerror(errno);
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        if (!log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                return;
+        if (n_skipped)
+                log_error("cannot store a request in %s: %s (%" PRIu64 " more since the last message)", receive->output, why,
+                          n_skipped);
+        else
+                log_error("cannot store a request in %s: %s", receive->output, why);
+}
+
 static ReceiverVerdict keep(Receive *receive, const uint8_t *data, size_t size, const ProtobufCMessage *message, char *why,
                             size_t why_size) {
         _cleanup_(text_deinit) Text json = { 0 };
@@ -97,11 +113,9 @@ static ReceiverVerdict keep(Receive *receive, const uint8_t *data, size_t size, 
         }
         r = store_put(receive->store, data, size, json.data, json.size, &number);
         if (r) {
+                complain_of_store(receive, r);
                 snprintf(why, why_size, "%s", r == STORE_E_LIMIT ? "the receiver's store is full (--max-bytes, --max-files)"
                                                                  : "the receiver cannot write to its store");
-                log_error("cannot store a request in %s: %s", receive->output,
-                          r == STORE_E_LIMIT ? "it is at its limit (--max-bytes, --max-files); remove what is not needed" :
-                                               strerror(errno));
                 return RECEIVER_BUSY;
         }
         receive->first = receive->first ? receive->first : number;
