@@ -99,17 +99,43 @@ static int unknown_key(const char *prefix, const char *key, Text *errors) {
         return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
 }
 
-static int wrong_section(const char *prefix, const Option *option, Text *errors) {
-        text_printf(errors, "%s: `%s` belongs to the section [%s]\n", prefix, option->name, option->section);
-        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
-}
-
 typedef struct FileState {
         Config *config;
         const char *name;
         uint32_t lines[CONFIG_MAX_OPTIONS];     /* where this file has set each option, 0 = not yet */
+        bool in_unknown_section;                /* which has been said: keys need not be in the right one */
         Text *errors;
 } FileState;
+
+/* Return: 0, CONFIG_E_INVALID = no option has this section, -ENOMEM. */
+static int check_section(FileState *state, const IniEntry *entry) {
+        const char *names[CONFIG_MAX_OPTIONS + 1], *near;
+        _cleanup_(freep) char *name = strndup(entry->section.data, entry->section.size);
+        size_t n = 0;
+
+        if (!name)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < option_table_size; i++) {
+                const char *section = option_table[i].section;
+
+                if (section && !strcmp(section, name))
+                        return 0;
+                if (section)
+                        names[n++] = section;
+        }
+        names[n] = NULL;
+        near = nearest_word(name, names);
+        text_printf(state->errors, "%s:%u: unknown section [%s]", state->name, entry->line, name);
+        if (near)
+                text_printf(state->errors, ", did you mean [%s]?", near);
+        text_printf(state->errors, "\n");
+        return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+static int wrong_section(const char *prefix, const Option *option, Text *errors) {
+        text_printf(errors, "%s: `%s` belongs to the section [%s]\n", prefix, option->name, option->section);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
 
 static int apply_value(FileState *state, const Option *option, const IniEntry *entry, const char *where) {
         _cleanup_(freep) char *value = strndup(entry->value.data, entry->value.size), *prefix = NULL;
@@ -133,10 +159,17 @@ static int apply_entry(FileState *state, const IniEntry *entry) {
                 return error_origin(-ENOMEM);
         if (!option || !option->section)
                 return unknown_key(where, key, state->errors);
-        if (entry->section.data && (strlen(option->section) != entry->section.size ||
+        if (entry->section.data && !state->in_unknown_section && (strlen(option->section) != entry->section.size ||
                                     memcmp(option->section, entry->section.data, entry->section.size)))
                 return wrong_section(where, option, state->errors);
         return apply_value(state, option, entry, where);
+}
+
+static int apply_section(FileState *state, const IniEntry *entry) {
+        int r = check_section(state, entry);
+
+        state->in_unknown_section = r > 0;
+        return r;
 }
 
 static int malformed_line(FileState *state, const IniEntry *entry) {
@@ -155,7 +188,10 @@ int config_apply_text(Config *config, const char *name, const char *data, size_t
 
                 if (r == INI_E_EOF)
                         return result;
-                r = r == INI_E_MALFORMED ? malformed_line(&state, &entry) : apply_entry(&state, &entry);
+                if (r == INI_E_MALFORMED)
+                        r = malformed_line(&state, &entry);
+                else
+                        r = r == INI_E_SECTION ? apply_section(&state, &entry) : apply_entry(&state, &entry);
                 if (r < 0)
                         return r;
                 if (r)
@@ -173,10 +209,12 @@ static int load_file(const char *path, void *userdata) {
         LoadState *state = userdata;
         _cleanup_(freep) char *data = NULL;
         size_t size;
-        int r = file_read(path, FILE_MAX_BYTES, &data, &size);
+        int r = file_read_regular(path, FILE_MAX_BYTES, &data, &size);
 
         if (r == FILE_E_TOO_LARGE)
                 r = complain(state->errors, path, "larger than any configuration (1 MiB)");
+        else if (r == FILE_E_KIND)
+                r = complain(state->errors, path, "not a regular file");
         else if (r == FILE_E_UNREADABLE)
                 r = complain(state->errors, path, strerror(errno));
         else if (!r)
@@ -289,14 +327,15 @@ static void warn_of_near_variables(const char *const *environment) {
 }
 
 int config_profiles_url(const char *base, bool full, char **urlp) {
-        size_t length = strlen(base), tail = strlen(PROFILES_PATH);
+        size_t length = strcspn(base, "?#"), tail = strlen(PROFILES_PATH);
+        const char *query = base + length;
 
         if (!full)
                 while (length && base[length - 1] == '/')
                         length--;
         if (full || (length > tail && !strncmp(base + length - tail, PROFILES_PATH, tail)))
                 tail = 0;
-        if (asprintf(urlp, "%.*s%s", (int)length, base, tail ? PROFILES_PATH : "") < 0) {
+        if (asprintf(urlp, "%.*s%s%.*s", (int)length, base, tail ? PROFILES_PATH : "", (int)strcspn(query, "#"), query) < 0) {
                 *urlp = NULL;
                 return error_origin(-ENOMEM);
         }

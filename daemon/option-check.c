@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Mistakes in lists of selectors that would otherwise show as a process that is silently not profiled. */
+/* Mistakes that would otherwise show late: as a process that is silently not profiled, or when the first request is sent. */
 
 #include <errno.h>
 #include <string.h>
 
 #include "config-selector.h"
+#include "export/endpoint.h"
 #include "option.h"
 #include "util/error.h"
 
@@ -53,5 +54,16 @@ int option_check_resource(const char *item, Text *problem) {
         if (equals && equals > item)
                 return 0;
         text_printf(problem, "`%s` is not KEY=VALUE", item);
+        return refuse(problem);
+}
+
+int option_check_headers(const char *value, Text *problem) {
+        char **headers = NULL, why[128];
+        int r = endpoint_parse_headers(value, &headers, why, sizeof(why));
+
+        endpoint_headers_free(headers);
+        if (r <= 0)
+                return r;
+        text_printf(problem, "%s", why);
         return refuse(problem);
 }

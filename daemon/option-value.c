@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "export/endpoint.h"
 #include "option.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -144,6 +145,18 @@ static bool is_url(const char *value) {
         return scheme && value[scheme] && !strchr("/:?#", value[scheme]) && !strpbrk(value, " \t\"<>");
 }
 
+static int set_url(const Option *option, char **to, const char *value, Text *problem) {
+        char why[128];
+
+        if (*value && !is_url(value))
+                return invalid(option, value, "is no URL: http://HOST[:PORT] or https://HOST[:PORT]", problem);
+        if (*value && endpoint_check_url(value, why, sizeof(why))) {
+                text_printf(problem, "%s", why);
+                return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;
+        }
+        return set_string(to, value);
+}
+
 static void list_free(ConfigList *list) {
         for (size_t i = 0; i < list->n_items; i++)
                 free(list->items[i]);
@@ -240,6 +253,7 @@ out:
 
 int option_set(const Option *option, Config *config, const char *value, bool append, Text *problem) {
         void *to = field(option, config);
+        int r;
 
         switch (option->kind) {
         case OPTION_BOOL:
@@ -254,11 +268,10 @@ int option_set(const Option *option, Config *config, const char *value, bool app
                         return invalid(option, value, "is not one of its values", problem);
                 return set_string(to, value);
         case OPTION_URL:
-                if (*value && !is_url(value))
-                        return invalid(option, value, "is no URL: http://HOST[:PORT] or https://HOST[:PORT]", problem);
-                return set_string(to, value);
+                return set_url(option, to, value, problem);
         case OPTION_STRING:
-                return set_string(to, value);
+                r = option->check ? option->check(value, problem) : 0;
+                return r ? r : set_string(to, value);
         case OPTION_LIST:
                 return set_list(option, to, value, append, problem);
         case OPTION_PIDS:

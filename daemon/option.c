@@ -55,7 +55,7 @@ const Option option_table[] = {
         { "endpoint", 0, OPTION_URL, RUN | CONVERT, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles (empty: http://localhost:4318)" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
-          .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
+          .check = option_check_headers, .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
         { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip", .choices = "gzip none",
           .argument = "METHOD", .otel = "COMPRESSION", .help = "of requests" },
         { "timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(timeout_ns), "10s", NS_PER_MS, SECONDS(3600),

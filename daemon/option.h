@@ -51,7 +51,7 @@ struct Option {
         uint64_t min, max;              /* number, size: as they are; duration: ns */
         const char *choices;            /* words with one blank between */
         const char *argument;           /* what help calls the value */
-        int (*check)(const char *item, Text *problem);  /* of each item of a list; as option_set(); may be NULL */
+        int (*check)(const char *item, Text *problem);  /* of a string, or each item of a list; may be NULL */
         const char *otel;               /* OTEL_EXPORTER_OTLP_[PROFILES_]… that sets it too */
         bool secret;                    /* `config show` hides the value */
         const char *help;
@@ -98,11 +98,12 @@ void option_print_range(const Option *option, Text *text);
 
 void option_free(const Option *option, Config *config);
 
-/* Checks of list items (option-check.c). Return: 0, OPTION_E_INVALID, -ENOMEM. */
+/* Checks of values (option-check.c). Return: 0, OPTION_E_INVALID, -ENOMEM. */
 int option_check_comm(const char *item, Text *problem);
 int option_check_user(const char *item, Text *problem);
 int option_check_exclude(const char *item, Text *problem);
 int option_check_resource(const char *item, Text *problem);
+int option_check_headers(const char *value, Text *problem);
 
 /*
  * The word of @words (ended by NULL) that is nearest to what somebody typed, by edit distance or by

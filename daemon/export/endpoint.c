@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/endpoint.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,8 +48,27 @@ static int check_port(const char *port, const char *end) {
         return text_u64(digits, 65535, &value) || value == 0;
 }
 
+/* @text begins with a bracket. *afterp: what follows the other one. Return: 0, 1 = it has none, 2 = no address. */
+static int check_bracketed(const char *text, const char *end, const char **afterp) {
+        const char *close = memchr(text, ']', (size_t)(end - text));
+        char address[INET6_ADDRSTRLEN];
+        struct in6_addr parsed;
+        size_t n;
+
+        if (!close)
+                return 1;
+        *afterp = close + 1;
+        n = strcspn(text + 1, "]%");            /* a zone may follow */
+        if (n >= sizeof(address))
+                return 2;
+        memcpy(address, text + 1, n);
+        address[n] = 0;
+        return inet_pton(AF_INET6, address, &parsed) == 1 ? 0 : 2;
+}
+
 int endpoint_check_url(const char *url, char *why, size_t why_size) {
         const char *host, *end, *at, *port;
+        int r = 0;
 
         for (const char *p = url; *p; p++)
                 if ((unsigned char)*p <= ' ' || *p == 0x7F)
@@ -59,13 +79,16 @@ int endpoint_check_url(const char *url, char *why, size_t why_size) {
         at = memrchr(host, '@', (size_t)(end - host));
         if (at)
                 host = at + 1;
-        port = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : host;
-        if (!port)
+        port = host + strcspn(host, ":/?#");
+        if (*host == '[')
+                r = check_bracketed(host, end, &port);
+        if (r == 1)
                 return invalid(why, why_size, "the endpoint's IPv6 address has no closing bracket");
-        port = memchr(port, ':', (size_t)(end - port));
+        if (r || (port < end && *port != ':'))
+                return invalid(why, why_size, "the endpoint's host in brackets is no IPv6 address");
         if (host == end || host == port)
                 return invalid(why, why_size, "the endpoint names no host");
-        if (port && check_port(port + 1, end))
+        if (port < end && check_port(port + 1, end))
                 return invalid(why, why_size, "the endpoint's port is no number from 1 to 65535");
         return 0;
 }

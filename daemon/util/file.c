@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "util/error.h"
@@ -52,6 +55,24 @@ int file_read_at(int dirfd, const char *path, size_t max, char **datap, size_t *
 
 int file_read(const char *path, size_t max, char **datap, size_t *sizep) {
         return file_read_at(AT_FDCWD, path, max, datap, sizep);
+}
+
+/* /dev/null is how people write `no file`. */
+static bool is_plain(const struct stat *st) {
+        return S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3));
+}
+
+int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep) {
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return FILE_E_UNREADABLE;
+        if (S_ISDIR(st.st_mode)) {
+                errno = EISDIR;
+                return FILE_E_UNREADABLE;
+        }
+        return is_plain(&st) ? file_read_fd(fd, max, datap, sizep) : FILE_E_KIND;
 }
 
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset) {

@@ -15,6 +15,7 @@ enum {
         _FILE_E_SUCCESS,
         FILE_E_TOO_LARGE,               /* over the cap; nothing was returned */
         FILE_E_UNREADABLE,              /* open or read failed; errno says why */
+        FILE_E_KIND,                    /* a pipe, a device …: to read it could take for ever */
 };
 
 /*
@@ -26,6 +27,9 @@ enum {
 int file_read_at(int dirfd, const char *path, size_t max, char **datap, size_t *sizep);
 int file_read(const char *path, size_t max, char **datap, size_t *sizep);
 int file_read_fd(int fd, size_t max, char **datap, size_t *sizep);
+
+/* The same for regular files alone, and /dev/null. Return: also FILE_E_KIND. */
+int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep);
 
 /* pread() until @size bytes or the end. Return: bytes read, or -errno. */
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset);

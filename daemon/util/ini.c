@@ -48,6 +48,11 @@ static bool is_name(IniText text) {
         return text.size > 0;
 }
 
+/* What some editors write in front of UTF-8; it cannot be seen, and would be part of the first key. */
+static bool has_byte_order_mark(const IniCursor *cursor, IniText line) {
+        return cursor->line == 1 && line.size >= 3 && !memcmp(line.data, "\xEF\xBB\xBF", 3);
+}
+
 static int read_section(IniCursor *cursor, IniText line, IniEntry *entry) {
         IniText name = { 0 };
 
@@ -55,8 +60,8 @@ static int read_section(IniCursor *cursor, IniText line, IniEntry *entry) {
                 name = trim((IniText){ line.data + 1, line.size - 2 });
         if (!is_name(name))
                 return malformed(entry, "a section is one word between `[` and `]`");
-        cursor->section = name;
-        return 0;
+        cursor->section = entry->section = name;
+        return INI_E_SECTION;
 }
 
 static int read_entry(IniText line, IniEntry *entry) {
@@ -82,13 +87,12 @@ int ini_next(IniCursor *cursor, IniEntry *entryp) {
                 *entryp = (IniEntry){ .section = cursor->section, .line = cursor->line };
                 if (!text_is_utf8(line.data, line.size))
                         return malformed(entryp, "not text: a byte that is no UTF-8");
+                if (has_byte_order_mark(cursor, line))
+                        return malformed(entryp, "a byte order mark before the text; save the file as UTF-8 without it");
                 line = trim(line);
                 if (!line.size || line.data[0] == '#' || line.data[0] == ';')
                         continue;
-                if (line.data[0] != '[')
-                        return read_entry(line, entryp);
-                if (read_section(cursor, line, entryp))
-                        return INI_E_MALFORMED;
+                return line.data[0] == '[' ? read_section(cursor, line, entryp) : read_entry(line, entryp);
         }
         return INI_E_EOF;
 }

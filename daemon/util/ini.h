@@ -21,6 +21,7 @@
 enum {
         _INI_E_SUCCESS,
         INI_E_EOF,                      /* the text is used up */
+        INI_E_SECTION,                  /* a section begins: entry.section and entry.line */
         INI_E_MALFORMED,                /* entry.line and entry.problem say what; reading may go on */
 };
 
@@ -45,5 +46,5 @@ typedef struct IniCursor {
 
 IniCursor ini_begin(const char *text, size_t size);
 
-/* Return: 0 and *entryp; INI_E_MALFORMED and *entryp; INI_E_EOF. */
+/* Return: 0, INI_E_SECTION or INI_E_MALFORMED, each with *entryp; INI_E_EOF. */
 int ini_next(IniCursor *cursor, IniEntry *entryp);

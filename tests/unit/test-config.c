@@ -204,6 +204,40 @@ Test(config, says_why_a_file_cannot_be_read, .init = make_root, .fini = remove_r
         cr_assert_not_null(strstr(errors.data, "Is a directory"));
 }
 
+Test(config, never_waits_for_a_pipe, .init = make_root, .fini = remove_root) {
+        char path[64];
+
+        snprintf(path, sizeof(path), "%s/pipe", root);
+        cr_assert_eq(mkfifo(path, 0600), 0);
+        cr_assert_eq(from_command_line("config", path), 0);
+        cr_assert_eq(load(NULL), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "/pipe: not a regular file\n"), "%s", errors.data);
+        text_deinit(&errors);
+        cr_assert_eq(from_command_line("config", "/dev/null"), 0);
+        cr_assert_eq(load(NULL), 0, "it stands for no configuration");
+}
+
+Test(config, names_an_unknown_section) {
+        cr_assert_eq(apply("[targets]\n[exports]\ncompression = none\n[nothing-like-it]\n"), CONFIG_E_INVALID);
+        cr_assert_str_eq(errors.data, "x.conf:2: unknown section [exports], did you mean [export]?\n"
+                                      "x.conf:4: unknown section [nothing-like-it]\n");
+}
+
+Test(config, refuses_endpoints_and_headers_that_cannot_be_used) {
+        static const char *const cases[][3] = {
+                { "endpoint", "http://[::1", "bracket" }, { "endpoint", "http://c:99999", "1 to 65535" },
+                { "forward", "https://c:x", "1 to 65535" }, { "headers", "secret", "name=value" },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                text_deinit(&errors);
+                cr_assert_eq(from_command_line(cases[i][0], cases[i][1]), CONFIG_E_INVALID, "%s", cases[i][1]);
+                cr_assert_not_null(strstr(errors.data, cases[i][2]), "%s", errors.data);
+                cr_assert_null(strstr(errors.data, "secret"), "%s", errors.data);
+        }
+        cr_assert_eq(from_command_line("headers", "a=b,c=d%20e"), 0);
+}
+
 Test(config, names_the_variable_that_is_wrong, .init = make_root, .fini = remove_root) {
         static const char *const environment[] = { "SPANPROF_FREQUENCY=fast", "OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318", NULL };
 
@@ -224,6 +258,10 @@ Test(config, makes_the_url_of_the_profiles_signal, .init = make_root, .fini = re
                 { "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://c:1/x/", "http://c:1/x/" },
                 { "SPANPROF_ENDPOINT=https://c/base", "https://c/base/v1development/profiles" },
                 { "SPANPROF_ENDPOINT=http://c:1/v1development/profiles", "http://c:1/v1development/profiles" },
+                { "SPANPROF_ENDPOINT=http://c:1/base/?tenant=1/#x", "http://c:1/base/v1development/profiles?tenant=1/" },
+                { "SPANPROF_ENDPOINT=http://c?t=1", "http://c/v1development/profiles?t=1" },
+                { "SPANPROF_ENDPOINT=http://c/v1development/profiles?t=1", "http://c/v1development/profiles?t=1" },
+                { "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://c/x/?t=1", "http://c/x/?t=1" },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -15,7 +15,7 @@ static void assert_refused(const char *url, const char *part) {
 Test(endpoint_check_url, takes_what_can_be_posted_to) {
         static const char *const good[] = {
                 "http://localhost:4318/v1development/profiles", "https://c/otlp?tenant=1", "HTTP://h", "http://[::1]:4318/x",
-                "http://[::1]/x", "http://user:p%40ss@h:1/", "https://h:65535",
+                "http://[::1]/x", "http://[fe80::1%25eth0]:4318", "http://user:p%40ss@h:1/", "https://h:65535",
         };
         char why[256] = "";
 
@@ -36,6 +36,9 @@ Test(endpoint_check_url, says_what_is_wrong) {
         assert_refused("http://h:/", "port");
         assert_refused("http://h:4318x/", "port");
         assert_refused("http://[::1/", "bracket");
+        assert_refused("http://[::g]:4318/", "IPv6");
+        assert_refused("http://[::1]4318/", "IPv6");
+        assert_refused("http://[]/", "IPv6");
         assert_refused("http://h/a b", "blank");
         assert_refused("http://h/\r\nX: y", "control");
 }

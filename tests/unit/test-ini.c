@@ -27,8 +27,12 @@ Test(ini, reads_sections_keys_and_values_with_their_lines) {
         cr_assert_eq(ini_next(&cursor, &entry), 0);
         cr_assert_null(entry.section.data);
         cr_assert(is(entry.key, "early") && is(entry.value, "1") && entry.line == 1);
+        cr_assert_eq(ini_next(&cursor, &entry), INI_E_SECTION);
+        cr_assert(is(entry.section, "one") && entry.line == 5);
         cr_assert_eq(ini_next(&cursor, &entry), 0);
         cr_assert(is(entry.section, "one") && is(entry.key, "a-b") && is(entry.value, "x = y # z") && entry.line == 6);
+        cr_assert_eq(ini_next(&cursor, &entry), INI_E_SECTION);
+        cr_assert(is(entry.section, "two") && entry.line == 7);
         cr_assert_eq(ini_next(&cursor, &entry), 0);
         cr_assert(is(entry.section, "two") && is(entry.key, "empty") && is(entry.value, "") && entry.line == 8);
         cr_assert_eq(ini_next(&cursor, &entry), INI_E_EOF);
@@ -62,6 +66,16 @@ Test(ini, names_the_line_of_each_mistake_and_reads_on) {
                 cr_assert_eq(ini_next(&cursor, &entry), 0, "%s", bad[i]);
                 cr_assert(is(entry.key, "next") && entry.line == 3 && !entry.section.data);
         }
+}
+
+Test(ini, names_a_byte_order_mark) {
+        IniCursor cursor = begin("\xEF\xBB\xBF" "a = 1\nb = 2\n");
+        IniEntry entry;
+
+        cr_assert_eq(ini_next(&cursor, &entry), INI_E_MALFORMED);
+        cr_assert(entry.line == 1 && strstr(entry.problem, "byte order mark"));
+        cr_assert_eq(ini_next(&cursor, &entry), 0);
+        cr_assert(is(entry.key, "b"));
 }
 
 Test(ini, refuses_nul_bytes) {
