@@ -85,6 +85,10 @@
         X(TARGETS_VANISHED, "targets_total", "event=\"vanished\"", "gone while being read")                    \
         X(TARGETS_OVER_CAP, "targets_total", "event=\"over_cap\"", "not profiled, the table was full")         \
         X(TARGETS_REJECTED, "targets_total", "event=\"rejected\"", "undecided processes that no selector chose")  \
+        X(SWEEP_LOOKED, "sweep_total", "result=\"looked\"", "processes that the safety sweep has looked at")     \
+        X(SWEEP_FOUND, "sweep_total", "result=\"found\"",                                                      \
+          "what it found and should not have: a new program, process or ring that no notice told of")         \
+        X(SWEEP_RESYNCS, "sweep_total", "result=\"resync\"", "sweeps over everybody, since notices were lost")  \
         X(RING_INVALID, "rings_total", "result=\"invalid\"", "ring headers with a wrong field")                \
         X(RING_FOUND, "rings_total", "result=\"found\"", "context rings found and accepted")                   \
         X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end")    \

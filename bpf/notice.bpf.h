@@ -18,7 +18,8 @@ static __always_inline void comm_copy(char *to, struct task_struct *task) {
         ((uint64_t *)to)[1] = from[1];
 }
 
-static __always_inline void notice_post(struct task_struct *task, const struct identity *identity, uint32_t kind,
+/* Return: false = the ring was full. */
+static __always_inline bool notice_post(struct task_struct *task, const struct identity *identity, uint32_t kind,
                                         uint64_t time_ns, uint64_t value) {
         struct counters *counters = counters_get();
         struct abi_notice notice = {
@@ -30,10 +31,12 @@ static __always_inline void notice_post(struct task_struct *task, const struct i
         };
 
         if (!counters)
-                return;
+                return false;
         comm_copy(notice.comm, task);
-        if (bpf_ringbuf_output(&notices, &notice, sizeof(notice), BPF_RB_NO_WAKEUP))
+        if (bpf_ringbuf_output(&notices, &notice, sizeof(notice), BPF_RB_NO_WAKEUP)) {
                 __sync_fetch_and_add(&counters->values[COUNTER_LOST_NOTICES], 1);
-        else
-                __sync_fetch_and_add(&counters->values[COUNTER_NOTICES], 1);
+                return false;
+        }
+        __sync_fetch_and_add(&counters->values[COUNTER_NOTICES], 1);
+        return true;
 }

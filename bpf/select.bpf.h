@@ -42,19 +42,18 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
         };
         struct stranger *seen = bpf_map_lookup_elem(&strangers, &identity->tgid);
 
-        if (!seen)
-                bpf_map_update_elem(&strangers, &identity->tgid, &now, BPF_ANY);
-        else if ((seen->total_vm == now.total_vm && seen->map_count == now.map_count) ||
-                 now.time_ns - seen->time_ns < seen->interval_ns)
+        if (seen && ((seen->total_vm == now.total_vm && seen->map_count == now.map_count) ||
+                     now.time_ns - seen->time_ns < seen->interval_ns))
                 return;
-        else {
-                if (seen->interval_ns < SELECT_NOTICE_LAST_NS)
-                        now.interval_ns = 2 * seen->interval_ns;
-                else
-                        now.interval_ns = SELECT_NOTICE_LAST_NS;
+        if (seen)
+                now.interval_ns = 2 * seen->interval_ns < SELECT_NOTICE_LAST_NS ? 2 * seen->interval_ns : SELECT_NOTICE_LAST_NS;
+        /* One that finds no room is posted at the next tick. */
+        if (!notice_post(task, identity, ABI_NOTICE_MAPPINGS, now.time_ns, 0))
+                return;
+        if (seen)
                 *seen = now;
-        }
-        notice_post(task, identity, ABI_NOTICE_MAPPINGS, now.time_ns, 0);
+        else
+                bpf_map_update_elem(&strangers, &identity->tgid, &now, BPF_ANY);
 }
 
 /* Fills *process (zero, but for `state`, without a row). Return: whether the tick is taken. */

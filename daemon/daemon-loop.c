@@ -119,11 +119,26 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         return again(source, daemon->config->export_interval_ns);
 }
 
+/* What was lost cannot be told: look for it. */
+static int answer_lost_notices(Daemon *daemon) {
+        uint64_t n = stat_get(COUNTER_LOST_NOTICES);
+        int r;
+
+        if (n == daemon->lost_notices)
+                return 0;
+        daemon->lost_notices = n;
+        targets_resync_notices(daemon->targets);
+        r = sd_event_source_set_time_relative(daemon->work_timer, 0);
+        return r < 0 ? error_origin(r) : 0;
+}
+
 /* At random moments, 0.75 to 1.25 s apart, so that the jitter itself is in step with nothing. */
 static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         int r = sampler_read_counters(daemon->sampler);
 
+        if (!r)
+                r = answer_lost_notices(daemon);
         if (!r)
                 r = sampler_jitter(daemon->sampler);
         if (r)

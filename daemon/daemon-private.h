@@ -49,6 +49,7 @@ struct Daemon {
         uint64_t window_start_ns;
         uint64_t window_entries;        /* of the sampler, when the window began; as the next two */
         double window_programmed;
+        uint64_t lost_notices;          /* that were answered by a resync */
         uint64_t window_throttled;
         uint64_t first_sample_ns;
         uint64_t first_delivery_ns;

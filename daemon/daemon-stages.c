@@ -66,6 +66,8 @@ int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
                 return targets_mapping(daemon->targets, &record->mapping);
         case SIDEBAND_EXEC:
                 return targets_exec_begins(daemon->targets, record->pid, record->time_ns);
+        case SIDEBAND_FORK:
+                return targets_fork(daemon->targets, record->pid, record->parent, record->time_ns);
         default:
                 targets_resync(daemon->targets);
                 return 0;

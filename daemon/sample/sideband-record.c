@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Three records of perf_event_open(2), as the event in sideband.c asks for them (sample_id_all with the time only,
+ * Four records of perf_event_open(2), as the event in sideband.c asks for them (sample_id_all with the time only,
  * so each one ends with it):
  *
  *     MMAP2   header | pid tid | address length offset | major minor inode generation | prot flags | path | time
  *             or, with the mark MMAP_BUILD_ID:         | size, 3 unused, 20 bytes      |
  *     COMM    header | pid tid | name | time           with the mark COMM_EXEC: by an exec
+ *     FORK    header | pid parent tid parent's-tid | time | time       comes along with any of the others
  *     LOST    header | id lost | time
  *
  * Paths and names are filled up with zeros to 8 bytes.
@@ -43,6 +44,12 @@ typedef struct Comm {
         char name[];
 } Comm;
 
+typedef struct Fork {
+        struct perf_event_header header;
+        uint32_t pid, parent, tid, parent_tid;
+        uint64_t time_ns;
+} Fork;
+
 typedef struct Lost {
         struct perf_event_header header;
         uint64_t id, lost;
@@ -50,6 +57,7 @@ typedef struct Lost {
 
 static_assert(sizeof(Mmap2) == 72, "as the kernel has it");
 static_assert(sizeof(Comm) == 16, "as the kernel has it");
+static_assert(sizeof(Fork) == 32, "as the kernel has it");
 static_assert(sizeof(Lost) == 24, "as the kernel has it");
 
 static uint64_t time_of(const void *data, size_t size) {
@@ -102,6 +110,17 @@ static int parse_comm(const Comm *from, size_t size, SidebandRecord *recordp) {
         return 0;
 }
 
+/* A new thread is one of its own process. A parent out of sight is of no use: the child came in by setns(2). */
+static int parse_fork(const Fork *from, size_t size, SidebandRecord *recordp) {
+        if (size < sizeof(*from) + sizeof(uint64_t))
+                return SIDEBAND_E_MALFORMED;
+        if (from->pid == from->parent || !is_visible(from->pid) || !is_visible(from->parent))
+                return SIDEBAND_E_OTHER;
+        *recordp = (SidebandRecord){ .kind = SIDEBAND_FORK, .time_ns = time_of(from, size), .pid = from->pid,
+                                     .parent = from->parent };
+        return 0;
+}
+
 static int parse_lost(const Lost *from, size_t size, SidebandRecord *recordp) {
         if (size < sizeof(*from) + sizeof(uint64_t))
                 return SIDEBAND_E_MALFORMED;
@@ -119,6 +138,8 @@ int sideband_parse(const void *data, size_t size, SidebandRecord *recordp) {
                 return parse_mmap2(data, size, recordp);
         case PERF_RECORD_COMM:
                 return parse_comm(data, size, recordp);
+        case PERF_RECORD_FORK:
+                return parse_fork(data, size, recordp);
         case PERF_RECORD_LOST:
                 return parse_lost(data, size, recordp);
         default:

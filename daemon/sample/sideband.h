@@ -4,7 +4,8 @@
 /*
  * Side-Band
  *
- * The kernel's own notices of executable mappings: mmap(), mprotect(), exec. One
+ * The kernel's own notices of executable mappings: mmap(), mprotect(), exec; and of
+ * forks, whose child has its parent's without a notice of its own. One
  * event that counts nothing on each CPU, with a ring for its records; nobody is
  * woken by them, the daemon drains. Costs a process 0.6 to 1 µs for each
  * executable mapping that it makes, and nothing for anything else.
@@ -20,6 +21,7 @@
 typedef enum SidebandKind {
         SIDEBAND_MAPPING,               /* `mapping` is set */
         SIDEBAND_EXEC,                  /* a new program begins, nothing of it is mapped yet */
+        SIDEBAND_FORK,                  /* a new process: it runs what `parent` ran; no threads */
         SIDEBAND_LOST,                  /* the ring was full */
 } SidebandKind;
 
@@ -27,6 +29,7 @@ typedef struct SidebandRecord {
         SidebandKind kind;
         uint64_t time_ns;               /* MONOTONIC */
         uint32_t pid;                   /* not for LOST */
+        uint32_t parent;                /* FORK only */
         uint64_t n_lost;
         MappingNotice mapping;          /* its path points into the record */
 } SidebandRecord;

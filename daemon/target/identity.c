@@ -129,9 +129,18 @@ int identity_new(Identity **identityp, int proc_fd, unsigned what) {
         return 0;
 }
 
+Identity *identity_ref(Identity *identity) {
+        identity->n_others++;
+        return identity;
+}
+
 Identity *identity_free(Identity *identity) {
         if (!identity)
                 return NULL;
+        if (identity->n_others) {
+                identity->n_others--;
+                return NULL;
+        }
         free(identity->exe);
         free(identity->groups);
         free(identity->cgroup);

@@ -32,6 +32,7 @@ typedef struct Identity {
         char *cgroup;                   /* the path that tells most; owned; NULL = unknown */
         char *container, *unit;         /* owned; NULL = none */
         Environment environment;
+        unsigned n_others;              /* owners besides the first one */
 } Identity;
 
 /*
@@ -39,6 +40,11 @@ typedef struct Identity {
  * *identityp is owned by the caller. Return: 0, -ENOMEM.
  */
 int identity_new(Identity **identityp, int proc_fd, unsigned what);
+
+/* One more owner: a process has what it was forked from. */
+Identity *identity_ref(Identity *identity);
+
+/* The last owner frees it. */
 Identity *identity_free(Identity *identity);
 DEFINE_CLEANUP(Identity, identity_free)
 

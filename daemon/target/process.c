@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -45,24 +46,25 @@ static int stat_number(const char **pp, uint64_t *valuep) {
 
 /*
  * `PID (comm) S 1 …`: comm may hold blanks and parentheses, so the fields are counted from the
- * last parenthesis: state is field 3, flags 9, threads 20, start time 22 (proc_pid_stat(5)).
+ * last parenthesis: state is field 3, flags 9, threads 20, start time 22, start of the stack 28 (proc_pid_stat(5)).
  */
 int process_parse_stat(const char *text, size_t size, ProcessStat *statp) {
         const char *p = memrchr(text, ')', size);
-        uint64_t fields[23] = { 0 };
+        uint64_t fields[29] = { 0 };
         uint64_t start_ns;
 
         if (!p || strnlen(p, 4) < 4 || p[1] != ' ' || p[3] != ' ')
                 return 1;
         statp->state = p[2];
         p += 4;
-        for (int i = 4; i <= 22; i++)
+        for (int i = 4; i <= 28; i++)
                 if (stat_number(&p, &fields[i]))
                         return 1;
         if (__builtin_mul_overflow(fields[22], ABI_START_TICK_NS, &start_ns))
                 return 1;
         statp->is_kernel = fields[9] & PF_KTHREAD_BIT;
         statp->n_threads = fields[20];
+        statp->stack_start = fields[28];
         statp->start_time_ns = start_ns;
         return 0;
 }
@@ -97,6 +99,67 @@ int process_open(pid_t pid, uint64_t start_time_ns, int *fdp) {
                         return PROCESS_E_GONE;
         }
         *fdp = take_fd(fd);
+        return 0;
+}
+
+/* The directory of a thread that has not exited. Return: 0, PROCESS_E_GONE. */
+static int open_thread(int proc_fd, const char *name, int *fdp) {
+        _cleanup_(closep) int task_fd = -1, fd = -1;
+        char path[64];
+        ProcessStat stat;
+
+        snprintf(path, sizeof(path), "task/%.16s", name);
+        task_fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (task_fd < 0 || read_stat(task_fd, &stat) || stat.state == 'Z')
+                return PROCESS_E_GONE;
+        /* Every thread has a directory in /proc too, unlisted: only that one has map_files. */
+        snprintf(path, sizeof(path), "/proc/%.16s", name);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || faccessat(task_fd, "stat", R_OK, 0))      /* the number could be another process' by now */
+                return PROCESS_E_GONE;
+        *fdp = take_fd(fd);
+        return 0;
+}
+
+static void closedirp(DIR **dirp) {
+        if (*dirp)
+                closedir(*dirp);
+}
+
+static int find_thread(int proc_fd, int *fdp, pid_t *tidp) {
+        int task_fd = openat(proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_(closedirp) DIR *dir = task_fd < 0 ? NULL : fdopendir(task_fd);
+        struct dirent *entry;
+        uint64_t tid;
+
+        if (!dir && task_fd >= 0)
+                close(task_fd);
+        while (dir && (entry = readdir(dir)))
+                if (!text_u64(entry->d_name, INT32_MAX, &tid) && !open_thread(proc_fd, entry->d_name, fdp)) {
+                        *tidp = (pid_t)tid;
+                        return 0;
+                }
+        return PROCESS_E_GONE;
+}
+
+int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp) {
+        _cleanup_(closep) int fd = -1, thread_fd = -1;
+        pid_t tid = pid;
+        ProcessStat stat;
+        int r;
+
+        r = process_open(pid, 0, &fd);
+        if (!r)
+                r = read_stat(fd, &stat);
+        if (!r && start_time_ns && stat.start_time_ns != start_time_ns)
+                r = PROCESS_E_GONE;
+        if (!r && stat.state == 'Z')
+                r = find_thread(fd, &thread_fd, &tid);
+        if (r)
+                return r;
+        *fdp = thread_fd >= 0 ? take_fd(thread_fd) : take_fd(fd);
+        if (tidp)
+                *tidp = tid;
         return 0;
 }
 
@@ -141,6 +204,13 @@ static int read_exe(int proc_fd, Process *process) {
         return process->exe ? 0 : error_origin(-ENOMEM);
 }
 
+/* A leader that has exited before its threads has no executable to show. */
+static int read_threads_exe(Process *process) {
+        _cleanup_(closep) int fd = -1;
+
+        return process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL) ? 0 : read_exe(fd, process);
+}
+
 int process_new(Process **processp, pid_t pid) {
         _cleanup_(process_freep) Process *process = calloc(1, sizeof(*process));
         _cleanup_(closep) int fd = -1;
@@ -164,6 +234,10 @@ int process_new(Process **processp, pid_t pid) {
                 return r;
         process->start_time_ns = stat.start_time_ns;
         process->is_kernel = stat.is_kernel;
+        process->stack_start = stat.stack_start;
+        r = stat.state == 'Z' ? read_threads_exe(process) : 0;
+        if (r)
+                return r;
         *processp = take(process);
         return 0;
 }
@@ -337,7 +411,7 @@ static int reading_start(const Process *process, ObjectCache *objects, Reading *
         memset(reading, 0, offsetof(Reading, reader));
         reading->objects = objects;
         reading->proc_fd = reading->reader.fd = -1;
-        r = process_open((pid_t)process->pid, process->start_time_ns, &reading->proc_fd);
+        r = process_open_living((pid_t)process->pid, process->start_time_ns, &reading->proc_fd, NULL);
         if (r)
                 return r;
         fd = openat(reading->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
@@ -443,7 +517,7 @@ int process_read_identity(Process *process, unsigned what) {
         _cleanup_(closep) int fd = -1;
         int r;
 
-        r = process_open((pid_t)process->pid, process->start_time_ns, &fd);
+        r = process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL);
         if (!r)
                 r = identity_new(&identity, fd, what);
         if (r)
@@ -574,6 +648,52 @@ int process_change(Process *process, Mapping *mapping, uint64_t time_ns) {
 
         mapping_deinit(mapping);
         return r;
+}
+
+static int inherit_names(Process *process, const Process *parent) {
+        if (!process->identity && parent->identity)
+                process->identity = identity_ref(parent->identity);
+        if (process->exe || !parent->exe)
+                return 0;
+        process->exe = strdup(parent->exe);
+        return process->exe ? 0 : error_origin(-ENOMEM);
+}
+
+/* What the parent has replaced since then, its child still has. */
+static int inherit_past(Process *process, const Process *parent, uint64_t time_ns) {
+        for (size_t i = 0; i < parent->past.n; i++) {
+                const PastMapping *past = &parent->past.items[i];
+                Mapping copy;
+                int r;
+
+                if (past->until_ns <= time_ns)
+                        continue;
+                r = mapping_copy(&copy, &past->mapping, past->mapping.start, past->mapping.end);
+                if (!r)
+                        r = process_change(process, &copy, time_ns);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* What it has mapped since then comes along: where the child has nothing, nothing of it runs. */
+int process_inherit(Process *process, const Process *parent, uint64_t time_ns) {
+        Mapping *mappings = calloc(parent->n_mappings + 1, sizeof(*mappings));
+        int r = mappings ? inherit_names(process, parent) : error_origin(-ENOMEM);
+        size_t n = 0;
+
+        for (; n < parent->n_mappings && !r; n += !r)
+                r = mapping_copy(&mappings[n], &parent->mappings[n], parent->mappings[n].start, parent->mappings[n].end);
+        if (r) {
+                free_mappings(mappings, n);
+                return r;
+        }
+        free_mappings(process->mappings, process->n_mappings);
+        process->mappings = mappings;
+        process->n_mappings = n;
+        process->maps_serial = new_serial();
+        return inherit_past(process, parent, time_ns);
 }
 
 int process_cpu_time(const Process *process, uint64_t *cpu_nsp) {

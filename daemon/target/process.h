@@ -32,6 +32,7 @@ typedef struct Process {
         uint32_t pid;
         bool is_kernel;                 /* a kernel thread: no mappings, no executable */
         uint64_t start_time_ns;         /* of the leader, as in abi.h */
+        uint64_t stack_start;           /* address of its first stack: exec makes a new one; 0 = unknown */
         uint64_t read_ns;               /* MONOTONIC: before its identity was read; 0 = never */
         uint64_t generation;            /* of its row in the kernel's table */
         char comm[ABI_COMM_SIZE];       /* of the leader */
@@ -75,6 +76,12 @@ int process_read_identity(Process *process, unsigned what);
  */
 int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
 
+/*
+ * What a fork at @time_ns gave to @process, which nothing is known of yet: executable, identity and mappings of
+ * @parent. Return: 0, -ENOMEM.
+ */
+int process_inherit(Process *process, const Process *parent, uint64_t time_ns);
+
 /* The mapping that held @address at @time_ns, or NULL. */
 const Mapping *process_find_mapping_at(const Process *process, uint64_t address, uint64_t time_ns);
 
@@ -90,12 +97,19 @@ int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
  */
 int process_open(pid_t pid, uint64_t start_time_ns, int *fdp);
 
+/*
+ * The same, but if the leader has exited before its threads, the directory of one of these: a dead leader has neither
+ * memory nor executable to show. *tidp: whose it is; may be NULL.
+ */
+int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp);
+
 /* What /proc/PID/stat says of a process. */
 typedef struct ProcessStat {
         char state;                     /* Z = zombie, X = dead */
         bool is_kernel;
         uint64_t start_time_ns;
         uint64_t n_threads;
+        uint64_t stack_start;           /* 0 = we may not know */
 } ProcessStat;
 
 /* Pure. @text: the line, NUL behind @size bytes. Return: 0, 1 = no such line. */

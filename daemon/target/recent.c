@@ -23,14 +23,20 @@ enum {
         MAX_VISITED = 512,              /* mappings of one program; the later ones are left out */
 };
 
+typedef enum ItemKind {
+        ITEM_MAPPING,
+        ITEM_EXEC,
+        ITEM_FORK,
+} ItemKind;
+
 typedef struct Item {
         uint64_t previous;              /* position of the same process' item before, + 1; 0 = none */
         uint64_t time_ns;
-        uint32_t size;                  /* of the item with its path, a multiple of 8 */
+        uint32_t size;                  /* of the item with what follows, a multiple of 8 */
         uint32_t pid;                   /* 0 = filled up to the end */
-        bool is_exec;
-        MappingNotice notice;           /* its path follows the item */
-} Item;
+        uint32_t parent;                /* FORK only */
+        ItemKind kind;
+} Item;                                 /* MAPPING: its notice follows, then the notice's path */
 
 struct Recent {
         Hashmap newest;                 /* pid → position of its newest item, + 1 */
@@ -65,7 +71,7 @@ static uint64_t newest_of(const Recent *recent, uint32_t pid) {
         return (uint64_t)(uintptr_t)hashmap_get(&recent->newest, pid);
 }
 
-/* A filler is shorter than an item: it may have room for its size alone, at the end. */
+/* What is left at the end may be shorter than an item: then it is not even marked. */
 static void drop_oldest(Recent *recent, uint64_t now_ns) {
         uint64_t left = recent->size - recent->tail % recent->size;
         const Item *item = item_at(recent, recent->tail);
@@ -100,73 +106,105 @@ static Item *reserve(Recent *recent, size_t size, uint64_t now_ns) {
         return item_at(recent, recent->head);
 }
 
-static int add(Recent *recent, const MappingNotice *notice, bool is_exec) {
-        size_t size = (sizeof(Item) + notice->path_size + 7) & ~(size_t)7;
+/* *item with @more bytes behind it. *itemp stays NULL if it was left out. */
+static int add(Recent *recent, const Item *from, size_t more, Item **itemp) {
+        size_t size = (sizeof(Item) + more + 7) & ~(size_t)7;
         Item *item;
         int r;
 
-        if (size > recent->size / 2 || !notice->pid)
+        if (size > recent->size / 2 || !from->pid)
                 return 0;
-        item = reserve(recent, size, notice->time_ns);
-        *item = (Item){ .previous = newest_of(recent, notice->pid), .time_ns = notice->time_ns, .size = (uint32_t)size,
-                        .pid = notice->pid, .is_exec = is_exec, .notice = *notice };
-        if (notice->path_size)
-                memcpy(item + 1, notice->path, notice->path_size);
-        r = hashmap_put(&recent->newest, notice->pid, (void *)(uintptr_t)(recent->head + 1));
+        item = reserve(recent, size, from->time_ns);
+        *item = *from;
+        item->previous = newest_of(recent, from->pid);
+        item->size = (uint32_t)size;
+        r = hashmap_put(&recent->newest, from->pid, (void *)(uintptr_t)(recent->head + 1));
         if (r)
                 return error_fold(r);
         recent->head += size;
+        *itemp = item;
         return 0;
 }
 
 int recent_add_exec(Recent *recent, uint32_t pid, uint64_t time_ns) {
-        return add(recent, &(MappingNotice){ .pid = pid, .time_ns = time_ns }, true);
+        Item *item = NULL;
+
+        return add(recent, &(Item){ .pid = pid, .time_ns = time_ns, .kind = ITEM_EXEC }, 0, &item);
+}
+
+int recent_add_fork(Recent *recent, uint32_t pid, uint32_t parent, uint64_t time_ns) {
+        Item *item = NULL;
+
+        return add(recent, &(Item){ .pid = pid, .time_ns = time_ns, .parent = parent, .kind = ITEM_FORK }, 0, &item);
 }
 
 int recent_add_mapping(Recent *recent, const MappingNotice *notice) {
-        return add(recent, notice, false);
+        const Item from = { .pid = notice->pid, .time_ns = notice->time_ns, .kind = ITEM_MAPPING };
+        Item *item = NULL;
+        int r = add(recent, &from, sizeof(*notice) + notice->path_size, &item);
+
+        if (r || !item)
+                return r;
+        memcpy(item + 1, notice, sizeof(*notice));
+        if (notice->path_size)
+                memcpy((char *)(item + 1) + sizeof(*notice), notice->path, notice->path_size);
+        return 0;
 }
 
 /*
- * From the newest back to the exec that was in force. A process that has run another program since then has its
- * notices in front: each exec that is too late begins anew.
+ * From the newest back to the exec or fork that was in force. A process that has run another program since then has
+ * its notices in front: each exec that is too late begins anew. *beginp: that exec or fork.
  */
 static int collect(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, const Item **items,
-                   size_t *np) {
+                   size_t *np, const Item **beginp) {
         uint64_t next = newest_of(recent, pid);
+        bool replaced = false;
         size_t n = 0;
 
         while (next && next - 1 >= recent->tail) {
                 const Item *item = item_at(recent, next - 1);
 
                 next = item->previous;
-                if (!item->is_exec) {
+                if (item->kind == ITEM_MAPPING) {
                         items[n++ % MAX_VISITED] = item;
                         continue;
                 }
                 if (item->time_ns < since_ns)
-                        return RECENT_E_UNKNOWN;
+                        break;
                 if (item->time_ns <= time_ns) {
                         *np = n;
+                        *beginp = item;
                         return 0;
                 }
+                replaced = true;
                 n = 0;
         }
-        return RECENT_E_UNKNOWN;
+        return replaced ? RECENT_E_REPLACED : RECENT_E_UNKNOWN;
 }
 
 int recent_visit(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, RecentVisit visit,
                  void *userdata) {
-        const Item *items[MAX_VISITED];
+        const Item *items[MAX_VISITED], *begin;
         size_t n;
-        int r = collect(recent, pid, since_ns, time_ns, items, &n);
+        int r = collect(recent, pid, since_ns, time_ns, items, &n, &begin);
 
         for (size_t i = 0; i < MIN(n, (size_t)MAX_VISITED) && !r; i++) {
                 const Item *item = items[(n - 1 - i) % MAX_VISITED];
-                MappingNotice notice = item->notice;
+                MappingNotice notice;
 
-                notice.path = (const char *)(item + 1);
+                memcpy(&notice, item + 1, sizeof(notice));
+                notice.path = (const char *)(item + 1) + sizeof(notice);
                 r = visit(userdata, &notice);
         }
+        return r;
+}
+
+int recent_find_origin(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, RecentOrigin *originp) {
+        const Item *items[MAX_VISITED], *begin;
+        size_t n;
+        int r = collect(recent, pid, since_ns, time_ns, items, &n, &begin);
+
+        if (!r)
+                *originp = (RecentOrigin){ .parent = begin->parent, .time_ns = begin->time_ns };
         return r;
 }

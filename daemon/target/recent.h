@@ -24,7 +24,8 @@ typedef struct Recent Recent;
 
 enum {
         _RECENT_E_SUCCESS,
-        RECENT_E_UNKNOWN,               /* its exec is not there any more: what is left would be a part only */
+        RECENT_E_UNKNOWN,               /* its exec or fork is not there any more: what is left would be a part only */
+        RECENT_E_REPLACED,              /* the same, and it runs another program by now */
 };
 
 /* @size: bytes, a multiple of 8. Return: 0, -ENOMEM. */
@@ -34,14 +35,26 @@ DEFINE_CLEANUP(Recent, recent_free)
 
 /* Process @pid runs a new program from @time_ns on; what it maps follows. Return: 0, -ENOMEM. */
 int recent_add_exec(Recent *recent, uint32_t pid, uint64_t time_ns);
+
+/* From @time_ns on there is a process @pid, which has what @parent had then. Return: 0, -ENOMEM. */
+int recent_add_fork(Recent *recent, uint32_t pid, uint32_t parent, uint64_t time_ns);
 int recent_add_mapping(Recent *recent, const MappingNotice *notice);
 
 /* Calls back for one notice; it lives until the call returns. Return: 0, or a code that ends the visit. */
 typedef int (*RecentVisit)(void *userdata, const MappingNotice *notice);
 
+/* How a process came to the program that it ran. */
+typedef struct RecentOrigin {
+        uint32_t parent;                /* forked from it at `time_ns`; 0 = by exec */
+        uint64_t time_ns;
+} RecentOrigin;
+
 /*
- * The mappings of the program that @pid ran at @time_ns, if it began it after @since_ns, the oldest first.
- * Return: 0, RECENT_E_UNKNOWN, the visit's code.
+ * The mappings that @pid has made in the program that it ran at @time_ns, if it began it after @since_ns, the oldest
+ * first; what came with a fork is not among them. Return: 0, RECENT_E_*, the visit's code.
  */
 int recent_visit(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, RecentVisit visit,
                  void *userdata);
+
+/* The same question: how did it come to that program? Return: 0, RECENT_E_*. */
+int recent_find_origin(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, RecentOrigin *originp);

@@ -352,7 +352,7 @@ static int searcher_new(Searcher **searcherp, pid_t pid, uint64_t start_time_ns)
         searcher->pid = pid;
         searcher->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
         searcher->proc_fd = searcher->pagemap_fd = searcher->maps_fd = -1;
-        r = process_open(pid, start_time_ns, &searcher->proc_fd);
+        r = process_open_living(pid, start_time_ns, &searcher->proc_fd, &searcher->pid);
         if (r)
                 return r == PROCESS_E_DENIED ? RING_E_DENIED : RING_E_GONE;
         searcher->pagemap_fd = openat(searcher->proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);

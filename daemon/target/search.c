@@ -42,6 +42,7 @@ typedef struct Item {
         uint16_t n_full;                /* full searches still to do */
         uint16_t n_unfinished;
         bool looked;                    /* the quick look is done */
+        bool swept;                     /* by the sweep, and no notice since */
 } Item;
 
 struct Search {
@@ -135,7 +136,23 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
         item->due_ns = now_ns;
         item->looked = false;
         item->n_unfinished = 0;
+        item->swept = false;
         item->n_full = search->started ? 2 : 1;
+        return 0;
+}
+
+int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns) {
+        Item *item = hashmap_get(&search->map, tgid);
+        int r;
+
+        if (item && item->start_time_ns == start_time_ns && (item->due_ns != UINT64_MAX || !whole))
+                return 0;
+        r = search_add(search, tgid, start_time_ns, now_ns);
+        item = hashmap_get(&search->map, tgid);
+        if (r || !item)
+                return r;
+        item->swept = true;
+        item->n_full = whole;
         return 0;
 }
 
@@ -157,6 +174,7 @@ static void plan(Item *item, int outcome, uint64_t now_ns) {
 static int step(Search *search, Item *item, bool quick, RingBudget *budget, SearchFound found, void *userdata) {
         uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, address, now_ns;
         uint32_t capacity, tgid = item->tgid;
+        bool swept = item->swept;
         int r;
 
         r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &address, &capacity);
@@ -164,6 +182,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         switch (r) {
         case 0:
                 drop(search, item);
+                stat_add(COUNTER_SWEEP_FOUND, swept);
                 return found(userdata, tgid, start_time_ns, address, capacity);
         case RING_E_GONE:
         case RING_E_DENIED:
@@ -178,7 +197,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         }
         item->looked = true;
         if (quick) {
-                item->due_ns = MAX(item->due_ns, item->full_after_ns);
+                item->due_ns = item->n_full ? MAX(item->due_ns, item->full_after_ns) : UINT64_MAX;
                 return 0;
         }
         item->cost_ns += now_ns - before_ns;

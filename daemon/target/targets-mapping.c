@@ -17,6 +17,7 @@
 #include "util/error.h"
 
 enum {
+        RECALL_DEPTH = 8,               /* forks of forks that are all gone */
         GONE_MAPPINGS_MAX = 64,         /* no notice tells of munmap(): over it, and twice as many, a new read */
 };
 
@@ -104,12 +105,64 @@ static uint64_t begin_of(const Process *process) {
         return process->start_time_ns - MIN(process->start_time_ns, offset_ns);
 }
 
-static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
-        Process *process = target->process;
-        Recall recall = { targets, process };
+static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time_ns, unsigned depth);
+
+/* The program that @pid ran at @time_ns, if it is a target's. */
+static Target *program_at(const Targets *targets, uint32_t pid, uint64_t time_ns) {
+        Target *target = hashmap_get(&targets->chains, pid);
+
+        while (target && time_ns < target->begin_ns)
+                target = target->older;
+        return target && (!target->end_ns || time_ns <= target->end_ns) ? target : NULL;
+}
+
+/* A parent that is no target; it has not run another program since then. */
+static int inherit_from_stranger(Recall *recall, const RecentOrigin *origin) {
+        _cleanup_(process_freep) Process *parent = NULL;
+        int r = process_new(&parent, (pid_t)origin->parent);
+
+        if (!r && begin_of(parent) > origin->time_ns)
+                r = PROCESS_E_GONE;
+        if (!r)
+                r = process_read_mappings(parent, recall->targets->config.objects);
+        if (r)
+                return r < 0 ? r : RECENT_E_UNKNOWN;
+        return process_inherit(recall->process, parent, origin->time_ns);
+}
+
+/* What it was forked with. Its parent may be as dead as itself, and the parent's parent: no more than RECALL_DEPTH of them. */
+static int recall_parent(Recall *from, const RecentOrigin *origin, unsigned depth) {
+        Target *parent = program_at(from->targets, origin->parent, origin->time_ns);
         int r;
 
-        r = recent_visit(targets->recent, process->pid, begin_of(process), time_ns, recall_mapping, &recall);
+        if (parent && !parent->process->maps_serial && !parent->end_ns) {
+                r = targets_read_mappings(from->targets, parent);
+                if (r)
+                        return r;
+        }
+        if (parent && parent->process->maps_serial)
+                return process_inherit(from->process, parent->process, origin->time_ns);
+        r = depth < RECALL_DEPTH ? recall(from, origin->parent, 0, origin->time_ns, depth + 1) : RECENT_E_UNKNOWN;
+        return r == RECENT_E_UNKNOWN ? inherit_from_stranger(from, origin) : r;
+}
+
+static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time_ns, unsigned depth) {
+        const Recent *recent = recall->targets->recent;
+        RecentOrigin origin;
+        int r = recent_find_origin(recent, pid, since_ns, time_ns, &origin);
+
+        if (!r && origin.parent)
+                r = recall_parent(recall, &origin, depth);
+        return r ? r : recent_visit(recent, pid, since_ns, time_ns, recall_mapping, recall);
+}
+
+static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
+        Process *process = target->process;
+        Recall from = { targets, process };
+        int r;
+
+        r = recall(&from, process->pid, begin_of(process), time_ns, 0);
+        target->is_forgotten = r && target->end_ns;
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_MAPPINGS_RECALLED, 1);
@@ -131,7 +184,7 @@ int targets_ensure_mappings(Targets *targets, Target *target, uint64_t time_ns) 
                 if (r)
                         return r;
         }
-        return process->maps_serial || !targets->recent ? 0 : recall_mappings(targets, target, time_ns);
+        return process->maps_serial || !targets->recent || target->is_forgotten ? 0 : recall_mappings(targets, target, time_ns);
 }
 
 /* ---- notices ---- */
@@ -193,6 +246,11 @@ int targets_exec_begins(Targets *targets, uint32_t tgid, uint64_t time_ns) {
         if (target && time_ns > MAX(target->begin_ns, target->process->read_ns))
                 target->exec_ns = time_ns;
         return targets->recent ? recent_add_exec(targets->recent, tgid, time_ns) : 0;
+}
+
+/* A child that lives is read when it is sampled; this is for those that will be gone by then. */
+int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time_ns) {
+        return targets->recent ? recent_add_fork(targets->recent, tgid, parent, time_ns) : 0;
 }
 
 void targets_resync(Targets *targets) {

@@ -25,7 +25,7 @@ int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorR
         SelectorFacts more = *facts;
         int r = 0;
 
-        if (what && process_open((pid_t)facts->pid, 0, &fd) == 0)
+        if (what && process_open_living((pid_t)facts->pid, 0, &fd, NULL) == 0)
                 r = identity_new(&identity, fd, what);
         if (r)
                 return r;

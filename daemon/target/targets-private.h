@@ -8,7 +8,10 @@
  *     targets-member.c    how a process gets in, gets known better, and gets out
  *     targets-event.c     what notices and samples tell
  *     targets-mapping.c   what is known of their mappings, and how it changes
+ *     targets-sweep.c     what notices should have told and did not
  */
+
+#include <dirent.h>
 
 #include "target/recent.h"
 #include "target/rejects.h"
@@ -38,9 +41,18 @@ typedef struct Target {
         uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
         uint32_t lost_capacity;
         bool is_outdated;               /* its mappings must be read again */
+        bool is_forgotten;              /* gone, and no notice tells what it had mapped */
         bool is_changed;                /* is in the list of those that were */
         struct Target *next_changed;
 } Target;
+
+/* The pass that never ends. */
+typedef struct Sweep {
+        DIR *dir;                       /* where it is; NULL = at the begin */
+        uint64_t next_ns;
+        bool is_resync;                 /* notices were lost: everybody, at once and thoroughly, */
+        bool is_again;                  /* and once more, since more were lost meanwhile */
+} Sweep;
 
 struct Targets {
         TargetsConfig config;
@@ -56,6 +68,7 @@ struct Targets {
         uint32_t pass_at;               /* where the next pass over the targets goes on */
         uint32_t missing_pid;
         Search *search;
+        Sweep sweep;
         Recent *recent;                 /* NULL = only living processes become targets */
         Target *first_changed;          /* until the next flush */
 };
@@ -89,6 +102,9 @@ int targets_add_chosen(Targets *targets, Process **processp, SelectorReason reas
 int targets_end(Targets *targets, Target *target, enum counter event, uint64_t end_ns, uint64_t cpu_total_ns);
 void targets_forget_oldest_dead(Targets *targets);
 void targets_free_target(Target *target);
+
+/* A step of the sweep, if it is due. *next_nsp: when the next one is. Return: 0, -errno. */
+int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 
 /* Its ring was found, or (0, 0) is lost. */
 int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_t capacity);

@@ -68,6 +68,8 @@ Targets *targets_free(Targets *targets) {
         hashmap_deinit(&targets->chains);
         rejects_deinit(&targets->rejects);
         search_free(targets->search);
+        if (targets->sweep.dir)
+                closedir(targets->sweep.dir);
         recent_free(targets->recent);
         free(targets);
         return NULL;
@@ -227,7 +229,7 @@ static int work_targets(Targets *targets, uint64_t now_ns) {
 }
 
 int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
-        uint64_t next_ns;
+        uint64_t next_ns, sweep_ns;
         int r;
 
         while (targets->first_dead && targets->first_dead->end_ns + TARGETS_KEEP_NS <= now_ns)
@@ -241,8 +243,11 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
                 if (r)
                         return r;
         }
+        r = targets_sweep(targets, now_ns, &sweep_ns);
+        if (r)
+                return r;
         r = search_work(targets->search, now_ns, on_ring, targets, &next_ns);
-        *next_nsp = MIN(next_ns, targets->next_pass_ns);
+        *next_nsp = MIN(MIN(next_ns, sweep_ns), targets->next_pass_ns);
         return r;
 }
 

@@ -6,8 +6,8 @@
  *
  * The set of processes that are profiled. One pass over /proc at the start,
  * then fed with notices from the kernel half and with time; tells its user
- * through callbacks what the kernel's process table must hold. Never reads
- * /proc as a whole again.
+ * through callbacks what the kernel's process table must hold. Goes over /proc
+ * again only where notices were lost, and very slowly as a net under all this.
  *
  * A process that is gone stays known for TARGETS_KEEP_NS, for samples that are
  * still on their way. A program that exec replaces does too.
@@ -67,12 +67,19 @@ int targets_notice(Targets *targets, const struct abi_notice *notice);
 
 /*
  * What the kernel tells of executable mappings, in the order of time and before targets_notice() of the same drain:
- * a mapping; the begin of an exec, before the new program maps anything (the notice of it follows); or that some
- * were lost: every target's mappings are read again then. The first two return 0, -errno.
+ * a mapping; the begin of an exec, before the new program maps anything (the notice of it follows); a fork, whose child
+ * has all that its parent has; or that some were lost: every target's mappings are read again then. Return: 0, -errno.
  */
 int targets_mapping(Targets *targets, const MappingNotice *notice);
 int targets_exec_begins(Targets *targets, uint32_t tgid, uint64_t time_ns);
+int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time_ns);
 void targets_resync(Targets *targets);
+
+/*
+ * Notices of the kernel half were lost (LOST_NOTICES): everybody is looked at again, a few at each targets_work().
+ * Exits that were missed are seen by the targets' clocks.
+ */
+void targets_resync_notices(Targets *targets);
 
 /* Tells what has changed by then (callback `mapped`). Once after them, before samples of that time. Return: 0, -errno. */
 int targets_flush_mappings(Targets *targets);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -19,25 +20,26 @@ static ObjectCache *cache(void) {
 }
 
 Test(process_parse_stat, counts_fields_from_the_last_parenthesis) {
-        /* Fields as in proc_pid_stat(5): flags 9, threads 20, start 22. */
-        static const char text[] = "812 (a) S 1 (b) c) S 1 812 812 0 -1 4194560 100 0 0 0 5 3 0 0 20 0 7 0 98765 1 1 18446744073709551615";
+        /* Fields as in proc_pid_stat(5): flags 9, threads 20, start 22, stack 28. */
+        static const char text[] = "812 (a) S 1 (b) c) S 1 812 812 0 -1 4194560 100 0 0 0 5 3 0 0 20 0 7 0 98765 1 1 18446744073709551615 4 5 140721 0 0";
         ProcessStat stat;
 
         cr_assert_eq(process_parse_stat(text, sizeof(text) - 1, &stat), 0);
         cr_assert_eq(stat.state, 'S');
         cr_assert_eq(stat.n_threads, 7);
         cr_assert_eq(stat.start_time_ns, UINT64_C(987650000000));
+        cr_assert_eq(stat.stack_start, 140721);
         cr_assert(!stat.is_kernel);
 }
 
 Test(process_parse_stat, refuses_any_cut) {
-        static const char text[] = "812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 98765 1 1";
+        static const char text[] = "812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 2 3 4 5";
         ProcessStat stat;
         char copy[128];
 
         cr_assert_eq(process_parse_stat(text, sizeof(text) - 1, &stat), 0);
         cr_assert(stat.is_kernel);              /* 0x4208060 … with PF_KTHREAD 0x200000 */
-        for (size_t n = 0; n < strlen("812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 "); n++) {
+        for (size_t n = 0; n < strlen("812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 2 3 4 "); n++) {
                 memcpy(copy, text, n);
                 copy[n] = 0;
                 cr_expect_eq(process_parse_stat(copy, n, &stat), 1, "%s", copy);
@@ -426,4 +428,83 @@ Test(process, has_the_cpu_time_of_all_its_threads) {
         cr_assert_geq(cpu_ns, before_ns);
         cr_assert_leq(cpu_ns, after_ns);
         process_free(process);
+}
+
+/* ---- leaders that exit first, and forks ---- */
+
+static void *sleep_on(void *unused) {
+        while (pause())
+                ;
+        return unused;
+}
+
+/* A process whose leader has exited; its thread goes on. */
+static pid_t start_leaderless(void) {
+        pid_t pid = fork();
+        ProcessStat stat = { 0 };
+        char comm[ABI_COMM_SIZE];
+        pthread_t thread;
+
+        if (!pid) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                pthread_create(&thread, NULL, sleep_on, NULL);
+                pthread_exit(NULL);
+        }
+        for (int i = 0; i < 1000 && stat.state != 'Z'; i++) {
+                usleep(10000);
+                cr_assert_eq(process_identify(pid, &stat, comm), 0);
+        }
+        cr_assert_eq(stat.state, 'Z');
+        return pid;
+}
+
+Test(process, is_known_by_its_threads_when_its_leader_is_dead) {
+        pid_t pid = start_leaderless(), tid;
+        ObjectCache *objects = cache();
+        Process *process, *self;
+        int fd;
+
+        cr_assert_eq(process_open_living(pid, 0, &fd, &tid), 0);
+        cr_assert_neq(tid, pid);
+        close(fd);
+        cr_assert_eq(process_new(&process, pid), 0);
+        cr_assert_eq(process_new(&self, getpid()), 0);
+        cr_assert_str_eq(process->exe, self->exe);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        cr_assert_eq(process_read_mappings(self, objects), 0);
+        cr_assert_geq(process->n_mappings, self->n_mappings, "forked from us");
+        cr_assert_eq(process->mappings[0].object, self->mappings[0].object);
+        cr_assert_eq(process_open_living(pid, process->start_time_ns + 1, &fd, &tid), PROCESS_E_GONE);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        cr_assert_eq(process_open_living(pid, 0, &fd, &tid), PROCESS_E_GONE);
+        process_free(process);
+        process_free(self);
+        object_cache_free(objects);
+}
+
+Test(process, inherits_what_its_parent_had_at_the_fork) {
+        static const char comm[ABI_COMM_SIZE] = "child";
+        ObjectCache *objects = cache();
+        Process *parent, *child;
+        Mapping mapping;
+        uint64_t fork_ns;
+
+        cr_assert_eq(process_new(&parent, getpid()), 0);
+        cr_assert_eq(process_read_mappings(parent, objects), 0);
+        fork_ns = parent->maps_read_ns + 100;
+        mapping = (Mapping){ .start = parent->mappings[0].start, .end = parent->mappings[0].end, .kind = MAPPING_ANONYMOUS,
+                             .path = strdup("") };
+        cr_assert_eq(process_change(parent, &mapping, fork_ns + 100), 0);      /* after it */
+        cr_assert_eq(process_new_gone(&child, 7, 1, comm), 0);
+        cr_assert_eq(process_inherit(child, parent, fork_ns), 0);
+        cr_assert_str_eq(child->exe, parent->exe);
+        cr_assert_eq(child->n_mappings, parent->n_mappings);
+        cr_assert_eq(parent->mappings[0].kind, MAPPING_ANONYMOUS);
+        cr_assert_eq(process_find_mapping(child, parent->mappings[0].start)->kind, MAPPING_FILE);
+        cr_assert_str_eq(child->mappings[1].path, parent->mappings[1].path);
+        process_free(parent);
+        cr_assert_not_null(child->mappings[1].path, "its own");
+        process_free(child);
+        object_cache_free(objects);
 }

@@ -26,7 +26,7 @@ static const char *visit(Recent *recent, uint32_t pid, uint64_t since_ns, uint64
 
         text[0] = 0;
         r = recent_visit(recent, pid, since_ns, time_ns, collect, text);
-        return r == RECENT_E_UNKNOWN ? "unknown" : text;
+        return r == RECENT_E_UNKNOWN ? "unknown" : r == RECENT_E_REPLACED ? "replaced" : text;
 }
 
 Test(recent, tells_what_a_program_has_mapped) {
@@ -54,7 +54,7 @@ Test(recent, tells_programs_of_one_process_apart) {
         add(recent, 7, 22, "second");
         cr_assert_str_eq(visit(recent, 7, 5, 19), "12:first ");
         cr_assert_str_eq(visit(recent, 7, 5, 20), "22:second ");
-        cr_assert_str_eq(visit(recent, 7, 5, 9), "unknown", "its exec was never seen");
+        cr_assert_str_eq(visit(recent, 7, 5, 9), "replaced", "its exec was never seen");
         cr_assert_str_eq(visit(recent, 7, 21, 30), "unknown", "an earlier process had this id");
 }
 
@@ -95,4 +95,28 @@ Test(recent, leaves_out_a_path_that_would_fill_it) {
         cr_assert_eq(recent_add_exec(recent, 7, 10), 0);
         add(recent, 7, 11, path);
         cr_assert_str_eq(visit(recent, 7, 5, 100), "");
+}
+
+Test(recent, tells_what_a_program_was_forked_from) {
+        _cleanup_(recent_freep) Recent *recent = NULL;
+        RecentOrigin origin;
+
+        cr_assert_eq(recent_new(&recent, 64 << 10), 0);
+        cr_assert_eq(recent_add_exec(recent, 7, 10), 0);
+        add(recent, 7, 12, "/bin/a");
+        cr_assert_eq(recent_add_fork(recent, 8, 7, 20), 0);
+        add(recent, 8, 22, "/lib/of-the-child");
+        cr_assert_eq(recent_add_exec(recent, 8, 30), 0);
+        add(recent, 8, 32, "/bin/b");
+
+        cr_assert_eq(recent_find_origin(recent, 7, 5, 25, &origin), 0);
+        cr_assert_eq(origin.parent, 0);
+        cr_assert_eq(recent_find_origin(recent, 8, 15, 25, &origin), 0);
+        cr_assert_eq(origin.parent, 7);
+        cr_assert_eq(origin.time_ns, 20);
+        cr_assert_str_eq(visit(recent, 8, 15, 25), "22:/lib/of-the-child ");
+        cr_assert_eq(recent_find_origin(recent, 8, 15, 35, &origin), 0);
+        cr_assert_eq(origin.parent, 0);
+        cr_assert_eq(recent_find_origin(recent, 8, 15, 19, &origin), RECENT_E_REPLACED, "before it was there");
+        cr_assert_eq(recent_find_origin(recent, 9, 0, 99, &origin), RECENT_E_UNKNOWN);
 }

@@ -167,3 +167,31 @@ Test(sideband, refuses_every_other_size_and_range) {
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), SIDEBAND_E_MALFORMED);
         cr_assert_eq(record.pid, 4711);
 }
+
+Test(sideband, tells_a_new_process_from_a_new_thread) {
+        SidebandRecord record;
+        Bytes bytes;
+        uint32_t ids[][4] = { { 900, 812, 900, 815 }, { 812, 812, 901, 812 }, { 900, 0, 900, 0 }, { 0, 812, 0, 812 } };
+
+        for (size_t i = 0; i < 4; i++) {
+                begin(&bytes, PERF_RECORD_FORK, 0);
+                for (size_t j = 0; j < 4; j++)
+                        put(&bytes, ids[i][j], 4);
+                put(&bytes, 55, 8);
+                end(&bytes, NULL, 79);
+                record = (SidebandRecord){ .pid = 1 };
+                cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), i ? SIDEBAND_E_OTHER : 0);
+                cr_assert_eq(record.pid, i ? 1 : 900);
+        }
+        begin(&bytes, PERF_RECORD_FORK, 0);
+        for (size_t j = 0; j < 4; j++)
+                put(&bytes, ids[0][j], 4);
+        put(&bytes, 55, 8);
+        end(&bytes, NULL, 79);
+        cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), 0);
+        cr_assert_eq(record.kind, SIDEBAND_FORK);
+        cr_assert_eq(record.parent, 812);
+        cr_assert_eq(record.time_ns, 79);
+        ((struct perf_event_header *)bytes.data)->size = 32;
+        cr_assert_eq(sideband_parse(bytes.data, 32, &record), SIDEBAND_E_MALFORMED);
+}

@@ -216,6 +216,10 @@ static void body_publish_and_withdraw(int ready, int go) {
         munmap(ring, 1 << 20);
 }
 
+static void body_rename(int ready, int go) {
+        prctl(PR_SET_NAME, "chosen");
+}
+
 static void body_exec(int ready, int go) {
         execl("/bin/cat", "cat", NULL);
 }
@@ -600,6 +604,100 @@ static unsigned n_found;
 static int found(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64_t address, uint32_t capacity) {
         n_found += tgid == *(uint32_t *)userdata && capacity == 1024;
         return 0;
+}
+
+/* ---- the sweep ---- */
+
+static void work_for(Bench *bench, uint64_t ns) {
+        uint64_t next_ns;
+
+        for (uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + ns; now_ns < end_ns; now_ns = next_ns)
+                cr_assert_eq(targets_work(bench->targets, now_ns, &next_ns), 0);
+}
+
+Test(targets, finds_a_publisher_whose_notice_was_lost) {
+        Child child = start("late", body_publish);
+        Selector selector = { 0 };
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        work_for(&bench, 2 * NS_PER_SEC);
+        go_on(&child);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert(!has_ring(&bench, child.pid), "nobody looks without a reason");
+        targets_resync_notices(bench.targets);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert(has_ring(&bench, child.pid));
+        cr_assert_geq(stat_get(COUNTER_SWEEP_FOUND), 1);
+        cr_assert_eq(stat_get(COUNTER_SWEEP_RESYNCS), 1);
+        cr_assert_gt(stat_get(COUNTER_SWEEP_LOOKED), 1);
+        bench_end(&bench);
+        stop(&child);
+}
+
+Test(targets, comes_by_everybody_in_time_though_no_notice_was_lost) {
+        Child child = start("late", body_publish);
+        Selector selector = { 0 };
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        work_for(&bench, 2 * NS_PER_SEC);
+        go_on(&child);
+        work_for(&bench, 24 * 3600 * NS_PER_SEC);       /* 46,000 processes */
+        cr_assert(has_ring(&bench, child.pid));
+        cr_assert_geq(stat_get(COUNTER_SWEEP_FOUND), 1);
+        cr_assert_leq(stat_get(COUNTER_SWEEP_LOOKED), 24 * 120 * 16);
+        bench_end(&bench);
+        stop(&child);
+}
+
+Test(targets, finds_the_new_program_of_an_exec_whose_notice_was_lost) {
+        Child child = start("chosen", body_exec);
+        Selector selector = { .pids = &child.pid, .n_pids = 1 };
+        Process *process;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        say(child.go);
+        do {
+                usleep(1000);
+                child_identify(&child);
+        } while (strcmp(child.comm, "cat"));
+        targets_resync_notices(bench.targets);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        cr_assert_str_eq(process->comm, "cat");
+        cr_assert_not_null(strstr(process->exe, "/cat"));
+        cr_assert_eq(stat_get(COUNTER_TARGETS_EXEC), 1);
+        cr_assert_eq(stat_get(COUNTER_SWEEP_FOUND), 1);
+        bench_end(&bench);
+        stop(&child);
+}
+
+/* What a process changes of itself after it was decided is seen when it is decided anew: ten seconds later. */
+Test(targets, decides_a_rejected_process_anew_after_ten_seconds) {
+        Child child = start("other", body_rename);
+        Selector selector = { .comms = chosen, .n_comms = 1 };
+        Process *process;
+        uint64_t now_ns, next_ns;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), TARGETS_E_REJECTED);
+        go_on(&child);
+        now_ns = clock_monotonic_ns();
+        cr_assert_eq(targets_work(bench.targets, now_ns + 9 * NS_PER_SEC, &next_ns), 0);
+        cr_assert_eq(row_of(&bench.table, child.pid)->row.state, ABI_STATE_REJECTED);
+        cr_assert_eq(targets_work(bench.targets, now_ns + 10 * NS_PER_SEC, &next_ns), 0);
+        cr_assert_null(row_of(&bench.table, child.pid));
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        cr_assert_str_eq(process->comm, "chosen");
+        bench_end(&bench);
+        stop(&child);
 }
 
 Test(search, comes_back_a_second_after_a_notice_and_then_rests) {

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Notices tell of every program that starts and of every stranger whose memory has changed. This is the net under them:
+ * it goes over /proc for ever, a handful of processes twice a minute, and looks for what a notice should have told. When
+ * the kernel half counts notices that found no room, it goes over everybody at once.
+ *
+ * While processes are chosen by name, strangers need no net: they are decided at their first sample.
+ */
+#include "target/targets-private.h"
+
+#include <string.h>
+
+#include "util/log.h"
+#include "util/text.h"
+
+enum {
+        SLOW_STEP = 16,                 /* processes a step: about 1 ms of CPU */
+        RESYNC_STEP = 128,
+};
+
+#define SLOW_INTERVAL_NS (30 * NS_PER_SEC)
+#define RESYNC_INTERVAL_NS (20 * NS_PER_MS)     /* 20,000 processes in about three seconds */
+
+static void count_find(uint32_t pid, const char *what) {
+        stat_add(COUNTER_SWEEP_FOUND, 1);
+        log_write_target(LOG_LEVEL_DEBUG, pid, "the sweep found %s", what);
+}
+
+/* What the notice would have been. */
+static int notice_for(Targets *targets, const Process *process, const ProcessStat *stat, const char *comm) {
+        bool same = stat->start_time_ns == process->start_time_ns;
+        struct abi_notice notice = {
+                .time_ns = clock_monotonic_ns(),
+                .start_time_ns = stat->start_time_ns,
+                .tgid = process->pid,
+                .kind = ABI_NOTICE_EXEC,
+        };
+
+        memcpy(notice.comm, comm, sizeof(notice.comm));
+        count_find(process->pid, same ? "a new program" : "another process");
+        return targets_notice(targets, &notice);
+}
+
+/* Whether it is the program that we know. Where we may not see the stack there is nothing to compare. */
+static bool is_same_program(const Process *process, const ProcessStat *stat) {
+        return process->start_time_ns == stat->start_time_ns &&
+               (!process->stack_start || !stat->stack_start || process->stack_start == stat->stack_start);
+}
+
+static int look(Targets *targets, uint32_t pid) {
+        const Target *target = targets_living(targets, pid);
+        SelectorReason reason;
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
+        int r;
+
+        stat_add(COUNTER_SWEEP_LOOKED, 1);
+        if (!target && selector_is_by_name(targets->config.selector))
+                return 0;
+        if (process_identify((pid_t)pid, &stat, comm) || stat.is_kernel)
+                return 0;
+        if (target && !is_same_program(target->process, &stat))
+                return notice_for(targets, target->process, &stat, comm);
+        if (target && target->process->ring_address)
+                return 0;
+        r = targets_decide(targets, &(SelectorFacts){ .pid = pid, .comm = comm }, &reason);
+        if (r || (!target && reason != SELECTOR_SILENT))
+                return r;
+        return search_sweep(targets->search, pid, stat.start_time_ns, targets->sweep.is_resync, clock_monotonic_ns());
+}
+
+/* *pidp: the next process in the order of /proc, 0 = there is none any more. */
+static void next_pid(Sweep *sweep, uint32_t *pidp) {
+        struct dirent *entry;
+        uint64_t pid;
+
+        *pidp = 0;
+        while (sweep->dir && !*pidp && (entry = readdir(sweep->dir)))
+                if (!text_u64(entry->d_name, INT32_MAX, &pid))
+                        *pidp = (uint32_t)pid;
+}
+
+static void begin_pass(Sweep *sweep) {
+        if (sweep->dir)
+                closedir(sweep->dir);
+        sweep->dir = opendir("/proc");
+}
+
+static void end_pass(Sweep *sweep) {
+        if (sweep->dir)
+                closedir(sweep->dir);
+        sweep->dir = NULL;
+        sweep->is_resync = sweep->is_again;
+        sweep->is_again = false;
+}
+
+void targets_resync_notices(Targets *targets) {
+        Sweep *sweep = &targets->sweep;
+
+        stat_add(COUNTER_SWEEP_RESYNCS, 1);
+        if (sweep->is_resync) {
+                sweep->is_again = true;
+                return;
+        }
+        begin_pass(sweep);
+        sweep->is_resync = true;
+        sweep->next_ns = 0;
+}
+
+int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
+        Sweep *sweep = &targets->sweep;
+        uint32_t pid = 1;
+        int r;
+
+        if (!sweep->next_ns && !sweep->is_resync)
+                sweep->next_ns = now_ns + SLOW_INTERVAL_NS;     /* the pass at the start has just been */
+        *next_nsp = sweep->next_ns;
+        if (now_ns < sweep->next_ns)
+                return 0;
+        if (!sweep->dir)
+                begin_pass(sweep);
+        for (unsigned n = sweep->is_resync ? RESYNC_STEP : SLOW_STEP; n && pid; n--) {
+                next_pid(sweep, &pid);
+                r = pid ? look(targets, pid) : 0;
+                if (r)
+                        return r;
+        }
+        if (!pid)
+                end_pass(sweep);
+        sweep->next_ns = now_ns + (sweep->is_resync ? RESYNC_INTERVAL_NS : SLOW_INTERVAL_NS);
+        *next_nsp = sweep->next_ns;
+        return 0;
+}
