@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that begin and end in unusual ways: forked without exec, by vfork(), without a leader, under a pid that was
+used before; and what the daemon does when the kernel's notices did not reach it."""
+import oracle
+
+oracle.enter()
+
+import collections
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import otlp_read
+import session
+import tap
+
+SYMBOLS = otlp_read.Symbols()
+FAMILY = session.LIB / "victim-family"
+HZ = ("--frequency", "499")
+STORM = """
+import os, sys
+null = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+for i in range(int(sys.argv[1])):
+    os.waitpid(os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ, file_actions=null), 0)
+"""
+
+
+def inside(samples, function):
+    """Samples with a frame of @function of a known build id."""
+    return [s for s in samples if any(f.build_id and SYMBOLS.name(f) == function for f in s.frames)]
+
+
+class Lives(session.TestCase):
+    def family(self, *arguments):
+        child = self.spawn([FAMILY, *arguments])
+        child.wait_for(r"^pid \d+")
+        return child
+
+    @staticmethod
+    def children(victim):
+        return {int(pid) for pid in re.findall(r"^child (\d+)$", victim.out, re.M)}
+
+    def check_children(self, mode, n, share=0.85):
+        """Their samples are theirs, have their names and know the code that they ran."""
+        run = self.start("--comm", "victim-family", *HZ)
+        victim = self.family(mode, n, 20)
+        self.assertEqual(victim.wait(), 0, victim)
+        result = run.stop()
+        children = self.children(victim)
+        samples = [s for s in result.samples if s.resource["process.pid"] in children]
+        user = [s for s in samples if any(f.type != "kernel" for f in s.frames)]
+        burning = inside(user, "family_child")
+        ticks = session.truth_of(victim)["cpu_ns"] / 1e9 * 499
+        print(f"{mode}: {len(samples)} samples of {ticks:.0f} ticks, {len(user)} with user frames, {len(burning)} in the function, "
+              f"{len({s.resource['process.pid'] for s in samples})} of {len(children)} children, "
+              f"{result.counter('mappings_recalled_total')} recalled")
+        self.assertGreater(len({s.resource["process.pid"] for s in samples}), 0.9 * n)
+        self.assertGreaterEqual(len(burning) / len(user), share)
+        self.assertEqual({s.resource["process.executable.name"] for s in samples}, {"victim-family"})
+        self.assertEqual(result.summary["lost_by_reason"].get("ring_full", 0), 0)
+        return result
+
+    def test_children_by_fork_alone(self):
+        result = self.check_children("fork", 60)
+        self.assertGreater(result.counter("mappings_recalled_total"), 10, "most are gone before anybody looks")
+
+    def test_children_of_children_by_fork_alone(self):
+        self.check_children("grandchild", 40)
+
+    def test_children_by_vfork(self):
+        self.check_children("vfork", 60)
+
+    def test_threads_without_a_leader(self):
+        victim = self.family("leaderless", 2, 3000)
+        tap.wait_until(lambda: ") Z " in open(f"/proc/{victim.pid}/stat").read(), "the leader's end")
+        run = self.start("--pid", victim.pid, *HZ)
+        result = run.wait()
+        samples = result.of(victim.pid)
+        self.assertGreater(len(inside(samples, "family_thread")) / len(samples), 0.95, result.summary)
+        self.assertEqual({s.resource["process.executable.name"] for s in samples}, {"victim-family"})
+        self.assertNotIn(str(victim.pid), {str(s.attributes["thread.id"]) for s in samples})
+        self.assertEqual(result.counter("targets_total", "gone"), 1)
+        self.assertIn("every process that was chosen has exited", result.log)
+
+    def test_threads_that_outlive_their_leader(self):
+        run = self.start("--comm", "victim-family", *HZ)
+        victim = self.family("outlive", 2, 1500)
+        self.assertEqual(victim.wait(), 0)
+        result = run.stop()
+        samples = result.of(victim.pid)
+        threads = inside(samples, "family_thread")
+        self.assertGreater(len(inside(samples, "family_leader")), 50)
+        self.assertGreater(len(threads), 500)
+        self.assertGreater(max(s.time_ns for s in threads), max(s.time_ns for s in inside(samples, "family_leader")))
+        self.assertEqual(result.counter("targets_total", "gone"), 1, "once, with the last thread")
+        truth = session.truth_of(victim)["cpu_ns"] / 1e9 * 499
+        self.assertAlmostEqual(len(samples) / truth, 1, delta=0.3)
+
+    def test_one_pid_used_again_and_again(self):
+        """Two programs take turns under one pid, 30 ms each: no sample is taken for the other program's."""
+        run = self.start("--comm", "victim-family,victim-short", *HZ)
+        victim = self.family("reuse", 60, 30, session.LIB / "victim-short", FAMILY)
+        self.assertEqual(victim.wait(), 0, victim)
+        result = run.stop()
+        children = self.children(victim)
+        if len(children) > 1:
+            tap.skip("kernel: does not let a pid be chosen (clone3, set_tid)")
+        verdicts = collections.Counter()
+        for sample in result.of(children.pop()):
+            names = {SYMBOLS.name(f) for f in sample.frames if f.build_id} & {"short_burn", "family_child"}
+            expected = {"victim-short": "short_burn", "victim-family": "family_child"}[sample.resource["process.executable.name"]]
+            verdicts["unknown" if not names else "right" if names == {expected} else "wrong"] += 1
+        print(verdicts, result.counter("targets_total"))
+        self.assertEqual(verdicts["wrong"], 0)
+        self.assertGreater(verdicts["right"], 600)
+        self.assertLess(verdicts["unknown"], 0.15 * verdicts["right"])
+        self.assertGreaterEqual(result.counter("targets_total", "found"), 55)
+
+    def test_what_lost_notices_should_have_told_is_found_by_a_sweep(self):
+        """The daemon stands still while thousands of processes come and go: the ring of notices is full. Then a target
+        executes another program, and a stranger publishes."""
+        victim = self.spawn([sys.executable, "-c", f"""
+import os, signal
+signal.signal(signal.SIGUSR1, lambda *_: os.execv({str(session.LIB / "victim-shares")!r}, ["victim-shares"]))
+print("pid", os.getpid(), flush=True)
+while True: sum(range(1000))
+"""])
+        victim.wait_for("^pid")
+        sleeper, tell = self.commanded("ring")
+        run = self.start("--pid", victim.pid, *HZ)
+        publishers = self.start(*HZ)                    # the default: whoever publishes
+        run.wait_events(30, victim.pid)
+        for daemon in (run, publishers):
+            os.kill(daemon.pid, signal.SIGSTOP)
+        self.run_command([sys.executable, "-c", STORM, "4000", tap.need_tool("true")], expect=0, timeout=120)
+        victim.process.send_signal(signal.SIGUSR1)
+        tap.wait_until(lambda: os.readlink(f"/proc/{victim.pid}/exe").endswith("victim-shares"), "the exec")
+        tell("publish")
+        tell("set 1 2 3")
+        for daemon in (run, publishers):
+            os.kill(daemon.pid, signal.SIGCONT)
+        seen = set()
+
+        def is_found():
+            for path in set(run.receiver.paths()) - seen:
+                if path.with_suffix(".json").exists():
+                    seen.add(path)
+                    if any(s.resource["process.executable.name"] == "victim-shares" for s in otlp_read.samples(path)):
+                        return True
+            return False
+
+        tap.wait_until(is_found, "the new program")
+        publishers.wait_events(10, sleeper.pid)
+        result, others = run.stop(), publishers.stop()
+        for one in (result, others):
+            self.assertGreater(one.counter("notices_lost_total"), 0)
+            self.assertGreater(one.counter("sweep_total", "resync"), 0)
+        self.assertGreater(result.counter("sweep_total", "found"), 0)
+        late = [s for s in result.of(victim.pid) if s.resource["process.executable.name"] == "victim-shares"]
+        self.assertGreater(len([s for s in late if any(f.build_id and "victim-shares" in f.path for f in s.frames)]), 0.9 * len(late) - 5)
+        self.assertTrue(all(s.span_id for s in others.of(sleeper.pid)[-5:]))
+
+
+if __name__ == "__main__":
+    tap.main()
