@@ -356,7 +356,7 @@ static int run(Cli *cli) {
         sd_event_unref(run.event);
         convert_deinit(&run.convert);
         text_deinit(&run.diagnostics);
-        free(run.resource);
+        free((void *)run.resource);
         if (r < 0) {
                 log_error("cannot convert: %s", strerror(-r));
                 return STATUS_FAILURE;
