@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sample/kernel-half.h"
 #include "sample/machine.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -34,13 +35,14 @@ static void explain_permission(const char *what, int r) {
 }
 
 int refusal_explain(const char *what, int r) {
-        char missing[64];
+        char missing[64], text[128];
 
         if (r == -ENOMEM)
                 return error_origin(r);
         machine_missing_capabilities(missing, sizeof(missing));
         if (r != -EPERM && r != -EACCES)
-                log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what, strerror(-r));
+                log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what,
+                          kernel_half_error_text(r, text, sizeof(text)));
         else if (*missing)
                 log_error("not permitted to %s: missing %s (run as root or grant them)", what, missing);
         else

@@ -4,9 +4,9 @@
 /*
  * Sampler
  *
- * Owns the kernel half: loads the BPF object, opens one cpu-clock event per
- * CPU, keeps the process table, drains the ring buffers, copies the kernel's
- * counters into stat. The only file that knows libbpf.
+ * Has the kernel half (kernel-half.h) loaded, opens one cpu-clock event per CPU,
+ * drains the rings in the order that attribution needs, copies the kernel's
+ * counters into stat.
  */
 
 #include <stdbool.h>
