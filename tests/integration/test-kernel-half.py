@@ -14,7 +14,7 @@ import subprocess
 import time
 
 import tap
-from dump import TICK_NS, Dump, start_time
+from dump import PROGRAM, TICK_NS, Dump, start_time
 
 LIB = tap.BUILD_DIR / "tests/lib"
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
@@ -327,7 +327,7 @@ class KernelHalf(tap.TestCase):
         # In one namespace: a victim, a victim one level further down, then the sampler.
         script = (f"{LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/plain;"
                   f" unshare --pid --fork --kill-child {LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/nested;"
-                  f" exec {LIB}/sample-dump \"$@\"")
+                  f" exec {PROGRAM} \"$@\"")
         dump = Dump(self, prefix=(*self.UNSHARE, "sh", "-c", "shift; " + script, "sh"), frequency=499, default=TARGET,
                     spare=0)  # it is number 1 in its namespace, as the sibling is
         plain = int((directory / "plain").read_text())
@@ -459,20 +459,20 @@ class KernelHalf(tap.TestCase):
     # --- what it needs and costs
 
     def test_without_kernel_types_one_line_says_so(self):
-        done = self.run_command([LIB / "sample-dump", "btf=/nonexistent/vmlinux"], expect=EXIT_UNUSABLE)
+        done = self.run_command([PROGRAM, "btf=/nonexistent/vmlinux"], expect=EXIT_UNUSABLE)
         self.assertRegex(done.stderr, r"\Aspanprof: .*/nonexistent/vmlinux.*CONFIG_DEBUG_INFO_BTF.*\n\Z")
 
     def test_an_old_kernel_is_refused_in_one_line(self):
         tap.need_tool("setarch")
         # The personality UNAME26 makes uname() say 2.6.40 and later, for programs that cannot count further.
-        done = self.run_command(["setarch", "--uname-2.6", LIB / "sample-dump"], expect=EXIT_UNUSABLE)
+        done = self.run_command(["setarch", "--uname-2.6", PROGRAM], expect=EXIT_UNUSABLE)
         self.assertRegex(done.stderr, r"\Aspanprof: Linux 2\.6 is too old: sampling needs 5\.15 or newer\n\Z")
 
     def test_names_the_missing_capability(self):
         tap.need_tool("setpriv")
         for granted, missing in (("", "CAP_BPF CAP_PERFMON"), (",+bpf", "CAP_PERFMON"), (",+perfmon", "CAP_BPF")):
             with self.subTest(granted=granted):
-                done = self.run_command(["setpriv", f"--bounding-set=-all{granted}", LIB / "sample-dump"],
+                done = self.run_command(["setpriv", f"--bounding-set=-all{granted}", PROGRAM],
                                         expect=EXIT_UNUSABLE)
                 self.assertRegex(done.stderr, rf"\Aspanprof: not permitted to [^\n]*: missing {missing} \([^\n]*\n\Z")
 
