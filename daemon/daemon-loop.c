@@ -7,6 +7,7 @@
  *     window    0.5 s after the start, then each export interval: encode and hand over
  *     second    about once a second: jitter, counters, targets' housekeeping
  *     duration, SIGTERM, SIGINT: stop
+ *     SIGHUP    reads the configuration anew; if it is good, this daemon stops and another one is made with it
  *
  * A stop takes the samplers off, drains what is in the rings, closes the last window and
  * gives the exporter `stop-timeout` to send it.
@@ -54,7 +55,8 @@ static int stop(Daemon *daemon) {
         if (daemon->stop_ns)
                 return sd_event_exit(daemon->event, 0);
         daemon->stop_ns = now_ns;
-        sd_notify(0, "STOPPING=1\nSTATUS=flushing the last window");
+        sd_notify(0, daemon->reloading ? "STATUS=reloading: flushing the last window" :
+                                         "STOPPING=1\nSTATUS=flushing the last window");
         daemon_remove_timers(daemon);
         sampler_stop(daemon->sampler);
         targets_cpu_time(daemon->targets);      /* now, though the sum comes later */
@@ -74,6 +76,27 @@ static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo
         return stop(userdata);
 }
 
+/* systemd takes the reload for done at the next READY=1 that is younger than this. */
+static void notify_reloading(void) {
+        sd_notifyf(0, "RELOADING=1\nSTATUS=reading the configuration\nMONOTONIC_USEC=%" PRIu64, clock_monotonic_ns() / NS_PER_US);
+}
+
+static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+        Daemon *daemon = userdata;
+
+        if (!daemon->reload)
+                return on_stop_signal(source, info, userdata);
+        if (daemon->stop_ns)            /* on its way out already */
+                return 0;
+        notify_reloading();
+        if (daemon->reload(daemon->reload_userdata)) {
+                sd_notify(0, "READY=1\nSTATUS=the new configuration is wrong: the old one stays in force");
+                return 0;
+        }
+        daemon->reloading = true;
+        return stop(daemon);
+}
+
 /* ---- timers ---- */
 
 static int again(sd_event_source *source, uint64_t after_ns) {
@@ -88,7 +111,7 @@ static bool is_done(Daemon *daemon) {
 }
 
 static uint64_t drain_interval_ns(const Daemon *daemon, uint64_t n_samples) {
-        if (!daemon->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
+        if (!daemon->totals->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
                 return DRAIN_FIRST_NS;
         return n_samples ? DRAIN_BUSY_NS : DRAIN_IDLE_NS;
 }
@@ -179,7 +202,8 @@ static int on_turn(sd_event_source *source, void *userdata) {
 
         if (!stat_get(COUNTER_SAMPLES_DELIVERED))
                 return 0;
-        daemon->first_delivery_ns = clock_monotonic_ns();
+        if (!daemon->totals->first_delivery_ns)
+                daemon->totals->first_delivery_ns = clock_monotonic_ns();
         return sd_event_source_set_enabled(source, SD_EVENT_OFF);
 }
 
@@ -204,6 +228,11 @@ static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_n
         return 0;
 }
 
+/* The whole run has that duration, not each configuration of it. */
+static uint64_t time_left_ns(const Daemon *daemon) {
+        return daemon->config->duration_ns - MIN(daemon->config->duration_ns, daemon->totals->duration_ns);
+}
+
 int daemon_add_timers(Daemon *daemon) {
         int r = add_timer(daemon, &daemon->drain_timer, DRAIN_FIRST_NS, on_drain);
 
@@ -214,24 +243,27 @@ int daemon_add_timers(Daemon *daemon) {
         if (!r)
                 r = add_timer(daemon, &daemon->work_timer, 0, on_work);
         if (!r && daemon->config->duration_ns)
-                r = add_timer(daemon, NULL, daemon->config->duration_ns, on_duration);
+                r = add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
         return error_fold(r);
 }
 
 static int add_signals(Daemon *daemon) {
-        static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+        static const struct {
+                int signal;
+                sd_event_signal_handler_t handler;
+        } signals[] = { { SIGTERM, on_stop_signal }, { SIGINT, on_stop_signal }, { SIGHUP, on_hangup } };
         sigset_t set;
         int r;
 
         sigemptyset(&set);
         for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-                sigaddset(&set, signals[i]);
+                sigaddset(&set, signals[i].signal);
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return error_origin(-errno);
         for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
                 _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
 
-                r = sd_event_add_signal(daemon->event, &source, signals[i], on_stop_signal, daemon);
+                r = sd_event_add_signal(daemon->event, &source, signals[i].signal, signals[i].handler, daemon);
                 if (r >= 0)     /* a stop that fails must still end the program */
                         r = sd_event_source_set_exit_on_failure(source, true);
                 if (r >= 0)

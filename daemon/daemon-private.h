@@ -27,6 +27,10 @@
 
 struct Daemon {
         const Config *config;
+        DaemonTotals *totals;
+        DaemonReload reload;            /* NULL = SIGHUP stops */
+        void *reload_userdata;
+        bool reloading;                 /* this stop is for a new configuration */
         ConfigSelector selection;
         const Selector *selector;
         sd_event *event;
@@ -51,8 +55,6 @@ struct Daemon {
         double window_programmed;
         uint64_t lost_notices;          /* that were answered by a resync */
         uint64_t window_throttled;
-        uint64_t first_sample_ns;
-        uint64_t first_delivery_ns;
         uint32_t n_cpus;                /* sampled at the start */
 };
 

@@ -29,8 +29,8 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 stat_add(COUNTER_LOST_MALFORMED, 1);
                 return 0;
         }
-        if (!daemon->first_sample_ns)
-                daemon->first_sample_ns = clock_monotonic_ns();
+        if (!daemon->totals->first_sample_ns)
+                daemon->totals->first_sample_ns = clock_monotonic_ns();
         r = targets_admit(daemon->targets, sample.header, &process);
         if (r > 0) {
                 stat_add(COUNTER_LOST_NOT_TARGET, 1);

@@ -130,14 +130,17 @@ static int check_summary(const char *path) {
         return DAEMON_E_UNUSABLE;
 }
 
-int daemon_new(Daemon **daemonp, const Config *config) {
+int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals) {
         _cleanup_(daemon_freep) Daemon *daemon = calloc(1, sizeof(*daemon));
         int r;
 
         if (!daemon)
                 return error_origin(-ENOMEM);
         daemon->config = config;
+        daemon->totals = totals;
         daemon->start_ns = clock_monotonic_ns();
+        if (!totals->start_ns)
+                totals->start_ns = daemon->start_ns;
         r = config_selector_init(&daemon->selection, config);
         daemon->selector = &daemon->selection.selector;
         if (!r)
@@ -205,9 +208,10 @@ static void log_start(Daemon *daemon) {
                  daemon->n_cpus, daemon->config->frequency, sampler_map_bytes(daemon->sampler) >> 10);
         machine_lost_features(lost, sizeof(lost));
         if (*lost)
-                log_notice("capabilities that are missing, and what that costs: %s", lost);
+                log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
+                                "capabilities that are missing, and what that costs: %s", lost);
         log_targets(daemon);
-        log_info("profiles go to %s", daemon->config->profiles_url);
+        log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->profiles_url);
 }
 
 /* Watchers first, then the pass over /proc, so that no process falls in between. */
@@ -241,20 +245,30 @@ static int start(Daemon *daemon) {
 }
 
 static uint64_t since_start(const Daemon *daemon, uint64_t time_ns) {
-        return time_ns ? time_ns - daemon->start_ns : 0;
+        return time_ns ? time_ns - daemon->totals->start_ns : 0;
+}
+
+static void add_up(Daemon *daemon) {
+        DaemonTotals *totals = daemon->totals;
+
+        totals->duration_ns += daemon->stop_ns - daemon->sampling_ns;
+        totals->target_cpu_ns += daemon->target_cpu_ns;
+        totals->sampler_entries += sampler_entries(daemon->sampler);
+        totals->programmed += sampler_programmed(daemon->sampler);
 }
 
 static int report(Daemon *daemon) {
+        const DaemonTotals *totals = daemon->totals;
         Summary summary = {
-                .duration_ns = daemon->stop_ns - daemon->sampling_ns,
+                .duration_ns = totals->duration_ns,
                 .frequency = (uint32_t)daemon->config->frequency,
                 .n_cpus = daemon->n_cpus,
-                .target_cpu_ns = daemon->target_cpu_ns,
-                .sampler_entries = sampler_entries(daemon->sampler),
-                .programmed = sampler_programmed(daemon->sampler),
+                .target_cpu_ns = totals->target_cpu_ns,
+                .sampler_entries = totals->sampler_entries,
+                .programmed = totals->programmed,
                 .n_pending = stat_get(COUNTER_TICKS) - stat_get(COUNTER_SAMPLES_DELIVERED) - stat_lost(),
-                .first_sample_ns = since_start(daemon, daemon->first_sample_ns),
-                .first_delivery_ns = since_start(daemon, daemon->first_delivery_ns),
+                .first_sample_ns = since_start(daemon, totals->first_sample_ns),
+                .first_delivery_ns = since_start(daemon, totals->first_delivery_ns),
                 .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
         };
         int r;
@@ -269,6 +283,11 @@ static int report(Daemon *daemon) {
         return DAEMON_E_SUMMARY;
 }
 
+void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata) {
+        daemon->reload = reload;
+        daemon->reload_userdata = userdata;
+}
+
 int daemon_run(Daemon *daemon) {
         int r = start(daemon), r_report;
 
@@ -276,6 +295,9 @@ int daemon_run(Daemon *daemon) {
                 return r;
         r = sd_event_loop(daemon->event);
         daemon->exporter = exporter_free(daemon->exporter);
+        add_up(daemon);
+        if (r >= 0 && daemon->reloading)
+                return DAEMON_E_RELOAD;
         r_report = report(daemon);
         return r < 0 ? r : r_report;
 }

@@ -25,12 +25,33 @@ enum {
         DAEMON_E_UNUSABLE,              /* the kernel or the configuration cannot be used; the reason was logged */
         DAEMON_E_SUMMARY,               /* it ran, but the summary could not be written; logged */
         DAEMON_E_NO_TARGET,             /* a process that was asked for does not exist; logged */
+        DAEMON_E_RELOAD,                /* it stopped for a new configuration: make another with that */
 };
 
-/* Makes everything, samples nothing yet. @config is borrowed. Return: 0, DAEMON_E_UNUSABLE, -errno. */
-int daemon_new(Daemon **daemonp, const Config *config);
+/* What the daemons of one process, one after the other, each with its configuration, add up to. */
+typedef struct DaemonTotals {
+        uint64_t start_ns;              /* of the first one, MONOTONIC; 0 = there was none */
+        uint64_t duration_ns;           /* of sampling */
+        uint64_t target_cpu_ns;
+        uint64_t sampler_entries;
+        double programmed;
+        uint64_t first_sample_ns, first_delivery_ns;    /* MONOTONIC, 0 = none yet */
+} DaemonTotals;
+
+/*
+ * Makes everything, samples nothing yet. @config and @totals are borrowed. Return: 0, DAEMON_E_UNUSABLE, -errno.
+ */
+int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals);
 Daemon *daemon_free(Daemon *daemon);
 DEFINE_CLEANUP(Daemon, daemon_free)
+
+/*
+ * What SIGHUP asks for: reads the configuration anew. Return: 0 = the daemon shall end with DAEMON_E_RELOAD, anything
+ * else = it goes on as it is; the reason was logged. Without such a function SIGHUP stops the daemon, as it does for
+ * one whose terminal hangs up.
+ */
+typedef int (*DaemonReload)(void *userdata);
+void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata);
 
 /* Runs until a signal or the configured duration ends it, and flushes. Return: 0, DAEMON_E_*, -errno. */
 int daemon_run(Daemon *daemon);

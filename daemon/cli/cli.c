@@ -73,9 +73,26 @@ static int load(Cli *cli) {
         return r;
 }
 
+int cli_reload(const Cli *cli, Config *configp) {
+        Cli again = { .verb = cli->verb };
+        int r = config_init(&again.config);
+
+        if (!r)
+                r = cli_parse(&again, cli->argc, cli->argv);
+        if (!r)
+                r = load(&again);
+        if (!r)
+                *configp = again.config;
+        else
+                config_deinit(&again.config);
+        return r;
+}
+
 static int run_verb(Cli *cli, int argc, char **argv) {
         int r = config_init(&cli->config);
 
+        cli->argc = argc;
+        cli->argv = argv;
         if (!r)
                 r = cli_parse(cli, argc, argv);
         if (r > 0)

@@ -44,6 +44,8 @@ struct Cli {
         Config config;
         char **arguments;               /* those that are no options */
         int n_arguments;
+        char **argv;                    /* all that was behind the verb, to parse it anew (cli_reload) */
+        int argc;
 };
 
 /* All verbs, ended by NULL. */
@@ -64,6 +66,12 @@ int cli_parse(Cli *cli, int argc, char **argv);
 
 /* Adds environment and files. Return: as config_load(). */
 int cli_load(Cli *cli, Text *errors);
+
+/*
+ * Reads command line, environment and files anew, for a verb without arguments. *configp is initialized by this; on
+ * anything but 0 the reasons were logged and it holds nothing. Return: 0, CONFIG_E_INVALID, -errno.
+ */
+int cli_reload(const Cli *cli, Config *configp);
 
 /* Of the terminal, else COLUMNS; 0 = neither is known. */
 unsigned cli_output_width(void);

@@ -87,14 +87,37 @@ static int load(Cli *cli) {
         return report(r, &errors);
 }
 
+/*
+ * For the unit's ExecCondition=: whether anybody has said where profiles shall go. A configuration that is wrong is
+ * left to `run`, which names the mistake and ends with a status that systemd understands.
+ */
+static int endpoint(Cli *cli) {
+        Text errors = { 0 };
+        int r = cli_load(cli, &errors);
+
+        text_deinit(&errors);
+        if (r) {
+                printf("the configuration cannot be read\n");
+                return STATUS_OK;
+        }
+        if (*cli->config.endpoint) {
+                printf("%s\n", cli->config.profiles_url);
+                return STATUS_OK;
+        }
+        log_error("no endpoint is set: set `endpoint` in the section [export] of /etc/spanprof/spanprof.conf");
+        return STATUS_FAILURE;
+}
+
 static int run(Cli *cli) {
         const char *word = cli->arguments[0];
         int r;
 
         if (!strcmp(word, "check") && cli->n_arguments == 2)
                 return check_file(cli->arguments[1]);
+        if (!strcmp(word, "endpoint") && cli->n_arguments == 1)
+                return endpoint(cli);
         if ((strcmp(word, "show") && strcmp(word, "check")) || cli->n_arguments == 2) {
-                log_error("config: `%s`: use `show`, or `check [FILE]`", cli->arguments[cli->n_arguments - 1]);
+                log_error("config: `%s`: use `show`, or `check [FILE]`, or `endpoint`", cli->arguments[cli->n_arguments - 1]);
                 return STATUS_USAGE;
         }
         r = load(cli);
@@ -109,13 +132,14 @@ static int run(Cli *cli) {
 const Verb verb_config = {
         .name = "config",
         .bit = VERB_CONFIG,
-        .arguments = "show | check [FILE]",
+        .arguments = "show | check [FILE] | endpoint",
         .min_arguments = 1,
         .max_arguments = 2,
         .reads_files = true,
         .summary = "show every setting and its origin, or check a file",
         .description = "`show` prints every setting with where it comes from: command line, environment, file and line,\n"
                        "or default. `check` names file and line of each mistake; without FILE it checks what is installed\n"
-                       "and the environment.",
+                       "and the environment. `endpoint` prints where profiles go, and fails if nobody has set it: the\n"
+                       "service does not start then.",
         .run = run,
 };

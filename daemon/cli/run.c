@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "daemon.h"
@@ -20,16 +21,72 @@ static void raise_descriptor_limit(void) {
                 log_debug("cannot raise the limit of open files: %m");
 }
 
-static int run(Cli *cli) {
+typedef struct Run {
+        Cli *cli;
+        Config next;                    /* for the daemon after this one */
+        bool reloads;
+        DaemonTotals totals;
+} Run;
+
+/* For SIGHUP. Return: 0 = run.next holds a good configuration. */
+static int reload(void *userdata) {
+        Run *run = userdata;
+
+        log_info("reading the configuration anew");
+        if (!cli_reload(run->cli, &run->next))
+                return 0;
+        log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "reload", "the new configuration is wrong: the old one stays in force");
+        return 1;
+}
+
+static int run_once(Run *run) {
         _cleanup_(daemon_freep) Daemon *daemon = NULL;
         int level, r;
 
-        if (!log_level_parse(cli->config.log_level, &level))
+        if (!log_level_parse(run->cli->config.log_level, &level))
                 log_set_level(level);
+        r = daemon_new(&daemon, &run->cli->config, &run->totals);
+        if (r)
+                return r;
+        if (run->reloads)
+                daemon_set_reload(daemon, reload, run);
+        return daemon_run(daemon);
+}
+
+/*
+ * A daemon for each configuration, one after the other: whatever an option reaches, a reload applies it. The kernel
+ * may still refuse what the parser took (a file that is not there, a port that is taken): then the one before comes back.
+ */
+static int run_all(Run *run) {
+        int r = run_once(run);
+
+        while (r == DAEMON_E_RELOAD) {
+                _cleanup_(config_deinit) Config before = run->cli->config;
+
+                run->cli->config = run->next;
+                r = run_once(run);
+                if (r != DAEMON_E_UNUSABLE && r != DAEMON_E_NO_TARGET)
+                        continue;
+                log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "start", "the new configuration cannot be used: the old one comes back");
+                config_deinit(&run->cli->config);
+                run->cli->config = before;
+                before = (Config){ 0 };
+                r = run_once(run);
+        }
+        return r;
+}
+
+/* A terminal that hangs up sends SIGHUP too, and means the end. */
+static bool has_terminal(void) {
+        return isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
+}
+
+static int run(Cli *cli) {
+        Run run = { .cli = cli, .reloads = !has_terminal() };
+        int r;
+
         raise_descriptor_limit();
-        r = daemon_new(&daemon, &cli->config);
-        if (!r)
-                r = daemon_run(daemon);
+        r = run_all(&run);
         if (r == DAEMON_E_UNUSABLE)
                 return STATUS_CONFIG;
         if (r < 0)
@@ -47,6 +104,8 @@ const Verb verb_run = {
                 "Runs in the foreground until SIGTERM or SIGINT, as a service manager expects. Without a selector it\n"
                 "profiles every process that publishes a trace context; those of the section \"Targets\" choose others:\n"
                 "a process is profiled if any of them fits and no --exclude does.\n"
+                "SIGHUP reads the configuration anew, and keeps the one in force if the new one is wrong; of a daemon on\n"
+                "a terminal it is the end.\n"
                 "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.\n"
                 "\n"
                 "  spanprof run                                   profile what publishes spans, ship to localhost:4318\n"

@@ -55,6 +55,29 @@ static void mask_controls(char *text) {
                         *text = '?';
 }
 
+static const char *const event_ids[] = {
+#define X(name, id) [LOG_EVENT_##name] = id,
+        LOG_EVENTS(X)
+#undef X
+};
+
+void log_write_event(int level, LogEvent event, const char *reason, const char *format, ...) {
+        char text[LOG_LINE_MAX];
+        va_list args;
+
+        if (level > max_level)
+                return;
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        mask_controls(text);
+        if (stderr_is_journal())
+                sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, "MESSAGE_ID=%s", event_ids[event], "REASON=%s", reason,
+                                NULL);
+        else
+                fprintf(stderr, "spanprof: %s\n", text);
+}
+
 static void emit(int level, uint32_t pid, const char *format, va_list args) {
         char text[LOG_LINE_MAX];
 

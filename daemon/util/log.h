@@ -36,6 +36,27 @@ _printf_(2, 3) void log_write(int level, const char *format, ...);
  */
 _printf_(3, 4) void log_write_target(int level, uint32_t pid, const char *format, ...);
 
+/*
+ * Messages that an operator may wait for: each has an identity of its own (MESSAGE_ID= in the journal), by which
+ * systemd/spanprof.catalog explains it, and says its cause in one word (REASON=).
+ */
+#define LOG_EVENTS(X) \
+        X(READY, "8ef9f6a1cb0242dbac4420f063bd0ef1") \
+        X(CAPABILITIES_MISSING, "2ae7a228a4b9446184891a22e54f39ec") \
+        X(CONFIG_REFUSED, "c99283d11d294041a3ff8d76c5b6e853") \
+        X(PAUSED, "993c5585d3f14e399fd2b65320bd989e") \
+        X(RESUMED, "d21bb139b019424abe70e98a40b04894") \
+        X(SLOWED, "1acee16bee2149b8af97e0ed1c2d77a1") \
+        X(MEMORY_LIMIT, "c569cb343f62446490d4e0d86b8de09e")
+
+typedef enum LogEvent {
+#define X(name, id) LOG_EVENT_##name,
+        LOG_EVENTS(X)
+#undef X
+} LogEvent;
+
+_printf_(4, 5) void log_write_event(int level, LogEvent event, const char *reason, const char *format, ...);
+
 #define log_error(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_notice(...) log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)

@@ -94,7 +94,7 @@ class Mistakes(Cli):
         self.assertIn("the verb comes first", self.spanprof("-F", "99", "config", expect=USAGE).stderr)
 
     def test_arguments_are_counted(self):
-        self.assertIn("needs show | check [FILE]", self.spanprof("config", expect=USAGE).stderr)
+        self.assertIn("needs show | check [FILE] | endpoint", self.spanprof("config", expect=USAGE).stderr)
         self.assertIn("too many arguments: `now`", self.spanprof("version", "now", expect=USAGE).stderr)
         self.assertIn("use `show`, or `check [FILE]`", self.spanprof("config", "print", expect=USAGE).stderr)
         self.spanprof("config", "show", "x", expect=USAGE)
