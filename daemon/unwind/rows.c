@@ -54,7 +54,7 @@ int rows_init(Rows *rows, uint64_t text_low, uint64_t text_high, size_t max_byte
         uint64_t n_directory;
         int r = 0;
 
-        memset(rows, 0, sizeof(*rows));
+        memset(rows, 0, offsetof(Rows, keys));
         rows->text_low = text_low;
         rows->n_pages = (uint32_t)((text_high - text_low) >> UNWIND_PAGE_SHIFT);
         rows->page = NO_PAGE;

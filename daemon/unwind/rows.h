@@ -47,12 +47,14 @@ typedef struct Rows {
         uint32_t page;                  /* UINT32_MAX = none */
         uint32_t n;
         uint64_t last;                  /* the rule in force */
-        uint16_t keys[UNWIND_PAGE_SIZE];
-        uint64_t rules[UNWIND_PAGE_SIZE];
-        uint8_t indexes[UNWIND_PAGE_SIZE];
 
         uint64_t n_rows;                /* written */
         uint64_t n_dense;               /* pages that fit no block: all of them says "cannot be expressed" */
+
+        /* n of each; the last fields, as they need no clearing */
+        uint16_t keys[UNWIND_PAGE_SIZE];
+        uint64_t rules[UNWIND_PAGE_SIZE];
+        uint8_t indexes[UNWIND_PAGE_SIZE];
 } Rows;
 
 /* @text_low, @text_high: whole pages. Return: 0, ROWS_E_TOO_LARGE, -ENOMEM. */
