@@ -93,8 +93,21 @@ struct task_struct {
 
 /* x86-64. `cs` is 16 bits wide since 6.9 and 64 before: the loader adjusts the width of the load. */
 struct pt_regs {
+        unsigned long r15;
+        unsigned long r14;
+        unsigned long r13;
+        unsigned long r12;
         unsigned long bp;
         unsigned long bx;
+        unsigned long r11;
+        unsigned long r10;
+        unsigned long r9;
+        unsigned long r8;
+        unsigned long ax;
+        unsigned long cx;
+        unsigned long dx;
+        unsigned long si;
+        unsigned long di;
         unsigned long ip;
         unsigned long cs;
         unsigned long sp;

@@ -44,8 +44,8 @@ struct rules {
         uint32_t n_signals;
         uint32_t interrupted;           /* frames from frame 0 to the first that a signal interrupted; 0 = none */
         uint32_t is_exact;              /* the pc in work was interrupted: it is not a return address */
-        uint32_t has_registers;         /* `registers` are those of frame 0 */
-        uint64_t registers[RULES_N_REGISTERS];  /* by DWARF number; rsp, rbp and rbx are elsewhere */
+        uint64_t leaf_return;           /* return address of frame 0, where a register has it */
+        uint64_t registers[RULES_N_REGISTERS];  /* of frame 0 by DWARF number; rsp, rbp and rbx are elsewhere */
 };
 
 /* Pointers of one walk: they live on the BPF stack, everything else in map values. */
@@ -153,17 +153,26 @@ static inline bool rules_deref(struct unwind *unwind, uint64_t base, int32_t off
         return true;
 }
 
-/* A general register as base: its value is known only where the sample was taken. */
-static inline bool rules_leaf_register(struct unwind *unwind, struct rules *rules, uint32_t kind, int32_t offset,
+/*
+ * The kinds with a general register, whose value is known only where the sample was
+ * taken: base of the CFA or a part of it, index of the word that it is in, or the
+ * return address.
+ */
+static inline bool rules_find_leaf_cfa(struct unwind *unwind, struct rules *rules, uint32_t kind, int32_t offset,
                                        uint64_t *cfap) {
-        uint32_t reg = kind - UNWIND_CFA_REGISTER;
+        uint32_t reg = kind & (RULES_N_REGISTERS - 1);
+        uint64_t value;
 
-        if (!rules->has_registers || unwind->n_frames != rules->first + 1 || kind > UNWIND_CFA_REGISTER_LAST)
+        if (unwind->n_frames != rules->first + 1 || kind > UNWIND_CFA_SUM_LAST)
                 return rules_end(unwind, ABI_STACK_UNSUPPORTED);
-        reg &= RULES_N_REGISTERS - 1;
         barrier_var(reg);
         reg &= RULES_N_REGISTERS - 1;
-        *cfap = rules->registers[reg] + (int64_t)offset;
+        value = rules->registers[reg];
+        if (kind >= UNWIND_CFA_INDEXED && kind <= UNWIND_CFA_INDEXED_LAST)
+                return rules_deref(unwind, unwind->sp + 8 * value, offset, cfap);
+        *cfap = (int64_t)offset + (kind >= UNWIND_CFA_SUM ? unwind->bp + value :
+                                   kind >= UNWIND_CFA_RETURN ? unwind->sp : value);
+        rules->leaf_return = value;
         return true;
 }
 
@@ -180,8 +189,15 @@ static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rul
         }
         if (kind == UNWIND_CFA_END)
                 return rules_end(unwind, ABI_STACK_COMPLETE);
+        if (kind >= UNWIND_CFA_LANDING) {
+                rules->is_exact = 1;
+                kind -= UNWIND_CFA_LANDING;
+                *cfap = unwind->sp + (int64_t)offset;
+                if (kind == UNWIND_CFA_RSP)
+                        return true;
+        }
         if (kind >= UNWIND_CFA_REGISTER)
-                return rules_leaf_register(unwind, rules, kind, offset, cfap);
+                return rules_find_leaf_cfa(unwind, rules, kind, offset, cfap);
         return rules_end(unwind, ABI_STACK_UNSUPPORTED);
 }
 
@@ -212,6 +228,17 @@ static inline bool rules_restore(struct unwind *unwind, struct rules *rules, uin
         return true;
 }
 
+/* The leaf has popped its return address into a register: nothing is left to be read. It happens once, so the CFA may stay. */
+static inline bool rules_leaf_return(struct unwind *unwind, struct rules *rules, uint64_t cfa) {
+        if (cfa < unwind->sp || (cfa & 7))
+                return rules_end(unwind, ABI_STACK_BAD_CFA);
+        if (!rules->leaf_return)
+                return rules_end(unwind, ABI_STACK_FP_END);
+        unwind->pc = rules->leaf_return;
+        unwind->sp = cfa;
+        return true;
+}
+
 static inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint64_t rule) {
         uint32_t kind = (uint32_t)(rule >> 48) & 0xff;
         int32_t offset = (int32_t)rule;
@@ -230,6 +257,8 @@ static inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint6
         } else if (!rules_find_other_cfa(unwind, rules, kind, offset, &cfa)) {
                 return false;
         }
+        if ((kind & 0x70) == UNWIND_CFA_RETURN)
+                return rules_leaf_return(unwind, rules, cfa);
         /* Every frame lies above the one that it called: else a crafted stack would be walked in circles. */
         if (cfa <= unwind->sp || (cfa & 7))
                 return rules_end(unwind, ABI_STACK_BAD_CFA);

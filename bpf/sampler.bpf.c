@@ -75,8 +75,28 @@ static __always_inline bool is_user_mode(const volatile uint64_t *context) {
         return (context[CONTEXT_WORD_CS] & KERNEL_CS_RING) == KERNEL_CS_RING;
 }
 
-/* By the processor's numbers in DWARF (psABI, figure 3.36). */
-static __always_inline void leaf_registers(const volatile uint64_t *context, uint64_t *registers) {
+/*
+ * By the processor's numbers in DWARF (psABI, figure 3.36): those that were
+ * interrupted, or that the kernel saved as the thread entered it. A system call has
+ * the caller's as well, but for rax, rcx and r11, which it takes for itself.
+ */
+static __always_inline void saved_registers(const struct pt_regs *saved, uint64_t *registers) {
+        registers[0] = saved->ax;
+        registers[1] = saved->dx;
+        registers[2] = saved->cx;
+        registers[4] = saved->si;
+        registers[5] = saved->di;
+        registers[8] = saved->r8;
+        registers[9] = saved->r9;
+        registers[10] = saved->r10;
+        registers[11] = saved->r11;
+        registers[12] = saved->r12;
+        registers[13] = saved->r13;
+        registers[14] = saved->r14;
+        registers[15] = saved->r15;
+}
+
+static __always_inline void interrupted_registers(const volatile uint64_t *context, uint64_t *registers) {
         registers[0] = context[CONTEXT_WORD_AX];
         registers[1] = context[CONTEXT_WORD_DX];
         registers[2] = context[CONTEXT_WORD_CX];
@@ -98,8 +118,7 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
         const struct pt_regs *registers;
         uint16_t cs;
 
-        rules->has_registers = is_user_mode(context);
-        if (rules->has_registers) {
+        if (is_user_mode(context)) {
                 cs = context[CONTEXT_WORD_CS];
                 unwind->pc = context[CONTEXT_WORD_IP];
                 unwind->sp = context[CONTEXT_WORD_SP];
@@ -148,8 +167,8 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
  * we walk: generations are never used twice, so one look at the end tells. Then
  * nothing but the interrupted pc is sure.
  */
-static __always_inline void walk_by_rows(const volatile uint64_t *context, struct scratch *scratch,
-                                         const struct unwind_node *root, uint32_t tgid) {
+static __always_inline void walk_by_rows(const volatile uint64_t *context, struct task_struct *task,
+                                         struct scratch *scratch, const struct unwind_node *root, uint32_t tgid) {
         const volatile struct unwind_node *live = root;
         struct unwind *unwind = &scratch->unwind;
         struct rules *rules = &scratch->rules;
@@ -160,8 +179,10 @@ static __always_inline void walk_by_rows(const volatile uint64_t *context, struc
         if (!walk.cache)
                 return;
         rules_begin(rules, tgid, live->generation, unwind->n_frames);
-        if (rules->has_registers)
-                leaf_registers(context, rules->registers);
+        if (is_user_mode(context))
+                interrupted_registers(context, rules->registers);
+        else
+                saved_registers((const struct pt_regs *)bpf_task_pt_regs(task), rules->registers);
         if (has_bpf_loop())
                 bpf_loop(ROW_ROUNDS, rows_by_loop, &walk, 0);
         else
@@ -184,7 +205,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         if (!user_registers(context, task, unwind, &scratch->rules))
                 unwind->end = ABI_STACK_NO_USER;
         else if (root)
-                walk_by_rows(context, scratch, root, scratch->sample.tgid);
+                walk_by_rows(context, task, scratch, root, scratch->sample.tgid);
         else
                 walk_by_frame_pointers(scratch);
         scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel;

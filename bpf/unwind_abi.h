@@ -72,6 +72,13 @@ enum unwind_cfa {
         UNWIND_CFA_FP = 10,             /* never in a table: the walk's cache remembers that it went by rbp here */
         UNWIND_CFA_REGISTER = 16,       /* + DWARF number 0 … 15: register + offset; leaf frames only */
         UNWIND_CFA_REGISTER_LAST = 31,
+        UNWIND_CFA_RETURN = 32,         /* + DWARF number: rsp + offset, and the return address is in that register; leaf only */
+        UNWIND_CFA_RETURN_LAST = 47,
+        UNWIND_CFA_INDEXED = 48,        /* + DWARF number: as DEREF_RSP, 8 × that register further up; leaf only */
+        UNWIND_CFA_INDEXED_LAST = 63,
+        UNWIND_CFA_SUM = 64,            /* + DWARF number: rbp + register + offset; leaf only */
+        UNWIND_CFA_SUM_LAST = 79,
+        UNWIND_CFA_LANDING = 128,       /* added to RSP, REGISTER, RETURN, SUM: an exception goes there, it has not called us */
 };
 
 /* Where the caller's rbp is. */

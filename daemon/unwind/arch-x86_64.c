@@ -17,6 +17,7 @@
 #include "unwind_abi.h"
 
 enum {
+        DWARF_RCX = 2,
         DWARF_RBX = 3,                  /* psABI, figure 3.36 */
         DWARF_RBP = 6,
         DWARF_RSP = 7,
@@ -27,6 +28,7 @@ enum {
         SIGNAL_RSP = 160,               /* rsp's place in the frame that the kernel pushes (struct rt_sigframe) */
         OP_BREG0 = 0x70,
         OP_DEREF = 0x06,
+        OP_MUL = 0x1e,
         OP_PLUS = 0x22,
         OP_PLUS_UCONST = 0x23,
         OP_LIT0 = 0x30,
@@ -70,6 +72,10 @@ static int64_t read_addend(Cursor *cursor) {
         return add;
 }
 
+static bool fits_deref(int64_t offset, int64_t add) {
+        return offset == (int64_t)((uint64_t)offset << 40) >> 40 && add >= INT8_MIN && add <= INT8_MAX;
+}
+
 /* Registers saved in memory, read by way of rsp or rbp: breg OFFSET, deref, addend. */
 static bool is_deref(const uint8_t *code, size_t size, CfiState *state) {
         Cursor cursor = cursor_make(code, size);
@@ -79,10 +85,35 @@ static bool is_deref(const uint8_t *code, size_t size, CfiState *state) {
         if ((reg != DWARF_RSP && reg != DWARF_RBP) || cursor_u8(&cursor) != OP_DEREF)
                 return false;
         add = read_addend(&cursor);
-        if (cursor.failed || cursor.at != size || offset != (int64_t)((uint64_t)offset << 40) >> 40 ||
-            add < INT8_MIN || add > INT8_MAX)
+        if (cursor.failed || cursor.at != size || !fits_deref(offset, add))
                 return false;
         state->deref_reg = reg;
+        state->deref_offset = (int32_t)offset;
+        state->deref_add = (int32_t)add;
+        return true;
+}
+
+/* Those whose value the kernel half keeps for the leaf (RULES_N_REGISTERS). */
+static bool is_leaf_register(uint8_t reg) {
+        return reg < DWARF_GENERAL && reg != DWARF_RBX && reg != DWARF_RBP && reg != DWARF_RSP;
+}
+
+/* As above, from an array on the stack: breg rsp OFFSET, breg INDEX 0, lit8 mul plus, deref, addend (OpenSSL's RSA). */
+static bool is_indexed(const uint8_t *code, size_t size, CfiState *state) {
+        static const uint8_t scale[] = { 0, OP_LIT0 + 8, OP_MUL, OP_PLUS, OP_DEREF };
+        Cursor cursor = cursor_make(code, size);
+        uint8_t base = cursor_u8(&cursor), index;
+        int64_t offset = encoding_sleb(&cursor), add;
+        const uint8_t *rest;
+
+        index = (uint8_t)(cursor_u8(&cursor) - OP_BREG0);
+        rest = cursor_take(&cursor, sizeof(scale));
+        if (base != OP_BREG0 + DWARF_RSP || !is_leaf_register(index) || !rest || memcmp(rest, scale, sizeof(scale)) != 0)
+                return false;
+        add = read_addend(&cursor);
+        if (cursor.failed || cursor.at != size || !fits_deref(offset, add))
+                return false;
+        state->deref_reg = index;
         state->deref_offset = (int32_t)offset;
         state->deref_add = (int32_t)add;
         return true;
@@ -93,6 +124,8 @@ void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size) {
                 state->cfa_kind = CFA_PLT;
         else if (is_deref(code, size, state))
                 state->cfa_kind = CFA_DEREF;
+        else if (is_indexed(code, size, state))
+                state->cfa_kind = CFA_INDEXED;
         else
                 state->cfa_kind = CFA_OTHER;
 }
@@ -132,6 +165,9 @@ static uint32_t cfa(const CfiState *state, int32_t *offsetp, CfiCounts *counts) 
         case CFA_DEREF:
                 *offsetp = (int32_t)((uint32_t)state->deref_offset << 8 | (uint8_t)state->deref_add);
                 return state->deref_reg == DWARF_RSP ? UNWIND_CFA_DEREF_RSP : UNWIND_CFA_DEREF_RBP;
+        case CFA_INDEXED:
+                *offsetp = (int32_t)((uint32_t)state->deref_offset << 8 | (uint8_t)state->deref_add);
+                return UNWIND_CFA_INDEXED + state->deref_reg;
         case CFA_UNSET:
                 return bad(counts, CFI_UNSUPPORTED_CFA_UNSET);
         }
@@ -174,6 +210,15 @@ static bool is_signal_frame(const CfiState *state) {
                state->saved[SLOT_RETURN].kind == SAVED_AT_REGISTER;
 }
 
+/* `pop %rcx … jmp *%rcx`, as vfork() and exceptions leave: all else is in its place already. */
+static bool is_return_register(const CfiState *state) {
+        const Saved *ra = &state->saved[SLOT_RETURN];
+
+        return ra->kind == SAVED_IN_REGISTER && is_leaf_register(ra->reg) && state->cfa_kind == CFA_REGISTER &&
+               state->cfa_reg == DWARF_RSP && state->cfa_offset == (int32_t)state->cfa_offset &&
+               state->saved[SLOT_RBP].kind == SAVED_SAME;
+}
+
 uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts) {
         const Saved *ra = &state->saved[SLOT_RETURN];
         int16_t rbp_offset = 0;
@@ -184,6 +229,8 @@ uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts) {
                 return unwind_rule(UNWIND_CFA_SIGNAL, 0, 0, 0, 0);
         if (ra->kind == SAVED_UNDEFINED)
                 return unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0);
+        if (is_return_register(state))
+                return unwind_rule(UNWIND_CFA_RETURN + ra->reg, (int32_t)state->cfa_offset, 0, 0, 0);
         /* The return address is the word below the CFA: a call has pushed it (psABI 3.2.2). */
         if (ra->kind != SAVED_AT_CFA || ra->offset != -8)
                 kind = bad(counts, CFI_UNSUPPORTED_RETURN_ADDRESS);
@@ -194,4 +241,45 @@ uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts) {
         fp = rbp(&state->saved[SLOT_RBP], &rbp_offset, counts);
         bx = rbx(&state->saved[SLOT_RBX], counts);
         return unwind_rule(kind, offset, fp, rbp_offset, bx);
+}
+
+bool arch_is_landing(uint64_t rule) {
+        return unwind_rule_cfa(rule) == UNWIND_CFA_REGISTER + DWARF_RCX && unwind_rule_offset(rule) == 8;
+}
+
+bool arch_land(uint64_t *rulep) {
+        uint32_t kind = unwind_rule_cfa(*rulep);
+        int32_t offset = unwind_rule_offset(*rulep);
+
+        if (!arch_is_landing(*rulep) && !(kind == UNWIND_CFA_RSP && offset == 8) &&
+            kind != UNWIND_CFA_RETURN + DWARF_RCX)
+                return false;
+        *rulep = unwind_rule(UNWIND_CFA_LANDING + kind, offset, UNWIND_RBP_SAME, 0, UNWIND_RBX_SAME);
+        return true;
+}
+
+/* Where the last @what in @code[0 … size - 1] ends; 0 = nowhere. */
+static size_t find_last(const uint8_t *code, size_t size, const uint8_t *what, size_t n) {
+        for (size_t end = size; end >= n; end--)
+                if (memcmp(code + end - n, what, n) == 0)
+                        return end;
+        return 0;
+}
+
+size_t arch_find_landing(const uint8_t *code, size_t size, ArchLanding *landings) {
+        static const uint8_t lea[] = { 0x48, 0x8d, 0x4c, 0x0d, 0x08 };
+        static const uint8_t by_rax[] = { 0x48, 0x89, 0xc1, 0x48, 0x89, 0x74, 0x05, 0x08 };
+        static const uint8_t by_rdx[] = { 0x48, 0x89, 0xd1, 0x48, 0x89, 0x74, 0x15, 0x08 };
+        size_t end = find_last(code, size, lea, sizeof(lea)), stored, n = 0;
+        uint32_t rcx = UNWIND_CFA_LANDING + DWARF_RCX;
+
+        if (!end)
+                return 0;
+        stored = find_last(code, end, by_rax, sizeof(by_rax)) ?: find_last(code, end, by_rdx, sizeof(by_rdx));
+        if (stored)
+                landings[n++] = (ArchLanding){ .from = stored, .rule = unwind_rule(rcx + UNWIND_CFA_SUM, 16,
+                                                                                   UNWIND_RBP_AT_RBP, 0, UNWIND_RBX_LOST) };
+        landings[n++] = (ArchLanding){ .from = end, .rule = unwind_rule(rcx + UNWIND_CFA_REGISTER, 8,
+                                                                        UNWIND_RBP_AT_RBP, 0, UNWIND_RBX_LOST) };
+        return n;
 }

@@ -24,10 +24,18 @@ enum {
         ARCH_RETURN_ADDRESS = 16,       /* DWARF column */
         ARCH_ADDRESS_SIZE = 8,
         ARCH_N_REGISTERS = 17,
+        ARCH_N_LANDINGS = 2,
+        ARCH_LANDING_SIZE = 64,         /* bytes of code that arch_find_landing() looks at */
 };
 #else
 #error "no arch-*.c for this machine yet"
 #endif
+
+/* From byte @from of a function's code on. */
+typedef struct ArchLanding {
+        size_t from;
+        uint64_t rule;
+} ArchLanding;
 
 /* DWARF register → slot in CfiState.saved, or -1 = not tracked. */
 extern const int8_t arch_slots[ARCH_N_REGISTERS];
@@ -37,3 +45,15 @@ void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size);
 
 /* The rule (unwind_abi.h) for @state; counts what it cannot say. @is_signal: from the entry's augmentation. */
 uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts);
+
+/* Whether @rule is that of the last instructions before an exception's landing pad (see landing.h). */
+bool arch_is_landing(uint64_t rule);
+
+/* Makes *@rulep say that its caller is a landing pad. Return: false = it is not a rule of those instructions. */
+bool arch_land(uint64_t *rulep);
+
+/*
+ * @code ends where such a rule begins. Return: how many rules (ARCH_N_LANDINGS at most) are missing in front of it, where
+ * the stack was given up already; by ascending `from`.
+ */
+size_t arch_find_landing(const uint8_t *code, size_t size, ArchLanding *landings);

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "unwind/entry.h"
+#include "unwind/landing.h"
 #include "unwind/order.h"
 #include "util/error.h"
 
@@ -21,8 +23,17 @@ struct Cfi {
         uint64_t at;                    /* next function, as order_get() counts */
         uint64_t last;                  /* end of the one before */
         RowList list;
-        Row rows[PROGRAM_MAX_ROWS];
+        Row rows[PROGRAM_MAX_ROWS];     /* the last field: 256 KiB that nobody reads before they are written */
 };
+
+/* All but the rows cleared. */
+static Cfi *allocate(void) {
+        Cfi *cfi = malloc(sizeof(*cfi));
+
+        if (cfi)
+                memset(cfi, 0, offsetof(Cfi, rows));
+        return cfi;
+}
 
 Cfi *cfi_free(Cfi *cfi) {
         if (!cfi)
@@ -48,7 +59,7 @@ static int start(Cfi *cfi, uint32_t max_functions) {
 }
 
 int cfi_new(Cfi **cfip, int fd, uint32_t max_functions) {
-        _cleanup_(cfi_freep) Cfi *cfi = calloc(1, sizeof(*cfi));
+        _cleanup_(cfi_freep) Cfi *cfi = allocate();
         int r;
 
         if (!cfi)
@@ -68,7 +79,7 @@ int cfi_new(Cfi **cfip, int fd, uint32_t max_functions) {
 }
 
 int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_functions) {
-        _cleanup_(cfi_freep) Cfi *cfi = calloc(1, sizeof(*cfi));
+        _cleanup_(cfi_freep) Cfi *cfi = allocate();
         int r;
 
         if (!cfi)
@@ -125,10 +136,12 @@ static int read_function(Cfi *cfi, uint64_t address, uint64_t offset, CfiFunctio
                 return r;
         *function = (CfiFunction){ .start = fde.start, .end = fde.end, .rows = cfi->list.rows };
         r = program_run(&fde, &cfi->list, &cfi->counts);
-        if (r)
+        if (r) {
                 cfi->counts.problems[r]++;
-        else
+        } else {
+                landing_amend(&cfi->list, &cfi->layout, &cfi->table);
                 function->n_rows = cfi->list.n;
+        }
         cfi->counts.n_rows += function->n_rows;
         cut(cfi, function);
         return 0;

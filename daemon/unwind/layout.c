@@ -19,8 +19,7 @@ static bool copy(Reader *reader, uint64_t offset, void *to, size_t size) {
         return true;
 }
 
-/* Offset of the bytes from @address to the end of its segment. */
-static bool locate(const Layout *layout, uint64_t address, uint64_t *offsetp, uint64_t *sizep) {
+bool layout_find(const Layout *layout, uint64_t address, uint64_t *offsetp, uint64_t *sizep) {
         for (uint32_t i = 0; i < layout->n_segments; i++) {
                 const LayoutSegment *segment = &layout->segments[i];
 
@@ -87,7 +86,7 @@ static bool read_eh_frame_hdr(Layout *layout, Reader *reader) {
         const uint8_t *data;
         Cursor cursor;
 
-        if (!layout->hdr_address || !locate(layout, layout->hdr_address, &offset, &size))
+        if (!layout->hdr_address || !layout_find(layout, layout->hdr_address, &offset, &size))
                 return false;
         size = MIN(size, (uint64_t)HEADER_MAX);
         data = reader_bytes(reader, offset, size);
@@ -106,7 +105,7 @@ static bool read_eh_frame_hdr(Layout *layout, Reader *reader) {
         layout->table = (HdrTable){ .offset = offset + cursor.at, .address = layout->hdr_address };
         layout->table.n = cursor.failed ? 0 : MIN(n, UINT32_MAX);
         layout->section = (CfiSection){ .address = eh_frame };
-        return locate(layout, eh_frame, &layout->section.offset, &layout->section.size);
+        return layout_find(layout, eh_frame, &layout->section.offset, &layout->section.size);
 }
 
 static bool is_name(Reader *reader, const Elf64_Shdr *names, const Elf64_Shdr *section, const char *name) {

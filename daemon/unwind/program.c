@@ -126,6 +126,14 @@ static void save(Program *program, uint64_t reg, SavedKind kind, int64_t offset)
                 *saved = (Saved){ .kind = (uint8_t)kind, .offset = offset };
 }
 
+static void save_in_register(Program *program, uint64_t reg, uint64_t other) {
+        Saved *saved = saved_of(program, reg);
+
+        if (saved)
+                *saved = (Saved){ .kind = SAVED_IN_REGISTER,
+                                  .reg = other < STATE_NO_REGISTER ? (uint8_t)other : STATE_NO_REGISTER };
+}
+
 /* Factored offsets: a product that overflows belongs to no real frame, and becomes one that no rule can say. */
 static int64_t factored(const Program *program, int64_t n) {
         int64_t offset;
@@ -277,8 +285,7 @@ static bool run_register(Program *program, uint8_t op) {
                 set_expression(program, reg);
                 return true;
         case OP_REGISTER:
-                encoding_uleb(code);
-                save(program, reg, SAVED_IN_REGISTER, 0);
+                save_in_register(program, reg, encoding_uleb(code));
                 return true;
         case OP_VAL_OFFSET:
         case OP_VAL_OFFSET_SF:          /* the same bytes in number, whatever their sign */

@@ -20,6 +20,7 @@ typedef enum CfaKind {
         CFA_UNSET,                      /* no instruction has said it yet */
         CFA_REGISTER,                   /* value of a register + offset */
         CFA_DEREF,                      /* memory at a register + deref_offset, + deref_add */
+        CFA_INDEXED,                    /* memory at rsp + 8 deref_reg + deref_offset, + deref_add */
         CFA_PLT,                        /* the linker's expression for lazy binding stubs; deref_offset: its limit */
         CFA_OTHER,
 } CfaKind;

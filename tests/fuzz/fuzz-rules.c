@@ -33,7 +33,6 @@ static void begin(struct unwind *unwind, struct rules *rules) {
         shim_tables[0] = (ShimTable){ .data = table, .size = sizeof(table) };
         shim_areas[0] = (ShimArea){ .address = STACK, .size = sizeof(stack), .data = stack };
         shim_begin(unwind, rules, DEPTH);
-        rules->has_registers = true;
         memcpy(rules->registers, stack + 64, sizeof(rules->registers));
         memcpy(&unwind->pc, stack, 8);
         unwind->pc %= TEXT + N_PAGES * UNWIND_PAGE_SIZE;

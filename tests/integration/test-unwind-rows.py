@@ -24,7 +24,7 @@ import tap
 
 DUMP = tap.BUILD_DIR / "tests/lib/dump-rows"
 NONE, RSP, RBP, RBX, DEREF_RSP, DEREF_RBP, PLT, SIGNAL, END, BAD = range(10)
-REGISTER = 16
+REGISTER, RETURN, INDEXED, SUM, LANDS = 16, 32, 48, 64, 128
 SAME, AT_CFA, AT_RBP, LOST = range(4)
 RBX_LOST = 63
 NAMES = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15".split()
@@ -33,6 +33,11 @@ GAP = 15  # bytes of padding that are not worth a row
 
 Rule = collections.namedtuple("Rule", "cfa offset rbp rbp_offset rbx")
 NOTHING = Rule(NONE, 0, 0, 0, 0)
+# What we add to gcc's rows in front of its own "rcx+8" (daemon/unwind/landing.h).
+LANDING = [Rule(LANDS + REGISTER + NAMES.index("rcx"), 8, AT_RBP, 0, RBX_LOST),
+           Rule(LANDS + SUM + NAMES.index("rcx"), 16, AT_RBP, 0, RBX_LOST)]
+LANDING_SIZE = 6  # mov, pop, jmp
+LANDING_CODE = ["lea    0x8(%rbp,%rcx,1),%rcx", "mov    %rsi,0x8(%rbp,%r"]
 
 
 def readelf(flag, path):
@@ -104,6 +109,9 @@ def expression_cfa(text):
                          r"|; DW_OP_lit(\d+); DW_OP_plus)?", text):
         offset = int(m[2]) << 8 | int(m[3] or m[4] or 0)
         return (DEREF_RBP if m[1] == "6" else DEREF_RSP), offset
+    if m := re.fullmatch(r"DW_OP_breg7 \(rsp\): (\d+); DW_OP_breg(\d+) \(r\w+\): 0; DW_OP_lit8; DW_OP_mul; DW_OP_plus; "
+                         r"DW_OP_deref; DW_OP_plus_uconst: (\d+)", text):
+        return INDEXED + int(m[2]), int(m[1]) << 8 | int(m[3])
     return BAD, 0
 
 
@@ -152,6 +160,9 @@ class Expected:
             return Rule(SIGNAL, 0, 0, 0, 0)
         if row["ra"] == "u":
             return Rule(END, 0, 0, 0, 0)
+        in_register, by_rsp = re.fullmatch(r"r(\d+)", row["ra"]), re.fullmatch(r"rsp\+(\d+)", row["CFA"])
+        if in_register and by_rsp and row.get("rbp", "u") == "u":
+            return Rule(RETURN + int(in_register[1]), int(by_rsp[1]), 0, 0, 0)
         if row["ra"] != "c-8":
             self.unsupported["RETURN_ADDRESS"] += 1
             return Rule(BAD, 0, 0, 0, 0)
@@ -163,7 +174,7 @@ class Expected:
 
 class Table:
     def __init__(self, path, *options):
-        self.starts, self.rules, self.counts = [], [], {}
+        self.starts, self.rules, self.counts, self.landings = [], [], {}, []
         done = subprocess.run([DUMP, *options, path], capture_output=True, text=True)
         for line in done.stdout.splitlines():
             if line.startswith("# "):
@@ -202,11 +213,17 @@ def compare(path, section=".eh_frame", options=()):
         next_start = functions[i + 1].start if i + 1 < len(functions) else None
         if next_start is not None and next_start < function.end:
             function.end = next_start
-        for start, end, row in function_rows(function, cies):
+        rows, lands = function_rows(function, cies), 0
+        for j, (start, end, row) in enumerate(rows):
             rule = expected.rule(row, start, function)
             n += 1
             for address, ours in [(start, table.at(start)), *table.between(start, end)]:
-                if ours != rule:
+                if ours in LANDING and address > start and rows[j + 1][2]["CFA"] == "rcx+8":
+                    table.landings.append((address, LANDING.index(ours)))
+                    lands = end + LANDING_SIZE
+                elif address < lands and ours == Rule(LANDS + rule.cfa, rule.offset, 0, 0, 0):
+                    pass
+                elif ours != rule:
                     differences.append(f"{address:x}: readelf {row} = {rule}, ours {ours}")
         if next_start is not None and next_start - function.end > GAP and table.at(function.end) != NOTHING:
             differences.append(f"{function.end:x}: a row behind the function's end: {table.at(function.end)}")
@@ -233,6 +250,10 @@ class Rows(tap.TestCase):
         n, differences, unsupported, table = compare(path, *args)
         self.assertEqual(differences[:5], [], f"{path}: {len(differences)} of {n} rows differ")
         self.assertGreater(n, 0)
+        for address, kind in table.landings:
+            code = subprocess.run([tap.need_tool("objdump"), "-d", f"--start-address={address - 5}",
+                                   f"--stop-address={address}", path], capture_output=True, text=True).stdout
+            self.assertIn(LANDING_CODE[kind], code, f"{path}: {address:x}")
         self.assertEqual({k: v for k, v in table.counts.items() if k.startswith("problem-")}, {}, path)
         for name, expected in unsupported.items():
             # Ours are counted before rows of no length are dropped, so there may be a few more.
@@ -245,6 +266,13 @@ class Rows(tap.TestCase):
         for path in files:
             with self.subTest(path):
                 self.check(path)
+
+    def test_are_added_where_an_exception_leaves(self):
+        path = "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1"
+        code = subprocess.run([tap.need_tool("objdump"), "-d", path], capture_output=True, text=True).stdout
+        table = compare(path)[3]
+        self.assertEqual(len(table.landings), 2 * code.count(LANDING_CODE[0]))
+        self.assertGreaterEqual(len(table.landings), 8)
 
     def test_are_the_same_without_the_linkers_table(self):
         for name in ("libc.so.6", "libstdc++.so.6"):

@@ -9,7 +9,9 @@
  *
  * Prints `incomplete N END WHERE` for each pc whose stack did not reach its root,
  * `differs N WHERE` for each where libdw contradicts, then
- * `steps N complete N pcs N compared N differ N libdw-short N`.
+ * `steps N complete N pcs N compared N differ N libdw-short N refuted N`. Where libdw
+ * contradicts, the processor decides: if the next steps lead where our stack said,
+ * libdw is refuted (the last instructions before a landing pad, daemon/unwind/landing.h).
  */
 
 #include <elfutils/libdwfl.h>
@@ -55,6 +57,7 @@ enum {
         DEPTH = 512,
         ENTRY_SIZE = 64,
         VISITS = 2,                     /* of a pc that are compared */
+        DISPUTE_STEPS = 16,
         REFRESH_STEPS = 500,            /* between two looks at the maps for one and the same pc */
 };
 
@@ -177,7 +180,6 @@ static uint32_t walk(const struct user_regs_struct *registers, Chain *chain) {
         unwind.sp = registers->rsp;
         unwind.bp = registers->rbp;
         rules.bx = registers->rbx;
-        rules.has_registers = true;
         memcpy(rules.registers, by_number, sizeof(by_number));
         shim_walk(&unwind, &rules, frames, &cache);
         chain->n = unwind.n_frames;
@@ -231,6 +233,56 @@ static void walk_by_libdw(Chain *chain) {
 static bool contradicts(const Chain *ours, const Chain *libdw) {
         return (ours->is_complete && ours->n < libdw->n) ||
                memcmp(ours->pcs, libdw->pcs, MIN(ours->n, libdw->n) * sizeof(libdw->pcs[0])) != 0;
+}
+
+/* A contradiction that the next steps decide. */
+typedef struct Dispute {
+        Chain chain;
+        Pc *pc;
+        uint64_t until;                 /* step; 0 = free */
+} Dispute;
+
+static Dispute disputes[DISPUTE_STEPS];
+static uint64_t n_differ, n_refuted;
+
+static void lose(Dispute *dispute) {
+        dispute->pc->n_differ++;
+        dispute->until = 0;
+        n_differ++;
+}
+
+static void begin_dispute(Pc *pc, const Chain *chain, uint64_t n) {
+        Dispute *dispute = &disputes[n % DISPUTE_STEPS];
+
+        dispute->chain = *chain;
+        dispute->pc = pc;
+        dispute->until = n + DISPUTE_STEPS;
+        if (!chain->is_complete || chain->n < 2)
+                lose(dispute);
+}
+
+/* @now: what is there after another step. */
+static void settle_disputes(const Chain *now, uint64_t n) {
+        for (int i = 0; i < DISPUTE_STEPS; i++) {
+                Dispute *dispute = &disputes[i];
+                const Chain *said = &dispute->chain;    /* a landing pad is written one byte further, as return addresses are */
+
+                if (!dispute->until)
+                        continue;
+                if (now->n == said->n - 1 && said->pcs[1] - now->pcs[0] <= 1 &&
+                    memcmp(now->pcs + 1, said->pcs + 2, (now->n - 1) * sizeof(now->pcs[0])) == 0) {
+                        dispute->until = 0;
+                        n_refuted++;
+                } else if (n + 1 >= dispute->until) {
+                        lose(dispute);
+                }
+        }
+}
+
+static void end_disputes(void) {
+        for (int i = 0; i < DISPUTE_STEPS; i++)
+                if (disputes[i].until)
+                        lose(&disputes[i]);
 }
 
 /* ---- the run ---- */
@@ -325,7 +377,7 @@ static void print_pcs(void) {
 }
 
 int main(int argc, char **argv) {
-        uint64_t n_steps = 0, n_complete = 0, n_compared = 0, n_differ = 0, n_libdw_short = 0;
+        uint64_t n_steps = 0, n_complete = 0, n_compared = 0, n_libdw_short = 0;
         static Chain ours, theirs;
         int signal = 0;
 
@@ -352,6 +404,7 @@ int main(int argc, char **argv) {
                         report_modules();
                         end = walk(&registers, &ours);
                 }
+                settle_disputes(&ours, n_steps);
                 n_complete += ours.is_complete;
                 if (!ours.is_complete) {
                         pc->n_incomplete++;
@@ -361,20 +414,19 @@ int main(int argc, char **argv) {
                         walk_by_libdw(&theirs);
                         n_compared++;
                         n_libdw_short += theirs.n < ours.n;
-                        if (contradicts(&ours, &theirs)) {
-                                pc->n_differ++;
-                                n_differ++;
-                        }
+                        if (contradicts(&ours, &theirs))
+                                begin_dispute(pc, &ours, n_steps);
                 }
                 if (!step(&signal)) {
                         n_steps++;
                         break;
                 }
         }
+        end_disputes();
         print_pcs();
         printf("steps %" PRIu64 " complete %" PRIu64 " pcs %u compared %" PRIu64 " differ %" PRIu64
-               " libdw-short %" PRIu64 "\n", n_steps, n_complete, pcs.n_entries, n_compared, n_differ,
-               n_libdw_short);
+               " libdw-short %" PRIu64 " refuted %" PRIu64 "\n", n_steps, n_complete, pcs.n_entries, n_compared, n_differ,
+               n_libdw_short, n_refuted);
         kill(child, SIGKILL);
         return 0;
 }

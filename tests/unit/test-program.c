@@ -193,11 +193,26 @@ Test(program, ends_the_stack_where_the_return_address_is_undefined) {
 }
 
 Test(program, gives_up_a_row_whose_return_address_is_elsewhere) {
-        cr_assert_eq(RUN(0x09, 16, 1), 0);
-        expect_cfa(UNWIND_CFA_BAD, 0);
         cr_assert_eq(RUN(0x90, 2), 0);
         expect_cfa(UNWIND_CFA_BAD, 0);
         cr_assert_eq(counts.unsupported[CFI_UNSUPPORTED_RETURN_ADDRESS], 1);
+}
+
+/* vfork(): pop %rdi; …; jmp *%rdi, as glibc says it: DW_CFA_register rip in rdi, CFA = rsp + 0. */
+Test(program, knows_a_return_address_in_a_register) {
+        cr_assert_eq(RUN(0x0e, 0, 0x09, 16, 5), 0);
+        expect_cfa(UNWIND_CFA_RETURN + 5, 0);
+        cr_assert_eq(counts.unsupported[CFI_UNSUPPORTED_RETURN_ADDRESS], 0);
+        cr_assert_eq(RUN(0x09, 16, 3), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* rbx is not among those that are kept for the leaf */
+        cr_assert_eq(RUN(0x09, 16, 17), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);
+        cr_assert_eq(RUN(0x09, 16, 0x80, 4), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* register 512 */
+        cr_assert_eq(RUN(0x0d, 6, 0x09, 16, 5), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* CFA by rbp */
+        cr_assert_eq(RUN(0x86, 2, 0x09, 16, 5), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* rbp still to be restored */
 }
 
 /* The expression that GNU ld and gold write for the stubs of the PLT (binutils, elf_x86_64_eh_frame_plt). */
@@ -217,6 +232,18 @@ Test(program, recognises_memory_at_rsp_or_rbp) {
         expect_cfa(UNWIND_CFA_DEREF_RSP, 16 << 8 | 8);          /* lit8 plus */
         cr_assert_eq(RUN(0x10, 6, 2, 0x76, 0x78), 0);
         expect(0, 0, UNWIND_CFA_RSP, 8, UNWIND_RBP_AT_RBP, -8, 0);
+}
+
+/* OpenSSL's bn_mul_mont: breg7 8; breg9 0; lit8; mul; plus; deref; plus_uconst 8. */
+Test(program, recognises_an_array_on_the_stack) {
+        cr_assert_eq(RUN(0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8), 0);
+        expect_cfa(UNWIND_CFA_INDEXED + 9, 8 << 8 | 8);
+        cr_assert_eq(RUN(0x0f, 10, 0x77, 8, 0x79, 0, 0x34, 0x1e, 0x22, 0x06, 0x23, 8), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* times 4 */
+        cr_assert_eq(RUN(0x0f, 10, 0x77, 8, 0x73, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* rbx */
+        cr_assert_eq(RUN(0x0f, 7, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22), 0);
+        expect_cfa(UNWIND_CFA_BAD, 0);          /* no deref */
 }
 
 Test(program, counts_an_expression_of_no_known_pattern) {

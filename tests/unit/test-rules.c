@@ -39,6 +39,14 @@ enum {
         F_ODD = 0xd00,                  /* CFA = rsp + 12 */
         F_SELF = 0xe00,                 /* CFA = rsp */
         F_NONE = 0xf00,                 /* a gap */
+        F_RETURN = 0x1000,              /* CFA = rsp, return address in rcx */
+        F_RETURN_ODD = 0x1100,          /* CFA = rsp - 8, return address in rcx */
+        F_INDEXED = 0x1200,             /* CFA = *(rsp + 8 r9 + 8) + 8 */
+        F_LAND_REGISTER = 0x1300,       /* the landing rules: CFA = rcx + 8 */
+        F_LAND_RSP = 0x1400,            /* CFA = rsp + 8 */
+        F_LAND_RETURN = 0x1500,         /* CFA = rsp, return address in rcx */
+        F_LAND_SUM = 0x1600,            /* CFA = rbp + rcx + 16 */
+        F_END_OF_ALL = 0x1700,
 };
 
 static uint64_t words[N_WORDS];
@@ -78,7 +86,15 @@ static void setup(void) {
         add(F_BACK, unwind_rule(UNWIND_CFA_RSP, -16, 0, 0, 0));
         add(F_ODD, unwind_rule(UNWIND_CFA_RSP, 12, 0, 0, 0));
         add(F_SELF, unwind_rule(UNWIND_CFA_RSP, 0, 0, 0, 0));
-        cr_assert_eq(rows_finish(&rows, LOW + F_NONE), 0);
+        add(F_NONE, 0);
+        add(F_RETURN, unwind_rule(UNWIND_CFA_RETURN + 2, 0, 0, 0, 0));
+        add(F_RETURN_ODD, unwind_rule(UNWIND_CFA_RETURN + 2, -8, 0, 0, 0));
+        add(F_INDEXED, unwind_rule(UNWIND_CFA_INDEXED + 9, 8 << 8 | 8, 0, 0, 0));
+        add(F_LAND_REGISTER, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_REGISTER + 2, 8, 0, 0, 0));
+        add(F_LAND_RSP, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_RSP, 8, 0, 0, 0));
+        add(F_LAND_RETURN, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_RETURN + 2, 0, 0, 0, 0));
+        add(F_LAND_SUM, unwind_rule(UNWIND_CFA_LANDING + UNWIND_CFA_SUM + 2, 16, UNWIND_RBP_AT_RBP, 0, 0));
+        cr_assert_eq(rows_finish(&rows, LOW + F_END_OF_ALL), 0);
         shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
         shim_areas[0] = (ShimArea){ .address = STACK, .size = sizeof(words), .data = words };
         map(mappings, 2);
@@ -175,16 +191,67 @@ Test(rules, know_both_halves_of_a_stub) {
 
 Test(rules, use_any_register_in_the_leaf_alone) {
         words[4] = in(F_END);
-        rules.has_registers = true;
         rules.registers[10] = at(4);
         walk_from(in(F_REGISTER), at(0), 0, 0, 512);
         CHECK(ABI_STACK_COMPLETE, in(F_REGISTER), in(F_END));
         words[1] = in(F_REGISTER);
         walk_from(in(F_RSP), at(0), 0, 0, 512);
         CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_REGISTER));
-        rules.has_registers = false;
-        walk_from(in(F_REGISTER), at(0), 0, 0, 512);
-        CHECK(ABI_STACK_UNSUPPORTED, in(F_REGISTER));
+}
+
+Test(rules, return_to_a_register_from_the_leaf_alone) {
+        words[1] = in(F_END);
+        rules.registers[2] = in(F_RSP);
+        walk_from(in(F_RETURN), at(0), 5, 6, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RETURN), in(F_RSP), in(F_END));
+        cr_assert_eq(unwind.bp, 5);
+        cr_assert_eq(rules.bx, 6);
+        words[1] = in(F_RETURN);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP), in(F_RETURN));
+        walk_from(in(F_RETURN_ODD), at(4), 0, 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_RETURN_ODD));
+        rules.registers[2] = 0;
+        walk_from(in(F_RETURN), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_FP_END, in(F_RETURN));
+}
+
+Test(rules, look_a_landing_pad_up_as_it_is) {
+        /* The pad is the first byte of F_END; a return address there would be looked up in F_RSP. */
+        words[3] = TEXT + F_END;
+        words[5] = in(F_RSP);
+        rules.registers[2] = at(3);
+        walk_from(in(F_LAND_REGISTER), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_LAND_REGISTER), TEXT + F_END + 1);
+        cr_assert_eq(unwind.sp, at(4));
+        walk_from(in(F_LAND_RSP), at(3), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_LAND_RSP), TEXT + F_END + 1);
+        rules.registers[2] = TEXT + F_END;
+        walk_from(in(F_LAND_RETURN), at(4), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_LAND_RETURN), TEXT + F_END + 1);
+        cr_assert_eq(unwind.sp, at(4));
+        cr_assert_eq(rules.interrupted, 0, "no signal");
+        words[1] = 77;
+        words[7] = TEXT + F_END;
+        rules.registers[2] = 5 * 8;
+        walk_from(in(F_LAND_SUM), at(0), at(1), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_LAND_SUM), TEXT + F_END + 1);
+        cr_assert_eq(unwind.sp, at(8));
+        cr_assert_eq(unwind.bp, 77);
+}
+
+Test(rules, find_the_cfa_in_an_array_on_the_stack) {
+        words[4] = at(9);               /* *(rsp + 8 * 3 + 8) + 8 = at(10) */
+        words[9] = in(F_END);
+        rules.registers[9] = 3;
+        walk_from(in(F_INDEXED), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_INDEXED), in(F_END));
+        rules.registers[9] = UINT64_MAX / 8;
+        walk_from(in(F_INDEXED), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_BAD_CFA, in(F_INDEXED));
+        rules.registers[9] = 1ULL << 40;
+        walk_from(in(F_INDEXED), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_FAULT, in(F_INDEXED));
 }
 
 Test(rules, say_that_a_row_cannot_be_expressed) {
@@ -378,12 +445,14 @@ Test(rules, survive_any_stack) {
                 for (unsigned i = 0; i < 256; i++) {
                         int kind = rand() % 4;
 
-                        words[i] = kind == 0 ? TEXT + (uint64_t)rand() % 0x1000 :
+                        words[i] = kind == 0 ? TEXT + (uint64_t)rand() % F_END_OF_ALL :
                                    kind == 1 ? at((unsigned)rand() % 300) :
                                    kind == 2 ? JIT + (uint64_t)rand() % 0x1000 : (uint64_t)rand() << 20;
                 }
-                rules.has_registers = rand() % 2;
-                walk_from(TEXT + (uint64_t)rand() % 0x1000, at((unsigned)rand() % 200), at((unsigned)rand() % 256),
+                rules.registers[2] = words[rand() % 256];
+                rules.registers[9] = (uint64_t)rand() % 300;
+                rules.registers[10] = words[rand() % 256];
+                walk_from(TEXT + (uint64_t)rand() % F_END_OF_ALL, at((unsigned)rand() % 200), at((unsigned)rand() % 256),
                           at((unsigned)rand() % 256), 512);
                 cr_assert_neq(unwind.end, ABI_STACK_INTERNAL);
                 cr_assert_leq(unwind.n_frames, 512);
