@@ -95,6 +95,7 @@
         X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", "not searched now, the queue was full") \
         X(RING_LOST, "rings_total", "result=\"lost\"", "rings that went away while in use")                    \
         X(ENVIRONMENTS_UNREADABLE, "environments_unreadable_total", "", "targets whose environment could not be read") \
+        X(READS_STUCK, "target_reads_stuck_total", "", "reads of a target's memory or maps that it held up, and were given up") \
         X(ENVIRONMENT_INVALID, "environment_attributes_invalid_total", "",                                     \
           "OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets: parts left out, malformed or over a cap") \
         X(MAPS_READS, "maps_reads_total", "", "times that a target's maps were read")                          \

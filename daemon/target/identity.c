@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "target/patience.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/stat.h"
@@ -97,7 +98,7 @@ static int read_environment(Identity *identity, int proc_fd) {
         int r;
 
         for (size_t size = 0; fd >= 0 && size < ENVIRONMENT_MAX_BYTES; size += (size_t)n) {
-                n = read(fd, piece, sizeof(piece));
+                n = patience_read(0, fd, piece, sizeof(piece), -1);
                 if (n <= 0)
                         break;
                 environment_reader_feed(&reader, piece, (size_t)n);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/patience.h"
 #include "util/macro.h"
 #include "util/text.h"
 
@@ -169,9 +170,7 @@ static int fill(MapsReader *reader) {
         memmove(reader->buffer, reader->buffer + reader->at, reader->size - reader->at);
         reader->size -= reader->at;
         reader->at = 0;
-        do
-                n = read(reader->fd, reader->buffer + reader->size, sizeof(reader->buffer) - reader->size);
-        while (n < 0 && errno == EINTR);
+        n = patience_read(0, reader->fd, reader->buffer + reader->size, sizeof(reader->buffer) - reader->size, -1);
         if (n < 0)
                 return MAPS_E_FAILED;
         reader->end = n == 0;

@@ -12,6 +12,8 @@
  * /proc/PID/pagemap is asked first. mmap hands out addresses downwards and joins
  * the new piece in front: most late rings lie at the start of a line, which is
  * why these are looked at first, and alone when time is short.
+ *
+ * A page may go between the look and the read; the target says who fetches it then: patience.h.
  */
 #include "target/ring.h"
 
@@ -21,11 +23,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "spanprof/ring.h"
 #include "target/maps.h"
+#include "target/patience.h"
 #include "target/process.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -33,7 +35,7 @@
 #include "util/stat.h"
 
 enum {
-        BATCH = 512,                    /* headers a call of process_vm_readv(), entries a read of pagemap */
+        BATCH = PATIENCE_MAX_ADDRESSES, /* headers, or entries of pagemap, in one go */
         MAX_PAGES = 1 << 24,            /* of one region, where each costs: 64 GiB; the rest is not searched */
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
         RANGES = 64,                    /* present ranges an ioctl */
@@ -99,7 +101,6 @@ typedef struct Searcher {
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
         uint64_t entries[BATCH];
-        struct page_region ranges[RANGES];
         MapsReader reader;
 } Searcher;
 
@@ -115,7 +116,7 @@ static Searcher *searcher_free(Searcher *searcher) {
 DEFINE_CLEANUP(Searcher, searcher_free)
 
 static int memory_condition(int error) {
-        return error == EPERM ? RING_E_DENIED : RING_E_GONE;
+        return error == EPERM || error == ETIMEDOUT ? RING_E_DENIED : RING_E_GONE;
 }
 
 static void judge(Searcher *searcher, unsigned i) {
@@ -142,15 +143,14 @@ static void judge(Searcher *searcher, unsigned i) {
 
 /* Reads the headers of candidates @first … n - 1. *n_readp: how many came before one that cannot be read. */
 static int read_headers(Searcher *searcher, unsigned first, unsigned *n_readp) {
-        struct iovec local = { searcher->headers[first], (searcher->n - first) * HEADER };
-        struct iovec remote[BATCH];
+        uint64_t addresses[BATCH];
         ssize_t n;
 
         for (unsigned i = first; i < searcher->n; i++)
-                remote[i - first] = (struct iovec){ (void *)(uintptr_t)searcher->candidates[i].address, HEADER };
-        n = process_vm_readv(searcher->pid, &local, 1, remote, searcher->n - first, 0);
-        if (n < 0 && errno != EFAULT)
-                return memory_condition(errno);
+                addresses[i - first] = searcher->candidates[i].address;
+        n = patience_read_memory(searcher->pid, addresses, searcher->n - first, HEADER, searcher->headers[first]);
+        if (n < 0 && n != -EFAULT)
+                return memory_condition((int)-n);
         *n_readp = n < 0 ? 0 : (unsigned)n / HEADER;
         return 0;
 }
@@ -181,8 +181,8 @@ static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_e
 /* Asks pagemap for up to BATCH pages from @address. *n_pagesp = 0: it does not tell. */
 static void read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
         size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH);
-        ssize_t n = file_pread(searcher->pagemap_fd, searcher->entries, want * 8,
-                               address / searcher->page_size * 8);
+        ssize_t n = patience_read(searcher->pid, searcher->pagemap_fd, searcher->entries, want * 8,
+                                  (int64_t)(address / searcher->page_size * 8));
 
         *n_pagesp = n < 0 ? 0 : (size_t)n / 8;
         searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)want);
@@ -216,30 +216,47 @@ static int search_entries(Searcher *searcher, uint64_t *addressp, uint64_t end, 
         return 0;
 }
 
+typedef struct ScanJob {
+        int fd;
+        struct pm_scan_arg arg;
+        struct page_region ranges[RANGES];
+} ScanJob;
+
+static ssize_t do_scan(void *data) {
+        ScanJob *job = data;
+
+        job->arg.vec = (uintptr_t)job->ranges;
+        return ioctl(job->fd, PAGEMAP_SCAN_REQUEST, &job->arg);
+}
+
 /* One piece by the ioctl. Return: also RING_E_NO_SCAN = this kernel has none. */
 static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
-        struct pm_scan_arg arg = {
-                .size = sizeof(arg),
-                .start = *addressp,
-                .end = end,
-                .vec = (uintptr_t)searcher->ranges,
-                .vec_len = RANGES,
-                .max_pages = MIN(searcher->budget->n_reads, (uint64_t)BATCH),
-                .category_mask = PAGE_CATEGORY_PRESENT,
-                .return_mask = PAGE_CATEGORY_PRESENT,
+        ScanJob job = {
+                .fd = searcher->pagemap_fd,
+                .arg = {
+                        .size = sizeof(job.arg),
+                        .start = *addressp,
+                        .end = end,
+                        .vec_len = RANGES,
+                        .max_pages = MIN(searcher->budget->n_reads, (uint64_t)BATCH),
+                        .category_mask = PAGE_CATEGORY_PRESENT,
+                        .return_mask = PAGE_CATEGORY_PRESENT,
+                },
         };
-        int n = ioctl(searcher->pagemap_fd, PAGEMAP_SCAN_REQUEST, &arg);
+        ssize_t n;
+        int r = patience_run(searcher->pid, do_scan, &job, sizeof(job), &n);
 
+        if (r)
+                return r < 0 ? r : RING_E_DENIED;
         if (n < 0)
                 return RING_E_NO_SCAN;
-        for (int i = 0; i < n; i++) {
-                int r = add_candidates(searcher, searcher->ranges[i].start, searcher->ranges[i].end, region_end);
-
+        for (ssize_t i = 0; i < n; i++) {
+                r = add_candidates(searcher, job.ranges[i].start, job.ranges[i].end, region_end);
                 if (r)
                         return r;
         }
         searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)BATCH);
-        *addressp = arg.walk_end;
+        *addressp = job.arg.walk_end;
         return 0;
 }
 
@@ -395,10 +412,7 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         return r;
 }
 
-/*
- * Reading a page that is not there makes the kernel fetch it, and the target chooses from whom: a userfaultfd or
- * a file in FUSE that never answers would hold us for good. Return: 0 = it is there, RING_E_*.
- */
+/* To read a page that is not there would make the kernel fetch it: it is left alone. Return: 0 = it is there, RING_E_*. */
 static int check_page(pid_t pid, uint64_t address) {
         _cleanup_(closep) int fd = -1;
         uint64_t entry = 0;
@@ -409,20 +423,21 @@ static int check_page(pid_t pid, uint64_t address) {
         if (fd < 0)
                 return errno == ENOENT || errno == ESRCH ? RING_E_GONE : RING_E_NONE;
         /* no entry, or one of zeros: unmapped */
-        file_pread(fd, &entry, sizeof(entry), address / (uint64_t)sysconf(_SC_PAGESIZE) * sizeof(entry));
+        patience_read(pid, fd, &entry, sizeof(entry), (int64_t)(address / (uint64_t)sysconf(_SC_PAGESIZE) * sizeof(entry)));
         return entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED) ? 0 : RING_E_NONE;
 }
 
 int ring_check(pid_t pid, uint64_t address, uint32_t capacity) {
         uint8_t bytes[HEADER];
-        struct iovec local = { bytes, sizeof(bytes) }, remote = { (void *)(uintptr_t)address, sizeof(bytes) };
         uint32_t capacity_now;
         int r = check_page(pid, address);
+        ssize_t n;
 
         if (r)
                 return r;
-        if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(bytes))
-                return errno == ESRCH ? RING_E_GONE : RING_E_NONE;
+        n = patience_read_memory(pid, &address, 1, sizeof(bytes), bytes);
+        if (n != (ssize_t)sizeof(bytes))
+                return n == -ESRCH ? RING_E_GONE : RING_E_NONE;
         /* The end of its region is not asked again: the kernel half checks each slot that it reads. */
         if (ring_check_header(bytes, address, UINT64_MAX, &capacity_now) != RING_HEADER_VALID ||
             capacity_now != capacity)

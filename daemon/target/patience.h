@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Patience
+ *
+ * System calls that a target can hold up, made by a thread that is given up after a while. A page that is not
+ * there is fetched from whom its owner chose: a userfaultfd or a file in FUSE may never answer, and whoever reads it,
+ * process_vm_readv() and /proc/PID/environ included, waits until it is killed. Its owner may also keep the lock that every
+ * reader of /proc/PID/maps needs. To look before one reads leaves a moment in between.
+ *
+ * A thread that was given up ends when its call does, with the target at the latest. While it hangs, nothing that
+ * goes by the same key is tried again. Only one thread may call.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+        PATIENCE_MAX_READ = 16 << 10,   /* bytes of one patience_read() */
+        PATIENCE_MAX_ADDRESSES = 512,
+        PATIENCE_MAX_EACH = 32,
+};
+
+enum {
+        _PATIENCE_E_SUCCESS,
+        PATIENCE_E_STUCK,               /* no answer in time, now or for an earlier call; counted */
+};
+
+/*
+ * Has @work done on a copy of the @size bytes at @data, which are written back when it is through. What it refers to
+ * beyond them must not go away: descriptors may, once its system call has begun.
+ * @key: pid of the target; 0 = unknown. *resultp: what @work returned. Return: 0, PATIENCE_E_STUCK, -ENOMEM.
+ */
+int patience_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp);
+
+/* As pread(), @offset -1 as read(). Return: bytes, or -errno; -ETIMEDOUT = stuck. */
+ssize_t patience_read(pid_t key, int fd, void *data, size_t size, int64_t offset);
+
+/*
+ * The first @each bytes at each of @n addresses of a process into @data, one after the other.
+ * Return: bytes until one could not be read, or -errno; -ETIMEDOUT = stuck.
+ */
+ssize_t patience_read_memory(pid_t pid, const uint64_t *addresses, size_t n, size_t each, void *data);
+
+/* How many calls hang now. */
+unsigned patience_n_stuck(void);
