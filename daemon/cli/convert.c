@@ -30,7 +30,7 @@ typedef struct ConvertRun {
         ConvertOptions options;
         Convert convert;
         const ConvertWriter *writer;    /* NULL = only sent */
-        const char *const *resource;
+        const char **resource;
         Text diagnostics;
         uint64_t begin_ns, read_ns, write_ns, sent_ns;
         uint64_t next_progress_ns;

@@ -8,6 +8,7 @@
 
 enum {
         HEAD = 64,                      /* bytes that tell a format */
+        MAX_PAYLOAD = 512 << 20,
 };
 
 /* One run, then the process ends: larger than the daemon's, so that a day's recording fits. */
@@ -58,6 +59,21 @@ int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *
         data[size] = 0;
         *sizep = size;
         *datap = take(data);
+        return 0;
+}
+
+int convert_add_payload(Convert *convert, const Source *source, uint32_t profile, const char *format, Text *problem) {
+        uint8_t **payloads = realloc(convert->payloads, (convert->n_payloads + 1) * sizeof(*payloads));
+        size_t size;
+        int r;
+
+        if (!payloads)
+                return error_origin(-ENOMEM);
+        convert->payloads = payloads;
+        r = convert_read_all(source, MAX_PAYLOAD, &payloads[convert->n_payloads], &size, problem);
+        if (r)
+                return r;
+        window_set_profile_payload(convert->window, profile, format, payloads[convert->n_payloads++], size);
         return 0;
 }
 

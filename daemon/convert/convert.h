@@ -40,6 +40,8 @@ typedef struct Convert {
         Text *diagnostics;              /* what readers say of their inputs; NULL = nobody asked */
         uint32_t n_inputs;              /* begun, for resources that have no identity */
         uint64_t start_ns, end_ns;      /* the inputs' own: earliest, latest */
+        uint64_t n_timed;               /* events whose time is kept */
+        bool times_dropped;             /* there were too many of them */
         uint64_t n_bytes;               /* of all inputs, as they came */
         uint8_t **payloads;             /* lent to the window */
         uint32_t n_payloads;
@@ -71,7 +73,7 @@ typedef struct ConvertWriter {
 
 extern const ConvertReader *const convert_readers[];
 extern const ConvertWriter *const convert_writers[];
-extern const ConvertReader convert_read_otlp;
+extern const ConvertReader convert_read_jfr, convert_read_otlp;
 extern const ConvertWriter convert_write_otlp, convert_write_json;
 
 /* @options must outlive it. Return: 0, -ENOMEM. */
@@ -89,6 +91,9 @@ const ConvertWriter *convert_find_writer(const char *name, const char *path);
 
 /* For readers: widens the time that the window covers. */
 void convert_cover(Convert *convert, uint64_t start_ns, uint64_t end_ns);
+
+/* For readers: adds the input to a profile as its original payload. Return: 0, CONVERT_E_INPUT, -ENOMEM. */
+int convert_add_payload(Convert *convert, const Source *source, uint32_t profile, const char *format, Text *problem);
 
 /* All of the source as one buffer with a NUL behind it. Return: 0, CONVERT_E_INPUT, -ENOMEM. */
 int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *sizep, Text *problem);

@@ -197,8 +197,13 @@ static int32_t add_function(Dictionary *dictionary, uint32_t index) {
 typedef struct LocationRow {
         OtlpLocation message;
         OtlpLine line, *lines;
-        int32_t attribute;
+        int32_t attributes[2];
 } LocationRow;
+
+static void add_attribute(Dictionary *dictionary, uint32_t attribute, LocationRow *row) {
+        if (attribute)
+                row->attributes[row->message.n_attribute_indices++] = dictionary_attribute(dictionary, attribute);
+}
 
 static void fill_location(Dictionary *dictionary, FrameWord word, LocationRow *row) {
         WindowFrame frame = window_expand_frame(dictionary->window, word);
@@ -214,9 +219,9 @@ static void fill_location(Dictionary *dictionary, FrameWord word, LocationRow *r
                 row->message.lines = &row->lines;
                 row->message.n_lines = 1;
         }
-        row->attribute = dictionary_attribute(dictionary, window_get_type_attribute(dictionary->window, frame.type));
-        row->message.attribute_indices = &row->attribute;
-        row->message.n_attribute_indices = row->attribute ? 1 : 0;
+        row->message.attribute_indices = row->attributes;
+        add_attribute(dictionary, window_get_type_attribute(dictionary->window, frame.type), row);
+        add_attribute(dictionary, frame.attribute, row);
 }
 
 static bool reserve_word(Dictionary *dictionary) {

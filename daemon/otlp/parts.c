@@ -92,6 +92,10 @@ void profile_part_fill(ProfilePart *part, Dictionary *dictionary, const WindowPr
         part->tail.period_type = &part->period_type;
         part->tail.period = profile->period;
         make_part_id(part->id, profile->id, n_before);
+        if (profile->payload_format && !n_before) {
+                part->tail.original_payload_format = (char *)profile->payload_format;
+                part->tail.original_payload = (ProtobufCBinaryData){ profile->payload_size, (uint8_t *)profile->payload };
+        }
         part->tail.profile_id = (ProtobufCBinaryData){ sizeof(part->id), part->id };
 }
 

@@ -125,6 +125,16 @@ void window_set_period(Window *window, ProfileType type, int64_t period) {
                         window->profiles[i].period = period;
 }
 
+void window_set_profile_period(Window *window, uint32_t profile, int64_t period) {
+        window->profiles[profile].period = period;
+}
+
+void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data, size_t size) {
+        window->profiles[profile].payload_format = format;
+        window->profiles[profile].payload = data;
+        window->profiles[profile].payload_size = size;
+}
+
 void window_set_profile_id(Window *window, uint32_t profile, const uint8_t id[static 16]) {
         memcpy(window->profiles[profile].id, id, 16);
 }
@@ -205,8 +215,7 @@ static int64_t add_saturated(int64_t a, int64_t b) {
         return a < 0 ? INT64_MIN : INT64_MAX;
 }
 
-static int add_sample(Window *window, const SampleKey *key, int64_t value, uint32_t *indexp) {
-        WindowProfile *profile = &window->profiles[key->profile];
+static int find_sample(Window *window, const SampleKey *key, uint32_t *indexp) {
         uint32_t n = window->samples.n_items, index;
         int r;
 
@@ -215,19 +224,65 @@ static int add_sample(Window *window, const SampleKey *key, int64_t value, uint3
                 r = window_add_row(window, &window->samples, key, sizeof(*key), &index);
         if (r)
                 return r;
-        profile->n_samples += index == n;
-        profile->n_events++;
-        window->sums[index].n_events++;
-        window->n_events++;
-        window->sums[index].value = add_saturated(window->sums[index].value, value);
+        window->profiles[key->profile].n_samples += index == n;
         *indexp = index;
         return 0;
+}
+
+static void add_value(Window *window, uint32_t profile, uint32_t sample, int64_t value) {
+        SampleSum *sum = &window->sums[sample];
+
+        window->profiles[profile].n_events++;
+        window->n_events++;
+        sum->n_events++;
+        sum->value = add_saturated(sum->value, value);
+}
+
+static int add_sample(Window *window, const SampleKey *key, int64_t value, uint32_t *indexp) {
+        int r = find_sample(window, key, indexp);
+
+        if (!r)
+                add_value(window, key->profile, *indexp, value);
+        return r;
+}
+
+static void note_time(WindowProfile *profile, uint64_t time_ns) {
+        if (!profile->first_ns || time_ns < profile->first_ns)
+                profile->first_ns = time_ns;
+        profile->last_ns = MAX(profile->last_ns, time_ns);
+}
+
+int window_sample_number(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
+                         uint32_t *samplep) {
+        SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
+
+        return find_sample(window, &key, samplep);
+}
+
+int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint64_t time_ns, bool timed) {
+        int r = timed ? reserve_event(window, value) : 0;
+
+        if (r)
+                return r;
+        add_value(window, profile, sample, value);
+        if (timed)
+                log_event(window, sample, time_ns, value);
+        note_time(&window->profiles[profile], time_ns);
+        return 0;
+}
+
+void window_drop_times(Window *window) {
+        for (uint32_t i = 0; i < window->samples.n_items; i++)
+                window->sums[i].n_times = 0;
+        arena_deinit(&window->log);
+        window->first_chunk = window->last_chunk = NULL;
+        window->n_times = 0;
+        window->has_values = 0;
 }
 
 int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                   int64_t value, uint64_t time_ns) {
         SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
-        WindowProfile *row = &window->profiles[profile];
         uint32_t index;
         int r;
 
@@ -237,9 +292,7 @@ int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t att
         if (r)
                 return r;
         log_event(window, index, time_ns, value);
-        if (!row->first_ns || time_ns < row->first_ns)
-                row->first_ns = time_ns;
-        row->last_ns = MAX(row->last_ns, time_ns);
+        note_time(&window->profiles[profile], time_ns);
         return 0;
 }
 

@@ -84,6 +84,7 @@ typedef struct WindowFrame {
         uint64_t address;               /* ELF address in module, or raw without one */
         int64_t line;                   /* 0 = not known */
         uint32_t type;                  /* string: native, kernel, jvm, unknown … (profile.frame.type) */
+        uint32_t attribute;             /* one more attribute of the location; 0 = none */
 } WindowFrame;
 
 typedef struct WindowLink {
@@ -134,6 +135,9 @@ typedef struct WindowProfile {
         uint32_t n_samples;
         uint64_t n_events;              /* events merged into the samples */
         uint64_t first_ns, last_ns;     /* of the samples' times */
+        const char *payload_format;     /* borrowed; NULL = no payload */
+        const void *payload;
+        size_t payload_size;
 } WindowProfile;
 
 typedef struct WindowLimits {
@@ -209,12 +213,29 @@ int window_profile_named(Window *window, uint32_t resource, const WindowProfileN
 /* The period of all profiles of @type in this window, made before or after the call. */
 void window_set_period(Window *window, ProfileType type, int64_t period);
 
+/* The period of one profile. */
+void window_set_profile_period(Window *window, uint32_t profile, int64_t period);
+
+/* What a profile was made from (original_payload). Both are borrowed. */
+void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data, size_t size);
+
 /* Gives a profile the id that it was read with. */
 void window_set_profile_id(Window *window, uint32_t profile, const uint8_t id[static 16]);
 
 /* One event, at @time_ns, with @value (what it counts is the profile's matter). */
 int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                   int64_t value, uint64_t time_ns);
+
+/*
+ * The same in two steps, for producers that know an identity again: the sample's number, then its events. @timed: whether
+ * its time is kept.
+ */
+int window_sample_number(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
+                         uint32_t *samplep);
+int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint64_t time_ns, bool timed);
+
+/* Forgets the times of all events so far: from here on the samples are sums. */
+void window_drop_times(Window *window);
 
 /* The same without a time: data that was summed up elsewhere. Counts as one event. */
 int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,

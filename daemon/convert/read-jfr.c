@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Recordings of Java programs (JFR). */
+
+#include <string.h>
+
+#include "convert/convert.h"
+#include "jfr/jfr.h"
+#include "util/log.h"
+
+enum {
+        MAX_TIMES = 1 << 20,            /* 12 to 20 bytes each, and 8 in the output */
+};
+
+typedef struct Input {
+        const Convert *convert;
+        const Source *source;
+} Input;
+
+static bool recognize(const uint8_t *data, size_t size) {
+        return size >= 4 && !memcmp(data, "FLR", 4);
+}
+
+static size_t read_bytes(void *userdata, void *to, size_t size, uint64_t offset) {
+        return source_read(((const Input *)userdata)->source, to, size, offset);
+}
+
+static void show_progress(uint64_t done, void *userdata) {
+        const Input *input = userdata;
+        const ConvertOptions *options = input->convert->options;
+
+        options->progress(input->source->name, done, input->source->size, options->userdata);
+}
+
+static void note_times(Convert *convert, const Source *source, const JfrResult *result) {
+        if (result->end_ns > result->start_ns)
+                convert_cover(convert, result->start_ns, result->end_ns);
+        if (result->last_ns)
+                convert_cover(convert, result->first_ns, result->last_ns + 1);
+        convert->n_timed += result->n_timed;
+        if (result->times_dropped && !convert->times_dropped) {
+                convert->times_dropped = true;
+                log_notice("%s: more than %d samples: their times are left out, sums stay (--timestamps keeps them)", source->name,
+                           MAX_TIMES);
+        }
+}
+
+static int read_jfr(Convert *convert, const Source *source, Text *problem) {
+        const ConvertOptions *asked = convert->options;
+        Input userdata = { convert, source };
+        const JfrInput input = { read_bytes, &userdata, source->size };
+        const JfrOptions options = { .start_ns = asked->start_ns, .end_ns = asked->end_ns,
+                                     .start_relative = asked->start_relative, .end_relative = asked->end_relative,
+                                     .timestamps = asked->timestamps && !convert->times_dropped,
+                                     .max_times = asked->timestamps_asked ? 0 : MAX_TIMES - convert->n_timed + 1,
+                                     .arguments = asked->arguments, .key = convert->n_inputs,
+                                     .progress = asked->progress ? show_progress : NULL, .userdata = &userdata };
+        JfrResult result;
+        int r, q = 0;
+
+        if (convert->diagnostics)
+                text_printf(convert->diagnostics, "%s: %llu bytes\n", source->name, (unsigned long long)source->packed_size);
+        r = jfr_read(&input, &options, convert->window, &result, convert->diagnostics, problem);
+        if (r < 0)
+                return r;
+        note_times(convert, source, &result);
+        if (asked->payload && result.n_profiles)
+                q = convert_add_payload(convert, source, result.profile, "jfr", problem);
+        return q ? q : r ? CONVERT_E_INPUT : 0;
+}
+
+const ConvertReader convert_read_jfr = { "jfr", recognize, read_jfr };

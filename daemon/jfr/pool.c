@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jfr/pool.h"
+
+#include <errno.h>
+
+#include "util/error.h"
+#include "util/intern.h"
+#include "util/macro.h"
+
+enum { FIRST_SLOTS = 64 };
+
+int jfr_pools_init(JfrPools *pools, const JfrMetadata *metadata, bool compressed) {
+        *pools = (JfrPools){ .compressed = compressed, .n_pools = metadata->n_classes };
+        pools->seed = hash_bytes("pool", 4) | 1;        /* odd: indexes are a stranger's choice, this is not */
+        pools->pools = calloc(MAX(metadata->n_classes, 1u), sizeof(*pools->pools));
+        return pools->pools ? 0 : error_origin(-ENOMEM);
+}
+
+void jfr_pools_deinit(JfrPools *pools) {
+        for (uint32_t i = 0; pools->pools && i < pools->n_pools; i++)
+                free(pools->pools[i].slots);
+        for (uint32_t i = 0; i < pools->n_buffers; i++)
+                free(pools->buffers[i]);
+        free(pools->pools);
+        free(pools->buffers);
+        *pools = (JfrPools){ 0 };
+}
+
+static JfrConstant *probe(const JfrPools *pools, const JfrPool *pool, uint64_t index) {
+        uint32_t at = (uint32_t)(index * pools->seed >> 32);
+
+        for (;; at++) {
+                JfrConstant *slot = &pool->slots[at & (pool->n_slots - 1)];
+
+                if (!slot->data || slot->index == index)
+                        return slot;
+        }
+}
+
+static int grow(const JfrPools *pools, JfrPool *pool) {
+        JfrPool bigger = { .n = pool->n, .n_slots = pool->n_slots ? pool->n_slots * 2 : FIRST_SLOTS };
+
+        bigger.slots = calloc(bigger.n_slots, sizeof(*bigger.slots));
+        if (!bigger.slots)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < pool->n_slots; i++)
+                if (pool->slots[i].data)
+                        *probe(pools, &bigger, pool->slots[i].index) = pool->slots[i];
+        free(pool->slots);
+        *pool = bigger;
+        return 0;
+}
+
+static int add_constant(const JfrPools *pools, JfrPool *pool, const JfrConstant *constant) {
+        JfrConstant *slot;
+
+        if ((pool->n + 1) * 2 > pool->n_slots) {
+                int r = grow(pools, pool);
+
+                if (r)
+                        return r;
+        }
+        slot = probe(pools, pool, constant->index);
+        if (slot->data)
+                return 0;               /* the same value again, as flushed chunks have it */
+        *slot = *constant;
+        pool->n++;
+        return 0;
+}
+
+/* One pool. An empty value would be told from a free slot by nothing, and says nothing. */
+static int add_pool(JfrPools *pools, const JfrClass *class, JfrCursor *cursor) {
+        uint32_t n = jfr_int(cursor);
+
+        for (uint32_t i = 0; i < n; i++) {
+                JfrConstant constant = { .index = jfr_long(cursor), .data = cursor->at };
+                int r;
+
+                jfr_skip(cursor, class);
+                if (cursor->failed)
+                        return JFR_POOLS_E_MALFORMED;
+                constant.size = (uint32_t)(cursor->at - constant.data);
+                r = class->wanted ? add_constant(pools, &pools->pools[class->number], &constant) : 0;
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static int add_pools(JfrPools *pools, const JfrMetadata *metadata, JfrCursor *cursor, int64_t *deltap) {
+        uint32_t n;
+
+        jfr_long(cursor);               /* start time */
+        jfr_long(cursor);               /* duration */
+        *deltap = (int64_t)jfr_long(cursor);
+        jfr_byte(cursor);               /* kind of the checkpoint */
+        n = jfr_int(cursor);
+        for (uint32_t i = 0; i < n && !cursor->failed; i++) {
+                const JfrClass *class = jfr_class(metadata, jfr_long(cursor));
+                int r = class ? add_pool(pools, class, cursor) : JFR_POOLS_E_MALFORMED;
+
+                if (r)
+                        return r;
+        }
+        return cursor->failed ? JFR_POOLS_E_MALFORMED : 0;
+}
+
+static int keep(JfrPools *pools, uint8_t *data) {
+        if (pools->n_buffers == pools->buffers_size) {
+                uint32_t size = pools->buffers_size ? pools->buffers_size * 2 : 16;
+                uint8_t **buffers = realloc(pools->buffers, size * sizeof(*buffers));
+
+                if (!buffers)
+                        return error_origin(-ENOMEM);
+                pools->buffers = buffers;
+                pools->buffers_size = size;
+        }
+        pools->buffers[pools->n_buffers++] = data;
+        return 0;
+}
+
+int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, size_t size, size_t at, int64_t *deltap) {
+        JfrCursor cursor = { data + at, data + size, pools->compressed, false };
+        int r = keep(pools, data);
+
+        *deltap = 0;
+        if (r) {
+                free(data);
+                return r;
+        }
+        return add_pools(pools, metadata, &cursor, deltap);
+}
+
+JfrConstant *jfr_constant(const JfrPools *pools, const JfrClass *class, uint64_t index) {
+        const JfrPool *pool;
+        JfrConstant *slot;
+
+        if (!class || class->number >= pools->n_pools)
+                return NULL;
+        pool = &pools->pools[class->number];
+        if (!pool->n_slots)
+                return NULL;
+        slot = probe(pools, pool, index);
+        return slot->data ? slot : NULL;
+}
