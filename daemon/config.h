@@ -104,6 +104,13 @@ typedef struct Config {
 
         bool verbose;                   /* targets: those that are not chosen, too */
 
+        /* coro */
+        uint64_t stations;
+        char *dialect;                  /* auto, document, seqlock */
+        char *region, *socket;          /* files; "" = of their own */
+        uint64_t max_trace_bytes;       /* 0 = no limit */
+        bool progress;
+
         char *config;                   /* --config */
         bool help, version;             /* --help, --version */
 

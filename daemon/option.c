@@ -14,6 +14,7 @@ enum {
         CHOOSERS = VERB_RUN | VERB_TARGETS,     /* verbs that look for targets */
         REPORT = VERB_REPORT,
         RECEIVE = VERB_RECEIVE,
+        CORO = VERB_CORO,
         CONVERT = VERB_CONVERT,
         SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT,       /* `receive` sends what it forwards */
         MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
@@ -76,11 +77,11 @@ const Option option_table[] = {
           .otel = "CLIENT_KEY", .help = "key of the client certificate (PEM)" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
 
-        { "duration", 'd', OPTION_DURATION, RUN, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
+        { "duration", 'd', OPTION_DURATION, RUN | CORO, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
           .argument = "TIME", .help = "stop after this time (0: run until stopped)" },
         { "summary", 0, OPTION_STRING, RUN, "daemon", FIELD(summary), "", .argument = "FILE",
           .help = "write all counters to FILE as JSON at the end" },
-        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE | CONVERT, "daemon", FIELD(log_level), "info",
+        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE | CORO | CONVERT, "daemon", FIELD(log_level), "info",
           .choices = "error warning notice info debug", .argument = "LEVEL", .help = "least important messages to show" },
 
         { "port", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(port), "4318", 0, 65535, .argument = "PORT",
@@ -95,7 +96,7 @@ const Option option_table[] = {
           .argument = "SIZE", .help = "of all stored requests; what comes then is refused until there is room" },
         { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
           .argument = "N", .help = "stored files, two a request; what comes then is refused" },
-        { "output", 'o', OPTION_STRING, RECEIVE | CONVERT, NULL, FIELD(output), "", .argument = "PATH",
+        { "output", 'o', OPTION_STRING, RECEIVE | CONVERT | CORO, NULL, FIELD(output), "", .argument = "PATH",
           .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, the "
                   "file, whose suffix says the format (- for standard output)" },
         { "format", 0, OPTION_CHOICE, CONVERT, NULL, FIELD(format), "auto", .choices = "auto otlp json",
@@ -120,6 +121,19 @@ const Option option_table[] = {
         { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off", .help = "list the processes that are not chosen, too" },
         { "top", 0, OPTION_NUMBER, REPORT, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
           .help = "rows of each table" },
+
+        { "stations", 'n', OPTION_NUMBER, CORO, NULL, FIELD(stations), "4096", 1, 1 << 24, .argument = "N",
+          .help = "places for coroutines, 1 KiB each; every coroutine takes one and nobody gives one back (4096)" },
+        { "dialect", 0, OPTION_CHOICE, CORO, NULL, FIELD(dialect), "auto", .choices = "auto document seqlock",
+          .argument = "NAME", .help = "how the program numbers its events; auto finds out" },
+        { "region", 0, OPTION_STRING, CORO, NULL, FIELD(region), "", .argument = "FILE",
+          .help = "make the region of stations here (default: in a directory of its own in /dev/shm)" },
+        { "socket", 0, OPTION_STRING, CORO, NULL, FIELD(socket), "", .argument = "FILE",
+          .help = "make the socket for wake-ups here (default: beside the region)" },
+        { "max-trace", 0, OPTION_SIZE, CORO, NULL, FIELD(max_trace_bytes), "0", 0, UINT64_C(1) << 50, .argument = "SIZE",
+          .help = "of the trace; events that come then are counted and left out; 0 = no limit" },
+        { "progress", 0, OPTION_BOOL, CORO, NULL, FIELD(progress), "on",
+          .help = "show events and losses once a second, if standard error is a terminal" },
 
         { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG, NULL, FIELD(config), "", .argument = "FILE",
           .help = "read FILE instead of the installed configuration" },

@@ -37,6 +37,7 @@ enum {
         VERB_TARGETS = 1 << 4,
         VERB_VALIDATE = 1 << 5,
         VERB_CONVERT = 1 << 8,
+        VERB_CORO = 1 << 10,
         VERB_ANY = -1,
 };
 

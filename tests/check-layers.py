@@ -42,6 +42,7 @@ LIBRARIES = {
     r"zlib\.h": {"daemon/util/gzip.c"},
     r"zstd\.h": {"daemon/util/zstd.c"},
     r"lz4.*\.h": {"daemon/util/lz4.c"},
+    r"sqlite3\.h": {"daemon/coro/trace-db.c"},
     r"openssl/.*": {"daemon/target/htlhash.c"},
 }
 

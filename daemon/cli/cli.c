@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
 
 #include "util/error.h"
@@ -123,11 +124,28 @@ static const char *verb_name(const char *word) {
         return strcmp(word, "--version") ? word : "version";
 }
 
+static int run_raw(Cli *cli, int argc, char **argv) {
+        cli->arguments = argv;
+        cli->n_arguments = argc;
+        return cli->verb->run(cli);
+}
+
+/* Under the name of the program that it stands in for, spanprof is that program. */
+static bool is_called_corotracer(const char *path) {
+        const char *slash = path ? strrchr(path, '/') : NULL;
+
+        return path && !strcasecmp(slash ? slash + 1 : path, "corotracer");
+}
+
 int cli_main(int argc, char **argv) {
         Cli cli = { 0 };
         const char *name;
         int status;
 
+        if (argc && is_called_corotracer(argv[0])) {
+                cli.verb = &verb_corotracer;
+                return run_raw(&cli, argc - 1, argv + 1);
+        }
         if (argc < 2) {
                 log_error("which verb? `spanprof help` lists them");
                 return STATUS_USAGE;
@@ -140,6 +158,8 @@ int cli_main(int argc, char **argv) {
         cli.verb = verb_find(name);
         if (!cli.verb)
                 return STATUS_USAGE;
+        if (cli.verb->raw)
+                return run_raw(&cli, argc - 2, argv + 2);
         status = run_verb(&cli, argc - 2, argv + 2);
         config_deinit(&cli.config);
         return status;

@@ -36,6 +36,7 @@ typedef struct Verb {
         const char *summary;            /* one line, for the list of verbs */
         const char *description;        /* paragraphs of `spanprof VERB --help`; may end with examples */
         const char *refusal;            /* hint for an argument too many; may be NULL */
+        bool raw;                       /* reads its command line itself: arguments are all that follows the verb */
         int (*run)(Cli *cli);           /* Return: enum status */
 } Verb;
 
@@ -50,6 +51,7 @@ struct Cli {
 
 /* All verbs, ended by NULL. */
 extern const Verb *const verbs[];
+extern const Verb verb_coro, verb_corotracer;
 extern const Verb verb_run, verb_targets, verb_report, verb_convert, verb_receive, verb_validate, verb_config, verb_help, verb_version;
 
 /* Return: the verb, or NULL and a message with the nearest name. */

@@ -9,6 +9,8 @@ const Verb *const verbs[] = {
         &verb_report,
         &verb_convert,
         &verb_validate,
+        &verb_coro,
+        &verb_corotracer,
         &verb_config,
         &verb_version,
         &verb_help,

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "coro/engine.h"
+#include "util/log.h"
+
+#define DEFAULT_OUTPUT "coro-trace.jsonl"
+
+enum { STATUS_ENGINE = 125 };           /* ours, not the command's: as env(1) and timeout(1) have it */
+
+static StationDialect dialect_of(const char *name) {
+        return !strcmp(name, "document") ? STATION_DIALECT_DOCUMENT : !strcmp(name, "seqlock") ? STATION_DIALECT_SEQLOCK
+                                                                                               : STATION_DIALECT_UNKNOWN;
+}
+
+static int set_options(CoroOptions *options, const Config *config) {
+        *options = (CoroOptions){
+                .region_path = *config->region ? config->region : NULL,
+                .socket_path = *config->socket ? config->socket : NULL,
+                .n_stations = (uint32_t)config->stations,
+                .dialect = dialect_of(config->dialect),
+                .output = *config->output ? config->output : DEFAULT_OUTPUT,
+                .trace = { .extra = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
+                .duration_ns = config->duration_ns,
+                .progress = config->progress && isatty(STDERR_FILENO),
+        };
+        if (!trace_form_of(options->output, &options->form))
+                return 0;
+        log_error("%s: the ending says the form: .jsonl, .csv, .db", options->output);
+        return STATUS_USAGE;
+}
+
+static int run(Cli *cli) {
+        CoroOptions options;
+        CoroSummary summary;
+        int status = STATUS_ENGINE, r = set_options(&options, &cli->config);
+
+        if (r)
+                return STATUS_ENGINE;
+        cli->arguments[cli->n_arguments] = NULL;        /* of argv, which is longer by the options */
+        r = coro_run(&options, cli->arguments, &summary, &status);
+        if (r < 0)
+                log_error("stopped by an error: %s", strerror(-r));
+        if (r)
+                return status && status != STATUS_ENGINE ? status : STATUS_ENGINE;
+        coro_summary_log(&summary);
+        log_info("the trace is in %s", options.output);
+        return status;
+}
+
+const Verb verb_coro = {
+        .name = "coro",
+        .bit = VERB_CORO,
+        .arguments = "-- COMMAND…",
+        .min_arguments = 1,
+        .max_arguments = INT_MAX,
+        .summary = "record when the coroutines of a program run and wait (cTP stations)",
+        .description =
+                "Runs COMMAND with a region of stations in shared memory (CTP_SHM_PATH, CTP_SOCK_PATH, CTP_MAX_STATIONS in its\n"
+                "environment), in which its coroutines say when they are resumed and suspended, and writes each event to a\n"
+                "file: JSON lines, CSV or SQLite, by the ending of --output (default: " DEFAULT_OUTPUT "; - for standard output).\n"
+                "What was overwritten before it could be read is counted exactly and named in the trace. Ends with the\n"
+                "command and with its exit status; 125 is a failure of spanprof, 126 and 127 a command that does not start.\n"
+                "\n"
+                "Examples:\n"
+                "  spanprof coro -n 10000 -o trace.jsonl -- ./server --threads 8\n"
+                "  spanprof coro -o trace.db -- ./server; sqlite3 trace.db 'SELECT * FROM coro_stations WHERE NOT dead'",
+        .run = run,
+};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The command line of coroTracer, so that scripts that call it work with spanprof in its place. Flags have one dash
+ * or two, and their value behind `=` or in the next word; the first word that is none ends them.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "coro/engine.h"
+#include "coro/trace-read.h"
+#include "util/log.h"
+
+typedef struct Flag {
+        const char *name, *value, *help;
+} Flag;
+
+enum { FLAG_N, FLAG_CMD, FLAG_SHM, FLAG_SOCK, FLAG_OUT, FLAG_EXPORT, FLAG_IN, FLAG_SQLITE_OUT, FLAG_CSV_OUT, N_OWN };
+
+static const Flag defaults[] = {
+        [FLAG_N] = { "n", "128", "stations (coroutines)" },
+        [FLAG_CMD] = { "cmd", "", "shell command to run and trace" },
+        [FLAG_SHM] = { "shm", "/tmp/corotracer.shm", "file of the region" },
+        [FLAG_SOCK] = { "sock", "/tmp/corotracer.sock", "socket for wake-ups" },
+        [FLAG_OUT] = { "out", "trace_output.jsonl", "trace, JSON lines; events go behind what is there" },
+        [FLAG_EXPORT] = { "export", "", "convert a trace instead: sqlite, csv or dataframe" },
+        [FLAG_IN] = { "in", "", "trace to convert (default: -out)" },
+        [FLAG_SQLITE_OUT] = { "sqlite-out", "", "database (default: the trace's name with .sqlite)" },
+        [FLAG_CSV_OUT] = { "csv-out", "", "CSV file (default: the trace's name with .csv)" },
+        { "db-cli", "", NULL }, { "db-host", "", NULL }, { "db-port", "", NULL }, { "db-user", "", NULL },
+        { "db-password", "", NULL }, { "db-name", "", NULL }, { "db-table", "", NULL }, { "mysql-socket", "", NULL },
+        { "pg-maintenance-db", "", NULL }, { "pg-sslmode", "", NULL },
+};
+
+static void print_usage(FILE *file) {
+        fprintf(file, "Usage: spanprof corotracer FLAG…\n\n%s\n\nFlags:\n", verb_corotracer.description);
+        for (int i = 0; i < N_OWN; i++)
+                fprintf(file, "  -%s %s\n        %s\n", defaults[i].name, *defaults[i].value ? defaults[i].value : "TEXT", defaults[i].help);
+}
+
+static Flag *find_flag(Flag *flags, const char *name, size_t size) {
+        for (size_t i = 0; i < ARRAY_SIZE(defaults); i++)
+                if (strlen(flags[i].name) == size && !memcmp(flags[i].name, name, size))
+                        return &flags[i];
+        return NULL;
+}
+
+/* Return: STATUS_*, -1 = go on. */
+static int parse(Cli *cli, Flag *flags) {
+        for (int i = 0; i < cli->n_arguments; i++) {
+                const char *word = cli->arguments[i], *name = word + 1 + (word[0] == '-' && word[1] == '-');
+                size_t size = strcspn(name, "=");
+                Flag *flag;
+
+                if (word[0] != '-' || !word[1] || !strcmp(word, "--"))
+                        return -1;
+                flag = find_flag(flags, name, size);
+                if (!flag && (!strcmp(name, "h") || !strcmp(name, "help"))) {
+                        print_usage(stdout);
+                        return STATUS_OK;
+                }
+                if (!flag || (!name[size] && i + 1 == cli->n_arguments)) {
+                        log_error(flag ? "flag needs an argument: %s" : "flag provided but not defined: %s", word);
+                        print_usage(stderr);
+                        return STATUS_USAGE;
+                }
+                flag->value = name[size] ? name + size + 1 : cli->arguments[++i];
+        }
+        return -1;
+}
+
+static int trace(const Flag *flags) {
+        char *argv[] = { (char *)"sh", (char *)"-c", (char *)flags[FLAG_CMD].value, NULL };
+        CoroOptions options = {
+                .region_path = flags[FLAG_SHM].value, .socket_path = flags[FLAG_SOCK].value, .output = flags[FLAG_OUT].value,
+                .form = TRACE_JSONL, .trace = { .append = true, .mode = 0644 }, .term_on_interrupt = true,
+        };
+        int status = STATUS_FAILURE, r;
+        CoroSummary summary;
+        uint64_t n;
+
+        if (text_u64(flags[FLAG_N].value, REGION_MAX_STATIONS, &n) || !n) {
+                log_error("invalid value \"%s\" for flag -n: 1 to %d", flags[FLAG_N].value, REGION_MAX_STATIONS);
+                return STATUS_USAGE;
+        }
+        options.n_stations = (uint32_t)n;
+        r = coro_run(&options, argv, &summary, &status);
+        if (r)
+                return STATUS_FAILURE;
+        coro_summary_log(&summary);
+        return status;
+}
+
+static int put_event(void *userdata, const CoroEvent *event) {
+        trace_writer_event(userdata, event);
+        return 0;
+}
+
+/* INPUT without its last suffix, and with @ending. */
+static char *derive_name(const char *input, const char *ending) {
+        const char *slash = strrchr(input, '/'), *dot = strrchr(slash ? slash : input, '.');
+        char *name = NULL;
+
+        if (asprintf(&name, "%.*s%s", (int)(dot ? dot - input : (long)strlen(input)), input, ending) < 0)
+                return NULL;
+        return name;
+}
+
+/* Whether a trace has payloads, which few have: their column is there only then. */
+static bool has_payload(const char *path) {
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        static const char key[] = "\"payload\":";
+        struct stat st;
+        void *data;
+        bool found;
+
+        if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+                return false;
+        data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+                return false;
+        found = memmem(data, (size_t)st.st_size, key, sizeof(key) - 1);
+        munmap(data, (size_t)st.st_size);
+        return found;
+}
+
+static int write_export(const char *input, const char *output, TraceForm form) {
+        TraceOptions options = { .mode = 0644, .payload_column = has_payload(input) };
+        TraceReadCounts counts;
+        TraceWriter *writer = NULL;
+        uint64_t n_dropped;
+        int r = trace_writer_new(&writer, output, form, &options);
+
+        if (!r)
+                r = trace_read(input, TRACE_JSONL, put_event, writer, &counts);
+        if (!r)
+                r = trace_writer_close(writer, &n_dropped);
+        if (r == TRACE_E_FOREIGN)
+                log_error("%s: there is a file that is no database; it is left alone", output);
+        else if (r)
+                log_error("cannot convert %s to %s: %s", input, output, strerror(r < 0 ? -r : errno));
+        else
+                log_info("%" PRIu64 " events from %s to %s", counts.n_events, input, output);
+        if (!r && counts.n_malformed)
+                log_warning("%" PRIu64 " lines of %s are no events and were left out", counts.n_malformed, input);
+        trace_writer_free(writer);
+        return r ? STATUS_FAILURE : STATUS_OK;
+}
+
+static int export_trace(const Flag *flags) {
+        const char *kind = flags[FLAG_EXPORT].value, *input = *flags[FLAG_IN].value ? flags[FLAG_IN].value : flags[FLAG_OUT].value;
+        bool sqlite = !strcasecmp(kind, "sqlite");
+        const char *output = flags[sqlite ? FLAG_SQLITE_OUT : FLAG_CSV_OUT].value;
+        _cleanup_(freep) char *derived = NULL;
+
+        if (!sqlite && strcasecmp(kind, "csv") && strcasecmp(kind, "dataframe")) {
+                log_error("unsupported export target \"%s\": sqlite, csv and dataframe are there; other databases load the CSV", kind);
+                return STATUS_FAILURE;
+        }
+        if (!*output)
+                output = derived = derive_name(input, sqlite ? ".sqlite" : ".csv");
+        return output ? write_export(input, output, sqlite ? TRACE_SQLITE : TRACE_CSV) : STATUS_FAILURE;
+}
+
+static int run(Cli *cli) {
+        Flag flags[ARRAY_SIZE(defaults)];
+        int r;
+
+        memcpy(flags, defaults, sizeof(flags));
+        r = parse(cli, flags);
+        if (r >= 0)
+                return r;
+        if (!*flags[FLAG_CMD].value == !*flags[FLAG_EXPORT].value) {
+                log_error(*flags[FLAG_CMD].value ? "-cmd and -export cannot be used together" : "either -cmd or -export is required");
+                return STATUS_FAILURE;
+        }
+        return *flags[FLAG_CMD].value ? trace(flags) : export_trace(flags);
+}
+
+const Verb verb_corotracer = {
+        .name = "corotracer",
+        .arguments = "FLAG…",
+        .raw = true,
+        .summary = "stand in for coroTracer, with its command line",
+        .description =
+                "Takes coroTracer's flags as they are (-n, -cmd, -shm, -sock, -out; -export sqlite|csv|dataframe, -in, -sqlite-out,\n"
+                "-csv-out) and writes what it writes; called by the name `corotracer`, spanprof does the same. Losses are\n"
+                "counted and said, the command's exit status is passed on, and a line that was cut fails no export.\n"
+                "New scripts are better off with `spanprof coro` and `spanprof convert`.\n"
+                "\n"
+                "  spanprof corotracer -n 512 -cmd './server --threads 4' -out trace.jsonl\n"
+                "  spanprof corotracer -export sqlite -in trace.jsonl",
+        .run = run,
+};

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "coro/keeper.h"
+#include "coro/pace.h"
+#include "coro/relay.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/log.h"
+
+enum {
+        MAX_CONNECTIONS = 1024,
+        SIGNALS = 0, CHILD = 1, CONTROL = 2, FIRST = 3,         /* places in fds */
+        MANY_STATIONS = 2097152,        /* from here on, targets that count bytes in an int fail */
+};
+
+#define LOOK_NS NS_PER_MS               /* between looks at signals and the child while there is no waiting */
+
+typedef struct Engine {
+        const CoroOptions *options;
+        char *directory, *region_path, *socket_path;
+        Region *region;
+        Harvest harvest;
+        Relay *relay;
+        TraceWriter *writer;            /* until the relay has it */
+        Keeper keeper;
+        Pace pace;
+        pid_t child;
+        int child_status;
+        bool child_ended;
+        struct pollfd fds[FIRST + MAX_CONNECTIONS];
+        nfds_t n_fds;
+        sigset_t old_mask;
+        uint64_t begin_ns, look_ns, progress_ns, progress_events, n_events, n_lost;
+} Engine;
+
+static int fail(const char *what, const char *path) {
+        log_error("%s %s: %s", what, path, strerror(errno));
+        return CORO_E_FAILED;
+}
+
+/* Memory that is a file: /dev/shm is never written to a disk. */
+static int make_paths(Engine *engine) {
+        const CoroOptions *options = engine->options;
+        const char *base = access("/dev/shm", W_OK | X_OK) ? "/tmp" : "/dev/shm";
+
+        if (!options->region_path || !options->socket_path) {
+                if (asprintf(&engine->directory, "%s/spanprof-XXXXXX", base) < 0)
+                        return error_origin(-ENOMEM);
+                if (!mkdtemp(engine->directory)) {
+                        free(take(engine->directory));
+                        return fail("cannot make a directory in", base);
+                }
+        }
+        engine->region_path = options->region_path ? strdup(options->region_path) : NULL;
+        engine->socket_path = options->socket_path ? strdup(options->socket_path) : NULL;
+        if ((!engine->region_path && asprintf(&engine->region_path, "%s/region.shm", engine->directory) < 0) ||
+            (!engine->socket_path && asprintf(&engine->socket_path, "%s/wake.sock", engine->directory) < 0) ||
+            !engine->region_path || !engine->socket_path)
+                return error_origin(-ENOMEM);
+        return 0;
+}
+
+static int make_region(Engine *engine) {
+        uint32_t n = engine->options->n_stations;
+        int r = region_create(&engine->region, engine->region_path, n, 0600);
+
+        if (r == REGION_E_EXISTS) {
+                log_error("%s: there is a file that is no region of stations; it is left alone", engine->region_path);
+                return CORO_E_FAILED;
+        }
+        if (r > 0)
+                return fail("cannot make the region", engine->region_path);
+        if (!r && n >= MANY_STATIONS)
+                log_warning("%" PRIu32 " stations: C++ targets that count bytes in an int cannot map so many (at most %d)", n,
+                            MANY_STATIONS - 1);
+        if (!r)
+                r = harvest_init(&engine->harvest, engine->region, engine->options->dialect, false);
+        return r;
+}
+
+static int make_keeper(Engine *engine) {
+        int r = keeper_start(&engine->keeper, engine->socket_path, engine->region_path, engine->region, 0600);
+
+        if (r == KEEPER_E_EXISTS) {
+                log_error("%s: there is a file that is no socket; it is left alone", engine->socket_path);
+                return CORO_E_FAILED;
+        }
+        if (r)
+                return fail("cannot listen at", engine->socket_path);
+        engine->fds[CONTROL] = (struct pollfd){ .fd = engine->keeper.control, .events = POLLIN };
+        return 0;
+}
+
+static int make_output(Engine *engine) {
+        const CoroOptions *options = engine->options;
+        int r = trace_writer_new(&engine->writer, options->output, options->form, &options->trace);
+
+        if (r == TRACE_E_FOREIGN) {
+                log_error("%s: there is a file that is no database; it is left alone", options->output);
+                return CORO_E_FAILED;
+        }
+        return r > 0 ? fail("cannot write", options->output) : r;
+}
+
+static int make_signals(Engine *engine) {
+        static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+        sigset_t set;
+
+        sigemptyset(&set);
+        for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
+                sigaddset(&set, passed[i]);
+        sigprocmask(SIG_BLOCK, &set, &engine->old_mask);
+        engine->fds[SIGNALS] = (struct pollfd){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN };
+        return engine->fds[SIGNALS].fd < 0 ? error_origin(-errno) : 0;
+}
+
+/* In the child. What we have changed for ourselves must not be seen by the command. */
+static void execute(Engine *engine, char **argv, int report) {
+        char number[16];
+        int error;
+
+        signal(SIGPIPE, SIG_DFL);
+        sigprocmask(SIG_SETMASK, &engine->old_mask, NULL);
+        snprintf(number, sizeof(number), "%" PRIu32, engine->options->n_stations);
+        if (!setenv(SPANPROF_STATION_ENV_REGION, engine->region_path, 1) && !setenv(SPANPROF_STATION_ENV_SOCKET, engine->socket_path, 1) &&
+            !setenv(SPANPROF_STATION_ENV_MAX, number, 1))
+                execvp(argv[0], argv);
+        error = errno;
+        (void)!write(report, &error, sizeof(error));
+        _exit(127);
+}
+
+static int start_child(Engine *engine, char **argv) {
+        int report[2], error = 0;
+
+        if (pipe2(report, O_CLOEXEC))
+                return error_origin(-errno);
+        engine->child = fork();
+        if (engine->child == 0)
+                execute(engine, argv, report[1]);
+        close(report[1]);
+        if (engine->child < 0 || read(report[0], &error, sizeof(error)) == (ssize_t)sizeof(error)) {
+                errno = error ? error : errno;
+                close(report[0]);
+                if (error)
+                        engine->child_status = error == ENOENT ? 127 : 126;
+                return fail("cannot start", argv[0]);
+        }
+        close(report[0]);
+        engine->fds[CHILD] = (struct pollfd){ .fd = pidfd_open(engine->child, 0), .events = POLLIN };
+        if (engine->fds[CHILD].fd < 0)
+                return error_origin(-errno);
+        keeper_watch(&engine->keeper, engine->fds[CHILD].fd);
+        return 0;
+}
+
+static void add_connections(Engine *engine) {
+        int fd;
+
+        while ((fd = keeper_accept(&engine->keeper)) >= 0)
+                if (engine->n_fds < ARRAY_SIZE(engine->fds))
+                        engine->fds[engine->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+                else
+                        close(fd);              /* the keeper has it still; its target wakes nobody */
+        if (engine->fds[CONTROL].revents & POLLHUP)
+                engine->fds[CONTROL].fd = -1;   /* the keeper was killed */
+}
+
+static void pass_signal(Engine *engine) {
+        struct signalfd_siginfo info;
+
+        while (read(engine->fds[SIGNALS].fd, &info, sizeof(info)) == sizeof(info)) {
+                int number = (int)info.ssi_signo;
+
+                if (info.ssi_code == SI_KERNEL)
+                        continue;               /* from the terminal: the command has got it, too */
+                if (number == SIGINT && engine->options->term_on_interrupt)
+                        number = SIGTERM;
+                if (!engine->child_ended)
+                        kill(engine->child, number);
+        }
+}
+
+static void reap(Engine *engine) {
+        int status;
+
+        if (engine->child_ended || waitpid(engine->child, &status, WNOHANG) != engine->child)
+                return;
+        engine->child_ended = true;
+        engine->child_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* A wake-up is one byte; what it says is known by then. */
+static void read_connections(Engine *engine) {
+        char bytes[256];
+
+        for (nfds_t i = engine->n_fds; i-- > FIRST;) {
+                ssize_t n;
+
+                if (!engine->fds[i].revents)
+                        continue;
+                n = read(engine->fds[i].fd, bytes, sizeof(bytes));
+                if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+                        continue;
+                close(engine->fds[i].fd);
+                engine->fds[i] = engine->fds[--engine->n_fds];
+        }
+}
+
+static void look_around(Engine *engine, uint64_t wait_ns) {
+        struct timespec wait = { .tv_sec = (time_t)(wait_ns / NS_PER_SEC), .tv_nsec = (long)(wait_ns % NS_PER_SEC) };
+
+        if (ppoll(engine->fds, engine->n_fds, &wait, NULL) <= 0)
+                return;
+        read_connections(engine);
+        if (engine->fds[CONTROL].revents)
+                add_connections(engine);
+        if (engine->fds[SIGNALS].revents)
+                pass_signal(engine);
+        if (engine->fds[CHILD].revents)
+                reap(engine);
+}
+
+static int on_event(void *userdata, const CoroEvent *event) {
+        relay_put(userdata, event);
+        return 0;
+}
+
+/* Return: whether there was an event. */
+static bool scan(Engine *engine) {
+        uint64_t begin_ns = clock_monotonic_ns(), end_ns;
+        HarvestFound found;
+
+        harvest_scan(&engine->harvest, begin_ns, on_event, engine->relay, &found);
+        end_ns = clock_monotonic_ns();
+        if (found.n_events)
+                relay_kick(engine->relay);
+        engine->n_events += found.n_events;
+        engine->n_lost += found.n_lost;
+        pace_update(&engine->pace, &found, end_ns - begin_ns, end_ns);
+        return found.n_events;
+}
+
+static void set_sleeping(Engine *engine, uint32_t sleeping) {
+        __atomic_store_n(&engine->region->header->tracer_sleeping, sleeping, __ATOMIC_SEQ_CST);
+}
+
+/* Asks to be woken, looks once more (an event may have come before the question), and waits. */
+static void sleep_until_woken(Engine *engine) {
+        set_sleeping(engine, 1);
+        if (!scan(engine))
+                look_around(engine, engine->pace.deadline_ns);
+        set_sleeping(engine, 0);
+}
+
+static void show_progress(Engine *engine, uint64_t now_ns) {
+        if (!engine->options->progress || now_ns - engine->progress_ns < NS_PER_SEC)
+                return;
+        fprintf(stderr, "\r%" PRIu64 " s: %" PRIu32 " coroutines, %" PRIu64 " events (%.0f/s), %" PRIu64 " lost\033[K",
+                (now_ns - engine->begin_ns) / NS_PER_SEC, engine->harvest.n_seen, engine->n_events,
+                (double)(engine->n_events - engine->progress_events) * 1e9 / (double)(now_ns - engine->progress_ns), engine->n_lost);
+        engine->progress_ns = now_ns;
+        engine->progress_events = engine->n_events;
+}
+
+static void stop_in_time(Engine *engine, uint64_t now_ns) {
+        uint64_t duration_ns = engine->options->duration_ns;
+
+        if (duration_ns && now_ns - engine->begin_ns >= duration_ns && !engine->child_ended)
+                kill(engine->child, SIGTERM);
+}
+
+static void loop(Engine *engine) {
+        while (!engine->child_ended) {
+                uint64_t now_ns;
+
+                scan(engine);
+                now_ns = clock_monotonic_ns();
+                show_progress(engine, now_ns);
+                stop_in_time(engine, now_ns);
+                if (engine->pace.idle) {
+                        sleep_until_woken(engine);
+                } else if (engine->pace.wait_ns || now_ns - engine->look_ns >= LOOK_NS) {
+                        look_around(engine, engine->pace.wait_ns);
+                        engine->look_ns = now_ns;
+                }
+        }
+}
+
+/* The region outlives the command: what it wrote last is still there. */
+static int finish(Engine *engine, CoroSummary *summary) {
+        HarvestFound found;
+        int r;
+
+        harvest_finish(&engine->harvest, clock_monotonic_ns(), on_event, engine->relay, &found);
+        summary->n_stalls = relay_n_stalls(engine->relay);
+        engine->writer = relay_finish(engine->relay);
+        for (uint32_t i = 0; i < engine->harvest.n_seen; i++)
+                trace_writer_station(engine->writer, &(TraceStation){ .index = i, .state = &engine->harvest.states[i] });
+        r = trace_writer_close(engine->writer, &summary->n_dropped);
+        if (r)
+                r = fail("cannot write", engine->options->output);
+        summary->dialect = engine->harvest.dialect;
+        summary->duration_ns = clock_monotonic_ns() - engine->begin_ns;
+        summary->cut = region_is_cut(engine->region);
+        summary->damaged = region_is_damaged(engine->region);
+        return harvest_totals(&engine->harvest, &summary->totals) ? -ENOMEM : r;
+}
+
+static void remove_files(Engine *engine) {
+        if (engine->region)
+                unlink(engine->region_path);
+        if (engine->keeper.control >= 0)
+                unlink(engine->socket_path);
+        if (engine->directory)
+                rmdir(engine->directory);
+        if (engine->region)
+                set_sleeping(engine, 0);
+}
+
+static void deinit(Engine *engine) {
+        remove_files(engine);
+        keeper_release(&engine->keeper);
+        for (nfds_t i = 0; i < engine->n_fds; i++)
+                if (i != CONTROL && engine->fds[i].fd >= 0)
+                        close(engine->fds[i].fd);
+        relay_free(engine->relay);
+        trace_writer_free(engine->writer);
+        harvest_deinit(&engine->harvest);
+        region_free(engine->region);
+        if (engine->fds[SIGNALS].fd >= 0)
+                sigprocmask(SIG_SETMASK, &engine->old_mask, NULL);
+        free(engine->directory);
+        free(engine->region_path);
+        free(engine->socket_path);
+}
+
+static int start(Engine *engine, char **argv) {
+        int r = make_paths(engine);
+
+        if (!r)
+                r = make_region(engine);
+        if (!r)
+                r = make_signals(engine);
+        if (!r)
+                r = make_keeper(engine);
+        if (!r)
+                r = make_output(engine);
+        if (!r)
+                r = relay_new(&engine->relay, engine->writer);
+        if (r)
+                return r;
+        engine->writer = NULL;
+        return start_child(engine, argv);
+}
+
+int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int *statusp) {
+        static Engine engine;
+        int r;
+
+        engine = (Engine){ .options = options, .keeper = KEEPER_NONE, .n_fds = FIRST, .child_status = 125 };
+        for (int i = 0; i < FIRST; i++)
+                engine.fds[i].fd = -1;
+        *summary = (CoroSummary){ 0 };
+        prctl(PR_SET_TIMERSLACK, 1000UL);
+        engine.begin_ns = engine.progress_ns = clock_monotonic_ns();
+        r = start(&engine, argv);
+        if (!r) {
+                loop(&engine);
+                r = finish(&engine, summary);
+        }
+        *statusp = engine.child_status;
+        deinit(&engine);
+        return r;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/pace.h"
+
+#include "util/macro.h"
+
+enum { MANY = SPANPROF_STATION_EPOCHS / 2 };
+
+static void slow_down(Pace *pace, uint64_t scan_ns) {
+        pace->wait_ns = MIN(pace->wait_ns + pace->wait_ns / 8 + PACE_STEP_NS, MAX(PACE_MAX_WAIT_NS, scan_ns));
+}
+
+void pace_update(Pace *pace, const HarvestFound *found, uint64_t scan_ns, uint64_t now_ns) {
+        if (found->n_events || found->n_lost || !pace->event_ns)
+                pace->event_ns = now_ns;
+        if (found->n_lost)
+                pace->hungry_until_ns = now_ns + PACE_HUNGRY_NS;
+        if (found->n_most > MANY)
+                pace->wait_ns = pace->wait_ns > 4 * PACE_STEP_NS ? pace->wait_ns / 2 : 0;
+        else if (found->n_most < MANY)
+                slow_down(pace, scan_ns);
+        if (now_ns < pace->hungry_until_ns)
+                pace->wait_ns = 0;
+        pace->idle = now_ns - pace->event_ns >= PACE_IDLE_NS && now_ns >= pace->hungry_until_ns;
+        pace->deadline_ns = MIN(MAX(scan_ns * PACE_IDLE_SHARE, PACE_MIN_DEADLINE_NS), PACE_MAX_DEADLINE_NS);
+}

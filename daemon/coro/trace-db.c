@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace-db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "coro/trace-read.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/log.h"
+#include "util/text.h"
+
+struct TraceDb {
+        sqlite3 *sqlite;
+        sqlite3_stmt *insert_event, *insert_station;
+        bool extra, in_transaction;
+        uint64_t size_bytes;            /* at the last commit */
+        uint64_t n_since;               /* events since */
+};
+
+enum { ROW_BYTES = 100 };               /* about; indexes come at the end and are not counted */
+
+/* The first six columns, names and indexes are what other tools look for; what we add may be NULL. */
+static const char schema[] =
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+        "CREATE TABLE coro_trace_events (id INTEGER PRIMARY KEY AUTOINCREMENT, probe_id TEXT NOT NULL, tid INTEGER NOT NULL,"
+        " addr TEXT NOT NULL, seq INTEGER NOT NULL, is_active INTEGER NOT NULL CHECK (is_active IN (0, 1)), ts INTEGER NOT NULL,"
+        " payload TEXT%s);";
+static const char extra_columns[] = ", station INTEGER, event INTEGER, birth INTEGER, lost INTEGER, pid INTEGER";
+static const char station_schema[] =
+        "CREATE TABLE coro_stations (pid INTEGER NOT NULL, station INTEGER NOT NULL, probe_id TEXT NOT NULL, birth INTEGER NOT NULL,"
+        " dead INTEGER NOT NULL, torn INTEGER NOT NULL, corrupt INTEGER NOT NULL, read INTEGER NOT NULL, lost INTEGER NOT NULL,"
+        " rejected INTEGER NOT NULL, skipped INTEGER NOT NULL, last_ts INTEGER NOT NULL, last_tid INTEGER NOT NULL,"
+        " last_addr TEXT NOT NULL, is_active INTEGER NOT NULL, PRIMARY KEY (pid, station));";
+/* Made at the end: a third of the time that it takes to keep them in order with each event. */
+static const char index_schema[] =
+        "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_probe_seq ON coro_trace_events (probe_id, seq);"
+        "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_tid_ts ON coro_trace_events (tid, ts);"
+        "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_ts ON coro_trace_events (ts);";
+
+static int fail(const TraceDb *db, const char *what) {
+        log_error("database: %s: %s", what, db->sqlite ? sqlite3_errmsg(db->sqlite) : "out of memory");
+        return TRACE_E_FAILED;
+}
+
+static int execute(TraceDb *db, const char *sql) {
+        return sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(db, sql);
+}
+
+/* Only a database may be replaced. */
+static int remove_old(const char *path) {
+        static const char *const others[] = { "", "-wal", "-shm", "-journal" };
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        char start[16] = { 0 }, name[4096];
+        struct stat st;
+
+        if (fd < 0)
+                return errno == ENOENT ? 0 : TRACE_E_FOREIGN;
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (st.st_size && (file_pread(fd, start, sizeof(start), 0) != sizeof(start) ||
+                                                                      memcmp(start, "SQLite format 3", sizeof(start)))))
+                return TRACE_E_FOREIGN;
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+                snprintf(name, sizeof(name), "%s%s", path, others[i]);
+                unlink(name);
+        }
+        return 0;
+}
+
+static int prepare(TraceDb *db) {
+        const char *event = db->extra ? "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts, payload, station, event,"
+                                        " birth, lost, pid) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+                                      : "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts, payload)"
+                                        " VALUES (?,?,?,?,?,?,?)";
+        const char *station = "INSERT OR REPLACE INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+
+        if (sqlite3_prepare_v2(db->sqlite, event, -1, &db->insert_event, NULL) != SQLITE_OK)
+                return fail(db, "coro_trace_events");
+        if (db->extra && sqlite3_prepare_v2(db->sqlite, station, -1, &db->insert_station, NULL) != SQLITE_OK)
+                return fail(db, "coro_stations");
+        return 0;
+}
+
+static int create(TraceDb *db, const char *path) {
+        char sql[1024];
+        int r;
+
+        if (sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+                return fail(db, path);
+        snprintf(sql, sizeof(sql), schema, db->extra ? extra_columns : "");
+        r = execute(db, sql);
+        if (!r && db->extra)
+                r = execute(db, station_schema);
+        return r ? r : prepare(db);
+}
+
+int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options) {
+        TraceDb *db;
+        int fd, r = remove_old(path);
+
+        if (r)
+                return r;
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options->mode);        /* SQLite has no mode */
+        if (fd < 0) {
+                log_error("%s: %m", path);
+                return TRACE_E_FAILED;
+        }
+        close(fd);
+        db = calloc(1, sizeof(*db));
+        if (!db)
+                return error_origin(-ENOMEM);
+        db->extra = options->extra;
+        r = create(db, path);
+        if (r) {
+                trace_db_free(db);
+                return r;
+        }
+        *dbp = db;
+        return 0;
+}
+
+static int begin(TraceDb *db) {
+        if (db->in_transaction)
+                return 0;
+        db->in_transaction = true;
+        return execute(db, "BEGIN");
+}
+
+/* SQLite's integers have a sign: what is above is kept bit by bit. */
+static void bind(sqlite3_stmt *statement, int at, uint64_t value) {
+        sqlite3_bind_int64(statement, at, (sqlite3_int64)value);
+}
+
+static void bind_id(sqlite3_stmt *statement, int at, char *text, const char *format, uint64_t value) {
+        sqlite3_bind_text(statement, at, text, snprintf(text, 24, format, (unsigned long)value), SQLITE_STATIC);
+}
+
+static int step(TraceDb *db, sqlite3_stmt *statement) {
+        int r = sqlite3_step(statement) == SQLITE_DONE ? 0 : fail(db, "insert");
+
+        sqlite3_reset(statement);
+        return r;
+}
+
+int trace_db_event(TraceDb *db, const CoroEvent *event) {
+        char probe[24], address[24], payload[2 * SPANPROF_STATION_PAYLOAD + 1];
+        sqlite3_stmt *s = db->insert_event;
+
+        if (begin(db))
+                return TRACE_E_FAILED;
+        bind_id(s, 1, probe, "%lu", event->probe_id);
+        bind(s, 2, event->tid);
+        bind_id(s, 3, address, "0x%016lx", event->address);
+        bind(s, 4, event->seq);
+        bind(s, 5, event->active);
+        bind(s, 6, event->time_ns);
+        text_to_hex(payload, event->payload, sizeof(event->payload));
+        if (event->has_payload)
+                sqlite3_bind_text(s, 7, payload, -1, SQLITE_STATIC);
+        else
+                sqlite3_bind_null(s, 7);
+        if (db->extra) {
+                bind(s, 8, event->station);
+                bind(s, 9, event->number);
+                bind(s, 10, event->birth_ns);
+                bind(s, 11, event->n_lost);
+                bind(s, 12, event->pid);
+        }
+        db->n_since++;
+        return step(db, s);
+}
+
+int trace_db_station(TraceDb *db, const TraceStation *station) {
+        const StationState *state = station->state;
+        const uint64_t numbers[] = { station->pid, station->index, 0, state->birth_ns, state->dead, state->torn, state->corrupt,
+                                     state->n_read, state->n_lost, state->n_rejected, state->n_skipped, state->last_ns,
+                                     state->last_tid, 0, state->active };
+        sqlite3_stmt *s = db->insert_station;
+        char probe[24], address[24];
+
+        if (begin(db))
+                return TRACE_E_FAILED;
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+                bind(s, (int)i + 1, numbers[i]);
+        bind_id(s, 3, probe, "%lu", state->probe_id);
+        bind_id(s, 14, address, "0x%016lx", state->last_address);
+        return step(db, s);
+}
+
+/* 0 when it cannot be told: a limit that is not kept is no reason to stop. */
+static uint64_t ask_size(TraceDb *db) {
+        sqlite3_stmt *s = NULL;
+        uint64_t size = 0;
+
+        if (sqlite3_prepare_v2(db->sqlite, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", -1, &s, NULL) ==
+                    SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+                size = (uint64_t)sqlite3_column_int64(s, 0);
+        sqlite3_finalize(s);
+        return size;
+}
+
+int trace_db_commit(TraceDb *db) {
+        int r;
+
+        if (!db->in_transaction)
+                return 0;
+        db->in_transaction = false;
+        r = execute(db, "COMMIT");
+        db->size_bytes = ask_size(db);
+        db->n_since = 0;
+        return r;
+}
+
+uint64_t trace_db_size(const TraceDb *db) {
+        return db->size_bytes + db->n_since * ROW_BYTES;
+}
+
+int trace_db_close(TraceDb *db) {
+        int r = trace_db_commit(db);
+
+        if (!r)
+                r = execute(db, index_schema);
+        trace_db_free(db);
+        return r;
+}
+
+TraceDb *trace_db_free(TraceDb *db) {
+        if (!db)
+                return NULL;
+        sqlite3_finalize(db->insert_event);
+        sqlite3_finalize(db->insert_station);
+        sqlite3_close(db->sqlite);
+        free(db);
+        return NULL;
+}
+
+/* The columns of the real engine stand first; those that only we write may be missing, and are NULL then. */
+static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
+        static const char full[] = "SELECT probe_id, tid, addr, seq, is_active, ts, payload, station, event, birth, lost, pid"
+                                   " FROM coro_trace_events ORDER BY id";
+        static const char middle[] = "SELECT probe_id, tid, addr, seq, is_active, ts, payload, 0, 0, 0, 0, 0"
+                                     " FROM coro_trace_events ORDER BY id";
+        static const char least[] = "SELECT probe_id, tid, addr, seq, is_active, ts, NULL, 0, 0, 0, 0, 0"
+                                    " FROM coro_trace_events ORDER BY id";
+        static const char *const tries[] = { full, middle, least };
+
+        for (size_t i = 0; i < ARRAY_SIZE(tries); i++)
+                if (sqlite3_prepare_v2(db->sqlite, tries[i], -1, statementp, NULL) == SQLITE_OK)
+                        return 0;
+        return fail(db, "coro_trace_events");
+}
+
+/* The row as a line of CSV: what makes an event sound is known in one place. */
+static int parse_row(sqlite3_stmt *statement, CoroEvent *event) {
+        const char *header = trace_csv_header(true, true);
+        static TraceColumns columns;
+        char line[TRACE_LINE_MAX];
+        size_t size = 0;
+
+        if (!columns.n && trace_parse_csv_header(header, strlen(header) - 1, &columns))
+                return TRACE_PARSE_E_MALFORMED;
+        for (unsigned i = 0; i < columns.n; i++) {
+                static const int order[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 6 };    /* payload stands last there */
+                bool number = sqlite3_column_type(statement, order[i]) == SQLITE_INTEGER;
+                const char *text = number ? "" : (const char *)sqlite3_column_text(statement, order[i]);
+                int n = number ? snprintf(line + size, sizeof(line) - size, "%s%lu", i ? "," : "",
+                                          (unsigned long)sqlite3_column_int64(statement, order[i]))
+                               : snprintf(line + size, sizeof(line) - size, "%s%s", i ? "," : "", text ? text : "");
+
+                if (n < 0 || (size_t)n >= sizeof(line) - size)
+                        return TRACE_PARSE_E_MALFORMED;
+                size += (size_t)n;
+        }
+        return trace_parse_csv(&columns, line, size, event);
+}
+
+int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata, uint64_t *n_malformedp) {
+        TraceDb db = { 0 };
+        sqlite3_stmt *statement = NULL;
+        int r = 0, state = SQLITE_ERROR;
+
+        errno = 0;
+        if (sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+                r = fail(&db, path);
+        if (!r)
+                r = prepare_read(&db, &statement);
+        while (!r && (state = sqlite3_step(statement)) == SQLITE_ROW) {
+                CoroEvent event;
+
+                if (parse_row(statement, &event))
+                        ++*n_malformedp;
+                else
+                        r = func(userdata, &event);
+        }
+        if (!r && state != SQLITE_DONE)
+                r = fail(&db, path);
+        errno = 0;
+        sqlite3_finalize(statement);
+        sqlite3_close(db.sqlite);
+        return r;
+}

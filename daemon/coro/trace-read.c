@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace-read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "coro/trace-db.h"
+#include "util/error.h"
+
+enum { READ_SIZE = 1 << 20, LINE_MAX_BYTES = 64 << 10 };
+
+typedef struct Reader {
+        TraceForm form;
+        TraceColumns columns;
+        bool has_header;
+        TraceEventFunc func;
+        void *userdata;
+        TraceReadCounts *counts;
+} Reader;
+
+static int give(Reader *reader, const CoroEvent *event) {
+        TraceReadCounts *counts = reader->counts;
+
+        counts->n_events++;
+        counts->any_payload |= event->has_payload;
+        counts->any_extra |= event->station || event->number || event->birth_ns || event->n_lost || event->pid;
+        return reader->func ? reader->func(reader->userdata, event) : 0;
+}
+
+static int take_line(Reader *reader, const char *line, size_t size) {
+        CoroEvent event;
+        int r;
+
+        if (!size || (size == 1 && *line == '\r'))
+                return 0;
+        if (reader->form == TRACE_CSV && !reader->has_header) {
+                reader->has_header = true;
+                r = trace_parse_csv_header(line, size, &reader->columns);
+                if (r)
+                        reader->columns.n = 0;
+                reader->counts->n_malformed += r != 0;
+                return 0;
+        }
+        r = reader->form == TRACE_CSV ? (reader->columns.n ? trace_parse_csv(&reader->columns, line, size, &event)
+                                                           : TRACE_PARSE_E_MALFORMED)
+                                      : trace_parse_jsonl(line, size, &event);
+        reader->counts->n_malformed += r != 0;
+        return r ? 0 : give(reader, &event);
+}
+
+/* Takes the whole lines of @data. Return: as take_line(); *usedp: their bytes. */
+static int take_lines(Reader *reader, const char *data, size_t size, size_t *usedp) {
+        const char *at = data, *end = data + size, *newline;
+        int r = 0;
+
+        while (!r && (newline = memchr(at, '\n', (size_t)(end - at)))) {
+                r = take_line(reader, at, (size_t)(newline - at));
+                at = newline + 1;
+        }
+        *usedp = (size_t)(at - data);
+        return r;
+}
+
+static int read_lines(Reader *reader, int fd, char *buffer) {
+        size_t size = 0, used;
+        int r;
+
+        for (;;) {
+                ssize_t n = read(fd, buffer + size, READ_SIZE - size);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return TRACE_E_FAILED;
+                if (n == 0)
+                        return take_line(reader, buffer, size); /* a last line that was cut, or has no newline */
+                size += (size_t)n;
+                r = take_lines(reader, buffer, size, &used);
+                if (r)
+                        return r;
+                size -= used;
+                memmove(buffer, buffer + used, size);
+                if (size > LINE_MAX_BYTES) {
+                        reader->counts->n_malformed++;          /* no line of a trace; what follows of it is malformed, too */
+                        size = 0;
+                }
+        }
+}
+
+static int read_event(void *userdata, const CoroEvent *event) {
+        return give(userdata, event);
+}
+
+int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata, TraceReadCounts *counts) {
+        Reader reader = { .form = form, .func = func, .userdata = userdata, .counts = counts };
+        _cleanup_(closep) int fd = -1;
+        _cleanup_(freep) char *buffer = NULL;
+
+        *counts = (TraceReadCounts){ 0 };
+        if (form == TRACE_SQLITE)
+                return trace_db_read(path, read_event, &reader, &counts->n_malformed);
+        fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0)
+                return TRACE_E_FAILED;
+        buffer = malloc(READ_SIZE);
+        return buffer ? read_lines(&reader, fd, buffer) : error_origin(-ENOMEM);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "coro/trace-db.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/file.h"
+
+enum { BUFFER = 128 << 10 };
+
+/* A transaction costs more than a write(). */
+#define FLUSH_FILE_NS NS_PER_MS
+#define FLUSH_DB_NS (100 * NS_PER_MS)
+
+struct TraceWriter {
+        TraceForm form;
+        TraceOptions options;
+        int fd;                         /* of lines */
+        TraceDb *db;
+        char *stations_path;            /* of the second file, NULL = none */
+        FILE *stations;
+        uint64_t flushed_ns, n_bytes, n_dropped;
+        bool pending, full;
+        int error;                      /* errno of the first failure */
+        size_t n_buffered;
+        char buffer[BUFFER];
+};
+
+static const struct { const char *ending; TraceForm form; } endings[] = {
+        { ".jsonl", TRACE_JSONL }, { ".ndjson", TRACE_JSONL }, { ".csv", TRACE_CSV },
+        { ".db", TRACE_SQLITE }, { ".sqlite", TRACE_SQLITE }, { ".sqlite3", TRACE_SQLITE },
+};
+
+int trace_form_of(const char *path, TraceForm *formp) {
+        size_t size = strlen(path);
+
+        if (!strcmp(path, "-")) {
+                *formp = TRACE_JSONL;
+                return 0;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
+                size_t n = strlen(endings[i].ending);
+
+                if (size > n && !strcasecmp(path + size - n, endings[i].ending)) {
+                        *formp = endings[i].form;
+                        return 0;
+                }
+        }
+        return TRACE_E_ENDING;
+}
+
+static void drain(TraceWriter *writer) {
+        if (!writer->error && writer->n_buffered && file_write(writer->fd, writer->buffer, writer->n_buffered))
+                writer->error = errno ? errno : EIO;
+        writer->n_buffered = 0;
+}
+
+static void put_line(TraceWriter *writer, const char *line, size_t size) {
+        if (writer->n_buffered + size > BUFFER)
+                drain(writer);
+        memcpy(writer->buffer + writer->n_buffered, line, size);
+        writer->n_buffered += size;
+        writer->n_bytes += size;
+}
+
+static int open_lines(TraceWriter *writer, const char *path) {
+        const TraceOptions *options = &writer->options;
+        int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (options->append ? O_APPEND : O_TRUNC);
+        const char *header = trace_csv_header(options->extra, options->payload_column);
+
+        writer->fd = strcmp(path, "-") ? open(path, flags, options->mode) : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (writer->fd < 0)
+                return TRACE_E_FAILED;
+        if (writer->form == TRACE_CSV)
+                put_line(writer, header, strlen(header));
+        writer->pending = writer->form == TRACE_CSV;
+        return 0;
+}
+
+static int name_stations(TraceWriter *writer, const char *path) {
+        const char *dot = strrchr(path, '.');
+
+        if (!writer->options.extra || !strcmp(path, "-") || writer->form == TRACE_SQLITE || !dot)
+                return 0;
+        return asprintf(&writer->stations_path, "%.*s.stations.csv", (int)(dot - path), path) < 0 ? error_origin(-ENOMEM) : 0;
+}
+
+int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options) {
+        _cleanup_(trace_writer_freep) TraceWriter *writer = calloc(1, sizeof(*writer));
+        int r;
+
+        if (!writer)
+                return error_origin(-ENOMEM);
+        writer->form = form;
+        writer->options = *options;
+        writer->fd = -1;
+        r = name_stations(writer, path);
+        if (!r)
+                r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options) : open_lines(writer, path);
+        if (r)
+                return r;
+        *writerp = take(writer);
+        return 0;
+}
+
+static bool has_room(TraceWriter *writer, size_t size) {
+        uint64_t max = writer->options.max_bytes;
+
+        writer->full |= max && (writer->db ? trace_db_size(writer->db) : writer->n_bytes) + size > max;
+        return !writer->full && !writer->error;
+}
+
+void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
+        bool extra = writer->options.extra;
+        char line[TRACE_LINE_MAX];
+        size_t size = 0;
+
+        if (writer->form != TRACE_SQLITE)
+                size = writer->form == TRACE_CSV ? trace_print_csv(line, event, extra, writer->options.payload_column)
+                                                 : trace_print_jsonl(line, event, extra);
+        if (!has_room(writer, size)) {
+                writer->n_dropped++;
+                return;
+        }
+        if (!writer->db)
+                put_line(writer, line, size);
+        else if (trace_db_event(writer->db, event))
+                writer->error = EIO;
+        writer->pending = true;
+}
+
+static void print_station(FILE *file, const TraceStation *station) {
+        const StationState *s = station->state;
+
+        fprintf(file, "%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                ",%" PRIu64 ",0x%016" PRIx64 ",%d\n",
+                station->pid, station->index, s->probe_id, s->birth_ns, s->dead, s->torn, s->corrupt, s->n_read, s->n_lost,
+                s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address, s->active);
+}
+
+void trace_writer_station(TraceWriter *writer, const TraceStation *station) {
+        if (!writer->options.extra || writer->error)
+                return;
+        if (writer->db) {
+                if (trace_db_station(writer->db, station))
+                        writer->error = EIO;
+                return;
+        }
+        if (!writer->stations && writer->stations_path) {
+                int fd = open(writer->stations_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, writer->options.mode);
+
+                writer->stations = fd < 0 ? NULL : fdopen(fd, "w");
+                if (!writer->stations)
+                        writer->error = errno;
+                else
+                        fputs("pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,"
+                              "is_active\n", writer->stations);
+        }
+        if (writer->stations)
+                print_station(writer->stations, station);
+}
+
+void trace_writer_flush(TraceWriter *writer, uint64_t now_ns) {
+        uint64_t interval_ns = writer->db ? FLUSH_DB_NS : FLUSH_FILE_NS;
+
+        if (!writer->pending || now_ns - writer->flushed_ns < interval_ns)
+                return;
+        if (!writer->db)
+                drain(writer);
+        else if (!writer->error && trace_db_commit(writer->db))
+                writer->error = EIO;
+        writer->pending = false;
+        writer->flushed_ns = now_ns;
+}
+
+int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
+        if (writer->db) {
+                if (trace_db_close(writer->db) && !writer->error)
+                        writer->error = EIO;
+                writer->db = NULL;
+        } else {
+                drain(writer);
+        }
+        if (writer->stations && (fflush(writer->stations) || ferror(writer->stations)) && !writer->error)
+                writer->error = errno;
+        *n_droppedp = writer->n_dropped;
+        errno = writer->error;
+        return writer->error ? TRACE_E_FAILED : 0;
+}
+
+TraceWriter *trace_writer_free(TraceWriter *writer) {
+        if (!writer)
+                return NULL;
+        if (writer->stations)
+                fclose(writer->stations);
+        if (writer->fd >= 0)
+                close(writer->fd);
+        trace_db_free(writer->db);
+        free(writer->stations_path);
+        free(writer);
+        return NULL;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Trace
+ *
+ * Events of coroutines as a file that is complete up to its last line at any time, in the forms
+ * that users of stations know:
+ *
+ *      .jsonl          {"probe_id":94,"tid":7,"addr":"0x…","seq":2,"is_active":true,"ts":…}   one event a line
+ *      .csv            probe_id,tid,addr,seq,is_active,ts
+ *      .db, .sqlite    table coro_trace_events with these columns
+ *
+ * Behind what they know, we add: station, event (its number, from 0), birth, lost (events of this station lost right
+ * before this one), pid, payload (hex; the bytes that a writer left in the epoch). What is not known or zero is left
+ * out of a line. Without `extra` only a payload is added.
+ *
+ * What a station's end tells (dead, lost, torn …) is no event: it goes to the table coro_stations, or to a
+ * second file, NAME.stations.csv.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "coro/station.h"
+#include "util/macro.h"
+
+typedef enum TraceForm {
+        TRACE_JSONL,
+        TRACE_CSV,
+        TRACE_SQLITE,
+} TraceForm;
+
+enum { TRACE_LINE_MAX = 512 };
+
+typedef struct TraceOptions {
+        bool extra;                     /* station, event, birth, lost, pid; and what stations say at their end */
+        bool payload_column;            /* of CSV without `extra`, where a column too many could surprise */
+        bool append;                    /* JSON lines go behind what is there */
+        mode_t mode;                    /* of files that are made */
+        uint64_t max_bytes;             /* of the file; what comes then is dropped and counted; 0 = no limit */
+} TraceOptions;
+
+typedef struct TraceStation {
+        uint32_t pid, index;
+        const StationState *state;
+} TraceStation;
+
+typedef struct TraceWriter TraceWriter;
+
+enum {
+        _TRACE_E_SUCCESS,
+        TRACE_E_ENDING,                 /* no form has this ending */
+        TRACE_E_FAILED,                 /* cannot be made or written: see trace_writer_problem() or errno */
+        TRACE_E_FOREIGN,                /* there is a file that is no database */
+};
+
+/* By its ending. Return: 0, TRACE_E_ENDING. */
+int trace_form_of(const char *path, TraceForm *formp);
+
+/* One line with its newline. @to: TRACE_LINE_MAX bytes. Return: its size. */
+size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra);
+size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload);
+const char *trace_csv_header(bool extra, bool payload);
+
+/* `-` = JSON lines on standard output. Return: 0, TRACE_E_*, -ENOMEM. */
+int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options);
+
+/* A failed write is kept and said by trace_writer_close(); what comes after it is dropped. */
+void trace_writer_event(TraceWriter *writer, const CoroEvent *event);
+void trace_writer_station(TraceWriter *writer, const TraceStation *station);
+
+/* Makes visible what was written, not more often than is good for the form. */
+void trace_writer_flush(TraceWriter *writer, uint64_t now_ns);
+
+/* Ends the file. *n_droppedp: events over the limit or after a failure. Return: 0, TRACE_E_FAILED (errno). */
+int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp);
+TraceWriter *trace_writer_free(TraceWriter *writer);
+DEFINE_CLEANUP(TraceWriter, trace_writer_free)

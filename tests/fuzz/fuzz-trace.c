@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "coro/trace-read.h"
+#include "coro/trace.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What is accepted must come back the same from what we print of it. */
+static void check(const CoroEvent *event) {
+        char line[TRACE_LINE_MAX], again[TRACE_LINE_MAX];
+        CoroEvent back;
+        size_t n = trace_print_jsonl(line, event, true), m;
+
+        if (n > sizeof(line) || trace_parse_jsonl(line, n - 1, &back))
+                abort();
+        m = trace_print_jsonl(again, &back, true);
+        if (m != n || memcmp(line, again, n))
+                abort();
+}
+
+/* Input: lines. Each as JSON, and as CSV under the first. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        TraceColumns columns = { 0 };
+        const char *at = (const char *)data, *end = at + size;
+        bool first = true;
+
+        while (at < end) {
+                const char *newline = memchr(at, '\n', (size_t)(end - at));
+                size_t n = (size_t)((newline ? newline : end) - at);
+                CoroEvent event;
+
+                if (!trace_parse_jsonl(at, n, &event))
+                        check(&event);
+                if (first && n && trace_parse_csv_header(at, n, &columns))
+                        columns.n = 0;
+                else if (!first && columns.n && !trace_parse_csv(&columns, at, n, &event))
+                        check(&event);
+                first = false;
+                at += n + 1;
+        }
+        return 0;
+}

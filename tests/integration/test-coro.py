@@ -1,0 +1,370 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof coro` and `spanprof corotracer` around programs that know what they wrote (tests/lib/victim-stations.c).
+
+The main book, in each test that can keep it: for each station, events in the trace + events said to be lost = events
+that the program says it wrote.
+"""
+import collections
+import csv
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import sqlite3
+import stat
+import subprocess
+import time
+
+import session
+import tap
+
+VICTIM = tap.BUILD_DIR / "tests/lib/victim-stations"
+BOTH = ("seqlock", "document")
+
+
+def wrote(text):
+    """station → (events, last address), as the victim says."""
+    return {int(m[1]): (int(m[2]), int(m[3], 16)) for m in re.finditer(r"^wrote (\d+) (\d+) (0x[0-9a-f]+)$", text, re.M)}
+
+
+def stations(path):
+    """station → row of the second file."""
+    with open(path.with_suffix(".stations.csv"), newline="") as file:
+        return {int(row["station"]): row for row in csv.DictReader(file)}
+
+
+def keepers_of(pid):
+    """Keepers that are children of @pid, or were: their session is their own, their command line ours."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text()
+        except OSError:
+            continue
+        if "(spanprof-keepe" in fields and int(fields.rsplit(")", 1)[1].split()[1]) == pid:
+            found.append(int(process.name))
+    return found
+
+
+class Coro(tap.TestCase):
+    def setUp(self):
+        self.dir = self.directory()
+        self.env = {**session.clean_environment(), "TMPDIR": str(self.dir)}
+
+    def coro(self, *victim, options=(), output="t.jsonl", expect=0, **more):
+        done = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / output, *options, "--", VICTIM, *victim], expect=expect,
+                                env=self.env, **more)
+        return done
+
+    def events(self, output="t.jsonl"):
+        return [json.loads(line) for line in (self.dir / output).read_text().splitlines()]
+
+    def check_books(self, done, output="t.jsonl"):
+        """Each event of each station is in the trace or said to be lost, in order."""
+        truth, rows = wrote(done.stdout if hasattr(done, "stdout") else done.out), stations(self.dir / output)
+        by_station = collections.defaultdict(list)
+        for event in self.events(output):
+            by_station[event["station"]].append(event)
+        self.assertEqual(set(truth), set(rows))
+        for station, (n, _last) in truth.items():
+            row, seen = rows[station], by_station[station]
+            self.assertEqual(len(seen), int(row["read"]))
+            self.assertEqual(len(seen) + int(row["lost"]), n, row)
+            expected = 0
+            for event in seen:
+                expected += event.get("lost", 0)
+                self.assertEqual(event["event"], expected)
+                self.assertEqual(event["is_active"], event["event"] % 2 == 1)
+                expected += 1
+        return truth, rows, by_station
+
+    def test_accounts_for_every_event_of_a_thousand_coroutines_on_eight_threads(self):
+        for dialect in BOTH:
+            with self.subTest(dialect):
+                done = self.coro("coroutines=1000", "threads=8", "turns=50", f"dialect={dialect}")
+                truth, _rows, by_station = self.check_books(done)
+                self.assertEqual(sum(n for n, _ in truth.values()), 100000)
+                self.assertIn(f"({dialect} dialect)", done.stderr)
+                self.assertGreater(len({event["tid"] for events in by_station.values() for event in events}), 1)
+
+    def test_loses_nothing_that_comes_slowly(self):
+        done = self.coro("coroutines=20", "turns=10", "pause=2000")
+        _truth, rows, by_station = self.check_books(done)
+        lost = sum(int(row["lost"]) for row in rows.values())
+        self.assertEqual(sum(map(len, by_station.values())) + lost, 400)
+        # two events a station and 40 ms: a loss needs a harvest that stood still for 160 ms
+        self.assertEqual(lost, 0, done.stderr)
+
+    def test_says_what_a_burst_has_lost(self):
+        for dialect in BOTH:
+            done = self.coro("coroutines=4", "turns=20", "awaits=1000", f"dialect={dialect}")
+            _truth, rows, _ = self.check_books(done)
+            lost = sum(int(row["lost"]) for row in rows.values())
+            self.assertGreater(lost, 0)  # 2,000 events at once, of which a station keeps eight
+            self.assertRegex(done.stderr, rf"{lost} of 160000 events .* overwritten .*, at 4 stations")
+
+    def test_finds_the_coroutines_that_never_wake_up(self):
+        done = self.coro("coroutines=50", "threads=4", "hang=3", "turns=30")
+        truth, rows, _ = self.check_books(done)
+        stuck = {station for station, row in rows.items() if row["dead"] == "0" and row["is_active"] == "0"}
+        self.assertEqual(stuck, {47, 48, 49})
+        for station in stuck:
+            self.assertEqual(int(rows[station]["last_addr"], 16), truth[station][1])
+        self.assertIn("3 coroutines were still suspended", done.stderr)
+
+    def test_makes_its_files_for_one_user_and_removes_them(self):
+        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
+                            self.dir / "s", "--", VICTIM, "end=hold"], stdin=subprocess.PIPE, env=self.env)
+        child.wait_for("^done")
+        for name in ("r", "s"):
+            self.assertEqual(stat.S_IMODE((self.dir / name).stat().st_mode), 0o600)
+        child.process.stdin.write(b"go\n")
+        child.process.stdin.close()
+        self.assertEqual(child.wait(), 0)
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["t.jsonl", "t.stations.csv"])
+
+    def test_leaves_strange_files_alone(self):
+        (self.dir / "letter").write_text("dear")
+        for option, what in (("--region", "no region of stations"), ("--socket", "no socket")):
+            done = self.coro(options=(option, self.dir / "letter"), expect=125)
+            self.assertIn(what, done.stderr)
+        done = self.coro(output="letter", expect=125)
+        self.assertIn("ending", done.stderr)
+        (self.dir / "x.db").write_text("a letter with a wrong name")
+        self.assertIn("no database", self.coro(output="x.db", expect=125).stderr)
+        self.assertEqual((self.dir / "letter").read_text(), "dear")
+        self.assertEqual((self.dir / "x.db").read_text(), "a letter with a wrong name")
+
+    def test_passes_the_status_on(self):
+        self.coro("status=42", expect=42)
+        self.coro("end=kill", expect=128 + 9)
+        run = lambda *argv: self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", *argv], env=self.env).returncode
+        self.assertEqual(run("/nonexistent"), 127)
+        self.assertEqual(run("/etc/passwd"), 126)
+
+    def test_gives_the_command_a_clean_start(self):
+        """Neither our ignored SIGPIPE nor blocked signals are inherited."""
+        for line in ("SigBlk", "SigIgn"):
+            plain = self.run_command(["sh", "-c", f"grep {line} /proc/self/status"], 0).stdout
+            ours = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c",
+                                     f"grep {line} /proc/self/status"], 0).stdout
+            self.assertEqual(int(ours.split()[1], 16) & ~int(plain.split()[1], 16), 0, line)
+
+    def test_passes_signals_on(self):
+        for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "end=hold"],
+                               stdin=subprocess.PIPE, env=self.env)
+            child.wait_for("^done")
+            self.assertEqual(child.stop(sig), 128 + sig)
+            self.assertEqual(len(self.events()), 64)
+
+    def test_reads_what_a_killed_target_wrote_last(self):
+        for end in ("kill", "torn"):
+            for dialect in BOTH:
+                done = self.coro("turns=40", f"end={end}", f"dialect={dialect}", expect=137)
+                _truth, rows, _ = self.check_books(done)
+                torn = {station for station, row in rows.items() if row["torn"] == "1"}
+                self.assertEqual(torn, {0} if (end, dialect) == ("torn", "seqlock") else set())
+
+    def test_counts_coroutines_without_a_station(self):
+        done = self.coro("coroutines=10", options=("-n", "4"))
+        self.check_books(done)
+        self.assertIn("6 coroutines found no station", done.stderr)
+        self.assertEqual({event["station"] for event in self.events()}, {0, 1, 2, 3})
+
+    def test_survives_a_region_that_is_cut(self):
+        done = self.coro("coroutines=2000", "turns=10", "truncate=1", "pause=1", options=("-n", "2000"))
+        self.assertIn("cut the region", done.stderr)
+        self.assertGreater(len(self.events()), 0)
+
+    def test_survives_a_region_of_random_bytes(self):
+        done = self.coro("coroutines=200", "turns=100", "pause=1", "garbage=1", expect=None)
+        self.assertIn(done.returncode, (0, 137, 139, 135), done.stderr)     # the victim may not survive it; we do
+        self.assertRegex(done.stderr, r"numbers that no writer makes|written over the header|nonsense")
+        self.events()                                                       # every line is one
+
+    def test_lets_the_target_live_when_the_engine_is_killed(self):
+        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
+                            self.dir / "s", "--", VICTIM, "turns=100", "pause=20000", "coroutines=1", "hang=1"], env=self.env)
+        child.wait_for("^ready")
+        tap.wait_until(lambda: (self.dir / "t.jsonl").exists() and self.events_so_far() > 3, "events")
+        child.process.kill()
+        child.process.wait()
+        tap.wait_until(lambda: "\ndone" in child.out, "the target's end")   # it wrote on, and was not killed by SIGPIPE
+        self.assertEqual(wrote(child.out)[0][0], 201)
+        tap.wait_until(lambda: not (self.dir / "r").exists() and not (self.dir / "s").exists(), "the keeper's work")
+
+    def events_so_far(self):
+        return (self.dir / "t.jsonl").read_text().count("\n")
+
+    def test_counts_what_passed_while_it_stood_still(self):
+        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "turns=3000", "pause=100",
+                            "coroutines=4"], env=self.env)
+        child.wait_for("^ready")
+        tap.wait_until(lambda: (self.dir / "t.jsonl").exists() and self.events_so_far() > 3, "events")
+        child.process.send_signal(signal.SIGSTOP)
+        tap.wait_until(lambda: "\ndone" in child.out, "the target's end")
+        child.process.send_signal(signal.SIGCONT)
+        self.assertEqual(child.wait(), 0)
+        _truth, rows, _ = self.check_books(child)
+        self.assertGreater(sum(int(row["lost"]) for row in rows.values()), 0)
+
+    def test_harvests_several_processes_of_one_command(self):
+        script = f"{VICTIM} coroutines=3 & {VICTIM} coroutines=4 threads=2; wait"
+        done = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c", script], 0, env=self.env)
+        truth, _rows, by_station = self.check_books(done)
+        self.assertEqual(set(truth), set(range(7)))
+        self.assertEqual(sum(map(len, by_station.values())), 56, done.stderr)
+
+    def test_several_engines_at_once(self):
+        children = [self.spawn([tap.SPANPROF, "coro", "-o", self.dir / f"{i}.jsonl", "--", VICTIM, f"coroutines={i + 1}",
+                                f"dialect={BOTH[i % 2]}", "turns=50", "pause=100"], env=self.env) for i in range(4)]
+        for i, child in enumerate(children):
+            self.assertEqual(child.wait(), 0)
+            self.check_books(child, f"{i}.jsonl")
+            self.assertIn(f"({BOTH[i % 2]} dialect)", child.err)
+
+    def test_writes_the_same_in_each_form(self):
+        for output in ("t.csv", "t.db"):
+            done = self.coro("coroutines=5", "turns=20", "pause=500", "payload=1", "hang=1", output=output)
+            truth = wrote(done.stdout)
+            if output == "t.csv":
+                with open(self.dir / output, newline="") as file:
+                    rows = list(csv.DictReader(file))
+                self.assertEqual(list(rows[0])[:6], ["probe_id", "tid", "addr", "seq", "is_active", "ts"])
+                dead = {station for station, row in stations(self.dir / output).items() if row["dead"] == "1"}
+            else:
+                db = sqlite3.connect(self.dir / output)
+                db.row_factory = sqlite3.Row
+                rows = [dict(row) for row in db.execute("SELECT * FROM coro_trace_events ORDER BY id")]
+                self.assertEqual(list(rows[0])[:7], ["id", "probe_id", "tid", "addr", "seq", "is_active", "ts"])
+                dead = {row["station"] for row in db.execute("SELECT * FROM coro_stations WHERE dead")}
+                self.assertEqual({row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='index' AND sql IS NOT NULL")},
+                                 {f"idx_coro_trace_events_{x}" for x in ("probe_seq", "tid_ts", "ts")})
+                self.assertEqual(db.execute("PRAGMA journal_mode").fetchone()[0], "wal")
+            self.assertEqual(dead, {0, 1, 2, 3})
+            counts = collections.Counter(int(row["station"]) for row in rows)
+            lost = sum(int(row["lost"]) for row in rows)
+            self.assertEqual(sum(counts.values()) + lost, sum(n for n, _ in truth.values()))
+            for row in rows:
+                self.assertEqual(bytes.fromhex(row["payload"]).rstrip(b"\0").decode(), f"event {row['event']}")
+                self.assertRegex(row["addr"], "^0x[0-9a-f]{16}$")
+
+    def test_database_is_readable_while_it_is_written(self):
+        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.db", "--", VICTIM, "end=hold"], stdin=subprocess.PIPE,
+                           env=self.env)
+        child.wait_for("^done")
+
+        def count():
+            db = sqlite3.connect(f"file:{self.dir}/t.db?mode=ro", uri=True)
+            try:
+                return db.execute("SELECT count(*) FROM coro_trace_events").fetchone()[0]
+            except sqlite3.OperationalError:
+                return 0
+            finally:
+                db.close()
+
+        tap.wait_until(lambda: count() == 64, "64 rows")
+        child.process.stdin.close()
+        self.assertEqual(child.wait(), 0)
+
+    def test_keeps_the_limit_of_a_trace(self):
+        done = self.coro("turns=100", options=("--max-trace", "2000"))
+        self.assertLessEqual((self.dir / "t.jsonl").stat().st_size, 2000)
+        self.assertRegex(done.stderr, r"\d+ events are not in the file")
+        self.events()
+
+    def test_shows_progress_to_people(self):
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "coroutines=3", "end=hold"],
+                           stdin=subprocess.PIPE, stderr=terminal, env=self.env)
+        os.close(terminal)
+        shown = b""
+        while b"3 coroutines, 24 events" not in shown:
+            shown += os.read(controller, 1000)
+        child.process.stdin.close()
+        self.assertEqual(child.wait(), 0)
+
+    def test_leaves_nobody_behind(self):
+        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "end=hold"],
+                           stdin=subprocess.PIPE, env=self.env)
+        child.wait_for("^done")
+        keepers = tap.wait_until(lambda: keepers_of(child.pid), "a keeper")
+        child.process.stdin.close()
+        child.wait()
+        tap.wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in keepers), "the keeper's end")
+
+
+class CoroTracer(tap.TestCase):
+    """The command line of the real engine."""
+
+    def setUp(self):
+        self.dir = self.directory()
+
+    def corotracer(self, *arguments, expect=0, program=(tap.SPANPROF, "corotracer")):
+        return self.run_command([*program, *arguments], expect=expect, cwd=self.dir, env=session.clean_environment())
+
+    def trace(self, *victim, expect=0, **more):
+        return self.corotracer("-n", "64", "-cmd", f"{VICTIM} {' '.join(victim)}", "--shm=x.shm", "-sock", "x.sock",
+                               expect=expect, **more)
+
+    def test_writes_exactly_what_its_users_know(self):
+        self.trace("coroutines=3")
+        lines = (self.dir / "trace_output.jsonl").read_text().splitlines()
+        self.assertEqual(len(lines), 24)
+        for line in lines:
+            self.assertRegex(line, r'^\{"probe_id":\d+,"tid":\d+,"addr":"0x[0-9a-f]{16}","seq":\d+,"is_active":(true|false),"ts":\d+\}$')
+        self.trace("coroutines=3")
+        self.assertEqual(len((self.dir / "trace_output.jsonl").read_text().splitlines()), 48)     # it goes on where it ended
+        self.assertEqual([p.name for p in self.dir.iterdir()], ["trace_output.jsonl"])
+
+    def test_takes_the_shell_text_and_passes_the_status_on(self):
+        self.corotracer("-cmd", "exit 7", "-shm", "x.shm", "-sock", "x.sock", expect=7)
+        done = self.corotracer("-cmd", "echo $CTP_SHM_PATH $CTP_SOCK_PATH $CTP_MAX_STATIONS", "-shm", "x.shm", "-sock", "x.sock")
+        self.assertEqual(done.stdout, "x.shm x.sock 128\n")
+
+    def test_works_under_its_name(self):
+        link = self.dir / "coroTracer"
+        link.symlink_to(tap.SPANPROF)
+        self.trace("coroutines=1", program=(link,))
+        self.assertEqual(len((self.dir / "trace_output.jsonl").read_text().splitlines()), 8)
+
+    def test_exports_around_a_cut_line(self):
+        self.trace("coroutines=3")
+        with open(self.dir / "trace_output.jsonl", "a") as file:
+            file.write('{"probe_id":1,"tid":2,"ad')
+        for kind in ("csv", "dataframe"):
+            done = self.corotracer("-export", kind)
+            self.assertIn("1 lines", done.stderr)
+            rows = (self.dir / "trace_output.csv").read_text().splitlines()
+            self.assertEqual(rows[0], "probe_id,tid,addr,seq,is_active,ts")
+            self.assertEqual(len(rows), 25)
+        self.corotracer("-export", "sqlite", "-in", "trace_output.jsonl", "-sqlite-out", "d.sqlite")
+        db = sqlite3.connect(self.dir / "d.sqlite")
+        self.assertEqual(db.execute("SELECT count(*), count(DISTINCT probe_id) FROM coro_trace_events").fetchone(), (24, 3))
+        sample = db.execute("SELECT probe_id, tid, addr, seq, is_active, ts FROM coro_trace_events WHERE id=1").fetchone()
+        first = json.loads((self.dir / "trace_output.jsonl").read_text().splitlines()[0])
+        self.assertEqual(sample, (str(first["probe_id"]), first["tid"], first["addr"], first["seq"], int(first["is_active"]), first["ts"]))
+
+    def test_keeps_payloads(self):
+        self.trace("coroutines=1", "payload=1", "turns=1", "pause=300")
+        self.corotracer("-export", "csv")
+        rows = (self.dir / "trace_output.csv").read_text().splitlines()
+        self.assertEqual(rows[0], "probe_id,tid,addr,seq,is_active,ts,payload")
+        self.assertEqual(bytes.fromhex(rows[1].split(",")[6]).rstrip(b"\0"), b"event 0")
+
+    def test_names_mistakes(self):
+        for arguments, status, text in (((), 1, "required"), (("-cmd", "true", "-export", "csv"), 1, "together"),
+                                        (("-bogus",), 2, "not defined: -bogus"), (("-n",), 2, "needs an argument"),
+                                        (("-n", "x", "-cmd", "true"), 2, "invalid value"), (("-export", "mysql"), 1, "unsupported"),
+                                        (("-export", "csv", "-in", "nowhere"), 1, "nowhere")):
+            self.assertIn(text, self.corotracer(*arguments, expect=status).stderr)
+        self.assertIn("-sock", self.corotracer("-h").stdout)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "coro/pace.h"
+
+Test(pace, comes_sooner_when_stations_fill) {
+        Pace pace = { .wait_ns = 1000000, .event_ns = 1 };
+        HarvestFound full = { .n_events = 100, .n_most = 6 };
+        uint64_t now = NS_PER_SEC, before = pace.wait_ns;
+
+        for (int i = 0; i < 20 && pace.wait_ns; i++) {
+                pace_update(&pace, &full, 1000, now += 1000);
+                cr_assert_lt(pace.wait_ns, before);
+                before = pace.wait_ns;
+        }
+        cr_expect_eq(pace.wait_ns, 0);
+        cr_expect_not(pace.idle);
+}
+
+Test(pace, takes_its_time_when_there_is_little) {
+        Pace pace = { 0 };
+        HarvestFound few = { .n_events = 5, .n_most = 1 };
+        uint64_t now = NS_PER_SEC;
+
+        for (int i = 0; i < 1000; i++)
+                pace_update(&pace, &few, 1000, now += NS_PER_MS);
+        cr_expect_eq(pace.wait_ns, PACE_MAX_WAIT_NS);
+        cr_expect_not(pace.idle);
+}
+
+Test(pace, does_not_wait_after_a_loss_for_a_while) {
+        Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1 };
+        HarvestFound loss = { .n_events = 8, .n_lost = 3, .n_most = 11 }, nothing = { 0 };
+        uint64_t now = NS_PER_SEC;
+
+        pace_update(&pace, &loss, 1000, now);
+        cr_expect_eq(pace.wait_ns, 0);
+        pace_update(&pace, &nothing, 1000, now + PACE_HUNGRY_NS - 1);
+        cr_expect_eq(pace.wait_ns, 0);
+        pace_update(&pace, &nothing, 1000, now + PACE_HUNGRY_NS);
+        cr_expect_gt(pace.wait_ns, 0);
+}
+
+Test(pace, is_idle_only_after_some_time) {
+        Pace pace = { 0 };
+        HarvestFound some = { .n_events = 1, .n_most = 1 }, nothing = { 0 };
+        uint64_t now = NS_PER_SEC;
+
+        pace_update(&pace, &nothing, 1000, now);        /* the first look: the program has just begun */
+        cr_expect_not(pace.idle);
+        pace_update(&pace, &some, 1000, now += NS_PER_SEC);
+        cr_expect_not(pace.idle);
+        pace_update(&pace, &nothing, 1000, now + PACE_IDLE_NS - 1);
+        cr_expect_not(pace.idle);
+        pace_update(&pace, &nothing, 1000, now + PACE_IDLE_NS);
+        cr_expect(pace.idle);
+        cr_expect_eq(pace.deadline_ns, PACE_MIN_DEADLINE_NS);
+}
+
+Test(pace, keeps_the_cost_of_an_idle_region_small) {
+        Pace pace = { 0 };
+        HarvestFound nothing = { 0 };
+
+        pace_update(&pace, &nothing, NS_PER_MS, NS_PER_SEC);
+        cr_expect_eq(pace.deadline_ns, 500 * NS_PER_MS);        /* 1 ms in half a second: 0.2 % */
+        pace_update(&pace, &nothing, 100 * NS_PER_MS, NS_PER_SEC);
+        cr_expect_eq(pace.deadline_ns, PACE_MAX_DEADLINE_NS);
+}

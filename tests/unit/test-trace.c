@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "coro/trace-read.h"
+#include "coro/trace.h"
+
+static CoroEvent sample(void) {
+        CoroEvent event = {
+                .probe_id = 140737488346032, .tid = 4711, .address = 0x55D0ABC0, .seq = 6, .active = false, .time_ns = 987654321012,
+                .station = 12, .number = 17, .birth_ns = 987000000000, .n_lost = 3,
+        };
+
+        return event;
+}
+
+/* As the real engine's fixture has it: key order, 16 digits, no blanks. */
+Test(trace, prints_lines_as_their_users_know_them) {
+        CoroEvent event = sample();
+        char line[TRACE_LINE_MAX + 1] = { 0 };
+
+        trace_print_jsonl(line, &event, false);
+        cr_expect_str_eq(line, "{\"probe_id\":140737488346032,\"tid\":4711,\"addr\":\"0x0000000055d0abc0\",\"seq\":6,"
+                               "\"is_active\":false,\"ts\":987654321012}\n");
+        memset(line, 0, sizeof(line));
+        trace_print_csv(line, &event, false, false);
+        cr_expect_str_eq(line, "140737488346032,4711,0x0000000055d0abc0,6,false,987654321012\n");
+        cr_expect_str_eq(trace_csv_header(false, false), "probe_id,tid,addr,seq,is_active,ts\n");
+}
+
+Test(trace, adds_what_else_is_known_behind_that) {
+        CoroEvent event = sample();
+        char line[TRACE_LINE_MAX + 1] = { 0 };
+
+        event.active = true;
+        event.has_payload = true;
+        memcpy(event.payload, "\x01\xff", 2);
+        trace_print_jsonl(line, &event, true);
+        cr_expect_not_null(strstr(line, "\"is_active\":true,\"ts\":987654321012,\"station\":12,\"event\":17,\"birth\":987000000000,"
+                                        "\"lost\":3,\"payload\":\"01ff0000000000000000000000000000000000000000000000000000000000\"}\n"));
+        memset(line, 0, sizeof(line));
+        trace_print_jsonl(line, &event, false);
+        cr_expect_not_null(strstr(line, ",\"ts\":987654321012,\"payload\":\"01ff0"));
+}
+
+Test(trace, has_room_for_the_longest_line) {
+        CoroEvent event;
+        char line[TRACE_LINE_MAX];
+
+        memset(&event, 0xFF, sizeof(event));
+        event.active = event.has_payload = true;
+        cr_expect_lt(trace_print_jsonl(line, &event, true), TRACE_LINE_MAX);
+        cr_expect_lt(trace_print_csv(line, &event, true, true), TRACE_LINE_MAX);
+}
+
+static void expect_same(const CoroEvent *a, const CoroEvent *b, bool extra) {
+        cr_expect(a->probe_id == b->probe_id && a->tid == b->tid && a->address == b->address && a->seq == b->seq);
+        cr_expect(a->active == b->active && a->time_ns == b->time_ns && a->has_payload == b->has_payload);
+        cr_expect(!a->has_payload || !memcmp(a->payload, b->payload, sizeof(a->payload)));
+        cr_expect(!extra || (a->station == b->station && a->number == b->number && a->birth_ns == b->birth_ns &&
+                             a->n_lost == b->n_lost && a->pid == b->pid));
+}
+
+Test(trace, reads_back_what_it_prints) {
+        for (int i = 0; i < 8; i++) {
+                CoroEvent event = sample(), back;
+                bool extra = i & 1;
+                TraceColumns columns;
+                char line[TRACE_LINE_MAX];
+                size_t size;
+
+                event.active = i & 2;
+                event.has_payload = i & 4;
+                memset(event.payload, i & 4 ? 0xA5 : 0, sizeof(event.payload));
+                size = trace_print_jsonl(line, &event, extra);
+                cr_assert_eq(trace_parse_jsonl(line, size - 1, &back), 0, "%.*s", (int)size, line);
+                expect_same(&event, &back, extra);
+                size = trace_print_csv(line, &event, extra, true);
+                cr_assert_eq(trace_parse_csv_header(trace_csv_header(extra, true), strlen(trace_csv_header(extra, true)) - 1, &columns), 0);
+                cr_assert_eq(trace_parse_csv(&columns, line, size - 1, &back), 0, "%.*s", (int)size, line);
+                expect_same(&event, &back, extra);
+        }
+}
+
+/* Lines of other programs: keys in another order, blanks, keys that nobody knows, numbers as text. */
+Test(trace, reads_json_of_others) {
+        static const char *const good[] = {
+                "{ \"ts\": 5, \"is_active\": true, \"seq\": 2, \"addr\": \"0x10\", \"tid\": 7, \"probe_id\": 9 }",
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x0000000000000010\",\"seq\":2,\"is_active\":true,\"ts\":5,\"note\":\"x\",\"n\":-1.5}\r",
+                "{\"probe_id\":\"9\",\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":1,\"ts\":5}",
+        };
+
+        for (size_t i = 0; i < 3; i++) {
+                CoroEvent event;
+
+                cr_assert_eq(trace_parse_jsonl(good[i], strlen(good[i]), &event), 0, "%zu", i);
+                cr_expect(event.probe_id == 9 && event.tid == 7 && event.address == 16 && event.seq == 2 && event.active &&
+                          event.time_ns == 5 && !event.has_payload);
+        }
+}
+
+Test(trace, refuses_lines_that_are_no_events) {
+        static const char *const bad[] = {
+                "", "{", "{}", "[]", "null",
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5",             /* cut */
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true}",                     /* no ts */
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5}x",
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"16\",\"seq\":2,\"is_active\":true,\"ts\":5}",
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x11112222333344445\",\"seq\":2,\"is_active\":true,\"ts\":5}",
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":2,\"ts\":5}",
+                "{\"probe_id\":9,\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5}",
+                "{\"probe_id\":18446744073709551616,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5}",
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5,\"payload\":\"0\"}",
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5,\"station\":4294967296}",
+        };
+
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                CoroEvent event, untouched;
+
+                memset(&event, 0x5A, sizeof(event));
+                memset(&untouched, 0x5A, sizeof(untouched));
+                cr_expect_eq(trace_parse_jsonl(bad[i], strlen(bad[i]), &event), TRACE_PARSE_E_MALFORMED, "%s", bad[i]);
+                cr_expect_eq(memcmp(&event, &untouched, sizeof(event)), 0, "%s", bad[i]);
+        }
+}
+
+Test(trace, goes_by_the_names_of_columns) {
+        TraceColumns columns;
+        CoroEvent event;
+
+        cr_assert_eq(trace_parse_csv_header("ts,what,is_active,seq,addr,tid,probe_id\r", 40, &columns), 0);
+        cr_assert_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7,9", 26, &event), 0);
+        cr_expect(event.time_ns == 5 && event.active && event.probe_id == 9);
+        cr_expect_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7", 24, &event), TRACE_PARSE_E_MALFORMED);
+        cr_expect_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7,9,1", 28, &event), TRACE_PARSE_E_MALFORMED);
+        cr_expect_eq(trace_parse_csv_header("ts,ts,is_active,seq,addr,tid,probe_id", 37, &columns), TRACE_PARSE_E_MALFORMED);
+        cr_expect_eq(trace_parse_csv_header("ts,is_active", 12, &columns), TRACE_PARSE_E_MALFORMED);
+}
+
+Test(trace, goes_by_the_ending_of_a_name) {
+        TraceForm form;
+
+        cr_expect(!trace_form_of("a.jsonl", &form) && form == TRACE_JSONL);
+        cr_expect(!trace_form_of("dir.db/a.csv", &form) && form == TRACE_CSV);
+        cr_expect(!trace_form_of("A.SQLITE", &form) && form == TRACE_SQLITE);
+        cr_expect(!trace_form_of("-", &form) && form == TRACE_JSONL);
+        cr_expect_eq(trace_form_of("trace", &form), TRACE_E_ENDING);
+        cr_expect_eq(trace_form_of(".db", &form), TRACE_E_ENDING);
+}
+
+static int keep_last(void *userdata, const CoroEvent *event) {
+        *(CoroEvent *)userdata = *event;
+        return 0;
+}
+
+/* All three forms through a file; a limit is kept, and what it cost is counted. */
+Test(trace, goes_through_files_of_each_form) {
+        static const char *const names[] = { "t.jsonl", "t.csv", "t.db" };
+        char directory[] = "/tmp/test-trace-XXXXXX";
+
+        cr_assert(mkdtemp(directory));
+        cr_assert_eq(chdir(directory), 0);
+        for (size_t i = 0; i < 3; i++) {
+                TraceOptions options = { .extra = true, .mode = 0600 };
+                _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
+                CoroEvent event = sample(), last = { 0 };
+                uint64_t n_dropped = 77;
+                TraceReadCounts counts;
+                TraceForm form;
+
+                event.probe_id = UINT64_MAX;    /* above SQLite's integers */
+                event.address = UINT64_MAX;
+                event.has_payload = true;
+                memset(event.payload, 0xEE, sizeof(event.payload));
+                cr_assert_eq(trace_form_of(names[i], &form), 0);
+                cr_assert_eq(trace_writer_new(&writer, names[i], form, &options), 0);
+                for (int k = 0; k < 3000; k++)
+                        trace_writer_event(writer, &event);
+                cr_assert_eq(trace_writer_close(writer, &n_dropped), 0);
+                cr_expect_eq(n_dropped, 0);
+                cr_assert_eq(trace_read(names[i], form, keep_last, &last, &counts), 0);
+                cr_expect_eq(counts.n_events, 3000, "%s", names[i]);
+                cr_expect_eq(counts.n_malformed, 0);
+                expect_same(&event, &last, true);
+        }
+        for (size_t i = 0; i < 3; i++)
+                unlink(names[i]);
+        rmdir(directory);
+}
+
+Test(trace, keeps_its_limit) {
+        TraceOptions options = { .mode = 0600, .max_bytes = 1000 };
+        _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
+        char path[] = "/tmp/test-trace-XXXXXX.csv";
+        CoroEvent event = sample();
+        TraceReadCounts counts;
+        uint64_t n_dropped;
+
+        close(mkstemps(path, 4));
+        cr_assert_eq(trace_writer_new(&writer, path, TRACE_CSV, &options), 0);
+        for (int k = 0; k < 100; k++)
+                trace_writer_event(writer, &event);
+        cr_assert_eq(trace_writer_close(writer, &n_dropped), 0);
+        cr_assert_eq(trace_read(path, TRACE_CSV, NULL, NULL, &counts), 0);
+        cr_expect_eq(counts.n_events + n_dropped, 100);
+        cr_expect_eq(counts.n_events, (1000 - 35) / 62);        /* header, lines */
+        unlink(path);
+}
