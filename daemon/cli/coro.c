@@ -65,7 +65,7 @@ const Verb verb_coro = {
                 "command and with its exit status; 125 is a failure of spanprof, 126 and 127 a command that does not start.\n"
                 "\n"
                 "Examples:\n"
-                "  spanprof coro -n 10000 -o trace.jsonl -- ./server --threads 8\n"
+                "  spanprof coro -n 10000 -o trace.jsonl -- ./server\n"
                 "  spanprof coro -o trace.db -- ./server; sqlite3 trace.db 'SELECT * FROM coro_stations WHERE NOT dead'",
         .run = run,
 };

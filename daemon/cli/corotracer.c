@@ -20,31 +20,25 @@
 #include "util/log.h"
 
 typedef struct Flag {
-        const char *name, *value, *help;
+        const char *name, *value;
 } Flag;
 
 enum { FLAG_N, FLAG_CMD, FLAG_SHM, FLAG_SOCK, FLAG_OUT, FLAG_EXPORT, FLAG_IN, FLAG_SQLITE_OUT, FLAG_CSV_OUT, N_OWN };
 
 static const Flag defaults[] = {
-        [FLAG_N] = { "n", "128", "stations (coroutines)" },
-        [FLAG_CMD] = { "cmd", "", "shell command to run and trace" },
-        [FLAG_SHM] = { "shm", "/tmp/corotracer.shm", "file of the region" },
-        [FLAG_SOCK] = { "sock", "/tmp/corotracer.sock", "socket for wake-ups" },
-        [FLAG_OUT] = { "out", "trace_output.jsonl", "trace, JSON lines; events go behind what is there" },
-        [FLAG_EXPORT] = { "export", "", "convert a trace instead: sqlite, csv or dataframe" },
-        [FLAG_IN] = { "in", "", "trace to convert (default: -out)" },
-        [FLAG_SQLITE_OUT] = { "sqlite-out", "", "database (default: the trace's name with .sqlite)" },
-        [FLAG_CSV_OUT] = { "csv-out", "", "CSV file (default: the trace's name with .csv)" },
-        { "db-cli", "", NULL }, { "db-host", "", NULL }, { "db-port", "", NULL }, { "db-user", "", NULL },
-        { "db-password", "", NULL }, { "db-name", "", NULL }, { "db-table", "", NULL }, { "mysql-socket", "", NULL },
-        { "pg-maintenance-db", "", NULL }, { "pg-sslmode", "", NULL },
+        [FLAG_N] = { "n", "128" },
+        [FLAG_CMD] = { "cmd", "" },
+        [FLAG_SHM] = { "shm", "/tmp/corotracer.shm" },
+        [FLAG_SOCK] = { "sock", "/tmp/corotracer.sock" },
+        [FLAG_OUT] = { "out", "trace_output.jsonl" },
+        [FLAG_EXPORT] = { "export", "" },
+        [FLAG_IN] = { "in", "" },
+        [FLAG_SQLITE_OUT] = { "sqlite-out", "" },
+        [FLAG_CSV_OUT] = { "csv-out", "" },
+        { "db-cli", "" }, { "db-host", "" }, { "db-port", "" }, { "db-user", "" },
+        { "db-password", "" }, { "db-name", "" }, { "db-table", "" }, { "mysql-socket", "" },
+        { "pg-maintenance-db", "" }, { "pg-sslmode", "" },
 };
-
-static void print_usage(FILE *file) {
-        fprintf(file, "Usage: spanprof corotracer FLAG…\n\n%s\n\nFlags:\n", verb_corotracer.description);
-        for (int i = 0; i < N_OWN; i++)
-                fprintf(file, "  -%s %s\n        %s\n", defaults[i].name, *defaults[i].value ? defaults[i].value : "TEXT", defaults[i].help);
-}
 
 static Flag *find_flag(Flag *flags, const char *name, size_t size) {
         for (size_t i = 0; i < ARRAY_SIZE(defaults); i++)
@@ -64,12 +58,12 @@ static int parse(Cli *cli, Flag *flags) {
                         return -1;
                 flag = find_flag(flags, name, size);
                 if (!flag && (!strcmp(name, "h") || !strcmp(name, "help"))) {
-                        print_usage(stdout);
+                        help_print_verb(&verb_corotracer);
                         return STATUS_OK;
                 }
                 if (!flag || (!name[size] && i + 1 == cli->n_arguments)) {
                         log_error(flag ? "flag needs an argument: %s" : "flag provided but not defined: %s", word);
-                        print_usage(stderr);
+                        log_error("try `spanprof corotracer -help`");
                         return STATUS_USAGE;
                 }
                 flag->value = name[size] ? name + size + 1 : cli->arguments[++i];
@@ -191,12 +185,16 @@ const Verb verb_corotracer = {
         .raw = true,
         .summary = "stand in for coroTracer, with its command line",
         .description =
-                "Takes coroTracer's flags as they are (-n, -cmd, -shm, -sock, -out; -export sqlite|csv|dataframe, -in, -sqlite-out,\n"
-                "-csv-out) and writes what it writes; called by the name `corotracer`, spanprof does the same. Losses are\n"
+                "Takes coroTracer's flags as they are and writes what it writes:\n"
+                "\n"
+                "  -n 128  -cmd 'SHELL TEXT'  -shm /tmp/corotracer.shm  -sock /tmp/corotracer.sock  -out trace_output.jsonl\n"
+                "  -export sqlite|csv|dataframe  -in TRACE  -sqlite-out FILE  -csv-out FILE\n"
+                "\n"
+                "Called by the name `corotracer`, spanprof does the same. Losses are\n"
                 "counted and said, the command's exit status is passed on, and a line that was cut fails no export.\n"
                 "New scripts are better off with `spanprof coro` and `spanprof convert`.\n"
                 "\n"
-                "  spanprof corotracer -n 512 -cmd './server --threads 4' -out trace.jsonl\n"
+                "  spanprof corotracer -n 512 -cmd './server 4' -out trace.jsonl\n"
                 "  spanprof corotracer -export sqlite -in trace.jsonl",
         .run = run,
 };
