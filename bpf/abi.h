@@ -25,6 +25,7 @@
 
 #include "counters.h"
 #include "spanprof/ring.h"
+#include "spanprof/thread.h"
 
 enum {
         ABI_MAX_FRAMES = 1024,          /* user frames of one sample; `depth` may ask for less */
@@ -32,6 +33,8 @@ enum {
         ABI_MAX_KERNEL_FRAMES = 127,    /* kernel.perf_event_max_stack's default */
         ABI_COMM_SIZE = 16,             /* TASK_COMM_LEN */
         ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
+        ABI_MAX_ATTRIBUTES_SIZE = 640,  /* bytes of one thread context's attributes; longer ones are left out */
+        ABI_KEPT_SLOTS = 4096,          /* rings up to this capacity: their slots' counts are removed with the process */
         ABI_START_TICK_NS = 10000000,   /* of /proc: USER_HZ is 100 on every architecture that we run on */
 };
 
@@ -59,15 +62,33 @@ enum abi_stack_end {
         ABI_STACK_END_N,
 };
 
+/* Where a sample's trace context was found. */
+enum abi_form {
+        ABI_FORM_NONE = 0,
+        ABI_FORM_RING = 1,              /* DD_OTEL_CTX */
+        ABI_FORM_THREAD = 2,            /* otel_thread_ctx_v1 */
+        ABI_FORM_ELASTIC = 3,           /* elastic_apm_profiling_correlation_tls_v1 */
+        ABI_FORM_N,
+};
+
+/* How the thread context's variable is found from the thread pointer. */
+enum abi_thread_model {
+        ABI_THREAD_UNPUBLISHED = 0,
+        ABI_THREAD_STATIC = 1,          /* at thread pointer + offset: local exec, initial exec, TLSDESC in static TLS */
+        ABI_THREAD_GLIBC = 2,           /* in a module's block, by glibc's DTV */
+        ABI_THREAD_MUSL = 3,            /* the same by musl's */
+};
+
 /* Outcome of the read of a thread's trace context. */
 enum abi_context {
         ABI_CONTEXT_UNPUBLISHED = 0,    /* the process has no region */
         ABI_CONTEXT_PRESENT = 1,
         ABI_CONTEXT_NONE = 2,           /* region there, ids all zero */
         ABI_CONTEXT_BUSY = 3,           /* in the middle of a write */
-        ABI_CONTEXT_AMBIGUOUS = 4,      /* decided by the daemon */
-        ABI_CONTEXT_STALE = 5,
+        ABI_CONTEXT_AMBIGUOUS = 4,      /* another living thread of the process has the same slot */
+        ABI_CONTEXT_STALE = 5,          /* the slot is as it was before the thread was born */
         ABI_CONTEXT_UNREADABLE = 6,     /* fault, or the header is no longer right */
+        ABI_CONTEXT_INVALID = 7,        /* a thread record with valid = 0: NONE or BUSY, by what was there before */
         ABI_CONTEXT_N,
 };
 
@@ -89,11 +110,36 @@ struct abi_process {
         uint64_t ring_address;          /* header of its context ring in the target, 0 = none */
         uint32_t ring_capacity;         /* slots, 1 … 2^24 */
         uint32_t state;                 /* enum abi_state */
+        int64_t thread_offset;          /* of the thread context's variable: from the thread pointer, or in the module's block */
+        uint32_t thread_module;         /* module id; 0 in the STATIC model */
+        uint8_t thread_model;           /* enum abi_thread_model */
+        uint8_t thread_form;            /* enum abi_form: what the variable points to */
+        uint8_t flags;                  /* ABI_PROCESS_* */
+        uint8_t reserved;
+};
+
+enum {
+        ABI_PROCESS_ADOPTING = 1 << 0,  /* its threads' slots are still being counted: leave the ring alone */
+        ABI_PROCESS_PUBLISHES = 1 << 1, /* a process context is known: its mappings need not be watched */
+};
+
+/* One thread of a process with a ring, as the daemon tells of it: what the program `adopt` gets. */
+struct abi_adoption {
+        uint64_t tgid, tid;             /* in the daemon's namespace */
+        uint64_t slot;                  /* index; ABI_ADOPTION_GONE = the thread has ended */
+};
+
+#define ABI_ADOPTION_GONE 0xffffffffffffffffULL
+
+/* Ids as numbers, whatever form they were published in. */
+struct abi_span {
+        uint64_t trace_high, trace_low, span;
 };
 
 /*
  * One sample: this header, then `n_kernel` kernel addresses, then `n_user` user
- * addresses, each uint64_t, leaf first. A record shorter or longer than that is
+ * addresses, each uint64_t, leaf first, then the thread context's attributes,
+ * filled up to a multiple of 8 bytes. A record shorter or longer than that is
  * malformed. Frame 0 of each part is an exact pc; every other one stands for the
  * instruction in front of it: a return address or, behind a signal handler, the
  * interrupted pc + 1 (`interrupted` says where the first of these is).
@@ -114,7 +160,10 @@ struct abi_sample {
         uint8_t context;                /* enum abi_context */
         uint8_t interrupted;            /* index of the first user frame that a signal interrupted; 0 = none, or beyond 255 */
         char comm[ABI_COMM_SIZE];       /* the thread's name; any bytes, NUL-terminated */
-        struct spanprof_ring_slot slot; /* meaningful if context is PRESENT */
+        struct abi_span span;           /* meaningful if context is PRESENT, else zeros or what was found */
+        uint16_t attributes_size;       /* bytes, 0 … ABI_MAX_ATTRIBUTES_SIZE; also without a span */
+        uint8_t form;                   /* enum abi_form: where the outcome comes from */
+        uint8_t reserved[5];
         uint64_t frames[];
 };
 
@@ -140,6 +189,6 @@ struct abi_notice {
 #define ABI_ASSERT(x) static_assert(x, #x)
 #endif
 
-ABI_ASSERT(sizeof(struct abi_process) == 32);
+ABI_ASSERT(sizeof(struct abi_process) == 48);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
 ABI_ASSERT(sizeof(struct abi_notice) == 48);

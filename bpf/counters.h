@@ -25,7 +25,11 @@
         X(LOST_KERNEL_INTERNAL, "lost_total", "reason=\"kernel_internal\"",                                    \
           "a map that must exist was missing in the kernel half")                                              \
         X(NOTICES, "notices_total", "", "exec, exit and changed-mappings notices posted")                      \
-        X(LOST_NOTICES, "notices_lost_total", "", "notices that found their ring buffer full")
+        X(LOST_NOTICES, "notices_lost_total", "", "notices that found their ring buffer full")                 \
+        X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "",                                            \
+          "threads of processes with a ring that did not fit into the table: slots count as ambiguous since")  \
+        X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"",                  \
+          "attributes of a thread context that are too long or not there: left out, the span stays")
 
 #define COUNTERS_DAEMON(X)                                                                                     \
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted")    \

@@ -78,6 +78,11 @@ struct sched_entity {
         uint64_t sum_exec_runtime;      /* CPU time up to the scheduler's last look, ns */
 } KERNEL_TYPE;
 
+/* Architecture's part of a task; x86-64. */
+struct thread_struct {
+        unsigned long fsbase;           /* thread pointer, as the kernel knows it: of user space since the last switch */
+} KERNEL_TYPE;
+
 struct task_struct {
         unsigned int flags;
         struct sched_entity se;
@@ -89,6 +94,7 @@ struct task_struct {
         uint64_t start_boottime;        /* since 5.5; what field 22 of /proc/PID/stat is made from */
         char comm[KERNEL_COMM_SIZE];
         struct signal_struct *signal;
+        struct thread_struct thread;
 } KERNEL_TYPE;
 
 /* x86-64. `cs` is 16 bits wide since 6.9 and 64 before: the loader adjusts the width of the load. */

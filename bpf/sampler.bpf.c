@@ -212,14 +212,29 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         scratch->sample.stack_end = unwind->end;
 }
 
+/* Attributes that do not fit, or cannot be read, are left out; the span stays. Return: bytes in the record. */
+static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_t n_frames, struct counters *counters) {
+        uint64_t size = scratch->sample.attributes_size;
+
+        if (!size)
+                return 0;
+        if (size <= ABI_MAX_ATTRIBUTES_SIZE &&
+            !bpf_probe_read_user(scratch->frames + n_frames, size, (const void *)scratch->attributes_address))
+                return (size + 7) & ~7ULL;
+        scratch->sample.attributes_size = 0;
+        counters->values[COUNTER_CONTEXT_ATTRIBUTES_UNREADABLE]++;
+        return 0;
+}
+
 /* Exactly what is used. No wake-up: it would cost more than the rest of the sample. */
 static __always_inline void record_emit(struct scratch *scratch, struct counters *counters) {
-        uint64_t n = scratch->unwind.n_frames;
+        uint64_t n = scratch->unwind.n_frames, size;
 
         if (n > UNWIND_MAX_FRAMES)
                 n = UNWIND_MAX_FRAMES;
-        if (bpf_ringbuf_output(&samples, &scratch->sample, sizeof(scratch->sample) + n * sizeof(uint64_t),
-                               BPF_RB_NO_WAKEUP))
+        size = sizeof(scratch->sample) + n * sizeof(uint64_t);
+        size += attributes_part(scratch, n, counters);
+        if (bpf_ringbuf_output(&samples, &scratch->sample, size, BPF_RB_NO_WAKEUP))
                 counters->values[COUNTER_LOST_RING_FULL]++;
 }
 
@@ -249,7 +264,7 @@ int sample(const volatile uint64_t *context) {
                 return 0;
         }
         record_begin(&scratch->sample, task, &identity, &process);
-        scratch->sample.context = context_read(&process, scratch->sample.ns_tid, &scratch->sample.slot);
+        context_read(&process, scratch);
         kernel_part(context, scratch);
         user_part(context, task, scratch);
         record_emit(scratch, counters);

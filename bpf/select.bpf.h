@@ -27,6 +27,11 @@ static __always_inline bool select_copy(const volatile struct abi_process *row, 
         process->ring_address = row->ring_address;
         process->ring_capacity = row->ring_capacity;
         process->state = row->state;
+        process->thread_offset = row->thread_offset;
+        process->thread_module = row->thread_module;
+        process->thread_model = row->thread_model;
+        process->thread_form = row->thread_form;
+        process->flags = row->flags;
         if (row->generation != process->generation)
                 return false;
         /* /proc tells the daemon the time rounded down to a tick. */
@@ -65,7 +70,7 @@ static __always_inline bool select_process(struct task_struct *task, const struc
                 row = NULL;
                 *process = (struct abi_process){ .state = setting_default_state };
         }
-        if (setting_watch_strangers && !process->ring_address && (!row || process->state != ABI_STATE_REJECTED))
+        if (setting_watch_strangers && !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) && (!row || process->state != ABI_STATE_REJECTED))
                 select_watch(task, identity);
         return process->state != ABI_STATE_REJECTED;
 }

@@ -27,3 +27,6 @@ const volatile bool setting_watch_strangers = false;
 
 /* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
 uint32_t namespace_level = 0;
+
+/* A table of slots.bpf.h was full once. */
+volatile uint32_t slots_overflowed = 0;

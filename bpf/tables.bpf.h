@@ -31,6 +31,7 @@ static __always_inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32
 
 /* A sample under construction. */
 struct scratch {
+        uint64_t attributes_address;    /* in the target; what the header says of their size is read from there at the end */
         struct unwind unwind;
         struct rules rules;
         union {
@@ -38,6 +39,7 @@ struct scratch {
                 struct {
                         uint8_t header[sizeof(struct abi_sample)];
                         uint64_t frames[UNWIND_MAX_FRAMES];
+                        uint8_t room[ABI_MAX_ATTRIBUTES_SIZE + 8];      /* for attributes behind the last frame, and for what the verifier fears */
                 };
         };
 };
@@ -67,6 +69,41 @@ struct {
         __type(key, uint32_t);
         __type(value, struct stranger);
 } strangers SEC(".maps");
+
+/* A thread of a process with a ring. */
+struct ring_thread {
+        struct abi_span born;           /* what its slot held when it was born */
+        uint32_t tgid;
+        uint32_t slot;
+        uint32_t is_unwritten;          /* the slot has not changed since then */
+        uint32_t reserved;
+};
+
+struct ring_slot {
+        uint32_t tgid;
+        uint32_t slot;
+};
+
+enum { RING_THREADS = 16384 };
+
+/* Threads of processes with a ring, by tid (daemon's namespace). Written at birth and death of each, and by the daemon
+ * for those that were there before; the sampler reads. Over the cap: slots.bpf.h. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RING_THREADS);
+        __type(key, uint32_t);
+        __type(value, struct ring_thread);
+} ring_threads SEC(".maps");
+
+/* How many of them share a slot. The same writers and reader. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RING_THREADS);
+        __type(key, struct ring_slot);
+        __type(value, uint32_t);
+} ring_slots SEC(".maps");
 
 /* Sampler's working memory; the BPF stack ends at 512 bytes. One per CPU: an event never interrupts another one. */
 struct {

@@ -11,14 +11,19 @@
  */
 
 #include "notice.bpf.h"
+#include "slots.bpf.h"
 
 SEC("raw_tp/sched_process_exec")
-int watch_exec(void *context) {
+int watch_exec(struct bpf_raw_tracepoint_args *context) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct identity identity = {};
 
-        if (identity_read(task, &identity))
-                notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), 0);
+        if (!identity_read(task, &identity))
+                return 0;
+        slots_forget(identity.tid);
+        if (!setting_namespace)         /* what it had before it took the leader's id over; told in the first namespace's */
+                slots_forget(context->args[1]);
+        notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), 0);
         return 0;
 }
 
@@ -41,8 +46,11 @@ int watch_exit(void *context) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct identity identity = {};
 
+        if (task->flags & KERNEL_PF_KTHREAD || !identity_read(task, &identity))
+                return 0;
+        slots_forget(identity.tid);
         /* `live` was lowered before: 0 = nobody is left. Two last threads at once post two notices. */
-        if (task->signal->live.counter || task->flags & KERNEL_PF_KTHREAD || !identity_read(task, &identity))
+        if (task->signal->live.counter)
                 return 0;
         notice_post(task, &identity, ABI_NOTICE_EXIT, bpf_ktime_get_ns(), group_cpu_time(task));
         return 0;

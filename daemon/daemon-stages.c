@@ -86,6 +86,12 @@ int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row)
         return sampler_set_process(daemon->sampler, tgid, row);
 }
 
+int daemon_adopt(void *userdata, const struct abi_adoption *adoption) {
+        Daemon *daemon = userdata;
+
+        return sampler_adopt(daemon->sampler, adoption);
+}
+
 int daemon_remove_row(void *userdata, uint32_t tgid) {
         Daemon *daemon = userdata;
 

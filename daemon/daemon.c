@@ -111,7 +111,8 @@ static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = daemon->selector,
                 .environment = daemon->config->target_environment,
-                .callbacks = { .row_set = daemon_set_row, .row_remove = daemon_remove_row, .mapped = daemon_on_mapped, .userdata = daemon },
+                .callbacks = { .row_set = daemon_set_row, .row_remove = daemon_remove_row, .adopt = daemon_adopt,
+                               .mapped = daemon_on_mapped, .userdata = daemon },
         };
         int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);
 

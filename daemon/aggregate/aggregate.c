@@ -76,17 +76,17 @@ static void put_be64(uint8_t *to, uint64_t value) {
                 to[i] = (uint8_t)(value >> (56 - 8 * i));
 }
 
-/* A link needs both ids (OTLP readers refuse zero ids); a slot with one of them zero has none. */
+/* A link needs both ids (OTLP readers refuse zero ids); a context with one of them zero has none. */
 static int find_link(Window *window, const struct abi_sample *header, uint32_t *linkp) {
-        const struct spanprof_ring_slot *slot = &header->slot;
+        const struct abi_span *span = &header->span;
         WindowLink link;
 
         *linkp = 0;
-        if (header->context != ABI_CONTEXT_PRESENT || !slot->span_id || !(slot->trace_id_high | slot->trace_id_low))
+        if (header->context != ABI_CONTEXT_PRESENT || !span->span || !(span->trace_high | span->trace_low))
                 return 0;
-        put_be64(link.trace_id, slot->trace_id_high);
-        put_be64(link.trace_id + 8, slot->trace_id_low);
-        put_be64(link.span_id, slot->span_id);
+        put_be64(link.trace_id, span->trace_high);
+        put_be64(link.trace_id + 8, span->trace_low);
+        put_be64(link.span_id, span->span);
         return window_link(window, &link, linkp);
 }
 
@@ -103,7 +103,7 @@ static void count_outcomes(const struct abi_sample *header, enum abi_stack_end s
                 [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED, [ABI_CONTEXT_PRESENT] = COUNTER_CONTEXT_PRESENT,
                 [ABI_CONTEXT_NONE] = COUNTER_CONTEXT_NONE,               [ABI_CONTEXT_BUSY] = COUNTER_CONTEXT_BUSY,
                 [ABI_CONTEXT_AMBIGUOUS] = COUNTER_CONTEXT_AMBIGUOUS,     [ABI_CONTEXT_STALE] = COUNTER_CONTEXT_STALE,
-                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,
+                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,   [ABI_CONTEXT_INVALID] = COUNTER_CONTEXT_NONE,
         };
 
         stat_add(ends[stack_end], 1);

@@ -62,8 +62,8 @@ static LabelKey key_of_sample(const Sample *sample, enum abi_stack_end stack_end
 
         memcpy(key.comm, header->comm, strnlen(header->comm, sizeof(header->comm)));
         /* Writers that leave the high half 0 put the local root span's id where the low half belongs. */
-        if (header->context == ABI_CONTEXT_PRESENT && !header->slot.trace_id_high)
-                key.local_root = header->slot.trace_id_low;
+        if (header->context == ABI_CONTEXT_PRESENT && header->form == ABI_FORM_RING && !header->span.trace_high)
+                key.local_root = header->span.trace_low;
         return key;
 }
 

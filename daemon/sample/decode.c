@@ -13,20 +13,24 @@ static bool header_is_sound(const struct abi_sample *header) {
         return header->n_kernel <= ABI_MAX_KERNEL_FRAMES && header->n_user <= ABI_MAX_FRAMES &&
                header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_ALLOC &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
+               header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
                comm_is_terminated(header->comm);
 }
 
 int decode_sample(const void *data, size_t size, Sample *samplep) {
         const struct abi_sample *header = data;
+        size_t n_words;
 
         if (size < sizeof(*header) || !header_is_sound(header))
                 return DECODE_E_MALFORMED;
-        if (size != sizeof(*header) + ((size_t)header->n_kernel + header->n_user) * sizeof(header->frames[0]))
+        n_words = (size_t)header->n_kernel + header->n_user + (header->attributes_size + 7U) / 8;
+        if (size != sizeof(*header) + n_words * sizeof(header->frames[0]))
                 return DECODE_E_MALFORMED;
         *samplep = (Sample){
                 .header = header,
                 .kernel = header->frames,
                 .user = header->frames + header->n_kernel,
+                .attributes = (const uint8_t *)(header->frames + header->n_kernel + header->n_user),
         };
         return 0;
 }

@@ -23,6 +23,7 @@ typedef struct Sample {
         const struct abi_sample *header;
         const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */
         const uint64_t *user;           /* header->n_user addresses, leaf first */
+        const uint8_t *attributes;      /* header->attributes_size bytes that a thread published */
 } Sample;
 
 /* @data: 8-aligned record of @size bytes. Return: 0, DECODE_E_MALFORMED. */

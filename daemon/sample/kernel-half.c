@@ -23,6 +23,7 @@ enum {
         MAX_NOTICE_RING_BYTES = 1 << 20,
         PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
         PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
+        PREALLOCATED_THREADS = 2048,    /* the same for threads of processes with a ring */
 };
 
 _Static_assert((int)REFUSAL_E_UNUSABLE == (int)SAMPLER_E_UNUSABLE, "passed up as it is");
@@ -96,6 +97,10 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                 bpf_map__set_max_entries(skeleton->maps.processes, PREALLOCATED_PROCESSES);
                 bpf_map__set_map_flags(skeleton->maps.row_nodes, 0);
                 bpf_map__set_max_entries(skeleton->maps.row_nodes, PREALLOCATED_NODES);
+                bpf_map__set_map_flags(skeleton->maps.ring_threads, 0);
+                bpf_map__set_max_entries(skeleton->maps.ring_threads, PREALLOCATED_THREADS);
+                bpf_map__set_map_flags(skeleton->maps.ring_slots, 0);
+                bpf_map__set_max_entries(skeleton->maps.ring_slots, PREALLOCATED_THREADS);
         }
 }
 
@@ -113,7 +118,7 @@ static int identify(KernelHalf *half) {
 /* What bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
 static const char *const kernel_types[] = {
         "atomic_t", "bpf_func_id", "mm_struct", "ns_common", "pid", "pid_namespace", "pt_regs", "sched_entity",
-        "signal_struct", "task_struct", "upid",
+        "signal_struct", "task_struct", "thread_struct", "upid",
 };
 
 /* The types that the loader needs, as a file of their own; if that fails, it gets all of them. */
@@ -213,7 +218,10 @@ int kernel_half_watch(KernelHalf *half) {
         if (!skeleton->links.watch_exec)
                 return refusal_explain("watch exec", -errno);
         skeleton->links.watch_exit = bpf_program__attach(skeleton->progs.watch_exit);
-        return skeleton->links.watch_exit ? 0 : refusal_explain("watch exit", -errno);
+        if (!skeleton->links.watch_exit)
+                return refusal_explain("watch exit", -errno);
+        skeleton->links.watch_thread = bpf_program__attach(skeleton->progs.watch_thread);
+        return skeleton->links.watch_thread ? 0 : refusal_explain("watch threads", -errno);
 }
 
 int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {
@@ -248,8 +256,30 @@ int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_pr
         return r ? error_origin(r) : 0;
 }
 
+int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption) {
+        LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = adoption, .ctx_size_in = sizeof(*adoption));
+        int r = bpf_prog_test_run_opts(bpf_program__fd(half->skeleton->progs.adopt), &options);
+
+        return r ? error_origin(r) : 0;
+}
+
+/* Slots of small rings, whose counts the kernel half keeps. */
+static void forget_slots(KernelHalf *half, uint32_t tgid) {
+        struct abi_process row;
+        uint32_t key[2] = { tgid };
+
+        if (bpf_map__lookup_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), 0) ||
+            !row.ring_address || row.ring_capacity > ABI_KEPT_SLOTS)
+                return;
+        for (key[1] = 0; key[1] < row.ring_capacity; key[1]++)
+                bpf_map__delete_elem(half->skeleton->maps.ring_slots, key, sizeof(key), 0);
+}
+
 int kernel_half_remove_process(KernelHalf *half, uint32_t tgid) {
-        int r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
+        int r;
+
+        forget_slots(half, tgid);
+        r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
 
         return r && r != -ENOENT ? error_origin(r) : 0;
 }

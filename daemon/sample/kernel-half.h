@@ -46,6 +46,9 @@ int kernel_half_drain_notices(KernelHalf *half);
 /* As in sampler.h. */
 int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_process *process);
 int kernel_half_remove_process(KernelHalf *half, uint32_t tgid);
+
+/* A thread that was there before its process' ring was found. Return: 0, -errno. */
+int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption);
 int kernel_half_processes_fd(const KernelHalf *half);
 int kernel_half_row_tables_fd(const KernelHalf *half);
 int kernel_half_row_nodes_fd(const KernelHalf *half);

@@ -25,7 +25,8 @@
 
 enum {
         CPU_CHECK_INTERVAL = 4,         /* calls of sampler_jitter(), about seconds */
-        MAX_SAMPLE_BYTES = sizeof(struct abi_sample) + (ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES) * sizeof(uint64_t),
+        MAX_SAMPLE_BYTES = sizeof(struct abi_sample) + (ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES) * sizeof(uint64_t) +
+                           ABI_MAX_ATTRIBUTES_SIZE,
         HELD = -EAGAIN,                 /* the drain has met a sample that is too young */
 };
 
@@ -329,6 +330,10 @@ int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_proces
 
 int sampler_remove_process(Sampler *sampler, uint32_t tgid) {
         return kernel_half_remove_process(sampler->half, tgid);
+}
+
+int sampler_adopt(Sampler *sampler, const struct abi_adoption *adoption) {
+        return kernel_half_adopt(sampler->half, adoption);
 }
 
 int sampler_processes_fd(const Sampler *sampler) {

@@ -68,6 +68,9 @@ void sampler_stop(Sampler *sampler);
 int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_process *process);
 int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 
+/* A thread that was there before its process' ring was found (target/adopt.h). Return: 0, -errno. */
+int sampler_adopt(Sampler *sampler, const struct abi_adoption *adoption);
+
 /* The map that holds those rows, to tell it from those of others (rivals.h); the sampler keeps the descriptor. */
 int sampler_processes_fd(const Sampler *sampler);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "target/adopt.h"
 #include "util/error.h"
 #include "util/log.h"
 
@@ -34,16 +35,39 @@ int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorR
         return 0;
 }
 
-int targets_set_row(Targets *targets, const Target *target) {
+/* The row goes first: from then on the kernel half counts births and deaths itself, and leaves the slots alone until all are known. */
+static int adopt(Targets *targets, Target *target, struct abi_process *row) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        uint32_t tgid = target->process->pid;
+        int r;
+
+        if (!callbacks->adopt || !row->ring_address ||
+            (target->adopted_ring == row->ring_address && target->adopted_capacity == row->ring_capacity))
+                return 0;
+        row->flags |= ABI_PROCESS_ADOPTING;
+        r = callbacks->row_set(callbacks->userdata, tgid, row);
+        row->flags &= (uint8_t)~ABI_PROCESS_ADOPTING;
+        if (!r)
+                r = adopt_threads(tgid, row->ring_capacity, callbacks->adopt, callbacks->userdata);
+        if (r)
+                return r;
+        target->adopted_ring = row->ring_address;
+        target->adopted_capacity = row->ring_capacity;
+        return 0;
+}
+
+int targets_set_row(Targets *targets, Target *target) {
+        const Process *process = target->process;
         struct abi_process row = {
-                .generation = target->process->generation,
-                .start_time_ns = target->process->start_time_ns,
-                .ring_address = target->process->ring_address,
-                .ring_capacity = target->process->ring_capacity,
+                .generation = process->generation,
+                .start_time_ns = process->start_time_ns,
+                .ring_address = process->ring_address,
+                .ring_capacity = process->ring_capacity,
                 .state = ABI_STATE_TARGET,
         };
+        int r = adopt(targets, target, &row);
 
-        return targets->config.callbacks.row_set(targets->config.callbacks.userdata, target->process->pid, &row);
+        return r ? r : targets->config.callbacks.row_set(targets->config.callbacks.userdata, process->pid, &row);
 }
 
 int targets_remove_row(Targets *targets, uint32_t tgid) {

@@ -37,6 +37,8 @@ typedef struct Target {
         uint64_t cpu_base_ns, cpu_last_ns;
         uint64_t refresh_ns, refresh_interval_ns;       /* when mappings may be read again */
         size_t n_read;                  /* mappings at the last read */
+        uint64_t adopted_ring;          /* whose threads the kernel half knows */
+        uint32_t adopted_capacity;
         uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
         uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
         uint32_t lost_capacity;
@@ -83,7 +85,7 @@ Target *targets_living(const Targets *targets, uint32_t tgid);
 int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorReason *reasonp);
 
 /* The kernel's table. Return: as the callbacks. */
-int targets_set_row(Targets *targets, const Target *target);
+int targets_set_row(Targets *targets, Target *target);
 int targets_remove_row(Targets *targets, uint32_t tgid);
 
 /*

@@ -33,6 +33,7 @@ typedef struct TargetsCallbacks {
         int (*row_remove)(void *userdata, uint32_t tgid);
         int (*mapped)(void *userdata, const Process *process);  /* its mappings were read; 0 or < 0; may be NULL */
         void *userdata;
+        int (*adopt)(void *userdata, const struct abi_adoption *adoption);     /* 0 or < 0; may be NULL */
 } TargetsCallbacks;
 
 typedef struct TargetsConfig {

@@ -68,10 +68,10 @@ static int on_sample(const void *data, size_t size, void *userdata) {
         header = sample.header;
         printf("{\"sample\":1,\"time\":%" PRIu64 ",\"value\":%" PRIu64 ",\"start\":%" PRIu64 ",\"generation\":%" PRIu64
                ",\"tgid\":%u,\"tid\":%u,\"ns_tid\":%u,\"cpu\":%u,\"kind\":%u,\"end\":%u,\"interrupted\":%u,\"context\":%u,\"slot\":[%" PRIu64
-               ",%" PRIu64 ",%" PRIu64 "]",
+               ",%" PRIu64 ",%" PRIu64 "],\"form\":%u",
                header->time_ns, header->value, header->start_time_ns, header->generation, header->tgid, header->tid,
                header->ns_tid, header->cpu, header->kind, header->stack_end, header->interrupted, header->context,
-               header->slot.trace_id_high, header->slot.trace_id_low, header->slot.span_id);
+               header->span.trace_high, header->span.trace_low, header->span.span, header->form);
         print_comm(header->comm);
         print_addresses("kernel", sample.kernel, header->n_kernel);
         print_addresses("user", sample.user, header->n_user);

@@ -104,8 +104,9 @@ Test(aggregate, turns_a_present_context_into_a_link) {
         Bench bench;
 
         with.context = ABI_CONTEXT_PRESENT;
-        with.slot = (struct spanprof_ring_slot){ .trace_id_high = 0x0102030405060708, .trace_id_low = 0x090a0b0c0d0e0f10,
-                                                 .span_id = 0xa1a2a3a4a5a6a7a8 };
+        with.form = ABI_FORM_RING;
+        with.span = (struct abi_span){ .trace_high = 0x0102030405060708, .trace_low = 0x090a0b0c0d0e0f10,
+                                                 .span = 0xa1a2a3a4a5a6a7a8 };
         bench_init(&bench);
         add(&bench, &with);
         window = rotate(&bench, 5000);
@@ -125,7 +126,8 @@ Test(aggregate, says_so_when_the_low_half_is_a_local_root_span) {
         Bench bench;
 
         with.context = ABI_CONTEXT_PRESENT;
-        with.slot = (struct spanprof_ring_slot){ .trace_id_low = 0xabc, .span_id = 7 };
+        with.form = ABI_FORM_RING;
+        with.span = (struct abi_span){ .trace_low = 0xabc, .span = 7 };
         bench_init(&bench);
         add(&bench, &with);
         window = rotate(&bench, 5000);
@@ -148,8 +150,9 @@ Test(aggregate, makes_no_link_of_any_other_outcome) {
                 Window *window;
 
                 with.context = (uint8_t)context;
-                with.slot = (struct spanprof_ring_slot){ .trace_id_high = 1, .trace_id_low = 2,
-                                                         .span_id = context == ABI_CONTEXT_PRESENT ? 0 : 3 };
+                with.form = ABI_FORM_RING;
+        with.span = (struct abi_span){ .trace_high = 1, .trace_low = 2,
+                                                         .span = context == ABI_CONTEXT_PRESENT ? 0 : 3 };
                 add(&bench, &with);
                 window = rotate(&bench, 5000);
                 window_get_sample(window, 0, 0, &row);
