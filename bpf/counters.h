@@ -15,7 +15,8 @@
  *
  *     TICKS = SAMPLES_DELIVERED + the sum of every LOST_* + what is still in flight
  *
- * where in flight is zero once the daemon has stopped.
+ * where in flight is zero once the daemon has stopped; with a spool it is SPOOL_WRITTEN - SPOOL_TAKEN then, which
+ * is negative for a daemon that sent what an earlier one had left.
  */
 
 #define COUNTERS_KERNEL(X)                                                                                     \
@@ -46,6 +47,10 @@
           "samples of profiles that a receiver rejected in a partial success")                                 \
         X(LOST_EXPORT_AGE, "lost_total", "reason=\"export_age\"", "a batch was retried for longer than allowed") \
         X(LOST_ENCODE, "lost_total", "reason=\"encode\"", "samples that could not be put into a request")      \
+        X(LOST_SPOOL_FULL, "lost_total", "reason=\"spool_full\"", "oldest batch dropped, the spool was at a cap")  \
+        X(LOST_SPOOL_AGE, "lost_total", "reason=\"spool_age\"", "older than the spool keeps")                   \
+        X(LOST_SPOOL_CORRUPT, "lost_total", "reason=\"spool_corrupt\"", "in files that could not be read back") \
+        X(LOST_SPOOL_SCHEMA, "lost_total", "reason=\"spool_schema\"", "spooled by a version with another schema") \
         X(LOST_STOP, "lost_total", "reason=\"stop\"", "not sent before stop-timeout ran out")                  \
         X(STACKS_COMPLETE, "stacks_total", "end=\"complete\"", "user stacks that reached their root")          \
         X(STACKS_NO_USER, "stacks_total", "end=\"no_user\"", "samples without a user part")                    \
@@ -129,6 +134,10 @@
         X(EXPORT_RETRIES, "export_requests_total", "result=\"retry\"", "requests to be tried again")           \
         X(EXPORT_DROPPED, "export_requests_total", "result=\"dropped\"", "requests given up")                  \
         X(EXPORT_BYTES, "export_bytes_total", "", "bytes of accepted requests, as sent")                       \
+        X(SPOOL_WRITTEN, "spool_samples_total", "event=\"written\"", "samples stored in the spool")             \
+        X(SPOOL_TAKEN, "spool_samples_total", "event=\"taken\"", "samples that left it: delivered or lost")      \
+        X(SPOOL_CORRUPT, "spool_files_corrupt_total", "", "files that were set aside")                          \
+        X(SPOOL_FAILED, "spool_errors_total", "", "batches that could not be written to the spool")             \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

@@ -26,3 +26,13 @@ static inline ExporterConfig config_exporter(const Config *config, const char *u
                 .client_key = *config->client_key ? config->client_key : NULL,
         };
 }
+
+/* The same with the spool of the configuration. One process uses a spool: the daemon, or who flushes for it. */
+static inline ExporterConfig config_exporter_spooled(const Config *config, const char *url) {
+        ExporterConfig exporter = config_exporter(config, url);
+
+        exporter.spool = *config->spool ? config->spool : NULL;
+        exporter.spool_max_bytes = config->spool_max_bytes;
+        exporter.spool_max_age_ns = config->spool_max_age_ns;
+        return exporter;
+}

@@ -73,6 +73,8 @@ typedef struct Config {
         uint64_t stop_timeout_ns;
         uint64_t max_queue_bytes;
         uint64_t max_export_age_ns;
+        char *spool;                    /* directory; "" = none */
+        uint64_t spool_max_bytes, spool_max_age_ns;
         char *certificate, *client_certificate, *client_key;
         bool timestamps;
 

@@ -39,7 +39,7 @@ static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, voi
 
 static int make_exporter(Daemon *daemon) {
         const Config *config = daemon->config;
-        ExporterConfig exporter = config_exporter(config, config->profiles_url);
+        ExporterConfig exporter = config_exporter_spooled(config, config->profiles_url);
         int r = exporter_new(&daemon->exporter, daemon->event, &exporter);
 
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);

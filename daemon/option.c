@@ -16,7 +16,7 @@ enum {
         RECEIVE = VERB_RECEIVE,
         CORO = VERB_CORO,
         CONVERT = VERB_CONVERT,
-        SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT,       /* `receive` sends what it forwards */
+        SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT | VERB_SPOOL,  /* `receive` sends what it forwards */
         MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
 };
 
@@ -53,7 +53,7 @@ const Option option_table[] = {
         { "jitter", 0, OPTION_BOOL, RUN, "sampling", FIELD(jitter), "on",
           .help = "vary the period, so that periodic work is not sampled in lock-step" },
 
-        { "endpoint", 0, OPTION_URL, RUN | CONVERT, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
+        { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles (empty: http://localhost:4318)" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
           .check = option_check_headers, .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
@@ -69,6 +69,12 @@ const Option option_table[] = {
           .argument = "SIZE", .help = "of requests that wait for the receiver; the oldest is dropped" },
         { "max-export-age", 0, OPTION_DURATION, SENDERS, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
           SECONDS(7 * 86400), .argument = "TIME", .help = "a request that is retried for longer is dropped" },
+        { "spool", 0, OPTION_STRING, RUN | VERB_SPOOL, "export", FIELD(spool), "", .argument = "DIRECTORY",
+          .help = "keep what cannot be sent there, over crashes and restarts (empty: in memory alone)" },
+        { "spool-max-bytes", 0, OPTION_SIZE, RUN | VERB_SPOOL, "export", FIELD(spool_max_bytes), "1GiB", MIB(1), MIB(UINT64_C(1) << 24),
+          .argument = "SIZE", .help = "of the spool; the oldest request is dropped" },
+        { "spool-max-age", 0, OPTION_DURATION, RUN | VERB_SPOOL, "export", FIELD(spool_max_age_ns), "168h", SECONDS(1),
+          SECONDS(366 * UINT64_C(86400)), .argument = "TIME", .help = "what is older is dropped from the spool" },
         { "certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(certificate), "", .argument = "FILE",
           .otel = "CERTIFICATE", .help = "certificate authorities that the receiver must be signed by (PEM)" },
         { "client-certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(client_certificate), "", .argument = "FILE",
@@ -81,7 +87,7 @@ const Option option_table[] = {
           .argument = "TIME", .help = "stop after this time (0: run until stopped)" },
         { "summary", 0, OPTION_STRING, RUN, "daemon", FIELD(summary), "", .argument = "FILE",
           .help = "write all counters to FILE as JSON at the end" },
-        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE | CORO | CONVERT, "daemon", FIELD(log_level), "info",
+        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE | CORO | CONVERT | VERB_SPOOL, "daemon", FIELD(log_level), "info",
           .choices = "error warning notice info debug", .argument = "LEVEL", .help = "least important messages to show" },
 
         { "port", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(port), "4318", 0, 65535, .argument = "PORT",
@@ -96,7 +102,7 @@ const Option option_table[] = {
           .argument = "SIZE", .help = "of all stored requests; what comes then is refused until there is room" },
         { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
           .argument = "N", .help = "stored files, two a request; what comes then is refused" },
-        { "output", 'o', OPTION_STRING, RECEIVE | CONVERT | CORO, NULL, FIELD(output), "", .argument = "PATH",
+        { "output", 'o', OPTION_STRING, RECEIVE | CONVERT | CORO | VERB_SPOOL, NULL, FIELD(output), "", .argument = "PATH",
           .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, the "
                   "file, whose suffix says the format (- for standard output)" },
         { "format", 0, OPTION_CHOICE, CONVERT, NULL, FIELD(format), "auto", .choices = "auto otlp json",
@@ -117,7 +123,7 @@ const Option option_table[] = {
         { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
         { "spans", 0, OPTION_STRING, REPORT, NULL, FIELD(spans), "", .argument = "FILE",
           .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
-        { "json", 0, OPTION_BOOL, REPORT | VERB_TARGETS | VERB_VALIDATE, NULL, FIELD(json), "off", .help = "print JSON, for programs" },
+        { "json", 0, OPTION_BOOL, REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL, NULL, FIELD(json), "off", .help = "print JSON, for programs" },
         { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off", .help = "list the processes that are not chosen, too" },
         { "top", 0, OPTION_NUMBER, REPORT, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
           .help = "rows of each table" },
@@ -135,7 +141,7 @@ const Option option_table[] = {
         { "progress", 0, OPTION_BOOL, CORO, NULL, FIELD(progress), "on",
           .help = "show events and losses once a second, if standard error is a terminal" },
 
-        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG, NULL, FIELD(config), "", .argument = "FILE",
+        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL, NULL, FIELD(config), "", .argument = "FILE",
           .help = "read FILE instead of the installed configuration" },
         { "help", 'h', OPTION_BOOL, VERB_ANY, NULL, FIELD(help), "off", .help = "show this help" },
         { "version", 0, OPTION_BOOL, VERB_ANY, NULL, FIELD(version), "off", .help = "show the version" },

@@ -36,6 +36,7 @@ enum {
         VERB_CONFIG = 1 << 3,
         VERB_TARGETS = 1 << 4,
         VERB_VALIDATE = 1 << 5,
+        VERB_SPOOL = 1 << 6,
         VERB_CONVERT = 1 << 8,
         VERB_CORO = 1 << 10,
         VERB_ANY = -1,

@@ -76,6 +76,9 @@ void summary_log(const Summary *summary) {
                  losses.data ? losses.data : "");
         if (strangers)
                 log_info("%" PRIu64 " more ticks were on processes that turned out not to be chosen", strangers);
+        if (stat_get(COUNTER_SPOOL_WRITTEN) != stat_get(COUNTER_SPOOL_TAKEN))
+                log_info("%" PRIu64 " samples went into the spool, %" PRIu64 " left it", stat_get(COUNTER_SPOOL_WRITTEN),
+                         stat_get(COUNTER_SPOOL_TAKEN));
         if (samples)
                 log_info("%.1f%% of the samples carry a span, %.1f%% of the user stacks are complete",
                          percent(stat_get(COUNTER_CONTEXT_PRESENT), samples),

@@ -9,6 +9,7 @@ const Verb *const verbs[] = {
         &verb_report,
         &verb_convert,
         &verb_validate,
+        &verb_spool,
         &verb_coro,
         &verb_corotracer,
         &verb_config,

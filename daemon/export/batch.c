@@ -49,6 +49,7 @@ int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_event
                 memcpy(batch->data, data, size);
                 batch->size = size;
         }
+        batch->gzip = gzip;
         batch->n_events = n_events;
         batch->n_profiles = batch_count_profiles(data, size);
         *batchp = take(batch);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/spool.h"
 #include "util/macro.h"
 
 typedef struct Batch Batch;
@@ -23,6 +24,9 @@ struct Batch {
         uint64_t n_events;
         uint64_t n_profiles;
         uint64_t first_try_ns;          /* MONOTONIC, 0 = not tried yet */
+        bool gzip, json;                /* what data is */
+        bool is_spooled;                /* it is in the spool, too, as: */
+        SpoolEntry spooled;
 };
 
 /* Copies, or compresses, one request. Return: 0, -ENOMEM. */

@@ -8,17 +8,23 @@
  * OTLP, and a bounded queue in memory whose oldest batch is dropped and counted
  * when it is full. Runs on the daemon's event loop and never blocks it.
  *
+ * With a spool, batches go to the disk as soon as the receiver is in trouble, and at the end; they leave it when they are
+ * delivered, oldest first, in turns with new ones. A batch may be delivered twice then (a receiver that took
+ * it and died before it said so; we, between its answer and the removal), but none is forgotten.
+ *
  * Each batch ends in exactly one of: EXPORT_OK (its samples are delivered, those that a partial
  * success rejects are LOST_EXPORT_REJECTED), or EXPORT_DROPPED with its samples in one LOST_EXPORT_*
  * or LOST_STOP counter. One request is under way at a time; while a receiver is in trouble
  * everything waits for it, oldest first.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
 #include "util/macro.h"
+#include "util/stat.h"
 
 typedef struct Exporter Exporter;
 
@@ -32,12 +38,17 @@ typedef struct ExporterConfig {
         uint64_t retry_first_ns;        /* 0 = 5 s; tests shorten it */
         const char *certificate;        /* CA file, or NULL */
         const char *client_certificate, *client_key;
+        bool secondary;                 /* one of several: util/stat counts for the first alone */
+        const char *spool;              /* directory for what cannot be sent now; NULL = none */
+        uint64_t spool_max_bytes, spool_max_age_ns;     /* 0 = no limit */
+        bool spool_required;            /* else a spool that cannot be used is told and done without */
 } ExporterConfig;
 
 enum {
         _EXPORTER_E_SUCCESS,
         EXPORTER_E_ENDPOINT,            /* no URL that we can use; a message was logged */
         EXPORTER_E_HEADERS,             /* headers are not in baggage form; a message was logged */
+        EXPORTER_E_SPOOL,               /* the spool cannot be used, or another process has it; a message was logged */
 };
 
 /* Strings are copied. Nothing is connected or set up until the first batch. Return: 0, EXPORTER_E_*, -errno. */
@@ -57,5 +68,10 @@ int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64
  */
 int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
 
-uint64_t exporter_queued_events(const Exporter *exporter);      /* waiting and in flight */
+uint64_t exporter_queued_events(const Exporter *exporter);      /* in memory: waiting, in flight, on the way to the disk */
 size_t exporter_queued_bytes(const Exporter *exporter);
+uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
+size_t exporter_spooled_batches(const Exporter *exporter);
+
+/* What this one did, whether or not util/stat counts for it. */
+uint64_t exporter_count(const Exporter *exporter, enum counter counter);

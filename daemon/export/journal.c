@@ -69,6 +69,33 @@ void journal_overflow(ExportJournal *journal, size_t max_bytes, uint64_t n_lost)
         write_limited(journal, TROUBLE_QUEUE, LOG_LEVEL_WARNING, &text);
 }
 
+void journal_spool(ExportJournal *journal, int error, uint64_t n_events) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        text_printf(&text, "cannot write to the spool: %s; %llu samples stay in memory", strerror(error),
+                    (unsigned long long)n_events);
+        write_limited(journal, TROUBLE_SPOOL, LOG_LEVEL_WARNING, &text);
+}
+
+void journal_spool_lost(ExportJournal *journal, const SpoolCounts *counts) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        text_printf(&text, "lost from the spool:");
+        if (counts->lost_full)
+                text_printf(&text, " %llu samples that had no room any more,", (unsigned long long)counts->lost_full);
+        if (counts->lost_age)
+                text_printf(&text, " %llu samples that were too old,", (unsigned long long)counts->lost_age);
+        if (counts->n_files_corrupt)
+                text_printf(&text, " %llu files that cannot be read and were set aside (*.corrupt),",
+                            (unsigned long long)counts->n_files_corrupt);
+        if (counts->n_files_schema)
+                text_printf(&text, " %llu files of another version of the format,",
+                            (unsigned long long)counts->n_files_schema);
+        if (text.size)
+                text.data[--text.size] = 0;
+        write_limited(journal, TROUBLE_SPOOL_LOST, LOG_LEVEL_WARNING, &text);
+}
+
 void journal_well_again(ExportJournal *journal, uint64_t trouble_ns, unsigned n_failures, size_t n_waiting) {
         _cleanup_(text_deinit) Text text = { 0 };
 

@@ -30,4 +30,8 @@ void journal_rejected(ExportJournal *journal, const Response *response, const Ba
 void journal_accepted(ExportJournal *journal, const HttpReply *reply, const Response *response);
 
 void journal_overflow(ExportJournal *journal, size_t max_bytes, uint64_t n_lost);
+/* A batch could not be written to the spool; and what went from it on its own. */
+void journal_spool(ExportJournal *journal, int error, uint64_t n_events);
+void journal_spool_lost(ExportJournal *journal, const SpoolCounts *counts);
+
 void journal_well_again(ExportJournal *journal, uint64_t trouble_ns, unsigned n_failures, size_t n_waiting);

@@ -25,6 +25,8 @@ typedef enum TroubleKind {
         TROUBLE_REJECTED,               /* partial success */
         TROUBLE_WARNING,                /* success with a message, or with a body that is no response */
         TROUBLE_QUEUE,                  /* oldest batch dropped */
+        TROUBLE_SPOOL,                  /* not written */
+        TROUBLE_SPOOL_LOST,
         TROUBLE_N,
 } TroubleKind;
 

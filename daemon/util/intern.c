@@ -120,3 +120,7 @@ int intern_find(const Intern *intern, const void *data, size_t size, uint32_t *i
         *indexp = *slot - 1;
         return 0;
 }
+
+uint64_t hash_stable(const void *data, size_t size) {
+        return XXH3_64bits(data, size);
+}

@@ -1,9 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "util/zstd.h"
+
+#include <errno.h>
 #include <zstd.h>
 
+#include "util/error.h"
 #include "util/unpack.h"
 
-enum { MAX_WINDOW_LOG = 27 };           /* 128 MiB: what `zstd -d` takes without --long */
+enum {
+        MAX_WINDOW_LOG = 27,            /* 128 MiB: what `zstd -d` takes without --long */
+        LEVEL = 3,                      /* zstd's own default */
+};
+
+int zstd_compress(const void *data, size_t size, uint8_t **datap, size_t *sizep) {
+        size_t room = ZSTD_compressBound(size), n;
+        _cleanup_(freep) uint8_t *to = malloc(room);
+
+        if (!to)
+                return error_origin(-ENOMEM);
+        n = ZSTD_compress(to, room, data, size, LEVEL);
+        if (ZSTD_isError(n))
+                return error_origin(-ENOMEM);
+        *sizep = n;
+        *datap = take(to);
+        return 0;
+}
+
+int zstd_expand(const void *data, size_t size, size_t expected, uint8_t **datap) {
+        _cleanup_(freep) uint8_t *to = malloc(expected ? expected : 1);
+
+        if (!to)
+                return error_origin(-ENOMEM);
+        if (ZSTD_decompress(to, expected, data, size) != expected)
+                return ZSTD_E_MALFORMED;
+        *datap = take(to);
+        return 0;
+}
 
 static void *start(void) {
         ZSTD_DCtx *context = ZSTD_createDCtx();

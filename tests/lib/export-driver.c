@@ -4,7 +4,8 @@
  * Export Driver
  *
  * Runs one Exporter on an event loop as the daemon does: submits batches, waits until all have an outcome
- * (or for --run-ms, or until --retries requests are to be tried again), stops, and prints the counters and memory. Each batch is a small request with --profiles
+ * (or for --run-ms, or until --retries requests are to be tried again, --spooled ones are in the spool, or it is
+ * --drained), stops, and prints the counters and memory. Each batch is a small request with --profiles
  * profiles and the string `batch-N` in its dictionary, so that a receiver can tell which one it got.
  *
  * usage: export-driver URL [--OPTION VALUE]…
@@ -26,7 +27,7 @@ typedef struct Driver {
         Exporter *exporter;
         sd_event *event;
         uint64_t n_batches, n_events, n_profiles, padding;
-        uint64_t interval_ms, run_ms, stop_ms, n_retries;
+        uint64_t interval_ms, run_ms, stop_ms, n_retries, n_spooled, drained;
         uint64_t n_submitted, start_ns;
 } Driver;
 
@@ -81,6 +82,10 @@ static void on_stopped(void *userdata) {
 static int is_over(const Driver *driver, uint64_t now_ns) {
         if (driver->n_submitted < driver->n_batches)
                 return 0;
+        if (driver->drained)            /* nothing in the spool either */
+                return !exporter_queued_events(driver->exporter) && !exporter_spooled_batches(driver->exporter);
+        if (driver->n_spooled)
+                return exporter_spooled_batches(driver->exporter) >= driver->n_spooled;
         if (!exporter_queued_events(driver->exporter))
                 return 1;
         if (driver->n_retries)
@@ -130,11 +135,14 @@ static int parse(Driver *driver, const char *name, char *value) {
                 { "--interval-ms", &driver->interval_ms, 1 },         { "--run-ms", &driver->run_ms, 1 },
                 { "--stop-ms", &driver->stop_ms, 1 },
                 { "--retries", &driver->n_retries, 1 },
+                { "--spool-bytes", &config->spool_max_bytes, 1 },     { "--spool-age-ms", &config->spool_max_age_ns, NS_PER_MS },
+                { "--drained", &driver->drained, 1 },                 { "--spooled", &driver->n_spooled, 1 },
         };
         const struct {
                 const char *name, **to;
         } strings[] = {
                 { "--headers", &config->headers },                    { "--ca", &config->certificate },
+                { "--spool", &config->spool },
                 { "--cert", &config->client_certificate },            { "--key", &config->client_key },
         };
         uint64_t gzip;

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-event.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "config-exporter.h"
+#include "export/spool.h"
+#include "util/clock.h"
+#include "util/file.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+static int open_spool(const Config *config, Spool **spoolp) {
+        int r = spool_new(spoolp, config->spool, NULL, true);
+
+        if (r == SPOOL_E_UNUSABLE)
+                log_error("%s: %s", config->spool, spool_problem());
+        return r ? STATUS_FAILURE : 0;
+}
+
+/* What a look into the file shows, in one word. */
+static const char *state_of(const Spool *spool, const SpoolEntry *entry, SpoolHeader *header) {
+        _cleanup_(freep) uint8_t *request = NULL;
+
+        *header = (SpoolHeader){ 0 };
+        switch (spool_read(spool, entry, header, &request)) {
+        case 0:
+                return header->form == SPOOL_JSON ? "json" : "protobuf";
+        case SPOOL_FILE_E_SCHEMA:
+                return "schema";
+        default:
+                return "corrupt";
+        }
+}
+
+static void print_entry(const Spool *spool, const SpoolEntry *entry, bool json, bool first) {
+        time_t seconds = (time_t)(entry->time_ns / NS_PER_SEC);
+        char name[128], date[40] = "";
+        SpoolHeader header;
+        const char *state = state_of(spool, entry, &header);
+        struct tm tm;
+
+        spool_entry_name(entry, name, sizeof(name));
+        if (gmtime_r(&seconds, &tm))
+                strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm);
+        if (json)
+                printf("%s\n  {\"name\": \"%s\", \"time\": \"%s\", \"samples\": %" PRIu64 ", \"bytes\": %" PRIu64
+                       ", \"request_bytes\": %" PRIu64 ", \"state\": \"%s\"}",
+                       first ? "" : ",", name, date, entry->n_events, entry->size, header.request_size, state);
+        else
+                printf("%s  %8" PRIu64 " samples  %10" PRIu64 " bytes  %-8s  %s\n", date, entry->n_events, entry->size,
+                       state, name);
+}
+
+static int list(const Cli *cli) {
+        _cleanup_(spool_freep) Spool *spool = NULL;
+        bool json = cli->config.json;
+        int r = open_spool(&cli->config, &spool);
+
+        if (r)
+                return r;
+        if (json)
+                printf("[");
+        for (size_t i = 0; i < spool_n(spool); i++)
+                print_entry(spool, spool_entry(spool, i), json, i == 0);
+        if (json)
+                printf("\n]\n");
+        else
+                printf("%zu requests, %" PRIu64 " samples, %" PRIu64 " bytes in %s\n", spool_n(spool), spool_events(spool),
+                       spool_bytes(spool), cli->config.spool);
+        return STATUS_OK;
+}
+
+static int write_request(int directory, const char *name, const void *data, size_t size) {
+        _cleanup_(closep) int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int r;
+
+        if (fd < 0)
+                return -errno;
+        r = file_write(fd, data, size);
+        if (r)
+                unlinkat(directory, name, 0);
+        return r;
+}
+
+/* A file that cannot be read, or whose name is taken, is told and left out. */
+static int extract_entry(const Spool *spool, const SpoolEntry *entry, int directory) {
+        _cleanup_(freep) uint8_t *request = NULL;
+        char name[128], to[160];
+        SpoolHeader header;
+        int r;
+
+        spool_entry_name(entry, name, sizeof(name));
+        if (spool_read(spool, entry, &header, &request) || !request) {
+                log_error("%s: cannot be read, or is of another version", name);
+                return STATUS_FAILURE;
+        }
+        snprintf(to, sizeof(to), "%.*s.%s", (int)(strlen(name) - strlen(".batch")), name,
+                 header.form == SPOOL_JSON ? "json" : "pb");
+        r = write_request(directory, to, request, header.request_size);
+        if (r)
+                log_error("%s: %s", to, strerror(-r));
+        return r ? STATUS_FAILURE : 0;
+}
+
+static int extract(const Cli *cli) {
+        const char *path = *cli->config.output ? cli->config.output : "spanprof-spool";
+        _cleanup_(spool_freep) Spool *spool = NULL;
+        _cleanup_(closep) int directory = -1;
+        int r = open_spool(&cli->config, &spool);
+        size_t n = 0;
+
+        if (r)
+                return r;
+        if (mkdir(path, 0700) == 0 || errno == EEXIST)
+                directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (directory < 0) {
+                log_error("cannot store in %s: %s", path, strerror(errno));
+                return STATUS_FAILURE;
+        }
+        for (size_t i = 0; i < spool_n(spool); i++) {
+                int bad = extract_entry(spool, spool_entry(spool, i), directory);
+
+                r |= bad;
+                n += !bad;
+        }
+        printf("%zu requests in %s\n", n, path);
+        return r ? STATUS_FAILURE : STATUS_OK;
+}
+
+/* Until nothing is left, or the first failure: a person waits. */
+static int send_all(Exporter *exporter, sd_event *event) {
+        while (exporter_spooled_batches(exporter) || exporter_queued_events(exporter)) {
+                if (exporter_count(exporter, COUNTER_EXPORT_RETRIES))
+                        return STATUS_FAILURE;
+                if (sd_event_run(event, UINT64_MAX) < 0)
+                        return STATUS_FAILURE;
+        }
+        return stat_lost() ? STATUS_FAILURE : STATUS_OK;
+}
+
+static int flush(const Cli *cli) {
+        ExporterConfig config = config_exporter_spooled(&cli->config, cli->config.profiles_url);
+        _cleanup_(exporter_freep) Exporter *exporter = NULL;
+        sd_event *event = NULL;
+        int r = STATUS_FAILURE;
+
+        config.spool_required = true;
+        if (sd_event_new(&event) < 0)
+                return STATUS_FAILURE;
+        if (!exporter_new(&exporter, event, &config)) {
+                r = send_all(exporter, event);
+                printf("%" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64 " left in %s\n",
+                       stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), exporter_spooled_events(exporter), config.spool);
+        }
+        exporter = exporter_free(exporter);
+        sd_event_unref(event);
+        return r;
+}
+
+static int run(Cli *cli) {
+        const char *what = cli->arguments[0];
+
+        if (!*cli->config.spool) {
+                log_error("no spool is configured: name it by --spool DIRECTORY");
+                return STATUS_USAGE;
+        }
+        if (!strcmp(what, "ls"))
+                return list(cli);
+        if (!strcmp(what, "flush"))
+                return flush(cli);
+        if (!strcmp(what, "extract"))
+                return extract(cli);
+        log_error("`%s` is none of ls, flush, extract", what);
+        return STATUS_USAGE;
+}
+
+const Verb verb_spool = {
+        .name = "spool",
+        .bit = VERB_SPOOL,
+        .arguments = "ls | flush | extract",
+        .min_arguments = 1,
+        .max_arguments = 1,
+        .reads_files = true,
+        .summary = "list, send or unpack what waits in the spool",
+        .description =
+                "The spool holds requests that could not be delivered: while the receiver was away, or when the daemon\n"
+                "stopped. `ls` lists it, `extract` writes each request as a file that `report`, `validate` and `convert`\n"
+                "read, and leaves the spool as it is. `flush` sends everything, while no daemon does: the one that uses the\n"
+                "spool holds its lock, and sends by itself. Status 1: something is left, or could not be read.\n"
+                "\n"
+                "  spanprof spool ls\n"
+                "  spanprof spool flush --endpoint http://collector:4318\n"
+                "  spanprof spool extract -o requests/\n",
+        .run = run,
+};

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/spool-worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/gzip.h"
+
+typedef enum JobKind { JOB_PUT, JOB_NEXT, JOB_REMOVE } JobKind;
+
+typedef struct Job Job;
+
+struct Job {
+        Job *next;
+        JobKind kind;
+        Batch *batch;                   /* of a put; found by a next */
+        SpoolEntry entry;               /* of a remove; of a next, the one before it */
+        bool all;                       /* next: from the start */
+        int error;
+        SpoolCounts counts;             /* after it */
+        size_t n_files;
+        uint64_t n_events;
+};
+
+typedef struct JobList {
+        Job *first, *last;
+} JobList;
+
+struct SpoolWorker {
+        SpoolWorkerConfig config;
+        Spool *spool;                   /* the thread's */
+        sd_event_source *source;
+        int fd;                         /* eventfd: results wait */
+        pthread_t thread;
+        bool running;
+
+        pthread_mutex_t mutex;
+        pthread_cond_t changed;
+        JobList jobs, results;          /* under the mutex, as the next two */
+        bool busy, quit;
+
+        size_t n_files, waiting_bytes;  /* the loop's */
+        uint64_t file_events, waiting_events;
+};
+
+static void push(JobList *list, Job *job) {
+        job->next = NULL;
+        if (list->last)
+                list->last->next = job;
+        else
+                list->first = job;
+        list->last = job;
+}
+
+static Job *pop(JobList *list) {
+        Job *job = list->first;
+
+        if (job) {
+                list->first = job->next;
+                list->last = list->first ? list->last : NULL;
+        }
+        return job;
+}
+
+static int put(Spool *spool, const Batch *batch) {
+        SpoolHeader header = { .form = batch->json ? SPOOL_JSON : SPOOL_PROTOBUF, .n_events = batch->n_events,
+                               .n_profiles = batch->n_profiles };
+        _cleanup_(freep) uint8_t *expanded = NULL;
+        const uint8_t *data = batch->data;
+        size_t size = batch->size;
+        int r;
+
+        if (batch->gzip) {
+                r = gzip_expand(batch->data, batch->size, SPOOL_MAX_REQUEST, &expanded, &size);
+                if (r)
+                        return r < 0 ? -r : EFBIG;
+                data = expanded;
+        }
+        r = spool_put(spool, &header, data, size, clock_read_ns(CLOCK_REALTIME));
+        return r == SPOOL_E_FAILED ? errno : -r;
+}
+
+static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
+        _cleanup_(freep) uint8_t *request = NULL;
+        SpoolHeader header;
+        SpoolEntry entry;
+        Batch *batch;
+
+        if (spool_next(worker->spool, clock_read_ns(CLOCK_REALTIME), after, &entry, &header, &request) ||
+            batch_new(&batch, request, header.request_size, header.n_events, worker->config.gzip))
+                return NULL;
+        batch->n_profiles = header.n_profiles;
+        batch->json = header.form == SPOOL_JSON;
+        batch->is_spooled = true;
+        batch->spooled = entry;
+        return batch;
+}
+
+static void perform(SpoolWorker *worker, Job *job) {
+        switch (job->kind) {
+        case JOB_PUT:
+                job->error = put(worker->spool, job->batch);
+                break;
+        case JOB_NEXT:
+                job->batch = next(worker, job->all ? NULL : &job->entry);
+                break;
+        case JOB_REMOVE:
+                spool_remove(worker->spool, &job->entry);
+                break;
+        }
+        job->counts = spool_take_counts(worker->spool);
+        job->n_files = spool_n(worker->spool);
+        job->n_events = spool_events(worker->spool);
+}
+
+static void *work(void *userdata) {
+        SpoolWorker *worker = userdata;
+        Job *job;
+
+        pthread_mutex_lock(&worker->mutex);
+        for (;;) {
+                while (!worker->quit && !worker->jobs.first)
+                        pthread_cond_wait(&worker->changed, &worker->mutex);
+                if (worker->quit)
+                        break;
+                job = pop(&worker->jobs);
+                worker->busy = true;
+                pthread_mutex_unlock(&worker->mutex);
+                perform(worker, job);
+                pthread_mutex_lock(&worker->mutex);
+                worker->busy = false;
+                push(&worker->results, job);
+                pthread_cond_broadcast(&worker->changed);
+                eventfd_write(worker->fd, 1);
+        }
+        pthread_mutex_unlock(&worker->mutex);
+        return NULL;
+}
+
+static void deliver(SpoolWorker *worker, Job *job) {
+        Batch *batch = take(job->batch);
+
+        worker->n_files = job->n_files;
+        worker->file_events = job->n_events;
+        worker->config.on_counts(&job->counts, worker->config.userdata);
+        if (job->kind == JOB_PUT) {
+                worker->waiting_bytes -= batch->size;
+                worker->waiting_events -= batch->n_events;
+                worker->config.on_put(batch, job->error, worker->config.userdata);
+        } else if (job->kind == JOB_NEXT) {
+                worker->config.on_next(batch, worker->config.userdata);
+        }
+        free(job);
+}
+
+static Job *take_result(SpoolWorker *worker) {
+        Job *job;
+
+        pthread_mutex_lock(&worker->mutex);
+        job = pop(&worker->results);
+        pthread_mutex_unlock(&worker->mutex);
+        return job;
+}
+
+static int on_results(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+        SpoolWorker *worker = userdata;
+        eventfd_t value;
+        Job *job;
+
+        eventfd_read(fd, &value);
+        while ((job = take_result(worker)))
+                deliver(worker, job);
+        return 0;
+}
+
+/* Signals are the loop's: one that ended up in this thread would be lost on it. */
+static int start(SpoolWorker *worker) {
+        sigset_t all, old;
+        int r;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        r = pthread_create(&worker->thread, NULL, work, worker);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        worker->running = !r;
+        return r ? error_origin(-r) : 0;
+}
+
+int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config) {
+        _cleanup_(spool_worker_freep) SpoolWorker *worker = calloc(1, sizeof(*worker));
+        int r;
+
+        if (!worker)
+                return error_origin(-ENOMEM);
+        worker->config = *config;
+        worker->config.path = NULL;
+        pthread_mutex_init(&worker->mutex, NULL);
+        pthread_cond_init(&worker->changed, NULL);
+        worker->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (worker->fd < 0)
+                return error_origin(-errno);
+        r = spool_new(&worker->spool, config->path, &config->limits, false);
+        if (r)
+                return r;
+        worker->n_files = spool_n(worker->spool);
+        worker->file_events = spool_events(worker->spool);
+        r = sd_event_add_io(event, &worker->source, worker->fd, EPOLLIN, on_results, worker);
+        if (r < 0)
+                return error_origin(r);
+        sd_event_source_set_description(worker->source, "spool");
+        r = start(worker);
+        if (r)
+                return r;
+        *workerp = take(worker);
+        return 0;
+}
+
+static void clear(JobList *list) {
+        Job *job;
+
+        while ((job = pop(list))) {
+                batch_free(job->batch);
+                free(job);
+        }
+}
+
+SpoolWorker *spool_worker_free(SpoolWorker *worker) {
+        if (!worker)
+                return NULL;
+        if (worker->running) {
+                pthread_mutex_lock(&worker->mutex);
+                worker->quit = true;
+                pthread_cond_broadcast(&worker->changed);
+                pthread_mutex_unlock(&worker->mutex);
+                pthread_join(worker->thread, NULL);
+        }
+        clear(&worker->jobs);
+        clear(&worker->results);
+        sd_event_source_disable_unref(worker->source);
+        closep(&worker->fd);
+        spool_free(worker->spool);
+        pthread_cond_destroy(&worker->changed);
+        pthread_mutex_destroy(&worker->mutex);
+        free(worker);
+        return NULL;
+}
+
+static int give(SpoolWorker *worker, const Job *what) {
+        Job *job = malloc(sizeof(*job));
+
+        if (!job)
+                return error_origin(-ENOMEM);
+        *job = *what;
+        pthread_mutex_lock(&worker->mutex);
+        push(&worker->jobs, job);
+        pthread_cond_broadcast(&worker->changed);
+        pthread_mutex_unlock(&worker->mutex);
+        return 0;
+}
+
+int spool_worker_put(SpoolWorker *worker, Batch *batch) {
+        size_t size = batch->size;
+        uint64_t n_events = batch->n_events;
+        int r = give(worker, &(Job){ .kind = JOB_PUT, .batch = batch });
+
+        if (r)
+                return error_fold(r);
+        worker->waiting_bytes += size;
+        worker->waiting_events += n_events;
+        return 0;
+}
+
+int spool_worker_next(SpoolWorker *worker, const SpoolEntry *after) {
+        return give(worker, &(Job){ .kind = JOB_NEXT, .entry = after ? *after : (SpoolEntry){ 0 }, .all = !after });
+}
+
+int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry) {
+        return give(worker, &(Job){ .kind = JOB_REMOVE, .entry = *entry });
+}
+
+void spool_worker_finish(SpoolWorker *worker) {
+        Job *job;
+
+        do {
+                pthread_mutex_lock(&worker->mutex);
+                while (worker->busy || worker->jobs.first)
+                        pthread_cond_wait(&worker->changed, &worker->mutex);
+                pthread_mutex_unlock(&worker->mutex);
+                while ((job = take_result(worker)))
+                        deliver(worker, job);
+        } while (worker->jobs.first);   /* only we give jobs, so this needs no lock */
+}
+
+size_t spool_worker_n_files(const SpoolWorker *worker) {
+        return worker->n_files;
+}
+
+uint64_t spool_worker_file_events(const SpoolWorker *worker) {
+        return worker->file_events;
+}
+
+uint64_t spool_worker_waiting_events(const SpoolWorker *worker) {
+        return worker->waiting_events;
+}
+
+size_t spool_worker_waiting_bytes(const SpoolWorker *worker) {
+        return worker->waiting_bytes;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "export/spool.h"
+
+static char directory[] = "/tmp/spanprof-spool-XXXXXX";
+
+static void make_directory(void) {
+        cr_assert_not_null(mkdtemp(directory));
+}
+
+static void remove_directory(void) {
+        char command[80];
+
+        snprintf(command, sizeof(command), "rm -rf %s", directory);
+        cr_assert_eq(system(command), 0);
+}
+
+TestSuite(spool, .init = make_directory, .fini = remove_directory);
+
+static Spool *open_spool(const SpoolLimits *limits) {
+        Spool *spool;
+
+        cr_assert_eq(spool_new(&spool, directory, limits, false), 0, "%s", spool_problem());
+        return spool;
+}
+
+static void put(Spool *spool, const char *request, uint64_t n_events, uint64_t now_ns) {
+        SpoolHeader header = { .form = SPOOL_PROTOBUF, .n_events = n_events, .n_profiles = 2 };
+
+        cr_assert_eq(spool_put(spool, &header, request, strlen(request), now_ns), 0);
+}
+
+static void expect_next(Spool *spool, const char *request, uint64_t now_ns) {
+        SpoolHeader header;
+        SpoolEntry entry;
+        uint8_t *bytes;
+
+        cr_assert_eq(spool_next(spool, now_ns, NULL, &entry, &header, &bytes), 0);
+        cr_assert_eq(header.request_size, strlen(request));
+        cr_assert_eq(memcmp(bytes, request, strlen(request)), 0);
+        free(bytes);
+        spool_remove(spool, &entry);
+}
+
+static void expect_empty(Spool *spool, uint64_t now_ns) {
+        SpoolHeader header;
+        SpoolEntry entry;
+        uint8_t *bytes;
+
+        cr_assert_eq(spool_next(spool, now_ns, NULL, &entry, &header, &bytes), SPOOL_E_EMPTY);
+}
+
+Test(spool, gives_back_the_oldest_until_it_is_removed) {
+        Spool *spool = open_spool(NULL);
+        SpoolHeader header;
+        SpoolEntry entry;
+        uint8_t *bytes;
+
+        put(spool, "one", 1, 1000);
+        put(spool, "two", 2, 2000);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(spool_next(spool, 3000, NULL, &entry, &header, &bytes), 0);
+                cr_assert_eq(header.n_events, 1);
+                cr_assert_eq(header.n_profiles, 2);
+                cr_assert_eq(header.time_ns, 1000);
+                cr_assert_eq(header.form, SPOOL_PROTOBUF);
+                free(bytes);
+        }
+        expect_next(spool, "one", 3000);
+        expect_next(spool, "two", 3000);
+        expect_empty(spool, 3000);
+        spool_free(spool);
+}
+
+Test(spool, is_the_same_after_a_restart) {
+        Spool *spool = open_spool(NULL);
+
+        put(spool, "one", 10, 1000);
+        put(spool, "two", 20, 1000);    /* the clock stands still: the sequence tells */
+        spool_free(spool);
+        spool = open_spool(NULL);
+        cr_assert_eq(spool_n(spool), 2);
+        cr_assert_eq(spool_events(spool), 30);
+        put(spool, "three", 30, 1000);
+        expect_next(spool, "one", 1000);
+        expect_next(spool, "two", 1000);
+        expect_next(spool, "three", 1000);
+        cr_assert_eq(spool_events(spool), 0);
+        cr_assert_eq(spool_bytes(spool), 0);
+        spool_free(spool);
+}
+
+Test(spool, keeps_the_order_of_names_when_the_clock_goes_back) {
+        Spool *spool = open_spool(NULL);
+
+        put(spool, "later", 1, 5000);
+        put(spool, "earlier", 1, 4000);
+        expect_next(spool, "earlier", 5000);
+        expect_next(spool, "later", 5000);
+        spool_free(spool);
+}
+
+Test(spool, drops_the_oldest_over_its_caps_and_counts) {
+        SpoolLimits limits = { .max_files = 2 };
+        Spool *spool = open_spool(&limits);
+        SpoolCounts counts;
+
+        put(spool, "one", 1, 1000);
+        put(spool, "two", 20, 2000);
+        put(spool, "three", 300, 3000);
+        counts = spool_take_counts(spool);
+        cr_assert_eq(counts.lost_full, 1);
+        cr_assert_eq(counts.n_files_dropped, 1);
+        cr_assert_eq(spool_take_counts(spool).lost_full, 0, "taken once");
+        expect_next(spool, "two", 3000);
+        spool_free(spool);
+}
+
+Test(spool, drops_what_is_too_old_but_nothing_of_the_future) {
+        SpoolLimits limits = { .max_age_ns = 1000 };
+        Spool *spool = open_spool(&limits);
+
+        put(spool, "one", 1, 1000);
+        put(spool, "two", 20, 2000);
+        expect_next(spool, "two", 2500);
+        cr_assert_eq(spool_take_counts(spool).lost_age, 1);
+        put(spool, "future", 1, 9000);
+        expect_next(spool, "future", 100);
+        spool_free(spool);
+}
+
+Test(spool, removes_from_the_middle) {
+        Spool *spool = open_spool(NULL);
+        SpoolEntry middle;
+
+        put(spool, "one", 1, 1000);
+        put(spool, "two", 20, 2000);
+        put(spool, "three", 300, 3000);
+        middle = *spool_entry(spool, 1);
+        spool_remove(spool, &middle);
+        spool_remove(spool, &middle);
+        cr_assert_eq(spool_n(spool), 2);
+        cr_assert_eq(spool_events(spool), 301);
+        expect_next(spool, "one", 3000);
+        expect_next(spool, "three", 3000);
+        spool_free(spool);
+}
+
+Test(spool, goes_on_behind_one_that_is_in_the_way) {
+        Spool *spool = open_spool(NULL);
+        SpoolEntry first, entry;
+        SpoolHeader header;
+        uint8_t *bytes;
+
+        put(spool, "one", 1, 1000);
+        put(spool, "two", 20, 2000);
+        first = *spool_entry(spool, 0);
+        cr_assert_eq(spool_next(spool, 3000, &first, &entry, &header, &bytes), 0);
+        cr_assert_eq(header.n_events, 20);
+        free(bytes);
+        spool_remove(spool, &entry);
+        cr_assert_eq(spool_next(spool, 3000, &first, &entry, &header, &bytes), SPOOL_E_EMPTY);
+        expect_next(spool, "one", 3000);
+        spool_free(spool);
+}
+
+Test(spool, has_one_user) {
+        Spool *spool = open_spool(NULL), *other;
+
+        cr_assert_eq(spool_new(&other, directory, NULL, false), SPOOL_E_LOCKED);
+        cr_assert_eq(spool_new(&other, directory, NULL, true), 0, "to look needs no lock");
+        spool_free(other);
+        spool_free(spool);
+        spool_free(open_spool(NULL));
+}
+
+Test(spool, goes_on_when_the_first_was_taken_over_and_over) {
+        Spool *spool = open_spool(NULL);
+        char text[16];
+
+        for (int i = 0; i < 3; i++) {
+                snprintf(text, sizeof(text), "%d", i);
+                put(spool, text, 1, 1000 + (uint64_t)i);
+        }
+        for (int i = 3; i < 300; i++) {
+                snprintf(text, sizeof(text), "%d", i);
+                put(spool, text, 1, 1000 + (uint64_t)i);
+                snprintf(text, sizeof(text), "%d", i - 3);
+                expect_next(spool, text, 2000);
+        }
+        cr_assert_eq(spool_n(spool), 3);
+        spool_free(spool);
+}
+
+Test(spool_file, is_read_back_and_no_flipped_bit_is) {
+        SpoolHeader header = { .form = SPOOL_JSON, .n_events = 7, .n_profiles = 3, .time_ns = 5 }, read;
+        uint8_t *bytes, *request = NULL;
+        size_t size;
+
+        cr_assert_eq(spool_file_pack(&header, "a request, a request", 20, &bytes, &size), 0);
+        cr_assert_eq(spool_file_unpack(bytes, size, &read, &request), 0);
+        cr_assert_eq(read.form, SPOOL_JSON);
+        cr_assert_eq(read.n_events, 7);
+        cr_assert_eq(read.request_size, 20);
+        cr_assert_str_eq(read.schema, SPOOL_SCHEMA);
+        cr_assert_eq(memcmp(request, "a request, a request", 20), 0);
+        free(request);
+        for (size_t i = 0; i < 8 * size; i++) {
+                bytes[i / 8] ^= (uint8_t)(1 << i % 8);
+                cr_assert_eq(spool_file_unpack(bytes, size, &read, &request), SPOOL_FILE_E_CORRUPT, "bit %zu", i);
+                bytes[i / 8] ^= (uint8_t)(1 << i % 8);
+        }
+        for (size_t i = 0; i < size; i++)
+                cr_assert_eq(spool_file_unpack(bytes, i, &read, &request), SPOOL_FILE_E_CORRUPT, "cut at %zu", i);
+        free(bytes);
+}
