@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -274,15 +275,51 @@ static int open_mapped(const ObjectSource *source, bool *by_pathp) {
         return fd < 0 ? open_by_path(source) : fd;
 }
 
+/* The last part of a path, as far as it may be said of a file that was deleted. */
+static size_t base_size(const char *path, const char **basep) {
+        const char *base = strrchr(path, '/'), *mark;
+
+        base = base ? base + 1 : path;
+        mark = strstr(base, " (deleted)");
+        *basep = base;
+        return mark ? (size_t)(mark - base) : strlen(base);
+}
+
+static bool has_name(int fd, const char *path) {
+        const char *base, *wanted;
+        char link[32], name[PATH_MAX];
+        ssize_t n;
+        size_t size;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, name, sizeof(name) - 1);
+        if (n < 0)
+                return false;
+        name[n] = 0;
+        size = base_size(name, &base);
+        return size == base_size(path, &wanted) && !memcmp(base, wanted, size);
+}
+
+/*
+ * Whether what was opened is what maps showed: another file may have taken the name, or its place in memory while we
+ * were on the way. Overlay and btrfs show one device here and another in maps, overlay another inode as well: where
+ * the kernel itself led us to the file, its name decides then.
+ */
+static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source, bool by_path) {
+        const MapsEntry *entry = source->entry;
+        bool same_device = stx->stx_dev_major == entry->major && stx->stx_dev_minor == entry->minor;
+
+        if (stx->stx_ino == entry->inode)
+                return same_device || !entry->major || !by_path;
+        return !by_path && !same_device && has_name(fd, source->path);
+}
+
 /* Reads what statx() knows without asking a server. Return: 0, OBJECT_E_UNREADABLE. */
-static int file_key(int fd, const MapsEntry *entry, bool by_path, FileKey *keyp) {
+static int file_key(int fd, const ObjectSource *source, bool by_path, FileKey *keyp) {
         struct statx stx;
 
-        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) || !S_ISREG(stx.stx_mode))
-                return OBJECT_E_UNREADABLE;
-        /* Another file may have taken the name. Overlay and btrfs (major 0) show one device here and another in maps. */
-        if (by_path && (stx.stx_ino != entry->inode ||
-                        (entry->major && (stx.stx_dev_major != entry->major || stx.stx_dev_minor != entry->minor))))
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) || !S_ISREG(stx.stx_mode) ||
+            !is_entry(fd, &stx, source, by_path))
                 return OBJECT_E_UNREADABLE;
         *keyp = (FileKey){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
                            .inode = stx.stx_ino,
@@ -307,7 +344,7 @@ int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t en
         FileKey now;
 
         path_fd = open_mapped(&source, &by_path);
-        if (path_fd < 0 || file_key(path_fd, &where, by_path, &now) || now.device != key->device ||
+        if (path_fd < 0 || file_key(path_fd, &source, by_path, &now) || now.device != key->device ||
             now.inode != key->inode || now.size != key->size || now.mtime_ns != key->mtime_ns)
                 return OBJECT_E_UNREADABLE;
         *fdp = open_for_reading(path_fd);
@@ -367,7 +404,7 @@ static int open_object(ObjectCache *cache, ObjectSource *source, Object **object
         fd = open_mapped(source, &by_path);
         if (fd < 0)
                 return OBJECT_E_UNREADABLE;
-        r = file_key(fd, source->entry, by_path, &key);
+        r = file_key(fd, source, by_path, &key);
         if (r)
                 return r;
         entry = find_file(cache, &key);

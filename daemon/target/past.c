@@ -89,7 +89,9 @@ bool past_reaches(const Past *past, uint64_t time_ns) {
         return time_ns < past->forgotten_ns || (last && (!last->published_ns || time_ns < last->published_ns));
 }
 
-void past_set_time(Past *past, uint64_t start, uint64_t end, uint64_t until_ns, uint64_t time_ns) {
+bool past_set_time(Past *past, uint64_t start, uint64_t end, uint64_t until_ns, uint64_t time_ns) {
+        bool is_set = false;
+
         for (size_t i = 0; i < past->n; i++) {
                 PastMapping *item = &past->items[i];
 
@@ -97,7 +99,9 @@ void past_set_time(Past *past, uint64_t start, uint64_t end, uint64_t until_ns, 
                         continue;
                 item->until_ns = time_ns;
                 item->stale_ns = time_ns;
+                is_set = true;
         }
+        return is_set;
 }
 
 void past_publish(Past *past, uint64_t now_ns) {

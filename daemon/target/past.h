@@ -56,8 +56,8 @@ bool past_is_stale(const Past *past, uint64_t address, uint64_t time_ns);
 /* Whether any answer about @time_ns may differ from the present's. */
 bool past_reaches(const Past *past, uint64_t time_ns);
 
-/* The end of what ended at @until_ns in [@start, @end) is known better: it was @time_ns. */
-void past_set_time(Past *past, uint64_t start, uint64_t end, uint64_t until_ns, uint64_t time_ns);
+/* The end of what ended at @until_ns in [@start, @end) is known better: it was @time_ns. Return: whether anything was. */
+bool past_set_time(Past *past, uint64_t start, uint64_t end, uint64_t until_ns, uint64_t time_ns);
 
 /* The kernel half knows the present since @now_ns. What is older than PAST_KEEP_NS is dropped. */
 void past_publish(Past *past, uint64_t now_ns);

@@ -619,12 +619,20 @@ static bool is_mapped(const Process *process, const Mapping *mapping) {
         return now && now->end >= mapping->end && mapping_is_same_file(now, mapping) && (now->object || !mapping->object);
 }
 
-/* A change that the last read of all mappings has seen, or has missed since it did not last. */
+/*
+ * A change that the last read of all mappings has seen, or has missed since it did not last. In the latter case what
+ * is there now was there before, too, unless something else is known to have ended then.
+ */
 static int change_past(Process *process, Mapping *mapping, uint64_t time_ns) {
-        past_set_time(&process->past, mapping->start, mapping->end, process->maps_read_ns, time_ns);
+        bool is_known = past_set_time(&process->past, mapping->start, mapping->end, process->maps_read_ns, time_ns);
+        int r = 0;
+
         if (is_mapped(process, mapping))
                 return 0;
-        return past_add(&process->past, mapping, process->maps_read_ns, process->maps_read_ns);
+        for (size_t i = search_mapping(process, mapping->start);
+             !is_known && !r && i < process->n_mappings && process->mappings[i].start < mapping->end; i++)
+                r = bury_piece(process, &process->mappings[i], mapping, time_ns);
+        return r ? r : past_add(&process->past, mapping, process->maps_read_ns, process->maps_read_ns);
 }
 
 static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
@@ -632,8 +640,10 @@ static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
 
         if (time_ns <= process->maps_read_ns)
                 return change_past(process, mapping, time_ns);
-        if (is_mapped(process, mapping))
+        if (is_mapped(process, mapping)) {      /* made while the last read was under way: since when is known now */
+                past_set_time(&process->past, mapping->start, mapping->end, process->maps_read_ns, time_ns);
                 return 0;
+        }
         while (end < process->n_mappings && process->mappings[end].start < mapping->end)
                 end++;
         if (process->n_mappings - (end - first) + 3 > PROCESS_MAX_MAPPINGS) {

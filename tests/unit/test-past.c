@@ -118,6 +118,41 @@ Test(past, learns_later_when_it_was_that_a_read_found_a_change) {
         cr_assert(is_stale(process, 0x1000, 250));
 }
 
+Test(past, tells_apart_what_came_and_went_before_a_read) {
+        _cleanup_(process_freep) Process *process = new_process();
+
+        /* b was there at the read before and is there at this one, of 500; the notices between both come in after it. */
+        map(process, 0x1000, 0x2000, "b", 100);
+        past_publish(&process->past, 150);
+        process->maps_read_ns = 500;
+        for (uint64_t time_ns = 200; time_ns < 500; time_ns += 100)
+                map(process, 0x1000, 0x2000, time_ns == 300 ? "b" : "a", time_ns);
+        map(process, 0x1000, 0x2000, "b", 490);
+        cr_assert_str_eq(at(process, 0x1000, 199), "b");
+        cr_assert_str_eq(at(process, 0x1000, 250), "a");
+        cr_assert_str_eq(at(process, 0x1000, 350), "b");
+        cr_assert_str_eq(at(process, 0x1000, 450), "a");
+        cr_assert_str_eq(at(process, 0x1000, 495), "b");
+        cr_assert_not(is_stale(process, 0x1000, 199));
+        for (uint64_t time_ns = 200; time_ns < 500; time_ns += 50)
+                cr_assert(is_stale(process, 0x1000, time_ns), "%lu", (unsigned long)time_ns);
+}
+
+Test(past, learns_when_it_was_that_something_changed_under_a_read) {
+        _cleanup_(process_freep) Process *process = new_process();
+        Mapping old = file(0x1000, 0x2000, "a");
+
+        /* A read that began at 500 found b, and the notice says that it came at 510. */
+        map(process, 0x1000, 0x2000, "b", 100);
+        process->maps_read_ns = 500;
+        cr_assert_eq(past_add(&process->past, &old, 500, 100), 0);
+        map(process, 0x1000, 0x2000, "b", 510);
+        cr_assert_str_eq(at(process, 0x1000, 505), "a");
+        cr_assert_str_eq(at(process, 0x1000, 510), "b");
+        cr_assert_not(is_stale(process, 0x1000, 505));
+        cr_assert(is_stale(process, 0x1000, 510));
+}
+
 Test(past, is_bounded_and_takes_nothing_for_sure_that_it_forgot) {
         _cleanup_(process_freep) Process *process = new_process();
 

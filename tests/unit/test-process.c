@@ -374,6 +374,37 @@ Test(object, opens_by_path_only_the_very_file_that_was_mapped) {
         remove_directory();
 }
 
+/* Between the line of maps and the look at map_files another file may have been mapped there. */
+Test(object, is_not_taken_for_what_has_replaced_it_in_memory) {
+        ObjectCache *objects = cache();
+        int proc_fd = open("/proc/self", O_RDONLY);
+        ObjectSource source = { .proc_fd = proc_fd };
+        MapsEntry entry = { .executable = true };
+        Object *object = NULL;
+        struct stat st, other;
+
+        copy_file("/bin/true", in_directory("x"));
+        copy_file("/bin/false", in_directory("y"));
+        cr_assert_eq(stat(in_directory("y"), &other), 0);
+        cr_assert_eq(stat(in_directory("x"), &st), 0);
+        entry.start = (uintptr_t)map_file(in_directory("x"), 4096);
+        entry.end = entry.start + 4096;
+        entry.major = (uint32_t)(st.st_dev >> 8 & 0xfff);
+        entry.minor = (uint32_t)(st.st_dev & 0xff);
+        source.entry = &entry;
+        source.path = in_directory("y");
+        entry.inode = other.st_ino;
+        cr_expect_eq(object_open(objects, &source, &object), OBJECT_E_UNREADABLE);
+        source.path = in_directory("x");
+        entry.inode = st.st_ino;
+        cr_expect_eq(object_open(objects, &source, &object), 0);
+        object_unref(object);
+        free(source.mounts);
+        close(proc_fd);
+        object_cache_free(objects);
+        remove_directory();
+}
+
 Test(object, opens_nothing_on_a_device_that_nobody_lists) {
         ObjectCache *objects = cache();
         int proc_fd = open("/proc/self", O_RDONLY);
