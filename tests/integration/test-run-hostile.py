@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Targets that make it hard for who looks at them, each beside a healthy one of which no sample may be lost; and what a
+look costs the target itself: nothing of its memory."""
+import oracle
+
+oracle.enter()
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+import fuse_server
+import otlp_read
+import session
+import tap
+
+SYMBOLS = otlp_read.Symbols()
+HZ = ("--frequency", "499")
+SPAN = ("00000000000000010000000000000002", "0000000000000003")
+
+
+def memory_kib(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return {name: int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("VmRSS", "VmPTE")}
+
+
+def is_inside(sample, function):
+    return any(f.build_id and SYMBOLS.name(f) == function for f in sample.frames)
+
+
+class Hostile(session.TestCase):
+    def beside(self, *arguments, cpu=2.5, prepare=None, comm="victim-hostile,victim-ring", **more):
+        """A hostile target, and a healthy one under the daemon's eyes all the time."""
+        healthy, tell = self.commanded("ring")
+        tell("publish")
+        tell("set 1 2 3")
+        hostile = self.victim("hostile", *arguments)
+        if prepare:
+            prepare()
+        run = self.start("--comm", comm, *HZ, **more)
+        before = session.cpu_ns(healthy.pid)
+        begin = session.cpu_ns(run.pid)
+        session.wait_cpu([healthy.pid], cpu)
+        late, tell = self.commanded("ring")             # who comes later is found, too
+        tell("publish")
+        tell("set 1 2 3")
+        run.wait_events(30, late.pid)
+        used, busy = (session.cpu_ns(healthy.pid) - before) / 1e9, (session.cpu_ns(run.pid) - begin) / 1e9
+        result = run.stop()
+        samples = result.of(healthy.pid)
+        burning = [s for s in samples if is_inside(s, "ring_burn")]
+        print(f"{arguments[0]}: healthy {len(samples)} samples of {used * 499:.0f} ticks, daemon used {busy:.3f} s, "
+              f"hostile {len(result.of(hostile.pid))}, lost {result.summary['lost_by_reason']}")
+        self.assertEqual({k: v for k, v in result.summary["lost_by_reason"].items() if k != "not_target"}, {})
+        self.assertGreater(len(samples), 0.8 * used * 499)
+        self.assertGreater(len(burning), 0.97 * len(samples) - 3)
+        self.assertEqual({(s.trace_id, s.span_id) for s in burning[len(burning) // 2:]}, {SPAN})
+        self.assertIsNone(hostile.status, hostile)
+        self.assertTrue([s for s in result.of(hostile.pid) if is_inside(s, "hostile_burn")], "it is sampled all the same")
+        return result, hostile
+
+    def test_mappings_that_change_while_they_are_read(self):
+        self.beside("churn", 65530)
+
+    def test_a_ring_that_moves_every_millisecond(self):
+        result, _ = self.beside("remap")
+        self.assertLess(result.counter("rings_total", "found"), 500, "it is not followed at any price")
+
+    def test_a_thousand_rings(self):
+        self.beside("rings", 1000)
+
+    def test_names_that_lie(self):
+        """Lines of maps that look like two, deleted when they are not, anonymous when they are files; then the paths become
+        a FIFO, a directory, another program. And a comm that is no UTF-8."""
+        directory = self.directory()
+        names = ["a\nb", "gone (deleted)", "[anon:spanprof]", "[vdso]", "fifo", "directory", "replaced", "\x1b]0;x", "n" * 250]
+        for name in names:
+            shutil.copy(session.LIB / "victim-short", directory / name)
+
+        def prepare():
+            for name in ("fifo", "directory", "replaced"):
+                (directory / name).unlink()
+            os.mkfifo(directory / "fifo")
+            (directory / "directory").mkdir()
+            shutil.copy(session.LIB / "victim-chain", directory / "replaced")
+
+        victims = ["files", *(directory / name for name in names)]
+        result, hostile = self.beside(*victims, comm="h*,victim-ring", prepare=prepare)
+        for sample in result.of(hostile.pid):
+            self.assertEqual(sample.resource["process.executable.name"], "victim-hostile")
+            self.assertFalse([f.path for f in sample.frames if "\n" in f.path])
+
+    def test_a_replaced_program_keeps_its_own_build_id(self):
+        path = self.directory() / "program"
+        shutil.copy(session.LIB / "victim-chain", path)
+        child = self.spawn([path, 5])
+        child.wait_for(r"^pid \d+")
+        shutil.copy(session.LIB / "victim-shares", path.with_suffix(".new"))
+        path.with_suffix(".new").rename(path)
+        run = self.start("--pid", child.pid, *HZ)
+        run.wait_events(60, child.pid)
+        own = [f for s in run.stop().of(child.pid) for f in s.frames if f.path.endswith("/program")]
+        self.assertGreater(len(own), 60)
+        self.assertEqual({f.build_id for f in own}, {SYMBOLS.build_id(str(session.LIB / "victim-chain"))})
+
+    def test_a_file_that_never_answers(self):
+        """On FUSE; its server falls silent once it is mapped."""
+        mount = self.directory()
+        try:
+            server = fuse_server.FuseServer(mount, "program", (session.LIB / "victim-short").read_bytes())
+        except OSError as error:
+            tap.skip(f"kernel: mounts no FUSE here: {error}")
+        self.addCleanup(server.close)
+        result, hostile = self.beside("files", server.file, comm="h*,victim-ring", prepare=server.be_silent)
+        self.assertGreater(result.counter("objects_total", "remote"), 0)
+        with open(f"/proc/{hostile.pid}/maps") as maps:
+            self.assertIn(server.file, maps.read())
+
+    def test_a_look_costs_a_target_no_memory(self):
+        for mode, n in (("reserve", 8), ("still", 60000)):
+            with self.subTest(mode=mode):
+                victim = self.victim("hostile", mode, n)
+                tap.wait_until(lambda: session.cpu_ns(victim.pid) > 3e7, "it is at work")
+                before = memory_kib(victim.pid)
+                run = self.start("--pid", victim.pid, *HZ)
+                session.wait_cpu([victim.pid], 1.5)
+                run.wait_events(100, victim.pid)
+                after = memory_kib(victim.pid)
+                result = run.stop()
+                print(mode, before, after, result.counter("ring_scans_total"))
+                self.assertGreater(result.counter("ring_scans_total", "complete"), 0, "it was searched to the end")
+                for name in before:
+                    self.assertLessEqual(after[name] - before[name], 64, f"{name}: {before} {after}")
+                self.assertGreater(len(result.of(victim.pid)), 100)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * victim-hostile MODE [N | FILE…]: makes it hard for who looks at it
+ *
+ *     still N         N mappings, which stay
+ *     churn N         N mappings, a thousand of which are replaced each 10 ms, every eighth of these executable
+ *     reserve GIB     GIB GiB of memory that is never touched
+ *     remap           a context ring that is somewhere else every millisecond
+ *     rings N         N rings: every other one is valid, the others are broken in some way
+ *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
+ *
+ * Burns the CPU in hostile_burn() meanwhile, in a thread of its own. Prints first, once it is as hostile as it gets:
+ *     pid 4711
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "spanprof/ring.h"
+#include "victim.h"
+
+enum {
+        PAGE = 4096,
+        CHANGES = 1000,                 /* in 10 ms */
+        RING_PAGES = 17,                /* 2,048 slots */
+};
+
+STEP void *hostile_burn(void *unused);
+
+STEP void *hostile_burn(void *unused) {
+        KEEP_FRAME();
+        while (!victim_stopped)
+                victim_sink = victim_spin(victim_sink, 10000);
+        return NULL;
+}
+
+static void fail(const char *what) {
+        fprintf(stderr, "victim-hostile: %s: %s\n", what, strerror(errno));
+        exit(1);
+}
+
+static void *map(void *address, size_t size, int prot, int flags, int fd) {
+        void *memory = mmap(address, size, prot, MAP_PRIVATE | flags, fd, 0);
+
+        if (memory == MAP_FAILED)
+                fail("mmap");
+        return memory;
+}
+
+/* Neighbours differ, else they would be one mapping. The last ones before the limit are left to libc. */
+static char *make_mappings(unsigned *np) {
+        char *base = map(NULL, (size_t)*np * PAGE, PROT_READ, MAP_ANONYMOUS | MAP_NORESERVE, -1);
+
+        for (unsigned i = 0; i < *np; i += 2)
+                if (mprotect(base + (size_t)i * PAGE, PAGE, PROT_READ | PROT_WRITE)) {
+                        if (errno != ENOMEM)
+                                fail("mprotect");
+                        *np = i > 64 ? i - 64 : i;
+                        mprotect(base + (size_t)*np * PAGE, 64 * PAGE, PROT_READ);
+                }
+        return base;
+}
+
+static void change_mappings(char *base, unsigned n) {
+        static uint64_t random = 88172645463325252;
+
+        for (unsigned i = 0; i < CHANGES; i++) {
+                unsigned at;
+
+                random = victim_spin(random, 2);
+                at = (unsigned)(random >> 33) % (n / 2) * 2;
+                /* no more mappings than before: writable or executable, its neighbours are neither */
+                if (mprotect(base + (size_t)at * PAGE, PAGE, i % 8 ? PROT_READ | PROT_WRITE : PROT_READ | PROT_EXEC) &&
+                    errno != ENOMEM)
+                        fail("mprotect");
+        }
+}
+
+static void publish(struct spanprof_ring_header *header, uint32_t capacity) {
+        header->capacity = capacity;
+        header->slot_size = SPANPROF_RING_SLOT_SIZE;
+        header->version = SPANPROF_RING_VERSION;
+        header->magic = SPANPROF_RING_MAGIC;
+}
+
+static void move_ring(void) {
+        static char *ring;
+        char *next = map(NULL, RING_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1);
+
+        publish((void *)next, 2048);
+        if (ring)
+                munmap(ring, RING_PAGES * PAGE);
+        ring = next;
+}
+
+static void make_rings(unsigned n) {
+        for (unsigned i = 0; i < n; i++) {
+                /* the page behind keeps them apart */
+                char *memory = map(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1);
+                struct spanprof_ring_header *header = (void *)memory;
+
+                mprotect(memory + PAGE, PAGE, PROT_NONE);
+                memset(memory, 0xa5, PAGE);
+                memset(memory, 0, 32);
+                publish(header, 100);
+                if (i % 8 == 1)
+                        header->capacity = 0xffffffff;
+                else if (i % 8 == 3)
+                        header->capacity = 0;
+                else if (i % 8 == 5)
+                        header->slot_size = 8;
+                else if (i % 8 == 7)
+                        header->version = 77;
+        }
+}
+
+static void map_files(int argc, char **argv) {
+        int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+        prctl(PR_SET_NAME, "h\xff\xfe\xc3(\n\x1b]0;");
+        if (zero < 0)
+                fail("/dev/zero");
+        map(NULL, PAGE, PROT_READ | PROT_EXEC, 0, zero);
+        for (int i = 2; i < argc; i++) {
+                int fd = open(argv[i], O_RDONLY | O_CLOEXEC);
+
+                if (fd < 0)
+                        fail(argv[i]);
+                map(NULL, PAGE, PROT_READ | PROT_EXEC, 0, fd);
+                close(fd);
+        }
+}
+
+int main(int argc, char **argv) {
+        static const char usage[] = "victim-hostile still|churn|reserve|remap|rings|files [N | FILE…]";
+        const char *mode = argc > 1 ? argv[1] : "";
+        bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
+        unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);
+        char *base = NULL;
+        pthread_t thread;
+
+        victim_stop_after(0);
+        if (pthread_create(&thread, NULL, hostile_burn, NULL))
+                fail("thread");
+        if (files)
+                map_files(argc, argv);
+        else if (!strcmp(mode, "rings"))
+                make_rings(n);
+        else if (!strcmp(mode, "reserve"))
+                map(NULL, (size_t)n << 30, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE, -1);
+        else if (churn || !strcmp(mode, "still"))
+                base = make_mappings(&n);
+        else if (!remap)
+                fail(usage);
+        printf("pid %d\n", getpid());
+        fflush(stdout);
+        while (!victim_stopped) {
+                if (churn)
+                        change_mappings(base, n);
+                if (remap)
+                        move_ring();
+                usleep(remap ? 1000 : 10000);
+        }
+        return 0;
+}
