@@ -20,7 +20,7 @@
 #include "util/stat.h"
 
 enum {
-        MAX_ITEMS = 4096,               /* 120 bytes each */
+        MAX_ITEMS = 32768,              /* 120 bytes each, for a minute: all processes of the machine at the start */
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
         BUDGET_ENTRIES = 262144,        /* of pagemap in one go: 1 GiB of addresses, about 3 ms */
         BUDGET_READS = 16384,           /* pages in one go: 64 MiB present, about 3 ms */

@@ -750,11 +750,11 @@ Test(search, is_bounded) {
 
         stat_reset();
         cr_assert_eq(search_new(&search), 0);
-        for (uint32_t i = 1; i <= 5000; i++)
+        for (uint32_t i = 1; i <= 33000; i++)
                 cr_assert_eq(search_add(search, i, 1, now_ns), 0);
-        cr_assert_eq(search_count(search), 4096);
-        cr_assert_eq(stat_get(COUNTER_RING_SCANS_SKIPPED), 904);
+        cr_assert_eq(search_count(search), 32768);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS_SKIPPED), 232);
         search_remove(search, 17);
-        cr_assert_eq(search_count(search), 4095);
+        cr_assert_eq(search_count(search), 32767);
         search_free(search);
 }
