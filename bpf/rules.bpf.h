@@ -44,7 +44,7 @@ struct rules {
         uint32_t n_signals;
         uint32_t interrupted;           /* frames from frame 0 to the first that a signal interrupted; 0 = none */
         uint32_t is_exact;              /* the pc in work was interrupted: it is not a return address */
-        uint64_t leaf_return;           /* return address of frame 0, where a register has it */
+        uint64_t leaf_value;            /* of the register that frame 0's rule names */
         uint64_t registers[RULES_N_REGISTERS];  /* of frame 0 by DWARF number; rsp, rbp and rbx are elsewhere */
 };
 
@@ -154,51 +154,73 @@ static inline bool rules_deref(struct unwind *unwind, uint64_t base, int32_t off
 }
 
 /*
- * The kinds with a general register, whose value is known only where the sample was
- * taken: base of the CFA or a part of it, index of the word that it is in, or the
- * return address.
+ * The rarer kinds are sums, told apart by a table and not by branches: the verifier
+ * follows each branch through all that comes after it. The leaf's value is that of a
+ * general register, which is known only where the sample was taken.
  */
-static inline bool rules_find_leaf_cfa(struct unwind *unwind, struct rules *rules, uint32_t kind, int32_t offset,
-                                       uint64_t *cfap) {
-        uint32_t reg = kind & (RULES_N_REGISTERS - 1);
-        uint64_t value;
+struct rules_terms {
+        uint8_t sp, bp, leaf;           /* factors */
+        uint8_t is_leaf;                /* frame 0 alone */
+        uint8_t is_deref;               /* the CFA lies in memory there */
+        uint8_t is_stub;
+};
 
-        if (unwind->n_frames != rules->first + 1 || kind > UNWIND_CFA_SUM_LAST)
-                return rules_end(unwind, ABI_STACK_UNSUPPORTED);
-        barrier_var(reg);
-        reg &= RULES_N_REGISTERS - 1;
-        value = rules->registers[reg];
-        if (kind >= UNWIND_CFA_INDEXED && kind <= UNWIND_CFA_INDEXED_LAST)
-                return rules_deref(unwind, unwind->sp + 8 * value, offset, cfap);
-        *cfap = (int64_t)offset + (kind >= UNWIND_CFA_SUM ? unwind->bp + value :
-                                   kind >= UNWIND_CFA_RETURN ? unwind->sp : value);
-        rules->leaf_return = value;
-        return true;
+enum {
+        RULES_TERMS_LEAF = 16,          /* index of the kinds that have a register's number in their low four bits */
+        RULES_N_TERMS = 32,
+};
+
+static const struct rules_terms rules_terms[RULES_N_TERMS] = {
+        [UNWIND_CFA_RSP] = { .sp = 1, .is_leaf = 1 },           /* a landing: the others do not come here */
+        [UNWIND_CFA_DEREF_RSP] = { .sp = 1, .is_deref = 1 },
+        [UNWIND_CFA_DEREF_RBP] = { .bp = 1, .is_deref = 1 },
+        [UNWIND_CFA_PLT] = { .sp = 1, .is_stub = 1 },
+        [RULES_TERMS_LEAF + UNWIND_CFA_REGISTER / 16] = { .leaf = 1, .is_leaf = 1 },
+        [RULES_TERMS_LEAF + UNWIND_CFA_RETURN / 16] = { .sp = 1, .is_leaf = 1 },
+        [RULES_TERMS_LEAF + UNWIND_CFA_INDEXED / 16] = { .sp = 1, .leaf = 8, .is_leaf = 1, .is_deref = 1 },
+        [RULES_TERMS_LEAF + UNWIND_CFA_SUM / 16] = { .bp = 1, .leaf = 1, .is_leaf = 1 },
+};
+
+static inline const struct rules_terms *rules_terms_of(uint32_t kind) {
+        uint32_t index = kind < 16 ? kind : RULES_TERMS_LEAF + (kind >> 4);
+
+        index &= RULES_N_TERMS - 1;
+        barrier_var(index);
+        index &= RULES_N_TERMS - 1;
+        return &rules_terms[index];
 }
 
-/* The rarer kinds. */
+static inline uint64_t rules_leaf_register(const struct rules *rules, uint32_t kind) {
+        uint32_t reg = kind & (RULES_N_REGISTERS - 1);
+
+        barrier_var(reg);
+        reg &= RULES_N_REGISTERS - 1;
+        return rules->registers[reg];
+}
+
+/* A stub's offset is 8, and 8 more where pc & 15 is not below the limit that the rule has in its place. */
+static inline int64_t rules_offset(const struct rules_terms *terms, uint64_t pc, int32_t offset) {
+        int64_t stub = 8 + (int64_t)(8 * ((uint64_t)((int64_t)offset - 1 - (int64_t)(pc & 15)) >> 63));
+
+        return terms->is_stub * stub + (1 - terms->is_stub) * (int64_t)offset;
+}
+
 static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rules, uint32_t kind, int32_t offset,
                                         uint64_t *cfap) {
-        if (kind == UNWIND_CFA_DEREF_RBP)
-                return rules_deref(unwind, unwind->bp, offset, cfap);
-        if (kind == UNWIND_CFA_DEREF_RSP)
-                return rules_deref(unwind, unwind->sp, offset, cfap);
-        if (kind == UNWIND_CFA_PLT) {
-                *cfap = unwind->sp + 8 + ((unwind->pc & 15) >= (uint64_t)(uint32_t)offset ? 8 : 0);
-                return true;
-        }
+        const struct rules_terms *terms = rules_terms_of(kind & (UNWIND_CFA_LANDING - 1));
+        uint64_t base;
+
         if (kind == UNWIND_CFA_END)
                 return rules_end(unwind, ABI_STACK_COMPLETE);
-        if (kind >= UNWIND_CFA_LANDING) {
-                rules->is_exact = 1;
-                kind -= UNWIND_CFA_LANDING;
-                *cfap = unwind->sp + (int64_t)offset;
-                if (kind == UNWIND_CFA_RSP)
-                        return true;
-        }
-        if (kind >= UNWIND_CFA_REGISTER)
-                return rules_find_leaf_cfa(unwind, rules, kind, offset, cfap);
-        return rules_end(unwind, ABI_STACK_UNSUPPORTED);
+        if (!(terms->sp | terms->bp | terms->leaf) || (terms->is_leaf && unwind->n_frames != rules->first + 1))
+                return rules_end(unwind, ABI_STACK_UNSUPPORTED);
+        rules->is_exact = kind / UNWIND_CFA_LANDING;
+        rules->leaf_value = rules_leaf_register(rules, kind);
+        base = terms->sp * unwind->sp + terms->bp * unwind->bp + terms->leaf * rules->leaf_value;
+        if (terms->is_deref)
+                return rules_deref(unwind, base, offset, cfap);
+        *cfap = base + rules_offset(terms, unwind->pc, offset);
+        return true;
 }
 
 /* Registers of the caller, given the CFA. Return: false and `end`, registers untouched. */
@@ -232,9 +254,9 @@ static inline bool rules_restore(struct unwind *unwind, struct rules *rules, uin
 static inline bool rules_leaf_return(struct unwind *unwind, struct rules *rules, uint64_t cfa) {
         if (cfa < unwind->sp || (cfa & 7))
                 return rules_end(unwind, ABI_STACK_BAD_CFA);
-        if (!rules->leaf_return)
+        if (!rules->leaf_value)
                 return rules_end(unwind, ABI_STACK_FP_END);
-        unwind->pc = rules->leaf_return;
+        unwind->pc = rules->leaf_value;
         unwind->sp = cfa;
         return true;
 }
@@ -254,11 +276,12 @@ static inline bool rules_apply(struct unwind *unwind, struct rules *rules, uint6
                 return rules_by_frame_pointer(unwind, rules);
         } else if (kind == UNWIND_CFA_SIGNAL) {
                 return rules_signal(unwind, rules);
-        } else if (!rules_find_other_cfa(unwind, rules, kind, offset, &cfa)) {
-                return false;
+        } else {
+                if (!rules_find_other_cfa(unwind, rules, kind, offset, &cfa))
+                        return false;
+                if ((kind & 0x70) == UNWIND_CFA_RETURN)
+                        return rules_leaf_return(unwind, rules, cfa);
         }
-        if ((kind & 0x70) == UNWIND_CFA_RETURN)
-                return rules_leaf_return(unwind, rules, cfa);
         /* Every frame lies above the one that it called: else a crafted stack would be walked in circles. */
         if (cfa <= unwind->sp || (cfa & 7))
                 return rules_end(unwind, ABI_STACK_BAD_CFA);

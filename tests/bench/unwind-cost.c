@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] COMMAND [ARG…]: what walks by unwind rows
+ * cost on a program as it is.
+ *
+ * Starts it, loads the rows of all that it has mapped as the daemon does, and samples
+ * its first thread. Prints, as columns of a table: samples, frames (median), ns a
+ * sample in BPF by the kernel's own statistics, share of complete stacks; time from
+ * the first look at the mappings until the last table is in force; memory of the BPF
+ * maps without the rings of samples and notices. Before it, what loading the sampler
+ * took and how many instructions the verifier followed. With -n as many processes run;
+ * all have their rows, the first is sampled.
+ */
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sampler.skel.h"
+#include "abi.h"
+#include "unwind/tables.h"
+#include "util/clock.h"
+
+enum {
+        RING_BYTES = 8 << 20,
+        DRAIN_MS = 20,
+        MAX_PROCESSES = 1000,
+        MAX_SAMPLES = 1 << 20,
+        STEP_BUDGET = 256 << 10,        /* as the daemon */
+        MAP_TYPE_RINGBUF = 27,          /* enum bpf_map_type */
+};
+
+typedef struct Options {
+        unsigned hz, seconds, n, settle_ms;
+} Options;
+
+static struct sampler_bpf *sampler;
+static struct ring_buffer *ring;
+static Tables *tables;
+static ObjectCache *objects;
+static uint32_t depths[MAX_SAMPLES];
+static uint32_t n_samples, n_complete, n_user;
+
+static void die(const char *what) {
+        fprintf(stderr, "unwind-cost: %s: %m\n", what);
+        exit(1);
+}
+
+static int on_record(void *context, void *data, size_t size) {
+        const struct abi_sample *sample = data;
+
+        if (sample->stack_end == ABI_STACK_NO_USER || n_samples == MAX_SAMPLES)
+                return 0;
+        n_user++;
+        n_complete += sample->stack_end == ABI_STACK_COMPLETE;
+        depths[n_samples++] = sample->n_user;
+        return 0;
+}
+
+static void load(void) {
+        struct bpf_prog_info info = { 0 };
+        uint32_t size = sizeof(info);
+        uint64_t begin = clock_monotonic_ns();
+
+        sampler = sampler_bpf__open();
+        if (!sampler)
+                die("open");
+        bpf_map__set_max_entries(sampler->maps.samples, RING_BYTES);
+        sampler->rodata->setting_depth = ABI_DEFAULT_FRAMES;
+        sampler->rodata->setting_watch_strangers = true;
+        if (sampler_bpf__load(sampler))
+                die("load");
+        if (bpf_obj_get_info_by_fd(bpf_program__fd(sampler->progs.sample), &info, &size))
+                die("info");
+        printf("all programs loaded in %.1f ms; the sampler has %u verified instructions\n",
+               (double)(clock_monotonic_ns() - begin) / 1e6, info.verified_insns);
+        ring = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);
+        if (!ring || object_cache_new(&objects, 1024) ||
+            tables_new(&tables, &(TablesConfig){ .array_fd = bpf_map__fd(sampler->maps.row_tables),
+                                                 .nodes_fd = bpf_map__fd(sampler->maps.row_nodes) }))
+                die("tables");
+}
+
+static pid_t start(char **argv) {
+        pid_t pid = fork();
+
+        if (pid < 0)
+                die("fork");
+        if (pid == 0) {
+                int null = open("/dev/null", O_RDWR);
+
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                dup2(null, STDIN_FILENO);
+                dup2(null, STDOUT_FILENO);
+                dup2(null, STDERR_FILENO);
+                execvp(argv[0], argv);
+                _exit(127);
+        }
+        return pid;
+}
+
+/* Until every table is in force. */
+static void load_rows(pid_t pid) {
+        _cleanup_(process_freep) Process *process = NULL;
+
+        if (process_new(&process, pid) || process_read_mappings(process, objects) || tables_process(tables, process))
+                die("rows: has the command ended?");
+        while (!tables_is_ready(tables, (uint32_t)pid)) {
+                struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
+
+                if (tables_step(tables, STEP_BUDGET) == 0 && !tables_is_ready(tables, (uint32_t)pid))
+                        poll(&fd, 1, 100);
+        }
+}
+
+static void make_target(pid_t pid) {
+        const struct abi_process row = { .generation = 1, .state = ABI_STATE_TARGET };
+        const uint32_t tgid = (uint32_t)pid;
+
+        if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), BPF_ANY))
+                die("row");
+}
+
+/* What the kernel says of one of our descriptors; 0 if it is no map, or a ring. */
+static uint64_t map_bytes(const char *name) {
+        unsigned long long bytes = 0;
+        char path[64], line[128];
+        int type = -1;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%.32s", name);
+        file = fopen(path, "re");
+        if (!file)
+                return 0;
+        while (fgets(line, sizeof(line), file)) {
+                sscanf(line, "map_type: %d", &type);
+                sscanf(line, "memlock: %llu", &bytes);
+        }
+        fclose(file);
+        return type < 0 || type == MAP_TYPE_RINGBUF ? 0 : bytes;
+}
+
+static uint64_t all_map_bytes(void) {
+        DIR *directory = opendir("/proc/self/fdinfo");
+        struct dirent *entry;
+        uint64_t sum = 0;
+
+        while (directory && (entry = readdir(directory)))
+                sum += map_bytes(entry->d_name);
+        closedir(directory);
+        return sum;
+}
+
+static void read_statistics(uint64_t *nsp, uint64_t *np) {
+        struct bpf_prog_info info = { 0 };
+        uint32_t size = sizeof(info);
+
+        if (bpf_obj_get_info_by_fd(bpf_program__fd(sampler->progs.sample), &info, &size))
+                die("statistics");
+        *nsp = info.run_time_ns;
+        *np = info.run_cnt;
+}
+
+/* Return: ns a run. */
+static double measure(pid_t pid, const Options *options) {
+        struct perf_event_attr attr = {
+                .type = PERF_TYPE_SOFTWARE,
+                .size = sizeof(attr),
+                .config = PERF_COUNT_SW_CPU_CLOCK,
+                .sample_period = 1000000000 / options->hz,
+                .disabled = 1,
+        };
+        int fd = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+        uint64_t ns[2], n[2];
+        struct bpf_link *link;
+
+        if (fd < 0)
+                die("perf_event_open");
+        read_statistics(&ns[0], &n[0]);
+        link = bpf_program__attach_perf_event(sampler->progs.sample, fd);
+        if (!link)
+                die("attach");
+        for (unsigned passed = 0; passed < options->seconds * 1000; passed += DRAIN_MS) {
+                usleep(DRAIN_MS * 1000);
+                ring_buffer__consume(ring);
+        }
+        bpf_link__destroy(link);
+        close(fd);
+        read_statistics(&ns[1], &n[1]);
+        return n[1] > n[0] ? (double)(ns[1] - ns[0]) / (double)(n[1] - n[0]) : 0;
+}
+
+static int by_value(const void *a, const void *b) {
+        return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
+}
+
+static void run(const Options *options, char **argv) {
+        static pid_t pids[MAX_PROCESSES];
+        uint64_t begin, ready = 0;
+        double ns;
+
+        for (unsigned i = 0; i < options->n; i++)
+                pids[i] = start(argv);
+        usleep(options->settle_ms * 1000);
+        for (unsigned i = 0; i < options->n; i++) {
+                begin = clock_monotonic_ns();
+                load_rows(pids[i]);
+                make_target(pids[i]);
+                ready = i ? ready : clock_monotonic_ns() - begin;
+        }
+        for (unsigned i = 1; i < options->n; i++)
+                kill(pids[i], SIGSTOP);
+        ns = measure(pids[0], options);
+        qsort(depths, n_samples, sizeof(depths[0]), by_value);
+        printf("| command | processes | samples | frames | ns a sample | complete | rows ready, ms | maps, KiB |\n"
+               "|---|---|---|---|---|---|---|---|\n");
+        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " |\n", argv[0], options->n, n_samples,
+               n_samples ? depths[n_samples / 2] : 0, ns, n_user ? 100.0 * n_complete / n_user : 0, (double)ready / 1e6,
+               all_map_bytes() >> 10);
+        for (unsigned i = 0; i < options->n; i++) {
+                kill(pids[i], SIGKILL);
+                waitpid(pids[i], NULL, 0);
+        }
+}
+
+int main(int argc, char **argv) {
+        Options options = { .hz = 199, .seconds = 8, .n = 1, .settle_ms = 700 };
+        int option;
+
+        while ((option = getopt(argc, argv, "+f:s:n:w:")) >= 0) {
+                unsigned value = optarg ? (unsigned)strtoul(optarg, NULL, 10) : 0;
+
+                switch (option) {
+                case 'f': options.hz = value; break;
+                case 's': options.seconds = value; break;
+                case 'n': options.n = value; break;
+                case 'w': options.settle_ms = value; break;
+                default: return 2;
+                }
+        }
+        if (optind == argc || !options.hz || !options.n || options.n > MAX_PROCESSES) {
+                fprintf(stderr, "usage: unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] COMMAND [ARG…]\n");
+                return 2;
+        }
+        if (geteuid()) {
+                fprintf(stderr, "unwind-cost: needs root\n");
+                return 77;
+        }
+        load();
+        if (bpf_enable_stats(BPF_STATS_RUN_TIME) < 0)
+                die("enable statistics");
+        run(&options, argv + optind);
+        return n_samples ? 0 : 1;
+}
