@@ -22,7 +22,7 @@ enum {
 
 /* Order = order in help and manual pages; options of a section stand together. */
 const Option option_table[] = {
-        { "pid", 'p', OPTION_PIDS, CHOOSERS | REPORT, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
+        { "pid", 'p', OPTION_PIDS, CHOOSERS | REPORT | CORO, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
           .help = "only these processes" },
         { "comm", 'C', OPTION_LIST, CHOOSERS | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
           .check = option_check_comm,

@@ -22,7 +22,7 @@ LAYERS = {
     "symbol": {"target", "profile", "util"},
     "otlp": {"profile", "util"},
     "export": {"util"},
-    "coro": {"util", "sdk"},
+    "coro": {"target", "util", "sdk"},
     "report": {"profile", "symbol", "otlp", "util"},
     "jfr": {"profile", "util"},
     "convert": {"jfr", "otlp", "profile", "util"},

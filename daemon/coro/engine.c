@@ -14,8 +14,7 @@
 #include <sys/wait.h>
 
 #include "coro/keeper.h"
-#include "coro/pace.h"
-#include "coro/relay.h"
+#include "coro/output.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -33,17 +32,15 @@ typedef struct Engine {
         char *directory, *region_path, *socket_path;
         Region *region;
         Harvest harvest;
-        Relay *relay;
-        TraceWriter *writer;            /* until the relay has it */
+        Output output;
         Keeper keeper;
-        Pace pace;
         pid_t child;
         int child_status;
         bool child_ended;
         struct pollfd fds[FIRST + MAX_CONNECTIONS];
         nfds_t n_fds;
-        sigset_t old_mask;
-        uint64_t begin_ns, look_ns, progress_ns, progress_events, n_events, n_lost;
+        sigset_t old_mask;              /* for the child */
+        uint64_t look_ns;
 } Engine;
 
 static int fail(const char *what, const char *path) {
@@ -104,17 +101,7 @@ static int make_keeper(Engine *engine) {
         return 0;
 }
 
-static int make_output(Engine *engine) {
-        const CoroOptions *options = engine->options;
-        int r = trace_writer_new(&engine->writer, options->output, options->form, &options->trace);
-
-        if (r == TRACE_E_FOREIGN) {
-                log_error("%s: there is a file that is no database; it is left alone", options->output);
-                return CORO_E_FAILED;
-        }
-        return r > 0 ? fail("cannot write", options->output) : r;
-}
-
+/* They stay blocked to the end: one that comes while the last events are written must not end us. */
 static int make_signals(Engine *engine) {
         static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
         sigset_t set;
@@ -234,26 +221,6 @@ static void look_around(Engine *engine, uint64_t wait_ns) {
                 reap(engine);
 }
 
-static int on_event(void *userdata, const CoroEvent *event) {
-        relay_put(userdata, event);
-        return 0;
-}
-
-/* Return: whether there was an event. */
-static bool scan(Engine *engine) {
-        uint64_t begin_ns = clock_monotonic_ns(), end_ns;
-        HarvestFound found;
-
-        harvest_scan(&engine->harvest, begin_ns, on_event, engine->relay, &found);
-        end_ns = clock_monotonic_ns();
-        if (found.n_events)
-                relay_kick(engine->relay);
-        engine->n_events += found.n_events;
-        engine->n_lost += found.n_lost;
-        pace_update(&engine->pace, &found, end_ns - begin_ns, end_ns);
-        return found.n_events;
-}
-
 static void set_sleeping(Engine *engine, uint32_t sleeping) {
         __atomic_store_n(&engine->region->header->tracer_sleeping, sleeping, __ATOMIC_SEQ_CST);
 }
@@ -261,25 +228,15 @@ static void set_sleeping(Engine *engine, uint32_t sleeping) {
 /* Asks to be woken, looks once more (an event may have come before the question), and waits. */
 static void sleep_until_woken(Engine *engine) {
         set_sleeping(engine, 1);
-        if (!scan(engine))
-                look_around(engine, engine->pace.deadline_ns);
+        if (!output_scan(&engine->output, &engine->harvest, 1))
+                look_around(engine, engine->output.pace.deadline_ns);
         set_sleeping(engine, 0);
-}
-
-static void show_progress(Engine *engine, uint64_t now_ns) {
-        if (!engine->options->progress || now_ns - engine->progress_ns < NS_PER_SEC)
-                return;
-        fprintf(stderr, "\r%" PRIu64 " s: %" PRIu32 " coroutines, %" PRIu64 " events (%.0f/s), %" PRIu64 " lost\033[K",
-                (now_ns - engine->begin_ns) / NS_PER_SEC, engine->harvest.n_seen, engine->n_events,
-                (double)(engine->n_events - engine->progress_events) * 1e9 / (double)(now_ns - engine->progress_ns), engine->n_lost);
-        engine->progress_ns = now_ns;
-        engine->progress_events = engine->n_events;
 }
 
 static void stop_in_time(Engine *engine, uint64_t now_ns) {
         uint64_t duration_ns = engine->options->duration_ns;
 
-        if (duration_ns && now_ns - engine->begin_ns >= duration_ns && !engine->child_ended)
+        if (duration_ns && now_ns - engine->output.begin_ns >= duration_ns && !engine->child_ended)
                 kill(engine->child, SIGTERM);
 }
 
@@ -287,37 +244,17 @@ static void loop(Engine *engine) {
         while (!engine->child_ended) {
                 uint64_t now_ns;
 
-                scan(engine);
+                output_scan(&engine->output, &engine->harvest, 1);
                 now_ns = clock_monotonic_ns();
-                show_progress(engine, now_ns);
+                output_progress(&engine->output, &engine->harvest, 1, now_ns);
                 stop_in_time(engine, now_ns);
-                if (engine->pace.idle) {
+                if (engine->output.pace.idle) {
                         sleep_until_woken(engine);
-                } else if (engine->pace.wait_ns || now_ns - engine->look_ns >= LOOK_NS) {
-                        look_around(engine, engine->pace.wait_ns);
+                } else if (engine->output.pace.wait_ns || now_ns - engine->look_ns >= LOOK_NS) {
+                        look_around(engine, engine->output.pace.wait_ns);
                         engine->look_ns = now_ns;
                 }
         }
-}
-
-/* The region outlives the command: what it wrote last is still there. */
-static int finish(Engine *engine, CoroSummary *summary) {
-        HarvestFound found;
-        int r;
-
-        harvest_finish(&engine->harvest, clock_monotonic_ns(), on_event, engine->relay, &found);
-        summary->n_stalls = relay_n_stalls(engine->relay);
-        engine->writer = relay_finish(engine->relay);
-        for (uint32_t i = 0; i < engine->harvest.n_seen; i++)
-                trace_writer_station(engine->writer, &(TraceStation){ .index = i, .state = &engine->harvest.states[i] });
-        r = trace_writer_close(engine->writer, &summary->n_dropped);
-        if (r)
-                r = fail("cannot write", engine->options->output);
-        summary->dialect = engine->harvest.dialect;
-        summary->duration_ns = clock_monotonic_ns() - engine->begin_ns;
-        summary->cut = region_is_cut(engine->region);
-        summary->damaged = region_is_damaged(engine->region);
-        return harvest_totals(&engine->harvest, &summary->totals) ? -ENOMEM : r;
 }
 
 static void remove_files(Engine *engine) {
@@ -337,12 +274,9 @@ static void deinit(Engine *engine) {
         for (nfds_t i = 0; i < engine->n_fds; i++)
                 if (i != CONTROL && engine->fds[i].fd >= 0)
                         close(engine->fds[i].fd);
-        relay_free(engine->relay);
-        trace_writer_free(engine->writer);
+        output_deinit(&engine->output);
         harvest_deinit(&engine->harvest);
         region_free(engine->region);
-        if (engine->fds[SIGNALS].fd >= 0)
-                sigprocmask(SIG_SETMASK, &engine->old_mask, NULL);
         free(engine->directory);
         free(engine->region_path);
         free(engine->socket_path);
@@ -358,13 +292,8 @@ static int start(Engine *engine, char **argv) {
         if (!r)
                 r = make_keeper(engine);
         if (!r)
-                r = make_output(engine);
-        if (!r)
-                r = relay_new(&engine->relay, engine->writer);
-        if (r)
-                return r;
-        engine->writer = NULL;
-        return start_child(engine, argv);
+                r = output_open(&engine->output, engine->options);
+        return r ? r : start_child(engine, argv);
 }
 
 int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int *statusp) {
@@ -376,11 +305,11 @@ int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int 
                 engine.fds[i].fd = -1;
         *summary = (CoroSummary){ 0 };
         prctl(PR_SET_TIMERSLACK, 1000UL);
-        engine.begin_ns = engine.progress_ns = clock_monotonic_ns();
         r = start(&engine, argv);
         if (!r) {
                 loop(&engine);
-                r = finish(&engine, summary);
+                /* the region outlives the command: what it wrote last is still there */
+                r = output_finish(&engine.output, &engine.harvest, 1, summary);
         }
         *statusp = engine.child_status;
         deinit(&engine);

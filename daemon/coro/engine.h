@@ -40,5 +40,11 @@ enum {
  * CORO_E_FAILED (*statusp: 127 = there is no such command, 126 = it does not start, 125 = the fault is ours), -errno. */
 int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int *statusp);
 
+/*
+ * Reads the regions that these processes have mapped until all of them have ended, SIGINT or SIGTERM comes, or the
+ * duration is over. Events carry the process' id. Return: 0, CORO_E_FAILED, -errno.
+ */
+int coro_attach(const CoroOptions *options, const uint32_t *pids, size_t n_pids, CoroSummary *summary);
+
 /* What a person wants to know at the end, to the log. */
 void coro_summary_log(const CoroSummary *summary);

@@ -64,7 +64,7 @@ static int visit(Harvest *harvest, uint32_t index, uint64_t now_ns, HarvestEvent
         const struct spanprof_station *station = &harvest->region->stations[index];
         StationState *state = &harvest->states[index];
         uint64_t before = state->next, n_lost = state->n_lost;
-        CoroEvent event = { .station = index };
+        CoroEvent event = { .station = index, .pid = harvest->pid };
         int r = 0, result = 0;
 
         /* not more than a ring: a writer that never stops must not keep us */

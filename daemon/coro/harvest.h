@@ -18,6 +18,7 @@
 
 typedef struct Harvest {
         Region *region;                 /* borrowed */
+        uint32_t pid;                   /* that events carry; 0 = not known */
         StationDialect dialect;
         bool dialect_is_given;
         bool late;                      /* the region was in use before we came */

@@ -15,6 +15,7 @@ import re
 import signal
 import sqlite3
 import stat
+import struct
 import subprocess
 import time
 
@@ -297,6 +298,141 @@ class Coro(tap.TestCase):
         child.process.stdin.close()
         child.wait()
         tap.wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in keepers), "the keeper's end")
+
+
+def make_region(path, n_stations, version=1, promise=None, magic=b"RCRTOROC"):
+    header = magic + struct.pack("<IIII", version, promise or n_stations, 0, 0)
+    path.write_bytes(header + bytes((1 + n_stations) * 1024 - len(header)))
+
+
+class Attach(tap.TestCase):
+    """`spanprof coro --pid`: regions that somebody else has made."""
+
+    def setUp(self):
+        tap.need_root()
+        self.dir = self.directory()
+        self.env = session.clean_environment()
+
+    def victim(self, region, *arguments, n=64):
+        child = self.spawn([VICTIM, *arguments], stdin=subprocess.PIPE,
+                           env={**self.env, "CTP_SHM_PATH": str(region), "CTP_MAX_STATIONS": str(n)})
+        child.wait_for("^ready")
+        return child
+
+    def attach(self, *pids, options=(), output="a.jsonl"):
+        return self.spawn([tap.SPANPROF, "coro", "--pid", ",".join(map(str, pids)), "-o", self.dir / output, *options], env=self.env)
+
+    def lines(self, output="a.jsonl"):
+        path = self.dir / output
+        return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+
+    def test_finds_a_region_by_what_is_in_it(self):
+        for name, deleted in (("no name for a region", False), ("deleted.shm", True)):
+            make_region(self.dir / name, 64)
+            (self.dir / "other").write_bytes(b"no region" + bytes(100000))
+            victim = self.victim(self.dir / name, "coroutines=5", "turns=40", "wait=300000", "pause=2000", "end=hold", "hang=1")
+            if deleted:
+                (self.dir / name).unlink()
+            reader = self.attach(victim.pid)
+            self.assertIn(name, reader.wait_for(r"region (.*), 64 stations")[1])
+            victim.wait_for("^done")
+            tap.wait_until(lambda: len(self.lines()) == 401, "401 events")
+            victim.process.stdin.close()
+            self.assertEqual(reader.wait(), 0)          # with its process
+            events = self.lines()
+            self.assertEqual({event["pid"] for event in events}, {victim.pid})
+            truth = wrote(victim.out)
+            counts = collections.Counter(event["station"] for event in events)
+            lost = sum(event.get("lost", 0) for event in events)
+            self.assertEqual(sum(counts.values()) + lost, sum(n for n, _ in truth.values()))
+
+    def test_starts_with_what_is_left(self):
+        for dialect, kept in (("seqlock", 8), ("document", 7)):
+            make_region(self.dir / "r", 64)
+            victim = self.victim(self.dir / "r", "coroutines=3", "turns=100", f"dialect={dialect}", "end=hold")
+            victim.wait_for("^done")
+            reader = self.attach(victim.pid, options=("-d", "300ms"))
+            self.assertEqual(reader.wait(), 0)
+            self.assertEqual(len(self.lines()), 3 * kept)
+            self.assertEqual({event["event"] for event in self.lines()}, set(range(200 - kept, 200)))
+            self.assertEqual({row["lost"] for row in stations(self.dir / "a.jsonl").values()}, {"0"})
+            self.assertEqual({row["skipped"] for row in stations(self.dir / "a.jsonl").values()}, {str(200 - kept)})
+            victim.kill()
+
+    def test_only_reads(self):
+        make_region(self.dir / "r", 64)
+        victim = self.victim(self.dir / "r", "end=hold")
+        victim.wait_for("^done")
+        before = (self.dir / "r").read_bytes()
+        reader = self.attach(victim.pid, options=("-d", "500ms"))
+        reader.wait_for("64 stations")
+        mapped = tap.wait_until(lambda: [line for line in pathlib.Path(f"/proc/{reader.pid}/maps").read_text().splitlines()
+                                         if line.endswith("/r")], "mapping")
+        self.assertEqual({line.split()[1] for line in mapped}, {"r--s"})
+        self.assertEqual(reader.wait(), 0)
+        self.assertEqual((self.dir / "r").read_bytes(), before)
+
+    def test_reads_beside_an_engine(self):
+        engine = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "e.jsonl", "--", VICTIM, "wait=500000", "end=hold"],
+                            stdin=subprocess.PIPE, env=self.env)
+        engine.wait_for("^ready")
+        victim = int(pathlib.Path(f"/proc/{engine.pid}/task/{engine.pid}/children").read_text().split()[-1])
+        reader = self.attach(victim)
+        reader.wait_for("4096 stations")
+        engine.wait_for("^done")
+        tap.wait_until(lambda: len(self.lines()) == 64 and len(self.lines("e.jsonl")) == 64, "the events twice")
+        engine.process.stdin.close()
+        self.assertEqual((engine.wait(), reader.wait()), (0, 0))
+        known = ("probe_id", "tid", "addr", "seq", "is_active", "ts", "station", "event", "birth")
+        pick = lambda events: sorted(tuple(event[key] for key in known) for event in events)
+        self.assertEqual(pick(self.lines()), pick(self.lines("e.jsonl")))
+
+    def test_reads_several_processes_and_a_shared_region_once(self):
+        make_region(self.dir / "r", 64)
+        make_region(self.dir / "s", 64)
+        one, two = (self.victim(self.dir / "r", "coroutines=2", "end=hold") for _ in range(2))
+        three = self.victim(self.dir / "s", "coroutines=2", "dialect=document", "turns=3", "end=hold")
+        for victim in (one, two, three):
+            victim.wait_for("^done")
+        reader = self.attach(one.pid, two.pid, three.pid)
+        tap.wait_until(lambda: len(self.lines()) == 2 * 2 * 8 + 2 * 6, "all events")
+        self.assertEqual(reader.stop(signal.SIGINT), 0)
+        self.assertEqual(collections.Counter(event["pid"] for event in self.lines()), {one.pid: 32, three.pid: 12})
+
+    def test_says_why_it_reads_nothing(self):
+        for more, text in (({"version": 2}, "version"), ({"promise": 65}, "more stations than the file"),
+                           ({"promise": 2**32 - 1}, "more stations than the file"), ({"magic": b"CORCTORR"}, "has no region")):
+            make_region(self.dir / "r", 64, **more)
+            victim = self.victim(self.dir / "r", "end=hold", n=63)
+            done = self.run_command([tap.SPANPROF, "coro", "--pid", victim.pid, "-o", self.dir / "a.jsonl"], 125, env=self.env)
+            self.assertIn(text, done.stderr)
+            victim.kill()
+        gone = self.spawn(["true"])
+        gone.wait()
+        self.assertIn("there is no process", self.run_command([tap.SPANPROF, "coro", "--pid", gone.pid], 125, cwd=self.dir).stderr)
+        self.assertIn("--pid", self.run_command([tap.SPANPROF, "coro"], 125).stderr)
+        self.assertIn("together", self.run_command([tap.SPANPROF, "coro", "--pid", "1", "--", "true"], 125).stderr)
+
+    def test_survives_what_is_done_to_the_region(self):
+        for what in ("cut", "overwritten", "replaced"):
+            make_region(self.dir / "r", 64)
+            victim = self.victim(self.dir / "r", "coroutines=1", "end=hold")
+            victim.wait_for("^done")
+            reader = self.attach(victim.pid)
+            tap.wait_until(lambda: len(self.lines()) == 8, "8 events")
+            if what == "cut":
+                os.truncate(self.dir / "r", 0)
+            elif what == "overwritten":
+                with open(self.dir / "r", "r+b") as file:
+                    file.write(os.urandom(65 * 1024))
+            else:
+                (self.dir / "r").unlink()
+                make_region(self.dir / "r", 64)
+            time.sleep(0.1)                     # some looks at it; what must not happen is a crash
+            self.assertIsNone(reader.status)
+            self.assertEqual(reader.stop(signal.SIGTERM), 0)
+            self.assertEqual(len([e for e in self.lines() if e["station"] == 0 and e["event"] < 8]), 8)
+            victim.kill()
 
 
 class CoroTracer(tap.TestCase):
