@@ -127,6 +127,17 @@
         X(UNWIND_NODES_OVER_CAP, "unwind_nodes_over_cap_total", "", "mapping tables that did not fit in the kernel") \
         X(RATE_LOWERED, "rate_lowered_total", "", "times the kernel lowered perf_event_max_sample_rate")       \
         X(THROTTLED, "throttled_total", "", "times the kernel throttled the sampler's events")                 \
+        X(STAGE_DRAIN_NS, "stage_nanoseconds_total", "stage=\"drain\"", "reading notices and samples, up to the window")  \
+        X(STAGE_WINDOW_NS, "stage_nanoseconds_total", "stage=\"window\"", "closing windows: encoding, compressing")         \
+        X(STAGE_TABLES_NS, "stage_nanoseconds_total", "stage=\"tables\"", "making and loading unwind tables")             \
+        X(STAGE_DISCOVERY_NS, "stage_nanoseconds_total", "stage=\"discovery\"", "looking for processes, rings and mappings")  \
+        X(PAUSES_DISABLED, "pauses_total", "reason=\"disabled\"", "times that /etc/spanprof/disabled stopped sampling")   \
+        X(PAUSES_COMMAND, "pauses_total", "reason=\"command\"", "times that `spanprof pause` stopped sampling")           \
+        X(PAUSES_MEMORY, "pauses_total", "reason=\"memory\"", "times that max-memory stopped sampling")                  \
+        X(FREQUENCY_LOWERED, "frequency_changes_total", "direction=\"lowered\"", "times that max-cpu halved the frequency") \
+        X(FREQUENCY_RAISED, "frequency_changes_total", "direction=\"raised\"", "times that it went back up")             \
+        X(RELOADS, "reloads_total", "result=\"applied\"", "configurations that a reload brought into force")             \
+        X(RELOADS_REFUSED, "reloads_total", "result=\"refused\"", "wrong configurations: the one in force stayed")       \
         X(WINDOWS, "windows_total", "", "windows of profiles closed")                                          \
         X(CLOCK_STEPS, "clock_steps_total", "", "windows closed early by a clock step")                        \
         X(EXPORT_REQUESTS, "export_requests_total", "result=\"sent\"", "requests tried")                       \

@@ -21,6 +21,8 @@
 
 typedef struct Option Option;
 
+#define CONTROL_DEFAULT "/run/spanprof/control.sock"
+
 enum { CONFIG_MAX_OPTIONS = 96 };
 
 typedef enum ConfigLevel {
@@ -80,6 +82,10 @@ typedef struct Config {
 
         /* daemon */
         uint64_t duration_ns;           /* 0 = until stopped */
+        char *control;                  /* socket for status, pause, resume; "" = the usual place, if it is there */
+        char *metrics;                  /* ADDRESS:PORT or PATH for Prometheus; "" = none */
+        uint64_t max_cpu;               /* percent of one CPU; 0 = no limit */
+        uint64_t max_memory_bytes;      /* resident; 0 = no limit */
         char *summary;                  /* file for the counters at the end */
         char *log_level;
 

@@ -116,11 +116,22 @@ static uint64_t drain_interval_ns(const Daemon *daemon, uint64_t n_samples) {
         return n_samples ? DRAIN_BUSY_NS : DRAIN_IDLE_NS;
 }
 
+static int drain(Daemon *daemon, uint64_t *n_samplesp) {
+        uint64_t begin_ns = clock_monotonic_ns();
+        int r = sampler_drain(daemon->sampler, n_samplesp);
+
+        daemon->drained_ns = clock_monotonic_ns();
+        stat_add(COUNTER_STAGE_DRAIN_NS, daemon->drained_ns - begin_ns);
+        return r;
+}
+
 static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         uint64_t n_samples = 0;
-        int r = sampler_drain(daemon->sampler, &n_samples);
+        int r = daemon_check_disabled(daemon);
 
+        if (!r)
+                r = drain(daemon, &n_samples);
         if (r)
                 return error_fold(r);
         if (is_done(daemon)) {
@@ -137,8 +148,8 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         if (r)
                 return error_fold(r);
         daemon_warn_of_rivals(daemon);
-        sd_notifyf(0, "STATUS=%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
-                   targets_count(daemon->targets), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
+        sd_notifyf(0, "STATUS=%s%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
+                   daemon->is_paused ? "paused; " : "", targets_count(daemon->targets), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
         return again(source, daemon->config->export_interval_ns);
 }
 
@@ -164,6 +175,8 @@ static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = answer_lost_notices(daemon);
         if (!r)
                 r = sampler_jitter(daemon->sampler);
+        if (!r)
+                r = daemon_govern(daemon);
         if (r)
                 return error_fold(r);
         return again(source, (uint64_t)(750 + random() % 500) * NS_PER_MS);
@@ -174,6 +187,7 @@ static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         int r = targets_work(daemon->targets, now_ns, &next_ns);
 
+        stat_add(COUNTER_STAGE_DISCOVERY_NS, clock_monotonic_ns() - now_ns);
         if (r)
                 return error_fold(r);
         return again(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);

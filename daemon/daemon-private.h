@@ -17,13 +17,22 @@
 #include "clock-watch.h"
 #include "config-selector.h"
 #include "config.h"
+#include "control.h"
 #include "daemon.h"
 #include "export/exporter.h"
 #include "frames/frames.h"
+#include "governor.h"
 #include "sample/rivals.h"
 #include "sample/sampler.h"
 #include "target/targets.h"
 #include "unwind/tables.h"
+
+/* Why nothing is sampled; bits of Daemon.pauses. */
+enum daemon_pause {
+        DAEMON_PAUSE_DISABLED,          /* /etc/spanprof/disabled is there */
+        DAEMON_PAUSE_COMMAND,           /* `spanprof pause` */
+        DAEMON_PAUSE_MEMORY,            /* we are above max-memory */
+};
 
 struct Daemon {
         const Config *config;
@@ -46,6 +55,11 @@ struct Daemon {
         Frames *frames;
         Aggregator *aggregator;
         Exporter *exporter;
+        Control *control;
+        Governor governor;
+        unsigned pauses;
+        bool is_paused;                 /* the samplers are off */
+        uint64_t drained_ns;            /* when the rings were read last */
         uint64_t start_ns;              /* MONOTONIC, as all of these */
         uint64_t sampling_ns;           /* when the events were opened */
         uint64_t stop_ns;               /* 0 = still sampling */
@@ -76,6 +90,15 @@ int daemon_close_window(Daemon *daemon);
 
 /* Says once if another spanprof samples one of our targets. */
 void daemon_warn_of_rivals(Daemon *daemon);
+
+/* For /etc/spanprof/disabled, at each drain; for limits, each second; for commands. Return: 0, -errno. */
+int daemon_check_disabled(Daemon *daemon);
+int daemon_govern(Daemon *daemon);
+int daemon_pause_by_command(Daemon *daemon, bool paused);
+void daemon_make_governor(Daemon *daemon);
+
+/* disabled, command, memory; NULL = not paused. */
+const char *daemon_pause_reason(const Daemon *daemon);
 
 /* The event loop with its signals, before there are stages. Return: 0, -errno. */
 int daemon_make_loop(Daemon *daemon);

@@ -112,7 +112,10 @@ int daemon_on_mapped(void *userdata, const Process *process) {
 }
 
 int daemon_step_tables(Daemon *daemon) {
+        uint64_t begin_ns = clock_monotonic_ns();
         int r = tables_step(daemon->tables, TABLES_STEP_BYTES);
+
+        stat_add(COUNTER_STAGE_TABLES_NS, clock_monotonic_ns() - begin_ns);
 
         if (r < 0)
                 return error_fold(r);
@@ -145,7 +148,7 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
         daemon->window_programmed = n_programmed;
         daemon->window_throttled = n_throttled;
         if (n < 1)
-                return (int64_t)(NS_PER_SEC / daemon->config->frequency);
+                return (int64_t)(NS_PER_SEC / daemon->governor.frequency);
         return (int64_t)((double)(length_ns * daemon->n_cpus) / n);
 }
 
@@ -163,6 +166,7 @@ int daemon_close_window(Daemon *daemon) {
         stat_add(COUNTER_WINDOWS, 1);
         r = otlp_encode(window, &options, submit, daemon, &n_lost);
         stat_add(COUNTER_LOST_ENCODE, n_lost);
+        stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
         return error_fold(r);
 }
 

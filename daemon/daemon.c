@@ -170,6 +170,7 @@ Daemon *daemon_free(Daemon *daemon) {
         if (!daemon)
                 return NULL;
         daemon_remove_timers(daemon);
+        control_free(daemon->control);
         exporter_free(daemon->exporter);
         aggregator_free(daemon->aggregator);
         frames_free(daemon->frames);
@@ -221,7 +222,10 @@ static int start(Daemon *daemon) {
         int r;
 
         daemon->sampling_ns = daemon->window_start_ns = clock_monotonic_ns();
-        r = sampler_start(daemon->sampler);
+        daemon_make_governor(daemon);
+        r = daemon_check_disabled(daemon);
+        if (!r)
+                r = sampler_start(daemon->sampler);
 
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
@@ -237,7 +241,11 @@ static int start(Daemon *daemon) {
                 log_error("there is no process %u", targets_missing_pid(daemon->targets));
                 return DAEMON_E_NO_TARGET;
         }
+        r = control_new(&daemon->control, daemon);
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
         log_start(daemon);
+        daemon->drained_ns = clock_monotonic_ns();
         r = daemon_add_timers(daemon);
         if (r)
                 return error_fold(r);

@@ -13,6 +13,7 @@
  * Time, counters and errors flow one way. This is the only file that knows every stage.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config.h"
@@ -35,7 +36,10 @@ typedef struct DaemonTotals {
         uint64_t target_cpu_ns;
         uint64_t sampler_entries;
         double programmed;
-        uint64_t first_sample_ns, first_delivery_ns;    /* MONOTONIC, 0 = none yet */
+        uint64_t first_sample_ns, first_delivery_ns;    /* MONOTONIC, 0 = none yet; so is the next */
+        uint64_t exported_ns;           /* when a request was accepted last */
+        uint64_t n_exported;            /* requests accepted until then */
+        bool paused;                    /* `spanprof pause` is in force */
 } DaemonTotals;
 
 /*

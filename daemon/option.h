@@ -39,6 +39,7 @@ enum {
         VERB_SPOOL = 1 << 6,
         VERB_CONVERT = 1 << 8,
         VERB_CORO = 1 << 10,
+        VERB_STATUS = 1 << 16,          /* pause and resume, too */
         VERB_ANY = -1,
 };
 

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "daemon.h"
 #include "util/log.h"
+#include "util/stat.h"
 
 /*
  * Each file with unwind rows keeps the descriptor of its table: a machine full of targets has more than the usual
@@ -33,8 +34,11 @@ static int reload(void *userdata) {
         Run *run = userdata;
 
         log_info("reading the configuration anew");
-        if (!cli_reload(run->cli, &run->next))
+        if (!cli_reload(run->cli, &run->next)) {
+                stat_add(COUNTER_RELOADS, 1);
                 return 0;
+        }
+        stat_add(COUNTER_RELOADS_REFUSED, 1);
         log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "reload", "the new configuration is wrong: the old one stays in force");
         return 1;
 }

@@ -5,6 +5,9 @@
 const Verb *const verbs[] = {
         &verb_run,
         &verb_targets,
+        &verb_status,
+        &verb_pause,
+        &verb_resume,
         &verb_receive,
         &verb_report,
         &verb_convert,

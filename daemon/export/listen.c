@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "util/log.h"
 #include "util/macro.h"
@@ -47,6 +51,46 @@ int listen_open(const char *address, uint16_t port_number, int *fdp) {
         freeaddrinfo(info);
         if (r)
                 return complain(address, port_number, r);
+        *fdp = take_fd(fd);
+        return 0;
+}
+
+static int fail_path(int error) {
+        errno = error;
+        return LISTEN_E_PATH;
+}
+
+/* A daemon that was killed leaves its socket behind; one that lives answers. */
+static bool is_alive(const struct sockaddr_un *address) {
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        return fd >= 0 && (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) || errno == EAGAIN);
+}
+
+/* chmod() before listen(): nobody can connect in between, whatever the umask is. */
+int listen_open_path(const char *path, unsigned mode, int *fdp) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_(closep) int fd = -1;
+        struct stat st;
+
+        if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >= sizeof(address.sun_path))
+                return fail_path(ENAMETOOLONG);
+        if (!lstat(path, &st)) {
+                if (!S_ISSOCK(st.st_mode))
+                        return fail_path(EEXIST);
+                if (is_alive(&address))
+                        return fail_path(EADDRINUSE);
+                unlink(path);
+        }
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return fail_path(errno);
+        if (chmod(path, mode) < 0 || listen(fd, 16) < 0) {
+                int error = errno;
+
+                unlink(path);
+                return fail_path(error);
+        }
         *fdp = take_fd(fd);
         return 0;
 }

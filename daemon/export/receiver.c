@@ -36,6 +36,7 @@ enum {
         IDLE_TIMEOUT_S = 60,
         RETRY_AFTER_S = 10,
         BODIES_UNDER_WAY = 2,           /* of the largest size, together */
+        MAX_QUESTION_BYTES = 4096,
 };
 
 struct Receiver {
@@ -235,6 +236,37 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
         }
 }
 
+static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *connection, const char *method, const char *path) {
+        const char *type = "text/plain; charset=utf-8";
+        struct MHD_Response *response;
+        enum MHD_Result result;
+        char empty[1] = "";
+        Text page = { 0 };
+        int status = receiver->config.on_page(method, path, &page, &type, receiver->config.userdata);
+
+        response = MHD_create_response_from_buffer(page.size, page.data ? page.data : empty, MHD_RESPMEM_MUST_COPY);
+        if (page.failed)
+                status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        text_deinit(&page);
+        if (!response)
+                return MHD_NO;
+        MHD_add_response_header(response, "Content-Type", type);
+        MHD_add_response_header(response, "Cache-Control", "no-store");
+        result = MHD_queue_response(connection, (unsigned)status, response);
+        MHD_destroy_response(response);
+        return result;
+}
+
+/* What comes with a question is read, and not kept. */
+static enum MHD_Result on_question(Receiver *receiver, struct MHD_Connection *connection, const char *path, const char *method,
+                                   Upload *upload, size_t *sizep) {
+        if (!*sizep)
+                return show_page(receiver, connection, method, path);
+        upload->n_received += *sizep;
+        *sizep = 0;
+        return upload->n_received > MAX_QUESTION_BYTES ? MHD_NO : MHD_YES;
+}
+
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data, size_t *sizep,
                                   void **uploadp) {
@@ -247,9 +279,12 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
                 *uploadp = upload = calloc(1, sizeof(*upload));
                 if (!upload)
                         return MHD_NO;
-                upload->failed = judge_headers(receiver, connection, path, method, upload);
+                if (!receiver->config.on_page)
+                        upload->failed = judge_headers(receiver, connection, path, method, upload);
                 return MHD_YES;
         }
+        if (receiver->config.on_page)
+                return on_question(receiver, connection, path, method, upload, sizep);
         if (*sizep)
                 return receive_part(receiver, upload, data, sizep);
         status = judge_body(receiver, upload, why);
@@ -327,10 +362,14 @@ int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *co
         if (!receiver)
                 return error_origin(-ENOMEM);
         receiver->config = *config;
-        r = listen_open(config->address, config->port, &listener);
+        if (config->path)
+                r = listen_open_path(config->path, 0660, &listener);
+        else
+                r = listen_open(config->address, config->port, &listener);
         if (r)
-                return r == LISTEN_E_ADDRESS ? RECEIVER_E_ADDRESS : RECEIVER_E_PORT;
-        listen_url(listener, receiver->url, sizeof(receiver->url));
+                return r == LISTEN_E_ADDRESS ? RECEIVER_E_ADDRESS : r == LISTEN_E_PORT ? RECEIVER_E_PORT : RECEIVER_E_PATH;
+        if (!config->path)
+                listen_url(listener, receiver->url, sizeof(receiver->url));
         r = start_daemon(receiver, listener);
         if (r)
                 return r;

@@ -9,6 +9,8 @@
  * callback, which decides the answer. Everything about HTTP is here and nothing about
  * what a request means. Runs on the caller's event loop, in its thread.
  *
+ * The same server answers questions about the daemon (on_page), so that HTTP is in one file.
+ *
  * Bodies are bounded before and after expanding, and all bodies under way together; over that,
  * senders are told to come back (503).
  */
@@ -19,6 +21,7 @@
 #include <systemd/sd-event.h>
 
 #include "util/macro.h"
+#include "util/text.h"
 
 typedef struct Receiver Receiver;
 
@@ -36,11 +39,18 @@ typedef enum ReceiverVerdict {
 typedef ReceiverVerdict (*ReceiverTake)(const uint8_t *data, size_t size, bool json, char *why, size_t why_size,
                                         void *userdata);
 
+/*
+ * Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP status.
+ */
+typedef int (*ReceiverPage)(const char *method, const char *path, Text *page, const char **typep, void *userdata);
+
 typedef struct ReceiverConfig {
+        const char *path;               /* a socket in the filesystem, mode 0660; NULL = address and port */
         const char *address;            /* numeric or a name */
         uint16_t port;                  /* 0 = any free one */
         uint64_t max_request_bytes;     /* of one body, before and after expanding */
         ReceiverTake on_request;
+        ReceiverPage on_page;           /* NULL = none; with it nothing is taken in, and on_request is not called */
         void *userdata;
 } ReceiverConfig;
 
@@ -55,6 +65,7 @@ enum {
         _RECEIVER_E_SUCCESS,
         RECEIVER_E_ADDRESS,             /* no such address here; a message was logged */
         RECEIVER_E_PORT,                /* taken, or not allowed; a message with a hint was logged */
+        RECEIVER_E_PATH,                /* no socket there; errno says why */
 };
 
 /* Listens. Return: 0, RECEIVER_E_*, -errno. */

@@ -60,6 +60,7 @@ struct Sampler {
         uint32_t n_jitters;
         RateWatch rate;
         bool is_running;
+        bool is_paused;                 /* its events are closed, and stay so */
 };
 
 static bool is_too_young(const Sampler *sampler, const void *data, size_t size) {
@@ -179,12 +180,16 @@ static void close_cpu(CpuEvent *cpu) {
         event_deinit(&cpu->event);
 }
 
+static uint64_t next_period(const Sampler *sampler, CpuEvent *cpu) {
+        return sampler->config.jitter ? rate_draw_period(sampler->period_ns, &cpu->draw) : sampler->period_ns;
+}
+
 /* A CPU that goes offline between the list and the open is no error. */
 static int open_cpu(Sampler *sampler, size_t i) {
         CpuEvent *cpu = &sampler->cpus[i];
         int r;
 
-        r = event_init(&cpu->event, (uint32_t)i, sampler->config.jitter ? rate_draw_period(sampler->period_ns, &cpu->draw) : sampler->period_ns);
+        r = event_init(&cpu->event, (uint32_t)i, next_period(sampler, cpu));
         if (r == -ENODEV)
                 return 0;
         if (r)
@@ -226,11 +231,30 @@ static int follow_cpus(Sampler *sampler) {
                 if (is_open || !sampler->online[i])
                         continue;
                 open_sideband(sampler, i);
-                r = open_cpu(sampler, i);
+                r = sampler->is_paused ? 0 : open_cpu(sampler, i);
                 if (r)
                         return r;
         }
         return 0;
+}
+
+void sampler_pause(Sampler *sampler) {
+        sampler->is_paused = true;
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                close_cpu(&sampler->cpus[i]);
+}
+
+int sampler_resume(Sampler *sampler) {
+        sampler->is_paused = false;
+        return sampler->is_running ? follow_cpus(sampler) : 0;
+}
+
+void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {
+        sampler->period_ns = NS_PER_SEC / frequency;
+        sampler->rate.frequency = frequency;
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                if (sampler->cpus[i].event.fd >= 0)
+                        event_set_period(&sampler->cpus[i].event, next_period(sampler, &sampler->cpus[i]));
 }
 
 int sampler_start(Sampler *sampler) {

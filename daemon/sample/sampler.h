@@ -61,6 +61,16 @@ void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPau
 /* Attaches the watchers (notices flow), then the events (samples flow). Return: 0, SAMPLER_E_UNUSABLE, -errno. */
 int sampler_start(Sampler *sampler);
 
+/*
+ * Takes the events off and back on; notices of processes and mappings go on. Paused before sampler_start(), nothing is
+ * sampled until sampler_resume(). Return of the latter: 0, SAMPLER_E_UNUSABLE, -errno.
+ */
+void sampler_pause(Sampler *sampler);
+int sampler_resume(Sampler *sampler);
+
+/* Another nominal frequency from now on. */
+void sampler_set_frequency(Sampler *sampler, uint32_t frequency);
+
 /* Detaches the events: no sample is taken after it. Idempotent. */
 void sampler_stop(Sampler *sampler);
 

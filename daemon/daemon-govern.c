@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Whether and how fast is sampled: the kill switch, `spanprof pause`, and the limits on the daemon itself. This flows
+ * against the path of samples, so it is in one place. Every change ends the window, so that the period stays true.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon-private.h"
+#include "self.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+/* Root's alone, as the directory is: no user of the machine and no part of the daemon can take it away. */
+#define DISABLED_PATH "/etc/spanprof/disabled"
+
+static const struct {
+        const char *name;
+        enum counter counter;
+} reasons[] = {
+        [DAEMON_PAUSE_DISABLED] = { "disabled", COUNTER_PAUSES_DISABLED },
+        [DAEMON_PAUSE_COMMAND] = { "command", COUNTER_PAUSES_COMMAND },
+        [DAEMON_PAUSE_MEMORY] = { "memory", COUNTER_PAUSES_MEMORY },
+};
+
+const char *daemon_pause_reason(const Daemon *daemon) {
+        for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+                if (daemon->pauses & 1u << i)
+                        return reasons[i].name;
+        return NULL;
+}
+
+static void set_pause(Daemon *daemon, enum daemon_pause reason, bool on) {
+        unsigned bit = 1u << reason;
+
+        if (on == !!(daemon->pauses & bit))
+                return;
+        daemon->pauses ^= bit;
+        if (on)
+                stat_add(reasons[reason].counter, 1);
+}
+
+/* ENOENT alone says that it is not there: what cannot be looked at may be. */
+static bool is_disabled(void) {
+        struct stat st;
+
+        return !lstat(DISABLED_PATH, &st) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* Takes in what was sampled before, so that it is in the window that ends here. */
+static int pause_now(Daemon *daemon) {
+        uint64_t n_samples;
+        int r;
+
+        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon), "sampling is paused (%s)",
+                        daemon_pause_reason(daemon));
+        sd_notifyf(0, "STATUS=paused (%s)", daemon_pause_reason(daemon));
+        sampler_pause(daemon->sampler);
+        daemon->is_paused = true;
+        if (!daemon->drain_timer)               /* not started yet */
+                return 0;
+        r = sampler_drain(daemon->sampler, &n_samples);
+        return r ? error_fold(r) : daemon_close_window(daemon);
+}
+
+static int resume_now(Daemon *daemon) {
+        int r = daemon_close_window(daemon);
+
+        if (r)
+                return error_fold(r);
+        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_RESUMED, "resume", "sampling goes on");
+        r = sampler_resume(daemon->sampler);
+        if (r)
+                return r > 0 ? error_origin(-EIO) : error_fold(r);
+        daemon->is_paused = false;
+        daemon->n_cpus = sampler_n_cpus(daemon->sampler);
+        return 0;
+}
+
+static int apply(Daemon *daemon) {
+        if (daemon->stop_ns || !!daemon->pauses == daemon->is_paused)
+                return 0;
+        return daemon->pauses ? pause_now(daemon) : resume_now(daemon);
+}
+
+int daemon_pause_by_command(Daemon *daemon, bool paused) {
+        daemon->totals->paused = paused;
+        set_pause(daemon, DAEMON_PAUSE_COMMAND, paused);
+        return apply(daemon);
+}
+
+int daemon_check_disabled(Daemon *daemon) {
+        set_pause(daemon, DAEMON_PAUSE_DISABLED, is_disabled());
+        return apply(daemon);
+}
+
+void daemon_make_governor(Daemon *daemon) {
+        const Config *config = daemon->config;
+
+        governor_init(&daemon->governor, (uint32_t)config->frequency, config->max_cpu, config->max_memory_bytes,
+                      clock_monotonic_ns(), self_cpu_ns());
+        if (daemon->totals->paused)
+                set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
+}
+
+static int follow_cpu(Daemon *daemon) {
+        uint32_t before = daemon->governor.frequency, now;
+        int r = governor_cpu(&daemon->governor, clock_monotonic_ns(), self_cpu_ns());
+
+        if (!r)
+                return 0;
+        now = daemon->governor.frequency;
+        stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
+        log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
+                        r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm", "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%",
+                        now, before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->max_cpu);
+        r = daemon_close_window(daemon);
+        if (r)
+                return error_fold(r);
+        sampler_set_frequency(daemon->sampler, now);
+        return 0;
+}
+
+/* What a window held is free once it is closed, but only the allocator knows. */
+static int follow_memory(Daemon *daemon) {
+        uint64_t resident = daemon->config->max_memory_bytes ? self_resident_bytes() : 0;
+        bool was = daemon->governor.too_large, is = governor_memory(&daemon->governor, resident);
+        int r;
+
+        if (is && !was)
+                log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_MEMORY_LIMIT, "max-memory",
+                                "our own memory is %" PRIu64 " KiB, above max-memory: no samples until it is less", resident >> 10);
+        set_pause(daemon, DAEMON_PAUSE_MEMORY, is);
+        r = apply(daemon);
+        if (is)
+                malloc_trim(0);
+        return r;
+}
+
+int daemon_govern(Daemon *daemon) {
+        uint64_t n_ok = stat_get(COUNTER_EXPORT_OK);
+        int r;
+
+        if (n_ok != daemon->totals->n_exported) {
+                daemon->totals->n_exported = n_ok;
+                daemon->totals->exported_ns = clock_monotonic_ns();
+        }
+        r = follow_cpu(daemon);
+        return r ? r : follow_memory(daemon);
+}

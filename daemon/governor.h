@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Governor
+ *
+ * What the daemon may use of the machine itself: decides, from its own CPU time and memory, at which frequency it may
+ * sample and whether it may sample at all. Numbers in, decisions out; daemon-govern.c carries them out.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Governor {
+        uint64_t max_cpu;               /* percent of one CPU, 0 = no limit */
+        uint64_t max_memory_bytes;      /* 0 = no limit */
+        uint32_t nominal;               /* Hz, as configured */
+        uint32_t frequency;             /* Hz, now */
+        uint64_t since_ns, cpu_ns;      /* when the interval began, and our CPU time then */
+        uint32_t n_calm;                /* intervals far below the limit, one after the other */
+        bool too_large;
+} Governor;
+
+enum {
+        _GOVERNOR_E_SUCCESS,
+        GOVERNOR_E_LOWERED,             /* `frequency` is half of what it was */
+        GOVERNOR_E_RAISED,              /* twice */
+};
+
+#define GOVERNOR_INTERVAL_NS (5 * NS_PER_SEC)
+enum { GOVERNOR_CALM_INTERVALS = 6 };
+
+void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes, uint64_t now_ns,
+                   uint64_t cpu_ns);
+
+/* @cpu_ns: CPU time of this process so far. Return: 0, GOVERNOR_E_*. */
+int governor_cpu(Governor *governor, uint64_t now_ns, uint64_t cpu_ns);
+
+/* Whether memory is above the limit, or was and has not gone down by a tenth. */
+bool governor_memory(Governor *governor, uint64_t resident_bytes);

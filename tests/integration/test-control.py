@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at a running daemon and steering it: status, metrics, readiness, pause, kill switch, limits on itself."""
+import oracle
+
+oracle.enter()
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import stat
+import subprocess
+
+import prometheus
+import session
+import tap
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=tap.PATIENCE)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def ask(connection, path, method="GET"):
+    connection.request(method, path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), dict(answer.headers)
+
+
+class Case(session.TestCase):
+    def begin(self, *options, **more):
+        """A daemon with a control socket and a victim: (run, victim)."""
+        self.socket = self.directory() / "control.sock"
+        victim = self.victim("chain", 5)
+        run = self.start("--control", self.socket, "-p", victim.pid, "--frequency", 499, *options, **more)
+        return run, victim
+
+    def ask(self, path, method="GET"):
+        return ask(Unix(self.socket), path, method)
+
+    def status(self):
+        return json.loads(self.spanprof("status", "--json", "--control", self.socket).stdout)
+
+    def metrics(self):
+        status, text, headers = self.ask("/metrics")
+        self.assertEqual(status, 200)
+        self.assertEqual(headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+        return prometheus.parse(text)
+
+
+class Status(Case):
+    def test_says_what_was_done(self):
+        run, _ = self.begin()
+        run.wait_events(20)
+        status = tap.wait_until(lambda: (s := self.status())["delivered"] and s, "samples delivered")
+        self.assertEqual(status["pid"], run.pid)
+        self.assertEqual(status["targets"], 1)
+        self.assertEqual(status["endpoint"], run.receiver.url + "/v1development/profiles")
+        self.assertIsNone(status["paused"])
+        self.assertIsNone(status["unready"])
+        self.assertEqual(status["ticks"], status["delivered"] + status["lost"] + status["pending"])
+        self.assertAlmostEqual(status["resident_bytes"] / 4096, int(pathlib.Path(f"/proc/{run.pid}/statm").read_text().split()[1]),
+                               delta=512)
+        text = self.spanprof("status", "--control", self.socket).stdout
+        self.assertIn(f"pid {run.pid}, up ", text)
+        self.assertIn("499 Hz on ", text)
+        self.assertIn("targets      1 of ", text)
+        result = run.stop()
+        self.assertGreaterEqual(result.summary["delivered"], status["delivered"])
+        self.assertFalse(self.socket.exists() and self.connects())
+
+    def connects(self):
+        try:
+            Unix(self.socket).connect()
+        except OSError:
+            return False
+        return True
+
+    def test_fails_when_none_runs(self):
+        done = self.spanprof("status", "--control", self.directory() / "none.sock", expect=1)
+        self.assertIn("no spanprof runs here", done.stderr)
+
+    def test_socket_is_for_its_owner_and_group_alone(self):
+        run, _ = self.begin(prefix=["sh", "-c", 'umask 0; exec "$@"', "sh"])
+        self.assertEqual(stat.S_IMODE(self.socket.stat().st_mode), 0o660)
+        nobody = self.run_command(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+                                   tap.SPANPROF, "pause", "--control", self.socket])
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIsNone(self.status()["paused"])
+        run.stop()
+
+    def test_a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not(self):
+        run, victim = self.begin()
+        done = self.spanprof("run", "--control", self.socket, "-p", victim.pid, expect=78)
+        self.assertIn("another spanprof does", done.stderr)
+        self.assertEqual(self.status()["pid"], run.pid)
+        run.child.kill()
+        self.assertTrue(self.socket.exists())
+        again = self.start("--control", self.socket, "-p", victim.pid)
+        self.assertEqual(self.status()["pid"], again.pid)
+        again.stop()
+
+
+class Metrics(Case):
+    def test_are_well_formed_and_named_by_convention(self):
+        run, _ = self.begin()
+        run.wait_events(20)
+        self.assertEqual(prometheus.lint(self.metrics()), [])
+        run.stop()
+
+    def test_hold_every_counter_of_the_table(self):
+        run, _ = self.begin()
+        families = self.metrics()
+        table = (tap.SOURCE_DIR / "bpf/counters.h").read_text()
+        lines = re.findall(r'^ +X\(\w+, "(\w+)", "([^,]*?)",', table.replace('\\"', "'"), re.M)
+        self.assertGreater(len(lines), 80)
+        self.assertEqual(len(lines), len(re.findall(r"^ +X\(\w+, ", table, re.M)))
+        for metric, label in lines:
+            name = "spanprof_" + metric.replace("_nanoseconds_total", "_seconds_total")
+            self.assertIn(name, families)
+            labels = tuple(re.findall(r"(\w+)='(\w*)'", label))
+            self.assertIn(labels, families[name].samples, (metric, label))
+        run.stop()
+
+    def test_agree_with_the_summary_and_with_proc(self):
+        run, victim = self.begin()
+        run.wait_events(20)
+        victim.process.send_signal(signal.SIGSTOP)
+        tap.wait_until(lambda: not self.status()["pending"], "all that was sampled has arrived")
+        families = self.metrics()
+        value = lambda name, **labels: prometheus.value(families, name, **labels)
+        self.assertEqual(value("process_open_fds"), len(os.listdir(f"/proc/{run.pid}/fd")) - 0)
+        started = float(self.run_command(["stat", "-c", "%Y", f"/proc/{run.pid}"]).stdout)
+        self.assertAlmostEqual(value("process_start_time_seconds"), started, delta=3)
+        self.assertGreater(value("spanprof_stage_seconds_total", stage="drain"), 0)
+        self.assertLess(value("spanprof_export_age_seconds"), 60)
+        ticks, delivered = value("spanprof_ticks_total"), value("spanprof_samples_delivered_total")
+        result = run.stop()
+        self.assertEqual(ticks, result.summary["ticks"])
+        self.assertEqual(delivered, result.summary["delivered"])
+
+    def test_are_served_on_a_port_that_steers_nothing(self):
+        run, _ = self.begin("--metrics", "127.0.0.1:0")
+        port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
+        self.assertEqual(prometheus.lint(prometheus.parse(ask(connection, "/metrics")[1])), [])
+        self.assertEqual(ask(connection, "/pause", "POST")[0], 405)
+        self.assertEqual(ask(connection, "/status")[0], 404)
+        self.assertIsNone(self.status()["paused"])
+        run.stop()
+
+    def test_a_wrong_address_is_a_wrong_configuration(self):
+        for address in ("9464", "127.0.0.1:", "127.0.0.1:99999", "/nonexistent/directory/socket"):
+            self.spanprof("run", "--metrics", address, "--comm", "nobody", expect=78)
+
+
+class Probes(Case):
+    def test_a_dead_collector_fails_neither(self):
+        closed = socket.socket()
+        closed.bind(("127.0.0.1", 0))
+        run, _ = self.begin(endpoint=f"http://127.0.0.1:{closed.getsockname()[1]}")
+        tap.wait_until(lambda: self.status()["queued_samples"] > 0 or
+                       prometheus.value(self.metrics(), "spanprof_export_requests_total", result="retry"), "a failed export")
+        self.assertEqual(self.ask("/healthz")[:2], (200, "ok\n"))
+        self.assertEqual(self.ask("/readyz")[:2], (200, "ok\n"))
+        run.child.kill()
+
+    def test_a_stuck_loop_does_not_answer(self):
+        run, _ = self.begin()
+        run.child.process.send_signal(signal.SIGSTOP)
+        connection = Unix(self.socket)
+        connection.timeout = 0.5
+        with self.assertRaises(TimeoutError):
+            connection.connect()
+            connection.sock.settimeout(0.5)
+            ask(connection, "/healthz")
+        run.child.process.send_signal(signal.SIGCONT)
+        self.assertEqual(self.ask("/healthz")[0], 200)
+        run.stop()
+
+
+class Pause(Case):
+    def assert_no_ticks(self, victim):
+        before = self.status()["ticks"]
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertEqual(self.status()["ticks"], before)
+
+    def test_stops_and_goes_on(self):
+        run, victim = self.begin()
+        run.wait_events(5)
+        self.spanprof("pause", "--control", self.socket)
+        self.assertEqual(self.status()["paused"], "command")
+        self.assertIn("paused (command)", self.spanprof("status", "--control", self.socket).stdout)
+        self.assert_no_ticks(victim)
+        self.assertEqual(self.ask("/readyz")[:2], (200, "ok, paused\n"))
+        self.spanprof("resume", "--control", self.socket)
+        before = self.status()["ticks"]
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertGreater(self.status()["ticks"], before)
+        self.assertEqual(prometheus.value(self.metrics(), "spanprof_pauses_total", reason="command"), 1)
+        result = run.stop()
+        periods = {sample.period for sample in result.samples}
+        self.assertTrue(all(1e9 / 499 * 0.6 < period < 1e9 / 499 * 1.6 for period in periods), periods)
+
+    def test_outlives_a_reload(self):
+        run, victim = self.begin()
+        self.spanprof("pause", "--control", self.socket)
+        run.child.process.send_signal(signal.SIGHUP)
+        run.child.wait_for(r"(?s)profiles go to.*profiles go to")
+        self.assertEqual(self.status()["paused"], "command")
+        self.assert_no_ticks(victim)
+        run.stop()
+
+
+class KillSwitch(Case):
+    def begin_in_own_etc(self):
+        """The daemon sees an /etc of its own, which we reach by its root."""
+        if not os.path.exists("/proc/filesystems") or "overlay" not in pathlib.Path("/proc/filesystems").read_text():
+            tap.skip("kernel: no overlayfs")
+        work = self.directory()
+        subprocess.run(["mkdir", work / "up", work / "work"], check=True)
+        mount = f'mount -t tmpfs none {work} && mkdir {work}/up {work}/work && ' \
+                f'mount -t overlay overlay -o lowerdir=/etc,upperdir={work}/up,workdir={work}/work /etc && mkdir -p /etc/spanprof && exec "$@"'
+        self.prefix = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+
+    def file(self, run):
+        return pathlib.Path(f"/proc/{run.pid}/root/etc/spanprof/disabled")
+
+    def test_stops_sampling_and_survives_a_restart(self):
+        self.begin_in_own_etc()
+        run, victim = self.begin(prefix=self.prefix)
+        run.wait_events(5)
+        self.file(run).touch()
+        run.child.wait_for(r"sampling is paused \(disabled\)")
+        before = self.status()["ticks"]
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertEqual(self.status()["ticks"], before)
+        done = self.spanprof("resume", "--control", self.socket, expect=1)
+        self.assertIn("still paused: disabled", done.stderr)
+        run.child.process.send_signal(signal.SIGHUP)                    # a new daemon must not sample a single time
+        run.child.wait_for(r"(?s)profiles go to.*profiles go to")
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertEqual(self.status()["ticks"], before)
+        self.file(run).unlink()
+        run.child.wait_for("sampling goes on")
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertGreater(self.status()["ticks"], before)
+        run.stop()
+
+    def test_at_the_start_nothing_is_sampled(self):
+        self.begin_in_own_etc()
+        self.prefix[4] = self.prefix[4].replace("&& exec", "&& touch /etc/spanprof/disabled && exec")
+        run, victim = self.begin(prefix=self.prefix)
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertEqual(self.status()["ticks"], 0)
+        self.assertEqual(prometheus.value(self.metrics(), "spanprof_sampler_entries_total"), 0)
+        result = run.stop()
+        self.assertEqual(result.summary["sampler_entries"], 0)
+
+
+class Limits(Case):
+    def test_too_much_memory_pauses_and_says_so(self):
+        run, victim = self.begin("--max-memory", "1MiB")
+        run.child.wait_for("above max-memory")
+        tap.wait_until(lambda: self.status()["paused"] == "memory", "paused")
+        before = self.status()["ticks"]
+        session.wait_cpu([victim.pid], 0.3)
+        self.assertEqual(self.status()["ticks"], before)
+        self.assertEqual(prometheus.value(self.metrics(), "spanprof_pauses_total", reason="memory"), 1)
+        run.stop()
+
+    def test_too_much_cpu_lowers_the_frequency_and_the_period_stays_true(self):
+        run, victim = self.begin("--max-cpu", 1, "--frequency", 8000, "--all")
+        run.child.wait_for(r"sampling at 4000 Hz from now on, not 8000: our own CPU time is above 1 %")
+        self.assertLessEqual(self.status()["frequency"], 4000)
+        before = len(run.receiver.paths())
+        tap.wait_until(lambda: len(run.receiver.paths()) > before + 2, "windows at the new frequency")
+        self.assertGreaterEqual(prometheus.value(self.metrics(), "spanprof_frequency_changes_total", direction="lowered"), 1)
+        result = run.stop(check=False)
+        last = max(sample.period for sample in result.samples)
+        self.assertGreater(last, 1e9 / 8000 * 1.5)
+
+
+tap.main()
