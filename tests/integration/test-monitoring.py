@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Alert rules and dashboard ask for metrics that exist, by labels that exist."""
+import json
+import re
+
+import prometheus
+import tap
+
+FOLDER = tap.SOURCE_DIR / "packaging/monitoring"
+WORDS = {"sum", "by", "rate", "increase", "up", "and", "or", "instance", "label_values"}
+
+
+def known():
+    """Metric → label → values, as a daemon would serve them: from the sources, not from a run."""
+    families = {}
+    table = (tap.SOURCE_DIR / "bpf/counters.h").read_text()
+    for metric, label, value in re.findall(r'X\(\w+, "(\w+)", "(?:(\w+)=\\"(\w+)\\")?"', table):
+        name = "spanprof_" + metric.replace("_nanoseconds_total", "_seconds_total")
+        families.setdefault(name, {}).setdefault(label, set()).add(value)
+    for name in re.findall(r'append_number\(text, "(\w+)"', (tap.SOURCE_DIR / "daemon/metrics.c").read_text()):
+        families[name] = {}
+    families["spanprof_build_info"] = {}
+    return families
+
+
+def problems(expression, families):
+    for name, labels in re.findall(r"\b((?:spanprof|process)_\w+)(?:\{([^}]*)\})?", expression):
+        if name not in families:
+            yield f"{name} does not exist: {expression}"
+            continue
+        for label, values in re.findall(r'(\w+)[=!]~?"([^"]*)"', labels):
+            if label == "instance":
+                continue
+            if label not in families[name]:
+                yield f"{name} has no label {label}: {expression}"
+            for value in values.split("|"):
+                if value not in families[name].get(label, ()):
+                    yield f"{name}: {label} is never {value}: {expression}"
+    for groups in re.findall(r"by \(([^)]*)\)", expression):
+        for label in groups.split(","):
+            names = re.findall(r"\b(spanprof_\w+)", expression)
+            if label.strip() != "instance" and not any(label.strip() in families.get(n, {}) for n in names):
+                yield f"no metric has the label {label}: {expression}"
+    if expression.count("(") != expression.count(")") or expression.count("{") != expression.count("}"):
+        yield f"brackets: {expression}"
+
+
+class Monitoring(tap.TestCase):
+    def test_the_check_finds_mistakes(self):
+        families = known()
+        self.assertIn("ring_full", families["spanprof_lost_total"]["reason"])
+        self.assertEqual(len(list(problems('rate(spanprof_lots_total[5m])', families))), 1)
+        self.assertEqual(len(list(problems('rate(spanprof_lost_total{cause="stop"}[5m])', families))), 2)
+        self.assertEqual(len(list(problems('rate(spanprof_lost_total{reason="bad luck"}[5m])', families))), 1)
+        self.assertEqual(len(list(problems('sum by (reason) (rate(spanprof_ticks_total[5m]))', families))), 1)
+
+    def test_the_lint_of_metrics_finds_mistakes(self):
+        good = "# HELP a_total x\n# TYPE a_total counter\na_total{b=\"c\"} 1\n"
+        self.assertEqual(prometheus.lint(prometheus.parse(good)), [])
+        for bad in (good.replace("counter", "gauge"), good.replace("HELP a_total x", "HELP a_total "),
+                    good.replace("a_total", "a_milliseconds_total"), good.replace("a_total", "aB_total")):
+            self.assertTrue(prometheus.lint(prometheus.parse(bad)), bad)
+        for bad in (good[:-1], good + 'a_total{b="c"} 2\n', good + "b 1\n", good.replace('"c"', "c")):
+            with self.assertRaises(ValueError):
+                prometheus.parse(bad)
+
+    def test_alerts_ask_for_what_exists(self):
+        text = (FOLDER / "spanprof.rules.yaml").read_text()
+        rules = re.split(r"^      - alert: ", text, flags=re.M)[1:]
+        self.assertGreater(len(rules), 5)
+        for rule in rules:
+            expression = re.search(r"^        expr: (.+)$", rule, re.M)
+            self.assertIsNotNone(expression, rule)
+            self.assertEqual(list(problems(expression[1], known())), [])
+            self.assertRegex(rule, r"labels: \{severity: (info|warning|critical)\}")
+            self.assertRegex(rule, r'summary: ".+"')
+        self.assertEqual(len({rule.split()[0] for rule in rules}), len(rules))
+
+    def test_alerts_are_valid_for_prometheus(self):
+        promtool = tap.shutil.which("promtool")
+        if not promtool:
+            tap.skip("machine: no promtool (a second opinion only: the rules were checked above)")
+        self.run_command([promtool, "check", "rules", FOLDER / "spanprof.rules.yaml"], expect=0)
+
+    def test_dashboard_asks_for_what_exists(self):
+        board = json.loads((FOLDER / "spanprof-dashboard.json").read_text())
+        expressions = [t["expr"] for panel in board["panels"] for t in panel["targets"]]
+        expressions += [v["query"] for v in board["templating"]["list"] if v["type"] == "query"]
+        self.assertGreater(len(expressions), 10)
+        for expression in expressions:
+            self.assertEqual(list(problems(expression.replace("$instance", ".*"), known())), [])
+        self.assertEqual(len({panel["id"] for panel in board["panels"]}), len(board["panels"]))
+
+
+tap.main()
