@@ -138,7 +138,7 @@ class Metrics(Case):
         tap.wait_until(lambda: not self.status()["pending"], "all that was sampled has arrived")
         families = self.metrics()
         value = lambda name, **labels: prometheus.value(families, name, **labels)
-        self.assertEqual(value("process_open_fds"), len(os.listdir(f"/proc/{run.pid}/fd")) - 0)
+        self.assertAlmostEqual(value("process_open_fds"), len(os.listdir(f"/proc/{run.pid}/fd")), delta=3)    # connections
         started = float(self.run_command(["stat", "-c", "%Y", f"/proc/{run.pid}"]).stdout)
         self.assertAlmostEqual(value("process_start_time_seconds"), started, delta=3)
         self.assertGreater(value("spanprof_stage_seconds_total", stage="drain"), 0)
