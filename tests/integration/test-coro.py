@@ -333,18 +333,19 @@ class Attach(tap.TestCase):
             victim = self.victim(self.dir / name, "coroutines=5", "turns=40", "wait=300000", "pause=2000", "end=hold", "hang=1")
             if deleted:
                 (self.dir / name).unlink()
-            reader = self.attach(victim.pid)
+            output = f"{deleted}.jsonl"
+            reader = self.attach(victim.pid, output=output)
             self.assertIn(name, reader.wait_for(r"region (.*), 64 stations")[1])
             victim.wait_for("^done")
-            tap.wait_until(lambda: len(self.lines()) == 401, "401 events")
+            truth = {station: n for station, (n, _) in wrote(victim.out).items()}
+            last = lambda: {event["station"]: event["event"] + 1 for event in self.lines(output)}
+            tap.wait_until(lambda: last() == truth, "the last event of each")
             victim.process.stdin.close()
             self.assertEqual(reader.wait(), 0)          # with its process
-            events = self.lines()
-            self.assertEqual({event["pid"] for event in events}, {victim.pid})
-            truth = wrote(victim.out)
-            counts = collections.Counter(event["station"] for event in events)
-            lost = sum(event.get("lost", 0) for event in events)
-            self.assertEqual(sum(counts.values()) + lost, sum(n for n, _ in truth.values()))
+            self.assertEqual({event["pid"] for event in self.lines(output)}, {victim.pid})
+            for station, row in stations(self.dir / output).items():
+                self.assertEqual(sum(int(row[key]) for key in ("read", "lost", "skipped")), truth[station])
+                self.assertEqual(row["dead"], "0" if station == 4 else "1")
 
     def test_starts_with_what_is_left(self):
         for dialect, kept in (("seqlock", 8), ("document", 7)):
@@ -353,7 +354,7 @@ class Attach(tap.TestCase):
             victim.wait_for("^done")
             reader = self.attach(victim.pid, options=("-d", "300ms"))
             self.assertEqual(reader.wait(), 0)
-            self.assertEqual(len(self.lines()), 3 * kept)
+            self.assertEqual(len(self.lines()), 3 * kept)       # the second reader has replaced what the first wrote
             self.assertEqual({event["event"] for event in self.lines()}, set(range(200 - kept, 200)))
             self.assertEqual({row["lost"] for row in stations(self.dir / "a.jsonl").values()}, {"0"})
             self.assertEqual({row["skipped"] for row in stations(self.dir / "a.jsonl").values()}, {str(200 - kept)})
@@ -418,8 +419,9 @@ class Attach(tap.TestCase):
             make_region(self.dir / "r", 64)
             victim = self.victim(self.dir / "r", "coroutines=1", "end=hold")
             victim.wait_for("^done")
-            reader = self.attach(victim.pid)
-            tap.wait_until(lambda: len(self.lines()) == 8, "8 events")
+            output = f"{what}.jsonl"
+            reader = self.attach(victim.pid, output=output)
+            tap.wait_until(lambda: len(self.lines(output)) == 8, "8 events")
             if what == "cut":
                 os.truncate(self.dir / "r", 0)
             elif what == "overwritten":
@@ -431,7 +433,7 @@ class Attach(tap.TestCase):
             time.sleep(0.1)                     # some looks at it; what must not happen is a crash
             self.assertIsNone(reader.status)
             self.assertEqual(reader.stop(signal.SIGTERM), 0)
-            self.assertEqual(len([e for e in self.lines() if e["station"] == 0 and e["event"] < 8]), 8)
+            self.assertEqual(len([e for e in self.lines(output) if e["station"] == 0 and e["event"] < 8]), 8)
             victim.kill()
 
 
