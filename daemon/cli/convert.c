@@ -372,14 +372,22 @@ const Verb verb_convert = {
         .max_arguments = INT_MAX,
         .summary = "turn recordings and profiles of other tools into OTLP and other formats",
         .description =
-                "Reads files of any known format, told by their content: OTLP profiles requests\n"
-                "(protobuf or JSON). They may be packed by gzip, zstd or lz4; `-` is standard input. Several files become one\n"
-                "output, with one resource for each process.\n"
+                "Reads files of any known format, told by their content: recordings of Java programs (JFR) by the JDK,\n"
+                "async-profiler or Datadog's profiler, and OTLP profiles requests (protobuf or JSON). They may be packed by\n"
+                "gzip, zstd or lz4; `-` is standard input. Several files become one output, with one resource for each process.\n"
                 "\n"
-                "Writes by the suffix of -o, or --format: .otlp, .pb (OTLP protobuf) and .json (OTLP/JSON). With\n"
-                "--endpoint the result is sent to a receiver, too. A damaged input is told with the\n"
-                "place and ends with status 1, but everything readable before it is written.\n"
+                "Writes by the suffix of -o, or --format: .otlp, .pb (OTLP protobuf), .json (OTLP/JSON), .folded (stacks for\n"
+                "flame graphs), .pb.gz (pprof). With --endpoint the result is sent to a receiver, too. A damaged input is told\n"
+                "with the place and ends with status 1, but everything readable before it is written.\n"
                 "\n"
+                "Of a recording, samples of CPU time, wall clock, allocations and locks are taken, with their spans and context\n"
+                "attributes. Its environment variables, system properties and lists of processes are never looked into;\n"
+                "command lines only with --include-arguments. Beyond a million timed samples their times are left out, unless\n"
+                "--timestamps is given.\n"
+                "\n"
+                "  spanprof convert app.jfr -o app.pb --resource service.name=shop\n"
+                "  spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --diagnostics\n"
+                "  cat app.jfr | spanprof convert - -o - --format folded | flamegraph.pl\n"
                 "  spanprof convert profiles/*.pb -o all.json\n",
         .run = run,
 };

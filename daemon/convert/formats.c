@@ -13,6 +13,8 @@ const ConvertReader *const convert_readers[] = {
 const ConvertWriter *const convert_writers[] = {
         &convert_write_otlp,
         &convert_write_json,
+        &convert_write_folded,
+        &convert_write_pprof,
         NULL,
 };
 

@@ -304,6 +304,30 @@ static void add_command(Attributes *attributes, const JfrAbout *about) {
         text_deinit(&line);
 }
 
+/* `PRETTY_NAME="Debian …"` of the JDK's lines, or the first line of what async-profiler writes (`uname: …`). */
+static void add_os(Attributes *attributes, const Text *os) {
+        const char *text = os->data, *begin, *end;
+
+        if (!os->size)
+                return;
+        begin = strstr(text, "PRETTY_NAME=\"");
+        begin = begin ? begin + strlen("PRETTY_NAME=\"") : !strncmp(text, "uname: ", 7) ? text + 7 : text;
+        end = begin + strcspn(begin, begin > text + 7 ? "\"\n" : "\n");
+        add_text(attributes, "os.description", begin, (size_t)(end - begin));
+}
+
+/* `OpenJDK 64-Bit Server VM (17.0.15+6) for linux-amd64 …` → 17.0.15+6, and all of it as the description. */
+static void add_version(Attributes *attributes, const Text *version) {
+        const char *open = version->size ? strchr(version->data, '(') : NULL;
+        size_t size = open ? strcspn(open + 1, ")") : 0;
+
+        if (size) {
+                add_text(attributes, "process.runtime.version", open + 1, size);
+                add_text(attributes, "process.runtime.description", version->data, version->size);
+        } else
+                add_text(attributes, "process.runtime.version", version->data, version->size);
+}
+
 int jfr_about_finish(JfrReader *reader) {
         const JfrAbout *about = &reader->about;
         Attributes attributes = { .window = reader->window };
@@ -313,8 +337,8 @@ int jfr_about_finish(JfrReader *reader) {
         add_service(&attributes, about);
         add_number(&attributes, "process.pid", about->pid);
         add_text(&attributes, "process.runtime.name", about->jvm_name.data, about->jvm_name.size);
-        add_text(&attributes, "process.runtime.version", about->jvm_version.data, about->jvm_version.size);
-        add_text(&attributes, "os.description", about->os.data, about->os.size);
+        add_version(&attributes, &about->jvm_version);
+        add_os(&attributes, &about->os);
         add_text(&attributes, "host.cpu.model.name", about->cpu.data, about->cpu.size);
         if (reader->options->arguments)
                 add_command(&attributes, about);

@@ -59,8 +59,11 @@ static const struct {
         { "tlabSize", JFR_SLOT_TLAB, false },
 };
 
+/* A text, or an index of one: in the pool of strings, or in the one that Datadog's profiler keeps for such values. */
 static bool is_text(const JfrField *field) {
-        return !field->array && field->class && field->class->kind == JFR_TEXT;
+        if (field->array || !field->class)
+                return false;
+        return field->class->kind == JFR_TEXT || (field->pool && !strcmp(field->class->name, "profiler.types.AttributeValue"));
 }
 
 static JfrSlot slot_of(JfrPlan *plan, const JfrField *field) {
