@@ -172,6 +172,7 @@ enum abi_notice_kind {
         ABI_NOTICE_EXEC = 1,            /* tgid runs a new program */
         ABI_NOTICE_EXIT = 2,            /* the last thread of tgid is gone; value: its CPU time, ns */
         ABI_NOTICE_MAPPINGS = 3,        /* a tick on a stranger whose address space has changed */
+        ABI_NOTICE_SETTLED = 4,         /* tgid was reaped; value: CPU time that its exit did not know of yet, ns */
 };
 
 struct abi_notice {

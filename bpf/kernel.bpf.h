@@ -71,7 +71,7 @@ typedef struct {
 
 struct signal_struct {
         atomic_t live;           /* threads that have not begun to exit */
-        unsigned long long sum_sched_runtime;   /* CPU time of threads already reaped, leader not among them, ns */
+        unsigned long long sum_sched_runtime;   /* CPU time of threads already reaped, ns; the leader is the last of them */
 } KERNEL_TYPE;
 
 struct sched_entity {

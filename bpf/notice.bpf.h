@@ -11,17 +11,29 @@
 #include "identity.bpf.h"
 #include "tables.bpf.h"
 
-static __always_inline void comm_copy(char *to, struct task_struct *task) {
-        const uint64_t *from = (const uint64_t *)task->comm;
+static __always_inline void comm_copy(char *to, const char *comm) {
+        const uint64_t *from = (const uint64_t *)comm;
 
         ((uint64_t *)to)[0] = from[0];
         ((uint64_t *)to)[1] = from[1];
 }
 
 /* Return: false = the ring was full. */
+static __always_inline bool notice_send(struct abi_notice *notice) {
+        struct counters *counters = counters_get();
+
+        if (!counters)
+                return false;
+        if (bpf_ringbuf_output(&notices, notice, sizeof(*notice), BPF_RB_NO_WAKEUP)) {
+                __sync_fetch_and_add(&counters->values[COUNTER_LOST_NOTICES], 1);
+                return false;
+        }
+        __sync_fetch_and_add(&counters->values[COUNTER_NOTICES], 1);
+        return true;
+}
+
 static __always_inline bool notice_post(struct task_struct *task, const struct identity *identity, uint32_t kind,
                                         uint64_t time_ns, uint64_t value) {
-        struct counters *counters = counters_get();
         struct abi_notice notice = {
                 .time_ns = time_ns,
                 .start_time_ns = identity->start_time_ns,
@@ -30,13 +42,6 @@ static __always_inline bool notice_post(struct task_struct *task, const struct i
                 .kind = kind,
         };
 
-        if (!counters)
-                return false;
-        comm_copy(notice.comm, task);
-        if (bpf_ringbuf_output(&notices, &notice, sizeof(notice), BPF_RB_NO_WAKEUP)) {
-                __sync_fetch_and_add(&counters->values[COUNTER_LOST_NOTICES], 1);
-                return false;
-        }
-        __sync_fetch_and_add(&counters->values[COUNTER_NOTICES], 1);
-        return true;
+        comm_copy(notice.comm, task->comm);
+        return notice_send(&notice);
 }

@@ -148,7 +148,7 @@ static __always_inline void record_begin(struct abi_sample *sample, struct task_
         sample->cpu = bpf_get_smp_processor_id();
         sample->kind = ABI_KIND_CPU;
         sample->interrupted = 0;
-        comm_copy(sample->comm, task);
+        comm_copy(sample->comm, task->comm);
 }
 
 static __always_inline void kernel_part(const volatile uint64_t *context, struct scratch *scratch) {

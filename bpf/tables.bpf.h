@@ -105,6 +105,27 @@ struct {
         __type(value, uint32_t);
 } ring_slots SEC(".maps");
 
+/* What was told of a process at its exit, until it is reaped. */
+struct leaver {
+        uint64_t start_time_ns;
+        uint64_t cpu_ns;
+        uint32_t tgid;
+        uint32_t padding;
+        char comm[KERNEL_COMM_SIZE];
+};
+
+/*
+ * Leader's task_struct → leaver. Watchers write and read. Only those in use take memory (as `processes`): a target that
+ * nobody reaps keeps its place, and at the cap the last bit of CPU time of a process is not told.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, 4096);
+        __type(key, uint64_t);
+        __type(value, struct leaver);
+} leavers SEC(".maps");
+
 /* Sampler's working memory; the BPF stack ends at 512 bytes. One per CPU: an event never interrupts another one. */
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

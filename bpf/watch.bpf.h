@@ -31,7 +31,8 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
  * CPU time of the whole group at its last thread's exit: what reaped threads left
  * behind, the leader (a zombie until now if it went first) and the thread itself.
  * Threads that are between this tracepoint and their reaping on another CPU are
- * missing, and so is the time since the scheduler's last look (a tick at most).
+ * missing, and so is the time since the scheduler's last look (a tick at most) and
+ * what the rest of the exit takes: watch_free() tells of that.
  */
 static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
         uint64_t cpu_ns = task->signal->sum_sched_runtime + task->se.sum_exec_runtime;
@@ -41,10 +42,27 @@ static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
         return cpu_ns;
 }
 
+/* Whose CPU time matters is what a tick on it would be: selection without a look at its address space. */
+static __always_inline void leaver_put(struct task_struct *task, const struct identity *identity, uint64_t cpu_ns) {
+        const struct abi_process *row = bpf_map_lookup_elem(&processes, &identity->tgid);
+        struct leaver leaver = {
+                .start_time_ns = identity->start_time_ns,
+                .cpu_ns = cpu_ns,
+                .tgid = identity->tgid,
+        };
+        uint64_t leader = (uint64_t)task->group_leader;
+
+        if ((row ? row->state : setting_default_state) == ABI_STATE_REJECTED)
+                return;
+        comm_copy(leaver.comm, task->comm);
+        bpf_map_update_elem(&leavers, &leader, &leaver, BPF_ANY);
+}
+
 SEC("raw_tp/sched_process_exit")
 int watch_exit(void *context) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct identity identity = {};
+        uint64_t cpu_ns;
 
         if (task->flags & KERNEL_PF_KTHREAD || !identity_read(task, &identity))
                 return 0;
@@ -52,7 +70,41 @@ int watch_exit(void *context) {
         /* `live` was lowered before: 0 = nobody is left. Two last threads at once post two notices. */
         if (task->signal->live.counter)
                 return 0;
-        notice_post(task, &identity, ABI_NOTICE_EXIT, bpf_ktime_get_ns(), group_cpu_time(task));
+        cpu_ns = group_cpu_time(task);
+        leaver_put(task, &identity, cpu_ns);
+        notice_post(task, &identity, ABI_NOTICE_EXIT, bpf_ktime_get_ns(), cpu_ns);
+        return 0;
+}
+
+/* The address of a task that was reaped, and that no namespace has a number for any more. All its group's CPU time is known. */
+static __always_inline uint64_t reaped_cpu_time(uint64_t leader) {
+        struct task_struct *task = (struct task_struct *)leader;
+        struct signal_struct *signal = NULL;
+        unsigned long long cpu_ns = 0;
+
+        if (bpf_probe_read_kernel(&signal, sizeof(signal), &task->signal))
+                return 0;
+        return bpf_probe_read_kernel(&cpu_ns, sizeof(cpu_ns), &signal->sum_sched_runtime) ? 0 : cpu_ns;
+}
+
+/* Every thread of the machine comes here, after a grace period; most are not found. */
+SEC("raw_tp/sched_process_free")
+int watch_free(const struct bpf_raw_tracepoint_args *context) {
+        uint64_t leader = context->args[0], cpu_ns;
+        const struct leaver *leaver = bpf_map_lookup_elem(&leavers, &leader);
+        struct abi_notice notice = { .kind = ABI_NOTICE_SETTLED, .time_ns = bpf_ktime_get_ns() };
+
+        if (!leaver)
+                return 0;
+        cpu_ns = reaped_cpu_time(leader);
+        notice.start_time_ns = leaver->start_time_ns;
+        notice.tgid = leaver->tgid;
+        comm_copy(notice.comm, leaver->comm);
+        if (cpu_ns > leaver->cpu_ns) {
+                notice.value = cpu_ns - leaver->cpu_ns;
+                notice_send(&notice);
+        }
+        bpf_map_delete_elem(&leavers, &leader);
         return 0;
 }
 

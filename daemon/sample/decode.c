@@ -38,7 +38,7 @@ int decode_sample(const void *data, size_t size, Sample *samplep) {
 int decode_notice(const void *data, size_t size, const struct abi_notice **noticep) {
         const struct abi_notice *notice = data;
 
-        if (size != sizeof(*notice) || notice->kind < ABI_NOTICE_EXEC || notice->kind > ABI_NOTICE_MAPPINGS ||
+        if (size != sizeof(*notice) || notice->kind < ABI_NOTICE_EXEC || notice->kind > ABI_NOTICE_SETTLED ||
             !comm_is_terminated(notice->comm))
                 return DECODE_E_MALFORMED;
         *noticep = notice;

@@ -22,6 +22,7 @@ enum {
         NOTICE_RING_BYTES_PER_CPU = 64 << 10,   /* 1,170 notices: more than a CPU can fork and exit in 100 ms */
         MAX_NOTICE_RING_BYTES = 1 << 20,
         PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
+        PREALLOCATED_LEAVERS = 1024,    /* the same for targets that exit, of 0.1 KiB each */
         PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
         PREALLOCATED_THREADS = 2048,    /* the same for threads of processes with a ring */
 };
@@ -95,6 +96,8 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         if (machine_version() < MACHINE_VERSION(6, 1)) {
                 bpf_map__set_map_flags(skeleton->maps.processes, 0);
                 bpf_map__set_max_entries(skeleton->maps.processes, PREALLOCATED_PROCESSES);
+                bpf_map__set_map_flags(skeleton->maps.leavers, 0);
+                bpf_map__set_max_entries(skeleton->maps.leavers, PREALLOCATED_LEAVERS);
                 bpf_map__set_map_flags(skeleton->maps.row_nodes, 0);
                 bpf_map__set_max_entries(skeleton->maps.row_nodes, PREALLOCATED_NODES);
                 bpf_map__set_map_flags(skeleton->maps.ring_threads, 0);
@@ -221,7 +224,10 @@ int kernel_half_watch(KernelHalf *half) {
         if (!skeleton->links.watch_exit)
                 return refusal_explain("watch exit", -errno);
         skeleton->links.watch_thread = bpf_program__attach(skeleton->progs.watch_thread);
-        return skeleton->links.watch_thread ? 0 : refusal_explain("watch threads", -errno);
+        if (!skeleton->links.watch_thread)
+                return refusal_explain("watch threads", -errno);
+        skeleton->links.watch_free = bpf_program__attach(skeleton->progs.watch_free);
+        return skeleton->links.watch_free ? 0 : refusal_explain("watch what exit leaves", -errno);
 }
 
 int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {

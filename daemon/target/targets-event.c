@@ -103,6 +103,14 @@ static int notice_exit(Targets *targets, const struct abi_notice *notice) {
         return targets_unreject(targets, notice->tgid);
 }
 
+/* What its exit did not know of yet, of one whose time up to there was settled. */
+static void notice_settled(Targets *targets, const struct abi_notice *notice) {
+        if (is_known(targets, notice) && !targets_living(targets, notice->tgid))
+                targets->cpu_done_ns += notice->value;
+        else if (!is_known(targets, notice) && !rejects_contains(&targets->rejects, notice->tgid))
+                settle_unseen(targets, notice);
+}
+
 static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
         const Target *target = targets_living(targets, notice->tgid);
         const Selector *selector = targets->config.selector;
@@ -122,6 +130,9 @@ int targets_notice(Targets *targets, const struct abi_notice *notice) {
                 return notice_exec(targets, &copy);
         case ABI_NOTICE_EXIT:
                 return notice_exit(targets, &copy);
+        case ABI_NOTICE_SETTLED:
+                notice_settled(targets, &copy);
+                return 0;
         case ABI_NOTICE_MAPPINGS:
                 return notice_mappings(targets, &copy);
         default:

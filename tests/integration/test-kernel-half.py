@@ -20,7 +20,7 @@ LIB = tap.BUILD_DIR / "tests/lib"
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
 NO_USER, FAULT, BAD_CFA, DEPTH, FP_END = 1, 4, 5, 7, 8
 UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
-EXEC, EXIT, MAPPINGS = 1, 2, 3
+EXEC, EXIT, MAPPINGS, SETTLED = 1, 2, 3, 4
 EXIT_UNUSABLE = 78
 
 
@@ -382,6 +382,33 @@ class KernelHalf(tap.TestCase):
                 self.assertGreater(used, 0.45)
                 self.assertAlmostEqual(exits[0]["value"] / 1e9, used, delta=0.03)
 
+    def test_what_an_exit_did_not_know_is_told_once_it_is_reaped(self):
+        """The scheduler looks every few milliseconds; a process of two has hardly been looked at when it exits."""
+        dump = Dump(self, default=UNDECIDED)
+        victim, used = LIB / "victim-short", {}
+        for _ in range(30):
+            pid = os.posix_spawn(victim, [victim, "2"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+            _, _, usage = os.wait4(pid, 0)
+            used[pid] = usage.ru_utime + usage.ru_stime
+        dump.wait(lambda: all(dump.notices(SETTLED, pid) for pid in used), "what exits left")
+        dump.stop()
+        known = {pid: sum(x["value"] for x in dump.notices(EXIT, pid)) / 1e9 for pid in used}
+        left = {pid: sum(x["value"] for x in dump.notices(SETTLED, pid)) / 1e9 for pid in used}
+        for pid, seconds in used.items():
+            self.assertAlmostEqual(known[pid] + left[pid], seconds, delta=0.0001)
+        self.assertLess(sum(known.values()), sum(used.values()) - 30 * 0.00001, "else this test tests nothing")
+        self.assertEqual({x["comm"] for pid in used for x in dump.notices(SETTLED, pid)}, {"victim-short"})
+
+    def test_of_the_rejected_no_more_is_told_than_their_exit(self):
+        dump = Dump(self)
+        self.spawn([LIB / "victim-short", "2"]).wait()
+        last = self.spawn(["true"])
+        last.wait()
+        dump.wait(lambda: dump.notices(EXIT, last.pid), "notice of exit")
+        time.sleep(0.2)
+        dump.stop()
+        self.assertEqual([x for x in dump.lines("notice") if x["notice"] == SETTLED], [])
+
     def test_strangers_are_told_of_when_their_address_space_changes(self):
         dump = Dump(self, frequency=499, watch=1)
         victim, address, tid, tell = self.ring_victim()
@@ -495,7 +522,7 @@ class KernelHalf(tap.TestCase):
                 verified[info["prog_tag"]] = int(info["verified_insns"])
         if not verified:
             tap.skip("kernel: tells no instruction counts (before 5.16)")
-        self.assertEqual(len(verified), 6)
+        self.assertEqual(len(verified), 7)
         self.assertLess(max(verified.values()), 8500, "the walk's state has got onto the BPF stack?")
         dump.command("counters")
         last = dump.lines("counters")[-1]

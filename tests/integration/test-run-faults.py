@@ -331,6 +331,27 @@ class Targets(session.TestCase):
         self.assertEqual({s.span_id for s in run.stop().of(child.pid) if s.span_id}, {"0000000000000003"})
 
 
+class Storms(session.TestCase):
+    def test_the_cpu_time_of_processes_that_are_gone_at_once_is_known_to_the_last_bit(self):
+        """What the samples are compared with must not fall short, or coverage is better than it can be."""
+        path = self.directory() / f"storm-{os.getpid()}"  # no other test's
+        shutil.copy(session.LIB / "victim-short", path)
+        run = self.start("-C", path.name, "-F", "2003")
+        used = 0
+        for _ in range(300):
+            pid = os.posix_spawn(path, [path, "2"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+            usage = os.wait4(pid, 0)[2]
+            used += usage.ru_utime + usage.ru_stime
+        other = self.spawn([path, "1"])  # a grace period and a drain later, all has been told
+        other.wait()
+        run.wait_events(500)
+        time.sleep(0.5)
+        result = run.stop()
+        self.assertAlmostEqual(result.summary["target_cpu_ns"] / 1e9, used, delta=0.005 * used + 0.004)
+        ticks = result.summary["delivered"]
+        self.assertLess(result.summary["coverage_ratio"], 1 + 5 / ticks ** 0.5)
+
+
 class Refusals(session.TestCase):
     def refused(self, *options, status=UNUSABLE, prefix=(), environment=None, program=tap.SPANPROF):
         done = self.run_command([*prefix, program, "run", "--duration", "1s", "--endpoint", "http://127.0.0.1:9",

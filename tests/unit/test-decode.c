@@ -118,7 +118,7 @@ Test(decode, takes_and_refuses_notices) {
         cr_assert_eq(decode_notice(&notice, 0, &decoded), DECODE_E_MALFORMED);
         notice.kind = 0;
         cr_assert_eq(decode_notice(&notice, sizeof(notice), &decoded), DECODE_E_MALFORMED);
-        notice.kind = ABI_NOTICE_MAPPINGS + 1;
+        notice.kind = ABI_NOTICE_SETTLED + 1;
         cr_assert_eq(decode_notice(&notice, sizeof(notice), &decoded), DECODE_E_MALFORMED);
         notice.kind = ABI_NOTICE_EXEC;
         memset(notice.comm, 'x', sizeof(notice.comm));

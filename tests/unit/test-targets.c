@@ -379,6 +379,15 @@ Test(targets, keeps_the_dead_for_late_samples) {
         cr_assert_eq(admit(&bench, &child, exit.time_ns - 1, &process), 0);
         cr_assert_gt(process->n_mappings, 0);
         cr_assert_eq(targets_notice(bench.targets, &exit), 0);          /* a second one changes nothing */
+
+        cpu_ns = targets_cpu_time(bench.targets);
+        exit.kind = ABI_NOTICE_SETTLED;
+        exit.value = 12345;
+        cr_assert_eq(targets_notice(bench.targets, &exit), 0);
+        cr_assert_eq(targets_cpu_time(bench.targets), cpu_ns + 12345, "what its exit did not know of");
+        exit.start_time_ns -= NS_PER_SEC;
+        cr_assert_eq(targets_notice(bench.targets, &exit), 0);
+        cr_assert_eq(targets_cpu_time(bench.targets), cpu_ns + 12345, "of another process with this number");
         cr_assert_leq(targets_cpu_time(bench.targets), 7 * NS_PER_SEC);
         cr_assert_eq(targets_work(bench.targets, exit.time_ns + TARGETS_KEEP_NS, &next_ns), 0);
         cr_assert_eq(admit(&bench, &child, exit.time_ns - 1, &process), TARGETS_E_REJECTED);
