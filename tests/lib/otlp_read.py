@@ -130,7 +130,7 @@ def request_samples(request):
     """Yields the samples of one request."""
     tables = _Tables(request.dictionary)
     for part in request.resource_profiles:
-        resource = {row.key: tables.value(row.value) for row in part.resource.attributes}
+        resource = {row.key or tables.string(row.key_strindex): tables.value(row.value) for row in part.resource.attributes}
         for scope in part.scope_profiles:
             for profile in scope.profiles:
                 yield from _profile_samples(tables, resource, profile)

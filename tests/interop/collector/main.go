@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A real OpenTelemetry Collector with no more in it than our tests need: OTLP in, files and a debug log out. Given
+// `pdata DIRECTORY FILE…` it is the other reader instead: each file goes through the collector's own codec, and what comes
+// out of it is written to DIRECTORY.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/debugexporter"
+	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/pdata/pprofile/pprofileotlp"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
+)
+
+func factories() (otelcol.Factories, error) {
+	receivers, err := otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory())
+	if err != nil {
+		return otelcol.Factories{}, err
+	}
+	exporters, err := otelcol.MakeFactoryMap[exporter.Factory](debugexporter.NewFactory(), fileexporter.NewFactory())
+	if err != nil {
+		return otelcol.Factories{}, err
+	}
+	return otelcol.Factories{Receivers: receivers, Exporters: exporters, Telemetry: otelconftelemetry.NewFactory()}, nil
+}
+
+// Decodes and encodes once more; what the codec does not know is gone then.
+func roundTrip(directory, name string) error {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	request := pprofileotlp.NewExportRequest()
+	var again []byte
+	if data[0] == '{' {
+		if err = request.UnmarshalJSON(data); err == nil {
+			again, err = request.MarshalJSON()
+		}
+	} else if err = request.UnmarshalProto(data); err == nil {
+		again, err = request.MarshalProto()
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(directory, filepath.Base(name)), again, 0o600)
+}
+
+func readFiles(directory string, names []string) int {
+	status := 0
+	for _, name := range names {
+		if err := roundTrip(directory, name); err != nil {
+			fmt.Printf("%s: %v\n", name, err)
+			status = 1
+		}
+	}
+	return status
+}
+
+func main() {
+	if len(os.Args) > 3 && os.Args[1] == "pdata" {
+		os.Exit(readFiles(os.Args[2], os.Args[3:]))
+	}
+	settings := otelcol.CollectorSettings{
+		BuildInfo: component.BuildInfo{Command: "collector", Description: "for tests", Version: "0.162.0"},
+		Factories: factories,
+		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
+			DefaultScheme:     "file",
+			ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
+		}},
+	}
+	if err := otelcol.NewCommand(settings).Execute(); err != nil {
+		os.Exit(1)
+	}
+}

