@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/convert-trace.h"
 #include "config-exporter.h"
 #include "convert/convert.h"
 #include "otlp/encode.h"
@@ -348,8 +349,11 @@ static int convert_all(ConvertRun *run, const Cli *cli) {
 
 static int run(Cli *cli) {
         ConvertRun run = { .config = &cli->config };
-        int r = set_options(&run);
+        int r;
 
+        if (!strcmp(cli->config.format, "auto") && convert_is_trace(cli->config.output))
+                return convert_traces(cli);
+        r = set_options(&run);
         if (!r)
                 r = convert_all(&run, cli);
         exporter_free(run.exporter);
@@ -384,6 +388,8 @@ const Verb verb_convert = {
                 "attributes. Its environment variables, system properties and lists of processes are never looked into;\n"
                 "command lines only with --include-arguments. Beyond a million timed samples their times are left out, unless\n"
                 "--timestamps is given.\n"
+                "\n"
+                "Traces of coroutines (JSON lines, CSV, SQLite) are turned into one another by the suffix of -o: .jsonl, .csv, .db.\n"
                 "\n"
                 "  spanprof convert app.jfr -o app.pb --resource service.name=shop\n"
                 "  spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --diagnostics\n"

@@ -437,6 +437,52 @@ class Attach(tap.TestCase):
             victim.kill()
 
 
+class Convert(tap.TestCase):
+    """`spanprof convert` between the forms of a trace."""
+
+    def convert(self, *names, expect=0):
+        return self.run_command([tap.SPANPROF, "convert", *names[:-1], "-o", names[-1]], expect, cwd=self.dir,
+                                env=session.clean_environment())
+
+    def setUp(self):
+        self.dir = self.directory()
+
+    def record(self, *victim):
+        self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "coroutines=20", "turns=30", *victim], 0)
+        return (self.dir / "t.jsonl").read_text()
+
+    def test_comes_back_the_same_through_all_forms(self):
+        text = self.record("payload=1")
+        self.assertIn('"lost":', text)
+        for chain in (("t.jsonl", "a.csv", "a.jsonl"), ("t.jsonl", "b.db", "b.jsonl"), ("t.jsonl", "c.csv", "c.db", "c.jsonl")):
+            for names in zip(chain, chain[1:]):
+                self.convert(*names)
+            self.assertEqual((self.dir / chain[-1]).read_text(), text)
+
+    def test_keeps_the_columns_of_a_trace_that_has_no_more(self):
+        line = '{"probe_id":9,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5}\n'
+        (self.dir / "t.jsonl").write_text(line * 3)
+        self.convert("t.jsonl", "t.csv")
+        self.assertEqual((self.dir / "t.csv").read_text(), "probe_id,tid,addr,seq,is_active,ts\n" + "9,7,0x0000000000000010,2,true,5\n" * 3)
+        self.convert("t.csv", "t.csv.jsonl")
+        self.assertEqual((self.dir / "t.csv.jsonl").read_text(), line * 3)
+
+    def test_writes_all_that_is_good_and_says_what_is_not(self):
+        text = self.record()
+        (self.dir / "cut.jsonl").write_text(text[:-30])
+        done = self.convert("cut.jsonl", "cut.csv", expect=1)
+        self.assertIn("1 lines", done.stderr)
+        self.assertEqual((self.dir / "cut.csv").read_text().count("\n"), text.count("\n"))
+
+    def test_refuses_what_it_cannot_do(self):
+        text = self.record()
+        self.assertIn("input and output", self.convert("t.jsonl", "./t.jsonl", expect=1).stderr)
+        self.assertEqual((self.dir / "t.jsonl").read_text(), text)
+        (self.dir / "x").write_bytes(bytes(range(256)))
+        self.assertIn("no trace", self.convert("x", "x.csv", expect=1).stderr)
+        self.assertFalse((self.dir / "x.csv").exists())
+
+
 class CoroTracer(tap.TestCase):
     """The command line of the real engine."""
 
