@@ -36,7 +36,8 @@
 
 enum {
         BATCH = PATIENCE_MAX_ADDRESSES, /* headers, or entries of pagemap, in one go */
-        MAX_PAGES = 1 << 24,            /* of one region, where each costs: 64 GiB; the rest is not searched */
+        MAX_PAGES = 1 << 24,            /* of one region, where each costs: 64 GiB. What is larger was reserved, */
+        RESERVED_PAGES = 1 << 18,       /* … as sanitizers do 20 TiB for their shadow: its first GiB is searched, no more */
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
         RANGES = 64,                    /* present ranges an ioctl */
         HEADER = sizeof(struct spanprof_ring_header),
@@ -330,8 +331,8 @@ static int visit_start(Searcher *searcher, const MapsEntry *entry) {
 static int visit_all(Searcher *searcher, const MapsEntry *entry) {
         uint64_t start = MAX(entry->start, searcher->search->next), end = entry->end;
 
-        if (searcher->budget->by_entry)
-                end = MIN(end, entry->start + MAX_PAGES * searcher->page_size);
+        if (searcher->budget->by_entry && end - entry->start > MAX_PAGES * searcher->page_size)
+                end = entry->start + RESERVED_PAGES * searcher->page_size;
         if (searcher->found_address || !maps_is_private_memory(entry) || start >= end)
                 return 0;
         return search_range(searcher, start, end, entry->end);

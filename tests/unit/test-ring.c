@@ -353,6 +353,31 @@ Test(ring_find, leaves_untouched_memory_untouched_on_kernels_before_6_7) {
         check_untouched();
 }
 
+/* As a program with AddressSanitizer: the search meets the shadow first. The budget is that of 4 GiB. */
+static void has_a_shadow(int ready, int go) {
+        char *p = anonymous(8 << 20);
+        char *shadow = mmap(NULL, UINT64_C(1) << 40, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (shadow == MAP_FAILED || shadow > p)
+                _exit(1);
+        memcpy(p + (4 << 20), &good, sizeof(good));
+        *shared_address = (uintptr_t)p + (4 << 20);
+}
+
+Test(ring_find, gets_past_reserved_terabytes_on_kernels_before_6_7) {
+        RingBudget budget = { .n_entries = 1 << 20, .n_reads = 1 << 20, .by_entry = true };
+        RingSearch search = { 0 };
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        child = start(has_a_shadow);
+        cr_assert_eq(ring_find(child.pid, 0, false, &search, &budget, &address, &capacity), 0);
+        cr_assert_eq(address, *shared_address);
+        stop(&child);
+}
+
 Test(ring_find, knows_a_process_by_its_start) {
         RingBudget budget = { .n_entries = 1 << 20, .n_reads = 1 << 20 };
         RingSearch search = { 0 };
