@@ -16,7 +16,7 @@
 
 enum { ABOUT_NONE, ABOUT_JVM, ABOUT_OS, ABOUT_CPU, ABOUT_SETTING, ABOUT_LIBRARY };
 
-enum { MAX_WANTED = 8 };
+enum { JVM_WITHIN = 10000 };             /* events that are looked at for the JVM's before the samples are read */
 
 typedef struct Wanted {
         const char *name;
@@ -202,25 +202,43 @@ int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClas
         }
 }
 
-/* Looks through the chunk for events of the kind in @kinds; of the JVM the first is enough. */
+/*
+ * Looks through the chunk for the JVM's event (profilers and the JDK write it first; the first is enough), and for libraries if
+ * frames may need them.
+ */
 static int look_for(JfrReader *reader, bool jvm, bool libraries) {
         JfrScan scan;
         JfrEvent event;
         int r = jfr_scan_init(&scan, reader->input, reader->chunk);
 
-        while (!r && !(r = jfr_scan_next(&scan, &event))) {
-                const JfrClass *class = jfr_class(&reader->metadata, event.type);
-                uint32_t kind = class ? reader->states[class->number].about : ABOUT_NONE;
+        for (uint32_t n = 0; !r && (libraries || (jvm && n < JVM_WITHIN)); n++) {
+                const JfrClass *class;
+                uint32_t kind;
 
+                r = jfr_scan_next(&scan, &event);
+                class = r ? NULL : jfr_class(&reader->metadata, event.type);
+                kind = class ? reader->states[class->number].about : ABOUT_NONE;
                 if ((kind != ABOUT_JVM || !jvm) && (kind != ABOUT_LIBRARY || !libraries))
                         continue;
                 r = jfr_about_event(reader, &reader->states[class->number], class, &event);
-                if (kind == ABOUT_JVM && !libraries)
+                if (r)
                         break;
                 jvm &= !reader->about.has_jvm;
         }
         jfr_scan_deinit(&scan);
-        return r == JFR_E_FULL || r < 0 ? r : 0;
+        return r < 0 ? r : 0;
+}
+
+/* Whether there is any method that was left for a symbol service to name. */
+static bool has_remote_frames(const JfrReader *reader) {
+        static const char name[] = "<remote>";
+        const JfrClass *class = jfr_class_named(&reader->metadata, "jdk.types.Symbol");
+        const JfrPool *pool = class ? &reader->pools.pools[class->number] : NULL;
+
+        for (uint32_t i = 0; pool && i < pool->n_slots; i++)
+                if (pool->slots[i].data && memmem(pool->slots[i].data, pool->slots[i].size, name, sizeof(name) - 1))
+                        return true;
+        return false;
 }
 
 /* One process may have written many recordings: it is one resource. */
@@ -238,7 +256,7 @@ static int find_resource(JfrReader *reader) {
 
 int jfr_about_prepare(JfrReader *reader) {
         const JfrClass *library = jfr_class_named(&reader->metadata, "jdk.NativeLibrary");
-        bool libraries = library && jfr_field(library, "buildId");
+        bool libraries = library && jfr_field(library, "buildId") && has_remote_frames(reader);
         bool jvm = !reader->resource && jfr_class_named(&reader->metadata, "jdk.JVMInformation");
         int r = libraries || jvm ? look_for(reader, jvm, libraries) : 0;
 

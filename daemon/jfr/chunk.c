@@ -91,8 +91,13 @@ static int read_event_header(const JfrScan *scan, JfrEvent *event) {
         JfrCursor cursor = { begin, scan->buffer + scan->size, scan->chunk->compressed, false };
         uint64_t left = scan->chunk->size - event->offset;
 
-        event->size = jfr_int(&cursor);
-        event->type = jfr_long(&cursor);
+        if (cursor.compressed && cursor.end - cursor.at >= HEADER_MAX) {
+                event->size = (uint32_t)jfr_quick_compressed(&cursor.at);
+                event->type = jfr_quick_compressed(&cursor.at);
+        } else {
+                event->size = jfr_int(&cursor);
+                event->type = jfr_long(&cursor);
+        }
         event->header_size = (uint32_t)(cursor.at - begin);
         return cursor.failed || event->size < event->header_size || event->size > left ? JFR_SCAN_E_MALFORMED : 0;
 }

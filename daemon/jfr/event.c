@@ -123,7 +123,7 @@ static JfrStep step_of(const JfrField *field, JfrSlot slot) {
 }
 
 int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class) {
-        *plan = (JfrPlan){ .type = type, .class = class };
+        *plan = (JfrPlan){ .type = type, .class = class, .number = (uint32_t)(type - jfr_event_types) };
         if (class->broken || class->kind != JFR_STRUCT)
                 return 1;
         for (uint32_t i = 0; i < class->n_fields && i < JFR_MAX_STEPS; i++) {
@@ -136,7 +136,12 @@ int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class
                 plan->fields[slot] = field;
                 plan->n_steps = i + 1;
         }
-        plan->n_key = JFR_SLOT_ATTRIBUTES + plan->n_attributes;
+        for (uint8_t slot = 0; slot < JFR_SLOT_START; slot++) {
+                if (slot == JFR_SLOT_THREAD)
+                        plan->first_of_set = plan->n_key;
+                if (plan->fields[slot])
+                        plan->key[plan->n_key++] = slot;
+        }
         plan->weight_is_real = plan->fields[JFR_SLOT_WEIGHT] && (plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_FLOAT ||
                                                                  plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_DOUBLE);
         return 0;
@@ -146,26 +151,6 @@ static int read_text(const JfrStep *step, JfrCursor *cursor, uint64_t *slotp, Jf
         JfrString string = jfr_string(cursor);
 
         return cursor->failed ? JFR_PLAN_E_MALFORMED : take_text(&string, slotp, userdata);
-}
-
-/* As jfr_compressed(), for bytes of which at least nine can be read. */
-static inline uint64_t quick_compressed(const uint8_t **atp) {
-        const uint8_t *at = *atp;
-        uint64_t value = *at & 0x7F;
-
-        if (*at++ & 0x80) {
-                unsigned shift = 7;
-
-                for (; shift < 56; shift += 7) {
-                        value |= (uint64_t)(*at & 0x7F) << shift;
-                        if (!(*at++ & 0x80))
-                                break;
-                }
-                if (shift == 56)
-                        value |= (uint64_t)*at++ << 56;
-        }
-        *atp = at;
-        return value;
 }
 
 int jfr_plan_read(const JfrPlan *plan, JfrCursor cursor, uint64_t *slots, JfrTakeText take_text, void *userdata) {
@@ -180,7 +165,7 @@ int jfr_plan_read(const JfrPlan *plan, JfrCursor cursor, uint64_t *slots, JfrTak
                         if (cursor.compressed) {
                                 if (cursor.at >= cursor.end)
                                         return JFR_PLAN_E_MALFORMED;
-                                value = quick_compressed(&cursor.at);
+                                value = jfr_quick_compressed(&cursor.at);
                         } else {
                                 value = jfr_big_endian(&cursor, step->size);
                         }

@@ -38,13 +38,13 @@ typedef struct JfrEventType {
 typedef enum JfrSlot {
         /* those up to JFR_SLOT_ATTRIBUTES tell one sample from another */
         JFR_SLOT_STACK,
-        JFR_SLOT_THREAD,
-        JFR_SLOT_STATE,
-        JFR_SLOT_CLASS,
         JFR_SLOT_SPAN,
         JFR_SLOT_ROOT,
         JFR_SLOT_TRACE,
         JFR_SLOT_TRACE_HIGH,
+        JFR_SLOT_THREAD,                /* from here on they make the sample's attributes */
+        JFR_SLOT_STATE,
+        JFR_SLOT_CLASS,
         JFR_SLOT_ATTRIBUTES,            /* the first of JFR_MAX_ATTRIBUTES */
         JFR_MAX_ATTRIBUTES = 12,
         JFR_SLOT_START = JFR_SLOT_ATTRIBUTES + JFR_MAX_ATTRIBUTES,
@@ -80,7 +80,9 @@ typedef struct JfrPlan {
         const JfrField *fields[JFR_N_SLOTS];    /* where a slot comes from; NULL = this type has none */
         const char *attribute_names[JFR_MAX_ATTRIBUTES];
         uint32_t n_attributes;
-        uint32_t n_key;                 /* slots that tell samples apart */
+        uint32_t number;                /* of its type in the table */
+        uint8_t key[JFR_SLOT_START];    /* slots that tell samples apart, as far as this type has them */
+        uint32_t n_key, first_of_set;   /* key[first_of_set] on: those of the attributes */
         bool weight_is_real;
 } JfrPlan;
 

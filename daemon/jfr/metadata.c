@@ -149,7 +149,9 @@ static JfrClass *add_class(Reader *reader, const Element *element) {
         }
         class->number = metadata->n_classes;
         metadata->classes[metadata->n_classes++] = class;
-        if (hashmap_put(&metadata->by_id, class->id, class)) {
+        if (class->id < JFR_N_FIRST)
+                metadata->first[class->id] = class;
+        else if (hashmap_put(&metadata->by_id, class->id, class)) {
                 no_memory(reader);
                 return NULL;
         }
@@ -299,10 +301,6 @@ void jfr_metadata_deinit(JfrMetadata *metadata) {
         free(metadata->classes);
         hashmap_deinit(&metadata->by_id);
         *metadata = (JfrMetadata){ 0 };
-}
-
-JfrClass *jfr_class(const JfrMetadata *metadata, uint64_t id) {
-        return hashmap_get(&metadata->by_id, id);
 }
 
 JfrClass *jfr_class_named(const JfrMetadata *metadata, const char *name) {

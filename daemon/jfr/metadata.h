@@ -63,11 +63,14 @@ struct JfrClass {
         uint32_t n_fields;
 };
 
+enum { JFR_N_FIRST = 2048 };
+
 typedef struct JfrMetadata {
         Arena arena;
         JfrClass **classes;
         uint32_t n_classes, classes_size;
         Hashmap by_id;
+        JfrClass *first[JFR_N_FIRST];   /* by small ids, which all real ones are */
 } JfrMetadata;
 
 enum {
@@ -80,7 +83,10 @@ int jfr_metadata_read(JfrMetadata *metadata, JfrCursor cursor);
 void jfr_metadata_deinit(JfrMetadata *metadata);
 
 /* Return: the class, or NULL. */
-JfrClass *jfr_class(const JfrMetadata *metadata, uint64_t id);
+static inline JfrClass *jfr_class(const JfrMetadata *metadata, uint64_t id) {
+        return id < JFR_N_FIRST ? metadata->first[id] : hashmap_get(&metadata->by_id, id);
+}
+
 JfrClass *jfr_class_named(const JfrMetadata *metadata, const char *name);
 const JfrField *jfr_field(const JfrClass *class, const char *name);
 

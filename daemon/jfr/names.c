@@ -73,6 +73,7 @@ void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *poo
         names->pools = pools;
         names->serial++;
         names->n_threads = names->n_methods = 0;
+        names->text_class = jfr_class_named(metadata, "java.lang.String");
         names->stack = jfr_class_named(metadata, "jdk.types.StackTrace");
         names->frames = names->stack && !names->stack->broken ? jfr_field(names->stack, "frames") : NULL;
         if (names->frames && (!names->frames->array || names->frames->pool))
@@ -95,7 +96,7 @@ static void read_text(JfrNames *names, const JfrClass *class, uint64_t index, un
 
 static void append_string(JfrNames *names, const JfrString *string, unsigned depth, Text *text) {
         if (string->encoding == JFR_STRING_POOL)
-                read_text(names, jfr_class_named(names->metadata, "java.lang.String"), string->index, depth + 1, text);
+                read_text(names, names->text_class, string->index, depth + 1, text);
         else
                 jfr_string_append(string, text);
 }
@@ -145,6 +146,8 @@ static void read_text(JfrNames *names, const JfrClass *class, uint64_t index, un
 }
 
 int jfr_names_string(JfrNames *names, const JfrString *string, uint32_t *stringp) {
+        if (string->encoding == JFR_STRING_POOL)
+                return jfr_names_text(names, names->text_class, string->index, stringp);
         names->text.size = 0;
         append_string(names, string, 0, &names->text);
         return intern_text(names, &names->text, stringp);

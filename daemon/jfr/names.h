@@ -46,6 +46,7 @@ typedef struct JfrNames {
         Window *window;
         const JfrMetadata *metadata;
         JfrPools *pools;
+        const JfrClass *text_class;     /* java.lang.String */
         const JfrClass *stack;          /* the class whose fields these are */
         const JfrField *frames;
         int frame_method, frame_line, frame_type;       /* numbers of the frame's fields; -1 = there is none */

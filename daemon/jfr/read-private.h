@@ -10,7 +10,7 @@
 #include "jfr/names.h"
 #include "util/intern.h"
 
-enum { JFR_SAMPLE_CACHE_BITS = 13 };
+enum { JFR_SAMPLE_CACHE_BITS = 16, JFR_SET_CACHE_BITS = 10 };
 
 /* Counts of one type of events, over all chunks. */
 typedef struct JfrTypeCount {
@@ -27,12 +27,15 @@ typedef struct JfrClassState {
         uint32_t event_attribute;       /* of the window: the name of the type */
 } JfrClassState;
 
-/* A combination of values that was seen before, and its sample. */
-typedef struct JfrSampleEntry {
-        const JfrPlan *plan;            /* NULL = free; of this chunk */
-        uint32_t profile, sample;
-        uint64_t key[JFR_SLOT_START];
-} JfrSampleEntry;
+/*
+ * Numbers of an event that were seen before, and what they came to. Of the numbers a hash of 128 bits is kept: they
+ * would be ten times as much, and the hash is seeded.
+ */
+typedef struct JfrKnown {
+        uint64_t hash[2];               /* 0, 0 = free */
+        uint32_t profile;               /* of a sample */
+        uint32_t index;                 /* sample, or set of attributes */
+} JfrKnown;
 
 /* What the recording says of its process. */
 typedef struct JfrAbout {
@@ -67,7 +70,8 @@ typedef struct JfrReader {
         Intern type_names;
         JfrTypeCount *types;            /* by row of type_names */
         uint32_t types_size;
-        JfrSampleEntry *cache;
+        JfrKnown *samples, *sets;       /* of this chunk */
+        uint64_t seed;
         uint64_t n_cached;              /* events whose combination was in the cache */
         uint32_t resource;
         uint32_t profiles[JFR_N_MEASURES];      /* index + 1 */

@@ -89,7 +89,7 @@ static int begin_chunk(JfrReader *reader) {
         reader->states = calloc(reader->metadata.n_classes, sizeof(*reader->states));
         if (!reader->states)
                 return error_origin(-ENOMEM);
-        memset(reader->cache, 0, sizeof(*reader->cache) << JFR_SAMPLE_CACHE_BITS);
+        reader->seed = hash_bytes(&reader->n_chunks, sizeof(reader->n_chunks));  /* another one: what is known is forgotten */
         for (uint32_t i = 0; i < reader->metadata.n_classes && !r; i++)
                 r = plan_class(reader, reader->metadata.classes[i]);
         jfr_names_begin(&reader->names, &reader->metadata, &reader->pools);
@@ -263,8 +263,9 @@ static void print_diagnostics(const JfrReader *reader, Text *text) {
 static int init(JfrReader *reader) {
         intern_init(&reader->type_names, MAX_TYPES);
         reader->plans = calloc(jfr_n_event_types, sizeof(*reader->plans));
-        reader->cache = calloc(1 << JFR_SAMPLE_CACHE_BITS, sizeof(*reader->cache));
-        if (!reader->plans || !reader->cache)
+        reader->samples = calloc(1 << JFR_SAMPLE_CACHE_BITS, sizeof(*reader->samples));
+        reader->sets = calloc(1 << JFR_SET_CACHE_BITS, sizeof(*reader->sets));
+        if (!reader->plans || !reader->samples || !reader->sets)
                 return error_origin(-ENOMEM);
         return jfr_names_init(&reader->names, reader->window, &reader->counts);
 }
@@ -280,7 +281,8 @@ static void deinit(JfrReader *reader) {
         intern_deinit(&reader->type_names);
         free(reader->types);
         free(reader->plans);
-        free(reader->cache);
+        free(reader->samples);
+        free(reader->sets);
         free(reader->libraries);
 }
 

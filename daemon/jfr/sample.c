@@ -4,8 +4,9 @@
  * From an event to its sample.
  *
  * The slots up to JFR_SLOT_START tell samples apart; in a recording the same few combinations come again and again. So a
- * combination is first looked up as the numbers that stand in the event, in a table where a newcomer
+ * combination is first looked up by the numbers that stand in the event, in a table where a newcomer
  * replaces what was in its place. Only a new one is turned into rows of the window: stack, attributes, link.
+ * Attributes are looked up on their own before that: there are far fewer sets of them than samples.
  */
 #include <errno.h>
 #include <math.h>
@@ -82,23 +83,21 @@ static void put_big_endian(uint8_t *to, uint64_t value) {
  * Datadog's events have a span and the root span of the process, and no trace: the trace's id is then the root's, with
  * zeros above, and an attribute says so.
  */
-static int make_link(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *linkp, uint32_t *attributep) {
+static int make_link(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *linkp, bool *by_rootp) {
         bool has_trace = plan->fields[JFR_SLOT_TRACE] && slots[JFR_SLOT_TRACE];
         uint64_t root = plan->fields[JFR_SLOT_ROOT] ? slots[JFR_SLOT_ROOT] : 0;
         WindowLink link = { 0 };
-        int r;
 
-        *linkp = *attributep = 0;
+        *linkp = 0;
+        *by_rootp = false;
         if (!plan->fields[JFR_SLOT_SPAN] || !slots[JFR_SLOT_SPAN] || (!has_trace && !root))
                 return 0;
         if (has_trace && plan->fields[JFR_SLOT_TRACE_HIGH])
                 put_big_endian(link.trace_id, slots[JFR_SLOT_TRACE_HIGH]);
         put_big_endian(link.trace_id + 8, has_trace ? slots[JFR_SLOT_TRACE] : root);
         put_big_endian(link.span_id, slots[JFR_SLOT_SPAN]);
-        r = window_link(reader->window, &link, linkp);
-        if (!r && !has_trace)
-                r = window_attribute_string(reader->window, "trace.id.source", "local_root_span", 15, attributep);
-        return r;
+        *by_rootp = !has_trace;
+        return window_link(reader->window, &link, linkp);
 }
 
 typedef struct Set {
@@ -156,17 +155,12 @@ static int add_class(JfrReader *reader, const JfrPlan *plan, const uint64_t *slo
         return r ? r : add_named(reader, set, "jvm.object.class", name);
 }
 
-static int find_stack(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *stackp, Set *set) {
+static int find_stack(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *stackp, bool *truncatedp) {
         const JfrField *field = plan->fields[JFR_SLOT_STACK];
-        bool truncated = false;
-        int r = 0;
 
         *stackp = 0;
-        if (field)
-                r = jfr_names_stack(&reader->names, field->class, slots[JFR_SLOT_STACK], stackp, &truncated);
-        if (!r && truncated)
-                r = window_attribute_string(reader->window, "profile.stack.truncated", "depth", 5, &set->attributes[set->n++]);
-        return r;
+        *truncatedp = false;
+        return field ? jfr_names_stack(&reader->names, field->class, slots[JFR_SLOT_STACK], stackp, truncatedp) : 0;
 }
 
 static int add_event_name(JfrReader *reader, JfrClassState *state, Set *set) {
@@ -179,59 +173,92 @@ static int add_event_name(JfrReader *reader, JfrClassState *state, Set *set) {
         return r;
 }
 
-/* A combination that is new. */
-static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep) {
+static int make_set(JfrReader *reader, JfrClassState *state, const uint64_t *slots, bool truncated, bool by_root,
+                    uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
-        uint32_t stack, link, attributes;
-        Set set = { .n = 1 };
-        int r;
+        Set set = { .attributes = { reader->type_attributes[plan->type->measure] }, .n = 1 };
+        int r = add_event_name(reader, state, &set);
 
-        r = find_profile(reader, plan->type->measure, profilep);
-        set.attributes[0] = reader->type_attributes[plan->type->measure];
-        if (!r)
-                r = add_event_name(reader, state, &set);
-        if (!r)
-                r = find_stack(reader, plan, slots, &stack, &set);
+        if (!r && truncated)
+                r = window_attribute_string(reader->window, "profile.stack.truncated", "depth", 5, &set.attributes[set.n++]);
+        if (!r && by_root)
+                r = window_attribute_string(reader->window, "trace.id.source", "local_root_span", 15, &set.attributes[set.n++]);
         if (!r)
                 r = add_thread(reader, plan, slots, &set);
         if (!r)
                 r = add_class(reader, plan, slots, &set);
         if (!r)
                 r = add_context(reader, plan, slots, &set);
+        return r ? r : window_attribute_set(reader->window, set.attributes, set.n, attributesp);
+}
+
+/* Hashes what is in the slots of the key from @from on. */
+static inline void hash_slots(const JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t from,
+                              uint64_t flags, uint64_t *hash) {
+        uint64_t a = reader->seed ^ plan->number, b = ~a + flags;
+
+        for (uint32_t i = from; i < plan->n_key; i++) {
+                uint64_t value = slots[plan->key[i]];
+
+                a = ((a << 23 | a >> 41) ^ value) * 0x9E3779B97F4A7C15;
+                b = ((b << 31 | b >> 33) + value) * 0xC2B2AE3D27D4EB4F;
+        }
+        hash[0] = a ^ a >> 32;
+        hash[1] = (b ^ b >> 29) | 1;
+}
+
+static int find_set(JfrReader *reader, JfrClassState *state, const uint64_t *slots, bool truncated, bool by_root,
+                    uint32_t *attributesp) {
+        JfrKnown *known;
+        uint64_t hash[2];
+        int r;
+
+        hash_slots(reader, state->plan, slots, state->plan->first_of_set, (uint64_t)truncated << 1 | by_root, hash);
+        known = &reader->sets[hash[1] >> (64 - JFR_SET_CACHE_BITS)];
+        if (known->hash[0] != hash[0] || known->hash[1] != hash[1]) {
+                r = make_set(reader, state, slots, truncated, by_root, attributesp);
+                if (r)
+                        return r;
+                *known = (JfrKnown){ { hash[0], hash[1] }, 0, *attributesp };
+        }
+        *attributesp = known->index;
+        return 0;
+}
+
+/* A combination that is new, or was pushed out. */
+static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep) {
+        const JfrPlan *plan = state->plan;
+        uint32_t stack, link, attributes;
+        bool truncated, by_root;
+        int r;
+
+        r = find_profile(reader, plan->type->measure, profilep);
         if (!r)
-                r = make_link(reader, plan, slots, &link, &set.attributes[set.n]);
+                r = find_stack(reader, plan, slots, &stack, &truncated);
         if (!r)
-                r = window_attribute_set(reader->window, set.attributes, set.n + 1, &attributes);
+                r = make_link(reader, plan, slots, &link, &by_root);
+        if (!r)
+                r = find_set(reader, state, slots, truncated, by_root, &attributes);
         return r ? r : window_sample_number(reader->window, *profilep, stack, attributes, link, samplep);
 }
 
-static JfrSampleEntry *cache_place(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots) {
-        uint64_t hash = (uintptr_t)plan >> 4;
-
-        for (uint32_t i = 0; i < plan->n_key; i++)
-                hash = ((hash << 23 | hash >> 41) ^ slots[i]) * 0x9E3779B97F4A7C15;
-        return &reader->cache[hash >> (64 - JFR_SAMPLE_CACHE_BITS)];
-}
-
 static int known_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep) {
-        const JfrPlan *plan = state->plan;
-        JfrSampleEntry *entry = cache_place(reader, plan, slots);
+        JfrKnown *known;
+        uint64_t hash[2];
         int r;
 
-        if (entry->plan == plan && !memcmp(entry->key, slots, plan->n_key * sizeof(*slots))) {
+        hash_slots(reader, state->plan, slots, 0, 0, hash);
+        known = &reader->samples[hash[1] >> (64 - JFR_SAMPLE_CACHE_BITS)];
+        if (known->hash[0] == hash[0] && known->hash[1] == hash[1]) {
                 reader->n_cached++;
-                *profilep = entry->profile;
-                *samplep = entry->sample;
+                *profilep = known->profile;
+                *samplep = known->index;
                 return 0;
         }
         r = find_sample(reader, state, slots, profilep, samplep);
-        if (r)
-                return r;
-        entry->plan = plan;
-        entry->profile = *profilep;
-        entry->sample = *samplep;
-        memcpy(entry->key, slots, plan->n_key * sizeof(*slots));
-        return 0;
+        if (!r)
+                *known = (JfrKnown){ { hash[0], hash[1] }, *profilep, *samplep };
+        return r;
 }
 
 static uint64_t to_ns(const JfrReader *reader, const JfrField *field, uint64_t value) {
@@ -331,7 +358,6 @@ int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *even
         JfrCursor cursor = { event->data, event->data + event->data_size, reader->chunk->compressed, false };
         int r;
 
-        memset(slots, 0, state->plan->n_key * sizeof(*slots));
         r = event->data ? jfr_plan_read(state->plan, cursor, slots, take_text, reader) : JFR_PLAN_E_MALFORMED;
         if (r == JFR_PLAN_E_MALFORMED) {
                 count->n_failed++;

@@ -83,6 +83,26 @@ static inline uint64_t jfr_compressed(JfrCursor *cursor) {
         return value | jfr_big_endian(cursor, 1) << 56;
 }
 
+/* As jfr_compressed(), for bytes of which at least nine can be read. */
+static inline uint64_t jfr_quick_compressed(const uint8_t **atp) {
+        const uint8_t *at = *atp;
+        uint64_t value = *at & 0x7F;
+
+        if (*at++ & 0x80) {
+                unsigned shift = 7;
+
+                for (; shift < 56; shift += 7) {
+                        value |= (uint64_t)(*at & 0x7F) << shift;
+                        if (!(*at++ & 0x80))
+                                break;
+                }
+                if (shift == 56)
+                        value |= (uint64_t)*at++ << 56;
+        }
+        *atp = at;
+        return value;
+}
+
 /* An integer that is @size bytes when it is plain. */
 static inline uint64_t jfr_integer(JfrCursor *cursor, unsigned size) {
         return cursor->compressed ? jfr_compressed(cursor) : jfr_big_endian(cursor, size);
