@@ -7,8 +7,10 @@ import oracle
 oracle.enter()
 
 import collections
+import os
 import pathlib
 import re
+import signal
 import sys
 import time
 
@@ -27,6 +29,11 @@ for i in range(int(sys.argv[1])):
     if i == int(sys.argv[1]) // 3:
         print("warm", flush=True)
 print("done", flush=True)
+"""
+MAPPER = """
+import mmap, sys
+for i in range(int(sys.argv[1])):
+    mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
 """
 
 
@@ -56,11 +63,8 @@ class Mappings(session.TestCase):
             self.assertTrue({"library_burn", "main"} <= set(names(sample)), names(sample))
         self.assertGreater(result.counter("mappings_noticed_total", "noticed"), 0)
 
-    def test_a_library_that_replaced_another_is_never_taken_for_it(self):
-        victim = self.victim("swap", SWAP["a"], SWAP["b"])
-        run = self.start("--pid", victim.pid, "--frequency", 1999)
-        session.wait_cpu([victim.pid], 5.0)
-        result = run.stop()
+    def swap_verdicts(self, result, victim):
+        """Whether each sample in one of the libraries has the caller that works in it."""
         paths = {str(path): name for name, path in SWAP.items()}
         verdicts = collections.Counter()
         for sample in result.of(victim.pid):
@@ -73,9 +77,34 @@ class Mappings(session.TestCase):
             else:
                 verdicts["right" if libraries == callers else "wrong"] += 1
         print(verdicts)
+        return verdicts
+
+    def test_a_library_that_replaced_another_is_never_taken_for_it(self):
+        victim = self.victim("swap", SWAP["a"], SWAP["b"])
+        run = self.start("--pid", victim.pid, "--frequency", 1999)
+        session.wait_cpu([victim.pid], 5.0)
+        verdicts = self.swap_verdicts(run.stop(), victim)
         self.assertEqual(verdicts["wrong"], 0, verdicts)
         self.assertGreater(verdicts["right"], 10, verdicts)
         self.assertGreater(verdicts["stale"], 100, verdicts)
+
+    def test_notices_that_were_lost_make_no_sample_wrong(self):
+        """The daemon stands still until the kernel has no room for notices of mappings."""
+        victim = self.victim("swap", SWAP["a"], SWAP["b"])
+        run = self.start("--pid", victim.pid, "--frequency", 1999)
+        run.wait_events(200, victim.pid)
+        for _ in range(3):
+            os.kill(run.pid, signal.SIGSTOP)
+            self.run_command([sys.executable, "-c", MAPPER, "20000"], expect=0)
+            session.wait_cpu([victim.pid], 0.3)
+            os.kill(run.pid, signal.SIGCONT)
+            session.wait_cpu([victim.pid], 0.5)
+        result = run.stop()
+        verdicts = self.swap_verdicts(result, victim)
+        self.assertGreater(result.counter("mappings_noticed_total", "lost"), 1000)
+        self.assertGreater(result.counter("sweep_total", "resync"), 0, "everybody's mappings were read again")
+        self.assertEqual(verdicts["wrong"], 0, verdicts)
+        self.assertGreater(verdicts["right"] + verdicts["stale"], 200, verdicts)
 
     def test_processes_that_are_gone_at_once_have_a_name_and_frames(self):
         run = self.start("--comm", "victim-short")
