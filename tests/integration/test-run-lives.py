@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import otlp_read
 import session
@@ -64,17 +65,17 @@ class Lives(session.TestCase):
         return result
 
     def test_children_by_fork_alone(self):
-        result = self.check_children("fork", 60)
+        result = self.check_children("fork", 40)
         self.assertGreater(result.counter("mappings_recalled_total"), 10, "most are gone before anybody looks")
 
     def test_children_of_children_by_fork_alone(self):
-        self.check_children("grandchild", 40)
+        self.check_children("grandchild", 30)
 
     def test_children_by_vfork(self):
-        self.check_children("vfork", 60)
+        self.check_children("vfork", 40)
 
     def test_threads_without_a_leader(self):
-        victim = self.family("leaderless", 2, 3000)
+        victim = self.family("leaderless", 2, 1500)
         tap.wait_until(lambda: ") Z " in open(f"/proc/{victim.pid}/stat").read(), "the leader's end")
         run = self.start("--pid", victim.pid, *HZ)
         result = run.wait()
@@ -87,13 +88,13 @@ class Lives(session.TestCase):
 
     def test_threads_that_outlive_their_leader(self):
         run = self.start("--comm", "victim-family", *HZ)
-        victim = self.family("outlive", 2, 1500)
+        victim = self.family("outlive", 2, 900)
         self.assertEqual(victim.wait(), 0)
         result = run.stop()
         samples = result.of(victim.pid)
         threads = inside(samples, "family_thread")
-        self.assertGreater(len(inside(samples, "family_leader")), 50)
-        self.assertGreater(len(threads), 500)
+        self.assertGreater(len(inside(samples, "family_leader")), 30)
+        self.assertGreater(len(threads), 300)
         self.assertGreater(max(s.time_ns for s in threads), max(s.time_ns for s in inside(samples, "family_leader")))
         self.assertEqual(result.counter("targets_total", "gone"), 1, "once, with the last thread")
         truth = session.truth_of(victim)["cpu_ns"] / 1e9 * 499
@@ -102,7 +103,7 @@ class Lives(session.TestCase):
     def test_one_pid_used_again_and_again(self):
         """Two programs take turns under one pid, 30 ms each: no sample is taken for the other program's."""
         run = self.start("--comm", "victim-family,victim-short", *HZ)
-        victim = self.family("reuse", 60, 30, session.LIB / "victim-short", FAMILY)
+        victim = self.family("reuse", 40, 30, session.LIB / "victim-short", FAMILY)
         self.assertEqual(victim.wait(), 0, victim)
         result = run.stop()
         children = self.children(victim)
@@ -115,9 +116,27 @@ class Lives(session.TestCase):
             verdicts["unknown" if not names else "right" if names == {expected} else "wrong"] += 1
         print(verdicts, result.counter("targets_total"))
         self.assertEqual(verdicts["wrong"], 0)
-        self.assertGreater(verdicts["right"], 600)
+        self.assertGreater(verdicts["right"], 400)
         self.assertLess(verdicts["unknown"], 0.15 * verdicts["right"])
-        self.assertGreaterEqual(result.counter("targets_total", "found"), 55)
+        self.assertGreaterEqual(result.counter("targets_total", "found"), 36)
+
+    def test_who_publishes_after_a_long_sleep_is_found_at_once(self):
+        """It sleeps, then maps its ring and works. No sweep is due for half a minute: its first tick tells."""
+        run = self.start(*HZ)
+        sleeper, tell = self.commanded("ring")
+        tap.wait_until(lambda: session.cpu_ns(sleeper.pid) > 5e8, "it is known as one without a ring")
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(sleeper.pid, signal.SIGCONT)
+        tell("publish")
+        tell("set 1 2 3")
+        published_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        run.wait_events(30, sleeper.pid)
+        result = run.stop()
+        first = min(result.monotonic_ns(s) for s in result.of(sleeper.pid) if s.span_id)
+        print(f"{(first - published_ns) / 1e6:.1f} ms after publication")
+        self.assertLess(first - published_ns, 10e9)     # one second, and a busy machine
+        self.assertEqual(result.counter("sweep_total", "found"), 0)
 
     def test_what_lost_notices_should_have_told_is_found_by_a_sweep(self):
         """The daemon stands still while thousands of processes come and go: the ring of notices is full. Then a target
@@ -135,7 +154,7 @@ while True: sum(range(1000))
         run.wait_events(30, victim.pid)
         for daemon in (run, publishers):
             os.kill(daemon.pid, signal.SIGSTOP)
-        self.run_command([sys.executable, "-c", STORM, "4000", tap.need_tool("true")], expect=0, timeout=120)
+        self.run_command([sys.executable, "-c", STORM, "2500", tap.need_tool("true")], expect=0, timeout=120)
         victim.process.send_signal(signal.SIGUSR1)
         tap.wait_until(lambda: os.readlink(f"/proc/{victim.pid}/exe").endswith("victim-shares"), "the exec")
         tell("publish")

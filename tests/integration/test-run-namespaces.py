@@ -180,7 +180,7 @@ class Namespaces(session.TestCase):
         host, sibling = self.victim("shares").pid, self.publisher(other)
         inner = {pid: ids_by_level(pid)[levels] for pid in (service, below)}
         run = self.start_inside(pod, "--all")
-        session.wait_cpu([service, below, host, sibling], 3.0)
+        session.wait_cpu([service, below, host, sibling], 2.0)
         for pid in inner.values():
             run.wait_events(60, pid)
         result = self.stop_inside(run)
