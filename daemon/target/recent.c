@@ -208,3 +208,16 @@ int recent_find_origin(const Recent *recent, uint32_t pid, uint64_t since_ns, ui
                 *originp = (RecentOrigin){ .parent = begin->parent, .time_ns = begin->time_ns };
         return r;
 }
+
+uint32_t recent_parent(const Recent *recent, uint32_t pid) {
+        uint64_t next = newest_of(recent, pid);
+
+        while (next && next - 1 >= recent->tail) {
+                const Item *item = item_at(recent, next - 1);
+
+                if (item->kind == ITEM_FORK)
+                        return item->parent;
+                next = item->previous;
+        }
+        return 0;
+}

@@ -58,3 +58,6 @@ int recent_visit(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t
 
 /* The same question: how did it come to that program? Return: 0, RECENT_E_*. */
 int recent_find_origin(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, RecentOrigin *originp);
+
+/* The process that forked @pid, 0 = unknown. */
+uint32_t recent_parent(const Recent *recent, uint32_t pid);

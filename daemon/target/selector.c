@@ -101,7 +101,7 @@ bool selector_excludes_pid(const Selector *selector, uint32_t pid) {
 
 /* A process that was gone before it could be looked at may be one that must not be profiled. */
 static bool may_be_excluded(const SelectorRule *rule, const SelectorFacts *facts) {
-        if (needs[rule->kind] && !facts->identity)
+        if (needs[rule->kind] && (!facts->identity || facts->is_inherited))
                 return !facts->is_kernel;
         return rule_matches(rule, facts);
 }

@@ -70,6 +70,7 @@ typedef struct SelectorFacts {
         bool is_kernel;                 /* a kernel thread: only pid and comm choose it, never user or group */
         bool publishes;                 /* a context ring */
         const Identity *identity;       /* with what selector_needs() says; NULL = unknown: chosen by no rule, excluded by any */
+        bool is_inherited;              /* identity is its parent's: good enough to choose it, not to say that no exclude fits */
 } SelectorFacts;
 
 static inline bool selector_is_chosen(SelectorReason reason) {

@@ -156,6 +156,43 @@ static int recall(Recall *recall, uint32_t pid, uint64_t since_ns, uint64_t time
         return r ? r : recent_visit(recent, pid, since_ns, time_ns, recall_mapping, recall);
 }
 
+/* The first file that a program maps is its executable. */
+static int recall_exe(void *userdata, const MappingNotice *notice) {
+        Identity *identity = userdata;
+
+        if (identity->exe || !notice->path_size || notice->path[0] != '/')
+                return 0;
+        identity->exe = strndup(notice->path, notice->path_size);
+        return identity->exe ? 0 : error_origin(-ENOMEM);
+}
+
+static int identity_of_ancestor(const Targets *targets, uint32_t tgid, unsigned what, Identity **identityp) {
+        for (unsigned i = 0; i < RECALL_DEPTH && tgid; i++) {
+                _cleanup_(closep) int fd = -1;
+
+                tgid = recent_parent(targets->recent, tgid);
+                if (tgid && process_open_living((pid_t)tgid, 0, &fd, NULL) == 0)
+                        return identity_new(identityp, fd, what);
+        }
+        return 0;
+}
+
+int targets_recall_identity(const Targets *targets, uint32_t tgid, unsigned what, Identity **identityp) {
+        _cleanup_(identity_freep) Identity *identity = NULL;
+        RecentOrigin origin;
+        int r;
+
+        if (!targets->recent || recent_find_origin(targets->recent, tgid, 0, UINT64_MAX, &origin))
+                return 0;
+        r = identity_of_ancestor(targets, tgid, origin.parent ? what : what & ~(unsigned)(IDENTITY_EXE | IDENTITY_ENVIRONMENT),
+                                 &identity);
+        if (!r && identity && !origin.parent && what & IDENTITY_EXE)
+                r = recent_visit(targets->recent, tgid, 0, UINT64_MAX, recall_exe, identity);
+        if (!r && identity && (identity->exe || !(what & IDENTITY_EXE)))
+                *identityp = take(identity);
+        return MIN(r, 0);
+}
+
 static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
         Process *process = target->process;
         Recall from = { targets, process };
@@ -166,6 +203,9 @@ static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_MAPPINGS_RECALLED, 1);
+        r = process->identity ? 0 : targets_recall_identity(targets, process->pid, IDENTITY_CGROUP, &process->identity);
+        if (r)
+                return r;
         /* The kernel half has never heard of them: there are no rows that could have been wrong. */
         past_publish(&process->past, 1);
         return 0;

@@ -26,8 +26,12 @@ int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorR
         SelectorFacts more = *facts;
         int r = 0;
 
-        if (what && process_open_living((pid_t)facts->pid, 0, &fd, NULL) == 0)
+        if (what && process_open_living((pid_t)facts->pid, 0, &fd, NULL) == 0) {
                 r = identity_new(&identity, fd, what);
+        } else if (what) {
+                r = targets_recall_identity(targets, facts->pid, what, &identity);
+                more.is_inherited = true;
+        }
         if (r)
                 return r;
         more.identity = identity;

@@ -84,6 +84,12 @@ Target *targets_living(const Targets *targets, uint32_t tgid);
  */
 int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorReason *reasonp);
 
+/*
+ * Who a process was that is gone: its user and groups were its parent's, or that one's parent's; its executable is
+ * known from notices. *identityp stays NULL if that tells too little. Return: 0, -ENOMEM.
+ */
+int targets_recall_identity(const Targets *targets, uint32_t tgid, unsigned what, Identity **identityp);
+
 /* The kernel's table. Return: as the callbacks. */
 int targets_set_row(Targets *targets, Target *target);
 int targets_remove_row(Targets *targets, uint32_t tgid);

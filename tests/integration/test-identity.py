@@ -136,6 +136,32 @@ class Identity(tap.TestCase):
         found = self.wait_resources(directory, late.pid)
         self.assertEqual(set(found) & {inside.pid, spared.pid, outside.pid, late.pid}, {inside.pid, late.pid})
 
+    def test_processes_that_are_gone_at_once_belong_to_their_parents_group(self):
+        """20 ms each: nobody could read /proc/PID/cgroup of most. Where an exclude would have to be asked too, they are left out."""
+        group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
+        short = tap.BUILD_DIR / "tests/lib/victim-short"
+        code = f"import subprocess\nfor _ in range(40): subprocess.run([{str(short)!r}, '20'], stdout=subprocess.DEVNULL)"
+        wait = "import sys\nsys.stdin.readline()\n"
+        spawners = [self.spin(group=where, code=wait + code, stdin=subprocess.PIPE) for where in (group, None)]
+        daemons = [self.run_daemon("--cgroup", "/spanprof-test", "--frequency", 499, *more) for more in ((), ("--exclude", "user=nobody"))]
+        for _, daemon in daemons:
+            daemon.wait_for("profiles go to")
+        for spawner in spawners:
+            spawner.process.stdin.write(b"go\n")
+            spawner.process.stdin.close()
+        for spawner in spawners:
+            self.assertEqual(spawner.wait(), 0, spawner)
+        for _, daemon in daemons:
+            self.assertEqual(daemon.stop(), 0, daemon)
+        found, strict = (self.resources(directory) for directory, _ in daemons)
+        names = {pid: {part["process.executable.name"] for part in parts} for pid, parts in found.items()}
+        chosen = [pid for pid in found if names[pid] & {"victim-short"}]
+        print(f"{len(chosen)} of 40, {len(strict)} with an exclude")
+        self.assertGreater(len(chosen), 30)
+        self.assertLess(len(chosen), 45, "none of the other group")
+        self.assertEqual({part["container.id"] for pid in chosen for part in found[pid]}, {CONTAINER})
+        self.assertLess(len(strict), len(found))
+
     def test_resources_name_the_container(self):
         group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
         inside, outside = self.spin(group=group), self.spin()

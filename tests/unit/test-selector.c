@@ -117,6 +117,8 @@ Test(selector, excludes_by_rules_and_keeps_the_default) {
         facts.is_kernel = false;
         facts.identity = &(Identity){ .uid = 34, .has_uid = true };
         cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_ALL);
+        facts.is_inherited = true;
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED, "it may have changed its user since its parent made it");
         cr_assert(selector_excludes_pid(&selector, 8) && !selector_excludes_pid(&selector, 5));
 }
 
