@@ -145,6 +145,9 @@
         X(EXPORT_RETRIES, "export_requests_total", "result=\"retry\"", "requests to be tried again")           \
         X(EXPORT_DROPPED, "export_requests_total", "result=\"dropped\"", "requests given up")                  \
         X(EXPORT_BYTES, "export_bytes_total", "", "bytes of accepted requests, as sent")                       \
+        X(VALIDATED, "validated_requests_total", "", "requests that were validated before they were sent")       \
+        X(VALIDATE_ERRORS, "validate_findings_total", "severity=\"error\"", "errors in our own requests")        \
+        X(VALIDATE_WARNINGS, "validate_findings_total", "severity=\"warning\"", "warnings about them")          \
         X(SPOOL_WRITTEN, "spool_samples_total", "event=\"written\"", "samples stored in the spool")             \
         X(SPOOL_TAKEN, "spool_samples_total", "event=\"taken\"", "samples that left it: delivered or lost")      \
         X(SPOOL_CORRUPT, "spool_files_corrupt_total", "", "files that were set aside")                          \

@@ -11,6 +11,7 @@
 
 #include "config.h"
 #include "export/exporter.h"
+#include "otlp/transcode.h"
 
 /* Everything of @config that is about sending, to @url. Strings stay the configuration's. */
 static inline ExporterConfig config_exporter(const Config *config, const char *url) {
@@ -18,6 +19,7 @@ static inline ExporterConfig config_exporter(const Config *config, const char *u
                 .endpoint = url,
                 .headers = *config->headers ? config->headers : NULL,
                 .gzip = !strcmp(config->compression, "gzip"),
+                .convert = !strcmp(config->protocol, "http/json") ? otlp_transcode : NULL,
                 .timeout_ns = config->timeout_ns,
                 .max_queue_bytes = config->max_queue_bytes,
                 .max_age_ns = config->max_export_age_ns,
@@ -32,6 +34,7 @@ static inline ExporterConfig config_exporter_spooled(const Config *config, const
         ExporterConfig exporter = config_exporter(config, url);
 
         exporter.spool = *config->spool ? config->spool : NULL;
+        exporter.spool_convert = otlp_transcode;
         exporter.spool_max_bytes = config->spool_max_bytes;
         exporter.spool_max_age_ns = config->spool_max_age_ns;
         return exporter;

@@ -268,18 +268,28 @@ static int load_otel_variable(LoadState *state, const Option *option, const char
         return r < 0 ? r : 0;
 }
 
-/* We speak http/protobuf; who configured the whole machine for gRPC must learn that here. */
-static int check_otel_protocol(LoadState *state, const char *const *environment) {
+/*
+ * OTEL_EXPORTER_OTLP_[PROFILES_]PROTOCOL is `protocol`; who configured the whole machine for gRPC must learn here that we
+ * do not speak it, unless the endpoint is said to be another one.
+ */
+static int load_otel_protocol(LoadState *state, const char *const *environment) {
         const char *name = "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", *value = environment_get(environment, name);
         size_t endpoint = option_index(option_find("endpoint", strlen("endpoint")));
         int r;
 
         if (!value)
                 value = environment_get(environment, name = "OTEL_EXPORTER_OTLP_PROTOCOL");
-        if (!value || !strcmp(value, "http/protobuf") || state->config->origins[endpoint].level > CONFIG_OTEL)
+        if (!value)
                 return 0;
-        r = complain(state->errors, name, "only http/protobuf can be sent (port 4318 as a rule); set SPANPROF_ENDPOINT");
-        state->invalid = true;
+        if (strcmp(value, "grpc"))
+                r = config_set(state->config, option_find("protocol", strlen("protocol")), value, CONFIG_OTEL, name, name,
+                               state->errors);
+        else if (state->config->origins[endpoint].level > CONFIG_OTEL)
+                return 0;
+        else
+                r = complain(state->errors, name, "gRPC cannot be sent, only http/protobuf and http/json (port 4318 as a "
+                                                  "rule); set SPANPROF_ENDPOINT");
+        state->invalid |= r > 0;
         return r < 0 ? r : 0;
 }
 
@@ -333,6 +343,13 @@ int config_profiles_url(const char *base, bool full, char **urlp) {
         if (!full)
                 while (length && base[length - 1] == '/')
                         length--;
+        /* unix:SOCKET, and then a path */
+        if (!full && !strncmp(base, "unix:", 5) && !strchr(base + 5, ':')) {
+                if (asprintf(urlp, "%.*s:" PROFILES_PATH, (int)length, base) >= 0)
+                        return 0;
+                *urlp = NULL;
+                return error_origin(-ENOMEM);
+        }
         if (full || (length > tail && !strncmp(base + length - tail, PROFILES_PATH, tail)))
                 tail = 0;
         if (asprintf(urlp, "%.*s%s%.*s", (int)length, base, tail ? PROFILES_PATH : "", (int)strcspn(query, "#"), query) < 0) {
@@ -374,7 +391,7 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                                     : config_visit_files(source->root, load_file, &state);
         }
         if (!r && source->verb & (VERB_RUN | VERB_CONFIG))
-                r = check_otel_protocol(&state, source->environment);
+                r = load_otel_protocol(&state, source->environment);
         if (!r)
                 r = check_together(&state);
         if (!r)

@@ -70,6 +70,8 @@ typedef struct Config {
         char *profiles_url;             /* made from both: what requests are posted to */
         char *headers;                  /* baggage form */
         char *compression;              /* gzip, none */
+        char *protocol;                 /* http/protobuf, http/json */
+        bool validate;                  /* requests, before they are sent */
         uint64_t timeout_ns;
         uint64_t export_interval_ns;
         uint64_t stop_timeout_ns;

@@ -9,6 +9,7 @@
 
 #include "daemon-private.h"
 #include "otlp/encode.h"
+#include "otlp/validate.h"
 #include "sample/decode.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -16,6 +17,7 @@
 #include "util/stat.h"
 
 #define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
+#define FINDINGS_LOGGED 10                      /* of one request, with `validate = on` */
 
 /* ---- from the kernel half ---- */
 
@@ -125,9 +127,36 @@ int daemon_step_tables(Daemon *daemon) {
 
 /* ---- windows ---- */
 
+static void tell_finding(const ValidateFinding *finding, void *userdata) {
+        unsigned *n = userdata;
+
+        stat_add(finding->warning ? COUNTER_VALIDATE_WARNINGS : COUNTER_VALIDATE_ERRORS, 1);
+        if ((*n)++ < FINDINGS_LOGGED)
+                log_warning("validate: %s: %s%s%s [%s]", finding->warning ? "warning" : "error", finding->path,
+                            *finding->path ? ": " : "", finding->text, validate_rule_name(finding->rule));
+}
+
+/* It is sent all the same: what we think of it is for whoever debugs us. */
+static int validate(const uint8_t *data, size_t size) {
+        ValidateCounts counts;
+        unsigned n = 0;
+        int r = otlp_validate(data, size, tell_finding, &n, &counts);
+
+        if (n > FINDINGS_LOGGED)
+                log_warning("validate: … and %u more in this request", n - FINDINGS_LOGGED);
+        stat_add(COUNTER_VALIDATED, !r);
+        return r;
+}
+
 static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
         Daemon *daemon = userdata;
 
+        if (daemon->config->validate) {
+                int r = validate(data, size);
+
+                if (r)
+                        return error_fold(r);
+        }
         return exporter_submit(daemon->exporter, data, size, n_events);
 }
 

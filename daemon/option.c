@@ -59,6 +59,8 @@ const Option option_table[] = {
           .check = option_check_headers, .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
         { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip", .choices = "gzip none",
           .argument = "METHOD", .otel = "COMPRESSION", .help = "of requests" },
+        { "protocol", 0, OPTION_CHOICE, SENDERS, "export", FIELD(protocol), "http/protobuf", .choices = "http/protobuf http/json",
+          .argument = "PROTOCOL", .help = "of requests (also OTEL_EXPORTER_OTLP_PROTOCOL)" },
         { "timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(timeout_ns), "10s", NS_PER_MS, SECONDS(3600),
           .argument = "TIME", .otel = "TIMEOUT", .help = "of one request" },
         { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
@@ -81,6 +83,8 @@ const Option option_table[] = {
           .otel = "CLIENT_CERTIFICATE", .help = "certificate that we show (PEM)" },
         { "client-key", 0, OPTION_STRING, SENDERS, "export", FIELD(client_key), "", .argument = "FILE",
           .otel = "CLIENT_KEY", .help = "key of the client certificate (PEM)" },
+        { "validate", 0, OPTION_BOOL, RUN, "export", FIELD(validate), "off",
+          .help = "check each request against the rules of the format, and log what is wrong; for debugging" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
 
         { "duration", 'd', OPTION_DURATION, RUN | CORO, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),

@@ -32,7 +32,7 @@ uint64_t batch_count_profiles(const uint8_t *data, size_t size) {
         return count_path(data, size, path, ARRAY_SIZE(path));
 }
 
-int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events, bool gzip) {
+int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events, bool gzip, bool json) {
         _cleanup_(batch_freep) Batch *batch = calloc(1, sizeof(*batch));
         int r;
 
@@ -50,8 +50,9 @@ int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_event
                 batch->size = size;
         }
         batch->gzip = gzip;
+        batch->json = json;
         batch->n_events = n_events;
-        batch->n_profiles = batch_count_profiles(data, size);
+        batch->n_profiles = json ? 0 : batch_count_profiles(data, size);
         *batchp = take(batch);
         return 0;
 }

@@ -29,8 +29,8 @@ struct Batch {
         SpoolEntry spooled;
 };
 
-/* Copies, or compresses, one request. Return: 0, -ENOMEM. */
-int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events, bool gzip);
+/* Copies, or compresses, one request; @json: what it is. Return: 0, -ENOMEM. */
+int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events, bool gzip, bool json);
 Batch *batch_free(Batch *batch);
 DEFINE_CLEANUP(Batch, batch_free)
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/un.h>
 
 #include "util/error.h"
 #include "util/text.h"
@@ -66,6 +67,17 @@ static int check_bracketed(const char *text, const char *end, const char **after
         return inet_pton(AF_INET6, address, &parsed) == 1 ? 0 : 2;
 }
 
+/* SOCKET or SOCKET:PATH */
+static int check_socket(const char *text, char *why, size_t why_size) {
+        size_t n = strcspn(text, ":");
+
+        if (*text != '/' || n >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+                return invalid(why, why_size, "the endpoint's socket must be a path from / with less than 108 bytes");
+        if (text[n] && text[n + 1] != '/')
+                return invalid(why, why_size, "the endpoint's path behind the socket must begin with a slash");
+        return 0;
+}
+
 int endpoint_check_url(const char *url, char *why, size_t why_size) {
         const char *host, *end, *at, *port;
         int r = 0;
@@ -73,6 +85,8 @@ int endpoint_check_url(const char *url, char *why, size_t why_size) {
         for (const char *p = url; *p; p++)
                 if ((unsigned char)*p <= ' ' || *p == 0x7F)
                         return invalid(why, why_size, "the endpoint has a blank or control character in it");
+        if (!strncmp(url, "unix:", 5))
+                return check_socket(url + 5, why, why_size);
         if (strncasecmp(url, "http://", 7) && strncasecmp(url, "https://", 8))
                 return invalid(why, why_size, "the endpoint must be a URL that starts with http:// or https://");
         host = authority(url, &end);

@@ -16,7 +16,7 @@ enum {
         ENDPOINT_E_INVALID,             /* cannot be used; the message says why */
 };
 
-/* Whether @url can be posted to: http or https, a host, a port that exists. Return: 0, ENDPOINT_E_INVALID. */
+/* Whether @url can be posted to: http or https, a host, a port that exists; or unix:SOCKET[:PATH]. Return: 0, ENDPOINT_E_INVALID. */
 int endpoint_check_url(const char *url, char *why, size_t why_size);
 
 /*

@@ -21,6 +21,7 @@
 struct Exporter {
         sd_event *event;
         bool gzip;
+        ExportConvert convert;          /* requests are sent as JSON */
         RetryPolicy policy;
         Http *http;
         Queue queue;
@@ -428,6 +429,7 @@ static int new_http(Exporter *exporter, const ExporterConfig *config) {
         HttpConfig http = {
                 .url = config->endpoint,
                 .gzip = config->gzip,
+                .json = config->convert != NULL,
                 .timeout_ns = config->timeout_ns ? config->timeout_ns : 10 * NS_PER_SEC,
                 .certificate = config->certificate,
                 .client_certificate = config->client_certificate,
@@ -471,7 +473,7 @@ static int new_sources(Exporter *exporter) {
 static int new_spool(Exporter *exporter, const ExporterConfig *config) {
         SpoolWorkerConfig spool = {
                 .path = config->spool, .limits = { config->spool_max_bytes, 0, config->spool_max_age_ns },
-                .gzip = exporter->gzip, .on_put = on_stored, .on_next = on_fetched, .on_counts = on_spool_counts,
+                .gzip = exporter->gzip, .json = exporter->convert != NULL, .convert = config->spool_convert, .on_put = on_stored, .on_next = on_fetched, .on_counts = on_spool_counts,
                 .userdata = exporter,
         };
         int r = spool_worker_new(&exporter->spool, exporter->event, &spool);
@@ -496,6 +498,7 @@ int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *co
                 return error_origin(-ENOMEM);
         exporter->event = sd_event_ref(event);
         exporter->gzip = config->gzip;
+        exporter->convert = config->convert;
         exporter->secondary = config->secondary;
         exporter->queue.max_bytes = config->max_queue_bytes ? config->max_queue_bytes : 4 << 20;
         exporter->policy = (RetryPolicy){
@@ -548,11 +551,26 @@ static void enqueue(Exporter *exporter, Batch *batch) {
         lose_overflow(exporter, &dropped);
 }
 
+static int make_batch(Exporter *exporter, Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events) {
+        _cleanup_(freep) uint8_t *json = NULL;
+        size_t json_size;
+        int r;
+
+        if (!exporter->convert)
+                return batch_new(batchp, data, size, n_events, exporter->gzip, false);
+        r = exporter->convert(data, size, true, &json, &json_size);
+        if (!r)
+                r = batch_new(batchp, json, json_size, n_events, exporter->gzip, true);
+        if (!r)
+                (*batchp)->n_profiles = batch_count_profiles(data, size);
+        return r > 0 ? error_origin(-EINVAL) : r;       /* not ours, or not whole: a bug */
+}
+
 int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64_t n_events) {
         Batch *batch;
         int r;
 
-        r = batch_new(&batch, data, size, n_events, exporter->gzip);
+        r = make_batch(exporter, &batch, data, size, n_events);
         if (r)
                 return error_fold(r);
         if (!exporter->n_failures || !spool(exporter, batch))

@@ -28,10 +28,14 @@
 
 typedef struct Exporter Exporter;
 
+/* Turns a request from protobuf into JSON, or back. *datap is malloc()ed. Return: 0, positive = it is none, -ENOMEM. */
+typedef int (*ExportConvert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
+
 typedef struct ExporterConfig {
         const char *endpoint;           /* full URL of the profiles endpoint */
         const char *headers;            /* baggage form `k=v,k2=v2`, percent-encoded; NULL = none */
         int gzip;
+        ExportConvert convert;          /* NULL: requests are sent as protobuf; else as JSON, made by it */
         uint64_t timeout_ns;            /* of one request; 0 = 10 s */
         uint64_t max_queue_bytes;       /* bytes of waiting batches, as sent; 0 = 4 MiB */
         uint64_t max_age_ns;            /* a batch that is retried for longer is dropped; 0 = 15 min */
@@ -41,6 +45,7 @@ typedef struct ExporterConfig {
         bool secondary;                 /* one of several: util/stat counts for the first alone */
         const char *spool;              /* directory for what cannot be sent now; NULL = none */
         uint64_t spool_max_bytes, spool_max_age_ns;     /* 0 = no limit */
+        ExportConvert spool_convert;    /* for what was stored in the other form */
         bool spool_required;            /* else a spool that cannot be used is told and done without */
 } ExporterConfig;
 

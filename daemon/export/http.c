@@ -19,6 +19,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
@@ -35,7 +36,7 @@ struct Http {
         CURL *easy;
         struct curl_slist *headers;
         sd_event_source *timer;
-        char *url, *certificate, *client_certificate, *client_key;
+        char *url, *socket, *certificate, *client_certificate, *client_key;
         uint64_t timeout_ns;
         bool running;
         HttpDone done;
@@ -85,8 +86,10 @@ static HttpFault fault_of(CURLcode code, const Http *http) {
                 return HTTP_FAULT_TIMEOUT;
         case CURLE_UNSUPPORTED_PROTOCOL:        /* "Received HTTP/0.9 when not allowed" */
         case CURLE_WEIRD_SERVER_REPLY:
-        case CURLE_HTTP2:
                 return HTTP_FAULT_PROTOCOL;
+        case CURLE_HTTP2:               /* agreed on by TLS: the connection broke; in the clear: a gRPC server */
+        case CURLE_HTTP2_STREAM:
+                return strncasecmp(http->url, "https:", 6) ? HTTP_FAULT_PROTOCOL : HTTP_FAULT_CONNECTION;
         case CURLE_PEER_FAILED_VERIFICATION:
         case CURLE_SSL_CACERT_BADFILE:
         case CURLE_SSL_CERTPROBLEM:
@@ -241,7 +244,7 @@ static int add_header(Http *http, const char *line) {
 static int make_headers(Http *http, const HttpConfig *config) {
         int r;
 
-        if ((r = add_header(http, "Content-Type: application/x-protobuf")) ||
+        if ((r = add_header(http, config->json ? "Content-Type: application/json" : "Content-Type: application/x-protobuf")) ||
             (config->gzip && (r = add_header(http, "Content-Encoding: gzip"))) ||
             /* no round trip before a large body: it delays more than a refusal saves */
             (r = add_header(http, "Expect:")))
@@ -259,6 +262,20 @@ static int copy(char **top, const char *from) {
         return *top ? 0 : error_origin(-ENOMEM);
 }
 
+/* `unix:SOCKET:PATH` is HTTP over a socket of this machine; the host name is for the Host header alone. */
+static int copy_url(Http *http, const char *url) {
+        const char *path;
+
+        if (strncmp(url, "unix:", 5))
+                return copy(&http->url, url);
+        url += 5;
+        path = strchrnul(url, ':');
+        http->socket = strndup(url, (size_t)(path - url));
+        if (!http->socket || asprintf(&http->url, "http://localhost%s", *path ? path + 1 : "/") < 0)
+                return error_origin(-ENOMEM);
+        return 0;
+}
+
 int http_new(Http **httpp, sd_event *event, const HttpConfig *config) {
         _cleanup_(http_freep) Http *http = calloc(1, sizeof(*http));
         int r;
@@ -267,7 +284,7 @@ int http_new(Http **httpp, sd_event *event, const HttpConfig *config) {
                 return error_origin(-ENOMEM);
         http->event = sd_event_ref(event);
         http->timeout_ns = config->timeout_ns;
-        if ((r = copy(&http->url, config->url)) || (r = copy(&http->certificate, config->certificate)) ||
+        if ((r = copy_url(http, config->url)) || (r = copy(&http->certificate, config->certificate)) ||
             (r = copy(&http->client_certificate, config->client_certificate)) ||
             (r = copy(&http->client_key, config->client_key)) || (r = make_headers(http, config)))
                 return r;
@@ -291,6 +308,7 @@ Http *http_free(Http *http) {
         sd_event_source_disable_unref(http->timer);
         sd_event_unref(http->event);
         free(http->url);
+        free(http->socket);
         free(http->certificate);
         free(http->client_certificate);
         free(http->client_key);
@@ -307,7 +325,10 @@ static CURLcode set_options(Http *http) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_HTTPHEADER, http->headers);
         SET(CURLOPT_USERAGENT, USER_AGENT);
-        SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        /* HTTP/2 where TLS agrees on it; in the clear nobody can, and HTTP/1.1 is what receivers take. */
+        SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+        if (http->socket)
+                SET(CURLOPT_UNIX_SOCKET_PATH, http->socket);
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_NOSIGNAL, 1L);
         SET(CURLOPT_TIMEOUT_MS, (long)MAX(http->timeout_ns / NS_PER_MS, UINT64_C(1)));

@@ -30,7 +30,7 @@ typedef enum HttpFault {
         HTTP_FAULT_CONNECT,             /* refused or unreachable */
         HTTP_FAULT_TIMEOUT,
         HTTP_FAULT_CONNECTION,          /* closed or reset before a status came */
-        HTTP_FAULT_PROTOCOL,            /* what came back is no HTTP/1 */
+        HTTP_FAULT_PROTOCOL,            /* what came back is no HTTP */
         HTTP_FAULT_TLS,                 /* certificates do not fit, or one side speaks no TLS */
         HTTP_FAULT_INTERNAL,            /* no memory and the like */
 } HttpFault;
@@ -49,9 +49,10 @@ typedef struct HttpReply {
 } HttpReply;
 
 typedef struct HttpConfig {
-        const char *url;
+        const char *url;                /* or `unix:SOCKET:PATH` */
         const char *const *headers;     /* `Name: value`, NULL at the end; NULL = none */
         bool gzip;                      /* bodies are gzip */
+        bool json;                      /* … of JSON, not of protobuf */
         uint64_t timeout_ns;            /* of one request, connecting included */
         const char *certificate;        /* CA file, NULL = the system's */
         const char *client_certificate, *client_key;

@@ -86,20 +86,46 @@ static int put(Spool *spool, const Batch *batch) {
         return r == SPOOL_E_FAILED ? errno : -r;
 }
 
+/* In the form that is sent, which may be another one than when it was stored. */
+static int convert(SpoolWorker *worker, const SpoolHeader *header, uint8_t **requestp, size_t *sizep) {
+        const SpoolWorkerConfig *config = &worker->config;
+        uint8_t *converted;
+        int r;
+
+        if ((header->form == SPOOL_JSON) == config->json)
+                return 0;
+        r = config->convert(*requestp, *sizep, config->json, &converted, sizep);
+        if (r)
+                return r;
+        free(*requestp);
+        *requestp = converted;
+        return 0;
+}
+
 static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
         _cleanup_(freep) uint8_t *request = NULL;
         SpoolHeader header;
         SpoolEntry entry;
+        size_t size;
         Batch *batch;
+        int r;
 
-        if (spool_next(worker->spool, clock_read_ns(CLOCK_REALTIME), after, &entry, &header, &request) ||
-            batch_new(&batch, request, header.request_size, header.n_events, worker->config.gzip))
-                return NULL;
-        batch->n_profiles = header.n_profiles;
-        batch->json = header.form == SPOOL_JSON;
-        batch->is_spooled = true;
-        batch->spooled = entry;
-        return batch;
+        while (!spool_next(worker->spool, clock_read_ns(CLOCK_REALTIME), after, &entry, &header, &request)) {
+                size = header.request_size;
+                r = convert(worker, &header, &request, &size);
+                if (r > 0) {            /* whole, but no request */
+                        spool_reject(worker->spool, &entry);
+                        free(take(request));
+                        continue;
+                }
+                if (r || batch_new(&batch, request, size, header.n_events, worker->config.gzip, worker->config.json))
+                        return NULL;
+                batch->n_profiles = header.n_profiles;
+                batch->is_spooled = true;
+                batch->spooled = entry;
+                return batch;
+        }
+        return NULL;
 }
 
 static void perform(SpoolWorker *worker, Job *job) {

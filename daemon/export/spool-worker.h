@@ -20,6 +20,9 @@ typedef struct SpoolWorkerConfig {
         const char *path;
         SpoolLimits limits;
         bool gzip;                      /* of batches that come out */
+        bool json;
+        /* Into the form that is sent: the configuration may have changed. NULL = such a batch is lost as corrupt. */
+        int (*convert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
 
         /* @batch is the callee's now. @error: 0 = it is in the spool; else an errno, and it is nowhere else. */
         void (*on_put)(Batch *batch, int error, void *userdata);

@@ -310,6 +310,14 @@ static void set_aside(Spool *spool, size_t index) {
         forget(spool, index);
 }
 
+void spool_reject(Spool *spool, const SpoolEntry *entry) {
+        for (size_t i = spool->first; i < spool->n; i++)
+                if (!by_age(&spool->entries[i], entry)) {
+                        set_aside(spool, i);
+                        return;
+                }
+}
+
 static void drop_schema(Spool *spool, size_t index) {
         spool->counts.n_files_schema++;
         spool->counts.lost_schema += spool->entries[index].n_events;

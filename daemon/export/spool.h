@@ -72,6 +72,9 @@ int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size
 int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntry *entryp, SpoolHeader *headerp, uint8_t **requestp);
 void spool_remove(Spool *spool, const SpoolEntry *entry);
 
+/* Sets one aside that was read, but is no request, as if it were damaged. */
+void spool_reject(Spool *spool, const SpoolEntry *entry);
+
 /* What there is, oldest first. */
 size_t spool_n(const Spool *spool);
 uint64_t spool_bytes(const Spool *spool);

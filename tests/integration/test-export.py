@@ -7,6 +7,7 @@ twice only where the first answer was lost or said to try again.
 """
 import email.utils
 import gzip
+import json
 import os
 import re
 import socket
@@ -87,6 +88,28 @@ class Request(ExportCase):
         self.assert_delivered(self.drive(server.url(), gzip=0))
         self.assertIsNone(server.requests[0].headers["Content-Encoding"])
         self.assertEqual(server.requests[0].marker, "batch-0")
+
+    def test_is_json_when_that_is_asked_for(self):
+        server = self.serve(ok(b'{"partialSuccess":{"rejectedProfiles":"1","errorMessage":"odd"}}', "application/json"))
+        outcome = self.drive(server.url(), json=1, profiles=4, events=10)
+        (request,) = server.requests
+        self.assertEqual(request.headers["Content-Type"], "application/json")
+        self.assertEqual(request.headers["Content-Encoding"], "gzip")
+        self.assertEqual(json.loads(request.body)["dictionary"]["stringTable"][0], "batch-0")
+        self.assert_lost(outcome, "export_rejected", 3)
+
+    def test_goes_over_a_socket_of_this_machine(self):
+        for where, path in (("", "/"), (":/a/v1development/profiles", "/a/v1development/profiles")):
+            socket_path = self.directory() / "collector.sock"
+            server = self.serve(ok(), path=socket_path)
+            self.assert_delivered(self.drive(f"unix:{socket_path}{where}", batches=3), 3 * EVENTS)
+            self.assertEqual([request.path for request in server.requests], [path] * 3)
+            self.assertEqual(server.requests[0].headers["Host"], "localhost")
+            self.assertEqual(server.n_connections, 1)
+
+    def test_waits_for_a_socket_that_is_not_there(self):
+        outcome = self.drive(f"unix:{self.directory()}/none.sock", retries=2)
+        self.assert_lost(outcome, "stop")
 
     def test_goes_over_one_connection_and_in_order(self):
         server = self.serve(ok(b"\x0a\x00"))

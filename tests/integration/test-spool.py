@@ -146,6 +146,17 @@ class Life(SpoolCase):
         self.assertEqual([name for name in values if name.startswith("lost_total")], [])
         self.assertEqual(len(self.files()), 3)
 
+    def test_what_was_stored_in_one_form_is_sent_in_the_other(self):
+        for stored, sent in ((0, 1), (1, 0)):
+            with self.subTest(stored=stored, sent=sent):
+                shutil.rmtree(self.spool, ignore_errors=True)
+                self.fill(2, json=stored)
+                server, _ = self.drain(json=sent)
+                self.assertEqual(server.markers(), ["batch-0", "batch-1"])
+                self.assertEqual([r.body[:1] == b"{" for r in server.requests], [bool(sent)] * 2)
+                self.assertEqual(server.requests[0].headers["Content-Type"],
+                                 "application/json" if sent else "application/x-protobuf")
+
     def test_files_are_private_and_compressed(self):
         self.fill(1, padding=0)
         (path,) = self.files()

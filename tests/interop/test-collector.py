@@ -137,5 +137,21 @@ class Collector(tap.TestCase):
         self.assertRegex(receive.out, r"forwarded \d+ samples, lost 0")
         self.assert_same(self.decode(sorted(store.glob("*.pb"))), self.stop())
 
+    def test_writes_what_the_exporter_sends_as_json(self):
+        self.test_writes_what_the_exporter_sends("--protocol", "http/json")
+
+    def test_http_2_is_spoken_where_tls_agrees_on_it(self):
+        directory = self.directory()
+        self.run_command(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                          "-keyout", directory / "key", "-out", directory / "cert", "-subj", "/CN=localhost",
+                          "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], expect=0)
+        server = self.spawn([COLLECTOR, "listen", directory / "cert", directory / "key"])
+        address = server.wait_for(r"^listening on (\S+)$")[1]
+        environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+        done = self.run_command([tap.BUILD_DIR / "tests/lib/export-driver", f"https://{address}/v1development/profiles",
+                                 "--ca", directory / "cert", "--batches", "5"], expect=0, env=environment)
+        self.assertIn("samples_delivered_total{} 500\n", done.stdout)
+        server.wait_for(r"(POST /v1development/profiles HTTP/2.0\n){5}")
+
 
 tap.main()

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "export/exporter.h"
+#include "otlp/transcode.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/macro.h"
@@ -145,8 +146,12 @@ static int parse(Driver *driver, const char *name, char *value) {
                 { "--spool", &config->spool },
                 { "--cert", &config->client_certificate },            { "--key", &config->client_key },
         };
-        uint64_t gzip;
+        uint64_t gzip, json;
 
+        if (!strcmp(name, "--json")) {
+                config->convert = text_u64(value, 1, &json) || !json ? NULL : otlp_transcode;
+                return 0;
+        }
         for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
                 if (!strcmp(name, numbers[i].name)) {
                         int r = text_u64(value, UINT64_MAX / NS_PER_MS, numbers[i].to);
@@ -189,7 +194,7 @@ static int run(Driver *driver) {
 
 int main(int argc, char **argv) {
         Driver driver = {
-                .config = { .gzip = 1, .timeout_ns = 5 * NS_PER_SEC, .retry_first_ns = 10 * NS_PER_MS },
+                .config = { .gzip = 1, .spool_convert = otlp_transcode, .timeout_ns = 5 * NS_PER_SEC, .retry_first_ns = 10 * NS_PER_MS },
                 .n_batches = 1, .n_events = 100, .n_profiles = 1, .stop_ms = 1000,
         };
         int r;

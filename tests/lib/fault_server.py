@@ -101,12 +101,17 @@ def drip(data, pause):
 class Server:
     """@before: called with each new connection before anything is read; true = the connection is done with."""
 
-    def __init__(self, plays, before=None, context=None, read_limit=None, port=0):
+    def __init__(self, plays, before=None, context=None, read_limit=None, port=0, path=None):
         self.plays, self.before, self.context, self.read_limit = list(plays), before, context, read_limit
         self.requests, self.n_connections, self.tls_errors = [], 0, []
         self.lock, self.ended = threading.Lock(), threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", port))
-        self.port = self.listener.getsockname()[1]
+        if path:                        # a socket in the file system
+            self.listener = socket.socket(socket.AF_UNIX)
+            self.listener.bind(str(path))
+            self.listener.listen()
+        else:
+            self.listener = socket.create_server(("127.0.0.1", port))
+            self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, path="/v1development/profiles", host="127.0.0.1"):

@@ -127,6 +127,8 @@ class Result:
         test.assertEqual(s["ticks"], s["delivered"] + s["lost"], s)
         test.assertEqual(s["lost"], sum(s["counters"]["lost_total"].values()), s)
         test.assertEqual({k: v for k, v in s["counters"]["lost_total"].items() if v}, s["lost_by_reason"])
+        test.assertEqual((s["counters"]["validate_findings_total"], s["delivered"] > 0 and not s["counters"]["validated_requests_total"]),
+                         ({"error": 0, "warning": 0}, False), self.log)
         if self.run.receiver and all_stored:
             test.assertEqual(self.events, s["delivered"], s)
         elif self.run.receiver:
@@ -154,7 +156,7 @@ class Run:
                 "--summary", self.summary_path, *options]
         self.offset_ns = realtime_offset_ns()
         self.begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self.child = test.spawn(argv, env={**clean_environment(), "SPANPROF_STOP_TIMEOUT": "20s", **(environment or {})})
+        self.child = test.spawn(argv, env={**clean_environment(), "SPANPROF_STOP_TIMEOUT": "20s", "SPANPROF_VALIDATE": "on", **(environment or {})})
         if ready:
             self.child.wait_for("profiles go to")
 

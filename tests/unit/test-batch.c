@@ -46,13 +46,13 @@ Test(batch_new, holds_what_is_sent) {
         uint8_t *data = NULL;
         size_t size = 0;
 
-        cr_assert_eq(batch_new(&batch, request, sizeof(request), 9, false), 0);
+        cr_assert_eq(batch_new(&batch, request, sizeof(request), 9, false, false), 0);
         cr_assert_eq(batch->size, sizeof(request));
         cr_assert_arr_eq(batch->data, request, sizeof(request));
         cr_assert_eq(batch->n_events, 9);
         cr_assert_eq(batch->n_profiles, 4);
         batch_free(batch);
-        cr_assert_eq(batch_new(&batch, request, sizeof(request), 9, true), 0);
+        cr_assert_eq(batch_new(&batch, request, sizeof(request), 9, true, false), 0);
         cr_assert_eq(gzip_expand(batch->data, batch->size, 1000, &data, &size), 0);
         cr_assert_eq(size, sizeof(request));
         cr_assert_arr_eq(data, request, size);

@@ -292,10 +292,32 @@ Test(config, refuses_protocols_that_it_does_not_speak, .init = make_root, .fini 
         static const char *const environment[] = { "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", NULL };
 
         cr_assert_eq(load(environment), CONFIG_E_INVALID);
-        cr_assert_not_null(strstr(errors.data, "OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf"));
+        cr_assert_not_null(strstr(errors.data, "OTEL_EXPORTER_OTLP_PROTOCOL: gRPC cannot be sent"));
         text_deinit(&errors);
         cr_assert_eq(from_command_line("endpoint", "http://c"), 0);
         cr_assert_eq(load(environment), 0, "who names an endpoint here knows what it speaks");
+}
+
+Test(config, takes_the_protocol_of_the_profiles_before_that_of_all, .init = make_root, .fini = remove_root) {
+        static const char *const environment[] = { "OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
+                                                   "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL=http/json", NULL };
+        static const char *const unknown[] = { "OTEL_EXPORTER_OTLP_PROTOCOL=smoke-signals", NULL };
+
+        cr_assert_eq(load(environment), 0);
+        cr_assert_str_eq(config.protocol, "http/json");
+        cr_assert_eq(load(unknown), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "`smoke-signals` is not one of its values (http/protobuf, http/json)"));
+}
+
+Test(config, makes_the_url_behind_a_socket) {
+        char *url;
+
+        cr_assert_eq(config_profiles_url("unix:/run/c.sock", false, &url), 0);
+        cr_assert_str_eq(url, "unix:/run/c.sock:/v1development/profiles");
+        free(url);
+        cr_assert_eq(config_profiles_url("unix:/run/c.sock:/base", false, &url), 0);
+        cr_assert_str_eq(url, "unix:/run/c.sock:/base/v1development/profiles");
+        free(url);
 }
 
 Test(config, wants_certificate_and_key_together, .init = make_root, .fini = remove_root) {

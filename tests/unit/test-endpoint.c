@@ -27,7 +27,8 @@ Test(endpoint_check_url, takes_what_can_be_posted_to) {
 Test(endpoint_check_url, says_what_is_wrong) {
         assert_refused("localhost:4318", "http://");
         assert_refused("", "http://");
-        assert_refused("unix:///run/x", "http://");
+        assert_refused("unix:run/x", "path from /");
+        assert_refused("unix:/run/x:y", "slash");
         assert_refused("http://", "no host");
         assert_refused("http://:4318/", "no host");
         assert_refused("http://user@/", "no host");

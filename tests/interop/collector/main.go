@@ -2,11 +2,14 @@
 
 // A real OpenTelemetry Collector with no more in it than our tests need: OTLP in, files and a debug log out. Given
 // `pdata DIRECTORY FILE…` it is the other reader instead: each file goes through the collector's own codec, and what comes
-// out of it is written to DIRECTORY.
+// out of it is written to DIRECTORY. `listen CERTIFICATE KEY` is an HTTPS server that says how it was spoken to.
 package main
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -67,7 +70,24 @@ func readFiles(directory string, names []string) int {
 	return status
 }
 
+// Any path, answered by 200: Go's server speaks HTTP/2 where TLS agrees on it.
+func listen(certificate, key string) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on %s\n", listener.Addr())
+	return http.ServeTLS(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		fmt.Printf("%s %s %s\n", r.Method, r.URL.Path, r.Proto)
+	}), certificate, key)
+}
+
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "listen" {
+		fmt.Println(listen(os.Args[2], os.Args[3]))
+		os.Exit(1)
+	}
 	if len(os.Args) > 3 && os.Args[1] == "pdata" {
 		os.Exit(readFiles(os.Args[2], os.Args[3:]))
 	}
