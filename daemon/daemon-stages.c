@@ -67,7 +67,7 @@ int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
         case SIDEBAND_MAPPING:
                 return targets_mapping(daemon->targets, &record->mapping);
         case SIDEBAND_EXEC:
-                return targets_exec_begins(daemon->targets, record->pid, record->time_ns);
+                return targets_exec_begins(daemon->targets, record->pid, record->comm, record->time_ns);
         case SIDEBAND_FORK:
                 return targets_fork(daemon->targets, record->pid, record->parent, record->time_ns);
         default:

@@ -107,6 +107,7 @@ static int parse_comm(const Comm *from, size_t size, SidebandRecord *recordp) {
         if (!(from->header.misc & PERF_RECORD_MISC_COMM_EXEC) || !is_visible(from->pid))
                 return SIDEBAND_E_OTHER;
         *recordp = (SidebandRecord){ .kind = SIDEBAND_EXEC, .time_ns = time_of(from, size), .pid = from->pid };
+        memcpy(recordp->comm, from->name, MIN(size - sizeof(*from) - sizeof(uint64_t), sizeof(recordp->comm) - 1));
         return 0;
 }
 

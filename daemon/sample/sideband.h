@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi.h"
 #include "target/mapping.h"
 #include "util/macro.h"
 
@@ -30,6 +31,7 @@ typedef struct SidebandRecord {
         uint64_t time_ns;               /* MONOTONIC */
         uint32_t pid;                   /* not for LOST */
         uint32_t parent;                /* FORK only */
+        char comm[ABI_COMM_SIZE];       /* EXEC only: of the new program; any bytes, NUL-terminated */
         uint64_t n_lost;
         MappingNotice mapping;          /* its path points into the record */
 } SidebandRecord;

@@ -36,7 +36,7 @@ typedef struct Item {
         uint32_t pid;                   /* 0 = filled up to the end */
         uint32_t parent;                /* FORK only */
         ItemKind kind;
-} Item;                                 /* MAPPING: its notice follows, then the notice's path */
+} Item;                                 /* MAPPING: its notice follows, then the notice's path; EXEC: the comm */
 
 struct Recent {
         Hashmap newest;                 /* pid → position of its newest item, + 1 */
@@ -126,10 +126,13 @@ static int add(Recent *recent, const Item *from, size_t more, Item **itemp) {
         return 0;
 }
 
-int recent_add_exec(Recent *recent, uint32_t pid, uint64_t time_ns) {
+int recent_add_exec(Recent *recent, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
         Item *item = NULL;
+        int r = add(recent, &(Item){ .pid = pid, .time_ns = time_ns, .kind = ITEM_EXEC }, ABI_COMM_SIZE, &item);
 
-        return add(recent, &(Item){ .pid = pid, .time_ns = time_ns, .kind = ITEM_EXEC }, 0, &item);
+        if (!r && item)
+                memcpy(item + 1, comm, ABI_COMM_SIZE);
+        return r;
 }
 
 int recent_add_fork(Recent *recent, uint32_t pid, uint32_t parent, uint64_t time_ns) {
@@ -204,9 +207,12 @@ int recent_find_origin(const Recent *recent, uint32_t pid, uint64_t since_ns, ui
         size_t n;
         int r = collect(recent, pid, since_ns, time_ns, items, &n, &begin);
 
-        if (!r)
-                *originp = (RecentOrigin){ .parent = begin->parent, .time_ns = begin->time_ns };
-        return r;
+        if (r)
+                return r;
+        *originp = (RecentOrigin){ .parent = begin->parent, .time_ns = begin->time_ns };
+        if (begin->kind == ITEM_EXEC)
+                memcpy(originp->comm, begin + 1, ABI_COMM_SIZE);
+        return 0;
 }
 
 uint32_t recent_parent(const Recent *recent, uint32_t pid) {

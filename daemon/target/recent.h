@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi.h"
 #include "target/mapping.h"
 #include "util/macro.h"
 
@@ -33,8 +34,8 @@ int recent_new(Recent **recentp, size_t size);
 Recent *recent_free(Recent *recent);
 DEFINE_CLEANUP(Recent, recent_free)
 
-/* Process @pid runs a new program from @time_ns on; what it maps follows. Return: 0, -ENOMEM. */
-int recent_add_exec(Recent *recent, uint32_t pid, uint64_t time_ns);
+/* Process @pid runs a new program from @time_ns on, which is called @comm; what it maps follows. Return: 0, -ENOMEM. */
+int recent_add_exec(Recent *recent, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns);
 
 /* From @time_ns on there is a process @pid, which has what @parent had then. Return: 0, -ENOMEM. */
 int recent_add_fork(Recent *recent, uint32_t pid, uint32_t parent, uint64_t time_ns);
@@ -47,6 +48,7 @@ typedef int (*RecentVisit)(void *userdata, const MappingNotice *notice);
 typedef struct RecentOrigin {
         uint32_t parent;                /* forked from it at `time_ns`; 0 = by exec */
         uint64_t time_ns;
+        char comm[ABI_COMM_SIZE];       /* of the program at its exec */
 } RecentOrigin;
 
 /*

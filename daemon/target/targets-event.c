@@ -150,7 +150,9 @@ static Target *find_program(const Targets *targets, uint32_t tgid, uint64_t star
 }
 
 /* Who it is, as far as that can still be known. Return: 0, TARGETS_E_REJECTED = gone and nameless, -errno. */
-static int identify_sampled(const struct abi_sample *sample, uint64_t start_time_ns, Process **processp) {
+static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
+                            Process **processp) {
+        char comm[ABI_COMM_SIZE];
         int r = process_new(processp, (pid_t)sample->tgid);
 
         if (!r && (*processp)->start_time_ns == start_time_ns)
@@ -160,9 +162,11 @@ static int identify_sampled(const struct abi_sample *sample, uint64_t start_time
         *processp = process_free(*processp);
         stat_add(COUNTER_TARGETS_VANISHED, 1);
         /* The leader's name is what selectors go by; another thread may have its own. */
-        return sample->tid == sample->tgid
-                       ? process_new_gone(processp, (pid_t)sample->tgid, start_time_ns, sample->comm)
-                       : TARGETS_E_REJECTED;
+        if (sample->tid == sample->tgid)
+                memcpy(comm, sample->comm, sizeof(comm));
+        else if (!targets_recall_comm(targets, sample->tgid, sample->time_ns, comm))
+                return TARGETS_E_REJECTED;
+        return process_new_gone(processp, (pid_t)sample->tgid, start_time_ns, comm);
 }
 
 /* Decides on a process that was sampled while undecided. */
@@ -173,7 +177,7 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         bool is_gone;
         int r;
 
-        r = identify_sampled(sample, start_time_ns, &process);
+        r = identify_sampled(targets, sample, start_time_ns, &process);
         if (r)
                 return r;
         r = targets_decide(targets, &(SelectorFacts){ .pid = sample->tgid, .comm = process->comm, .is_kernel = process->is_kernel },

@@ -193,6 +193,30 @@ int targets_recall_identity(const Targets *targets, uint32_t tgid, unsigned what
         return MIN(r, 0);
 }
 
+/* A fork is called what its parent is called. */
+bool targets_recall_comm(const Targets *targets, uint32_t tgid, uint64_t time_ns, char comm[ABI_COMM_SIZE]) {
+        for (unsigned i = 0; i < RECALL_DEPTH && targets->recent; i++) {
+                RecentOrigin origin;
+                ProcessStat stat;
+                const Target *parent;
+
+                if (recent_find_origin(targets->recent, tgid, 0, time_ns, &origin))
+                        return i && process_identify((pid_t)tgid, &stat, comm) == 0;
+                if (!origin.parent) {
+                        memcpy(comm, origin.comm, ABI_COMM_SIZE);
+                        return true;
+                }
+                parent = program_at(targets, origin.parent, origin.time_ns);
+                if (parent) {
+                        memcpy(comm, parent->process->comm, ABI_COMM_SIZE);
+                        return true;
+                }
+                tgid = origin.parent;
+                time_ns = origin.time_ns;
+        }
+        return false;
+}
+
 static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
         Process *process = target->process;
         Recall from = { targets, process };
@@ -280,12 +304,12 @@ int targets_mapping(Targets *targets, const MappingNotice *notice) {
         return r;
 }
 
-int targets_exec_begins(Targets *targets, uint32_t tgid, uint64_t time_ns) {
+int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
         Target *target = targets_living(targets, tgid);
 
         if (target && time_ns > MAX(target->begin_ns, target->process->read_ns))
                 target->exec_ns = time_ns;
-        return targets->recent ? recent_add_exec(targets->recent, tgid, time_ns) : 0;
+        return targets->recent ? recent_add_exec(targets->recent, tgid, comm, time_ns) : 0;
 }
 
 /* A child that lives is read when it is sampled; this is for those that will be gone by then. */

@@ -72,7 +72,7 @@ int targets_notice(Targets *targets, const struct abi_notice *notice);
  * has all that its parent has; or that some were lost: every target's mappings are read again then. Return: 0, -errno.
  */
 int targets_mapping(Targets *targets, const MappingNotice *notice);
-int targets_exec_begins(Targets *targets, uint32_t tgid, uint64_t time_ns);
+int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COMM_SIZE], uint64_t time_ns);
 int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time_ns);
 void targets_resync(Targets *targets);
 

@@ -74,6 +74,18 @@ class Lives(session.TestCase):
     def test_children_by_vfork(self):
         self.check_children("vfork", 40)
 
+    def test_threads_of_processes_that_are_gone_at_once(self):
+        """Only other threads than the leader were ever sampled, under names of their own: the exec tells the process' name."""
+        run = self.start("--comm", "victim-family", *HZ)
+        victims = [self.spawn([FAMILY, "leaderless", 1, 20]) for _ in range(30)]
+        for victim in victims:
+            self.assertEqual(victim.wait(), 0)
+        result = run.stop()
+        pids = {victim.pid for victim in victims}
+        burning = inside([s for s in result.samples if s.resource["process.pid"] in pids], "family_thread")
+        self.assertGreater(len({s.resource["process.pid"] for s in burning}), 25)
+        self.assertEqual({s.attributes["thread.name"] for s in burning}, {"of-its-own"})
+
     def test_threads_without_a_leader(self):
         victim = self.family("leaderless", 2, 1500)
         tap.wait_until(lambda: ") Z " in open(f"/proc/{victim.pid}/stat").read(), "the leader's end")

@@ -6,7 +6,7 @@
  *     fork        N children, one after the other, each burns MS ms of CPU in family_child() and ends; no exec
  *     grandchild  the same, but each child forks one that burns in family_child(), and ends with it
  *     vfork       N children by vfork(): they burn in our memory, then end
- *     leaderless  the leader exits, then N threads burn MS ms each in family_thread()
+ *     leaderless  the leader exits, then N threads, named of-its-own, burn MS ms each in family_thread()
  *     outlive     N threads burn MS ms each; the leader burns a third of that in family_leader(), then exits
  *     reuse       N processes, one after the other, all with one pid: they execute the PROGRAMs (one path each) in turn,
  *                 with MS as argument
@@ -126,6 +126,7 @@ static pthread_barrier_t barrier;
 static void *run_last(void *unused) {
         struct rusage usage;
 
+        pthread_setname_np(pthread_self(), "of-its-own");
         family_thread();
         if (pthread_barrier_wait(&barrier) != PTHREAD_BARRIER_SERIAL_THREAD)
                 return NULL;

@@ -6,6 +6,8 @@
 #include "target/recent.h"
 #include "util/stat.h"
 
+static const char name[ABI_COMM_SIZE] = "a-program";
+
 static void add(Recent *recent, uint32_t pid, uint64_t time_ns, const char *path) {
         MappingNotice notice = { .pid = pid, .time_ns = time_ns, .start = time_ns << 12, .size = 4096, .path = path,
                                  .path_size = strlen(path) };
@@ -33,8 +35,8 @@ Test(recent, tells_what_a_program_has_mapped) {
         _cleanup_(recent_freep) Recent *recent = NULL;
 
         cr_assert_eq(recent_new(&recent, 64 << 10), 0);
-        cr_assert_eq(recent_add_exec(recent, 7, 10), 0);
-        cr_assert_eq(recent_add_exec(recent, 8, 11), 0);
+        cr_assert_eq(recent_add_exec(recent, 7, name, 10), 0);
+        cr_assert_eq(recent_add_exec(recent, 8, name, 11), 0);
         add(recent, 7, 12, "/bin/a");
         add(recent, 8, 13, "/bin/b");
         add(recent, 7, 14, "");
@@ -48,9 +50,9 @@ Test(recent, tells_programs_of_one_process_apart) {
 
         cr_assert_eq(recent_new(&recent, 64 << 10), 0);
         add(recent, 7, 9, "before");
-        cr_assert_eq(recent_add_exec(recent, 7, 10), 0);
+        cr_assert_eq(recent_add_exec(recent, 7, name, 10), 0);
         add(recent, 7, 12, "first");
-        cr_assert_eq(recent_add_exec(recent, 7, 20), 0);
+        cr_assert_eq(recent_add_exec(recent, 7, name, 20), 0);
         add(recent, 7, 22, "second");
         cr_assert_str_eq(visit(recent, 7, 5, 19), "12:first ");
         cr_assert_str_eq(visit(recent, 7, 5, 20), "22:second ");
@@ -65,7 +67,7 @@ Test(recent, makes_room_and_never_tells_a_part) {
         stat_reset();
         cr_assert_eq(recent_new(&recent, 8 << 10), 0);
         for (uint32_t pid = 1; pid <= 1000; pid++) {
-                cr_assert_eq(recent_add_exec(recent, pid, 10 * pid), 0);
+                cr_assert_eq(recent_add_exec(recent, pid, name, 10 * pid), 0);
                 add(recent, pid, 10 * pid + 1, "/usr/bin/some-program");
                 add(recent, pid, 10 * pid + 2, "/lib/x");
                 cr_assert_str_neq(visit(recent, pid, 0, UINT64_MAX), "unknown");
@@ -92,7 +94,7 @@ Test(recent, leaves_out_a_path_that_would_fill_it) {
         cr_assert_eq(recent_new(&recent, 4096), 0);
         memset(path, 'x', sizeof(path));
         path[sizeof(path) - 1] = 0;
-        cr_assert_eq(recent_add_exec(recent, 7, 10), 0);
+        cr_assert_eq(recent_add_exec(recent, 7, name, 10), 0);
         add(recent, 7, 11, path);
         cr_assert_str_eq(visit(recent, 7, 5, 100), "");
 }
@@ -102,15 +104,18 @@ Test(recent, tells_what_a_program_was_forked_from) {
         RecentOrigin origin;
 
         cr_assert_eq(recent_new(&recent, 64 << 10), 0);
-        cr_assert_eq(recent_add_exec(recent, 7, 10), 0);
+        cr_assert_eq(recent_add_exec(recent, 7, name, 10), 0);
         add(recent, 7, 12, "/bin/a");
         cr_assert_eq(recent_add_fork(recent, 8, 7, 20), 0);
         add(recent, 8, 22, "/lib/of-the-child");
-        cr_assert_eq(recent_add_exec(recent, 8, 30), 0);
+        cr_assert_eq(recent_add_exec(recent, 8, name, 30), 0);
         add(recent, 8, 32, "/bin/b");
 
         cr_assert_eq(recent_find_origin(recent, 7, 5, 25, &origin), 0);
         cr_assert_eq(origin.parent, 0);
+        cr_assert_str_eq(origin.comm, name);
+        cr_assert_eq(recent_parent(recent, 7), 0);
+        cr_assert_eq(recent_parent(recent, 8), 7);
         cr_assert_eq(recent_find_origin(recent, 8, 15, 25, &origin), 0);
         cr_assert_eq(origin.parent, 7);
         cr_assert_eq(origin.time_ns, 20);

@@ -117,6 +117,7 @@ Test(sideband, tells_an_exec_from_a_new_name) {
         cr_assert_eq(record.kind, SIDEBAND_EXEC);
         cr_assert_eq(record.pid, 812);
         cr_assert_eq(record.time_ns, 77);
+        cr_assert_str_eq(record.comm, "victim");
         ((struct perf_event_header *)bytes.data)->misc = 0;
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), SIDEBAND_E_OTHER);
 }
