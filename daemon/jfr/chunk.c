@@ -11,6 +11,7 @@ enum {
         TYPE_CHECKPOINT = 1,
         HEADER_MAX = 18,                /* of an event: size and type */
         COMPRESSED = 1,                 /* flag of the chunk */
+        HEADER_METADATA = 24,           /* where the header says where the metadata is */
         CLOCK_SHIFT = 50,
 };
 
@@ -249,7 +250,7 @@ static int load_types(Load *load) {
         if (r <= 0)
                 return r;
         if (!load->chunk->cut)
-                note_damage(load, load->chunk->metadata);
+                note_damage(load, MAX(load->chunk->metadata, (uint64_t)HEADER_METADATA));
         r = scan_for(load, TYPE_METADATA);
         return r ? r : load->metadata->n_classes ? 0 : JFR_CHUNK_E_METADATA;
 }
