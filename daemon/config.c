@@ -381,6 +381,19 @@ static int check_together(LoadState *state) {
         return r < 0 ? r : 0;
 }
 
+/* A service manager that gives us a directory for what outlives us means the spool; any other word on it wins. */
+static int load_state_directory(LoadState *state, int verb, const char *const *environment) {
+        const char *directory = verb == VERB_RUN ? environment_get(environment, "STATE_DIRECTORY") : NULL;
+        const Option *option = option_find("spool", strlen("spool"));
+        _cleanup_(freep) char *path = NULL;
+
+        if (!directory || state->config->origins[option_index(option)].level > CONFIG_DEFAULT)
+                return 0;
+        if (asprintf(&path, "%s/spool", directory) < 0)
+                return error_origin(-ENOMEM);
+        return config_set(state->config, option, path, CONFIG_DEFAULT, "STATE_DIRECTORY", "STATE_DIRECTORY", state->errors);
+}
+
 int config_load(Config *config, const ConfigSource *source, Text *errors) {
         LoadState state = { .config = config, .errors = errors };
         int r = load_environment(&state, source->verb, source->environment);
@@ -390,6 +403,8 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 r = *config->config ? load_file(config->config, &state)
                                     : config_visit_files(source->root, load_file, &state);
         }
+        if (!r)
+                r = load_state_directory(&state, source->verb, source->environment);
         if (!r && source->verb & (VERB_RUN | VERB_CONFIG))
                 r = load_otel_protocol(&state, source->environment);
         if (!r)

@@ -72,7 +72,7 @@ const Option option_table[] = {
         { "max-export-age", 0, OPTION_DURATION, SENDERS, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
           SECONDS(7 * 86400), .argument = "TIME", .help = "a request that is retried for longer is dropped" },
         { "spool", 0, OPTION_STRING, RUN | VERB_SPOOL, "export", FIELD(spool), "", .argument = "DIRECTORY",
-          .help = "keep what cannot be sent there, over crashes and restarts (empty: in memory alone)" },
+          .help = "keep what cannot be sent there, over crashes and restarts (empty: $STATE_DIRECTORY/spool of a service manager, else in memory alone)" },
         { "spool-max-bytes", 0, OPTION_SIZE, RUN | VERB_SPOOL, "export", FIELD(spool_max_bytes), "1GiB", MIB(1), MIB(UINT64_C(1) << 24),
           .argument = "SIZE", .help = "of the spool; the oldest request is dropped" },
         { "spool-max-age", 0, OPTION_DURATION, RUN | VERB_SPOOL, "export", FIELD(spool_max_age_ns), "168h", SECONDS(1),

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the packages hold, judged by the tools of those who would take them."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import packages
+import tap
+
+
+class Deb(tap.TestCase):
+    def contents(self, name):
+        text = self.run_command(["dpkg-deb", "--contents", packages.of(name)], expect=0).stdout
+        return {line.split()[5].removeprefix("."): line.split() for line in text.splitlines()}
+
+    def unpack(self, name):
+        to = self.directory() / "tree"
+        self.run_command(["dpkg-deb", "--extract", packages.of(name), to], expect=0)
+        return to
+
+    def test_lintian_finds_nothing(self):
+        done = self.run_command([tap.need_tool("lintian"), "--fail-on=error,warning", "--allow-root",
+                                 next(packages.directory().glob("*.changes"))], timeout=300)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_configuration_is_the_administrators(self):
+        done = self.run_command(["dpkg-deb", "--info", packages.of("spanprof"), "conffiles"], expect=0)
+        self.assertEqual(done.stdout.split(), ["/etc/spanprof/spanprof.conf"])
+
+    def test_holds_what_an_operator_needs_and_nothing_of_the_build(self):
+        files = self.contents("spanprof")
+        for path in ("/usr/sbin/spanprof", "/lib/systemd/system/spanprof.service", "/usr/share/man/man1/spanprof.1.gz",
+                     "/usr/share/man/man5/spanprof.conf.5.gz", "/usr/share/bash-completion/completions/spanprof",
+                     "/usr/share/zsh/vendor-completions/_spanprof", "/usr/share/spanprof/spanprof.spdx.json",
+                     "/usr/share/spanprof/monitoring/spanprof.rules.yaml", "/usr/lib/sysusers.d/spanprof.conf"):
+            self.assertIn(path, files)
+        for path, fields in files.items():
+            self.assertEqual(fields[1], "root/root", path)
+            self.assertNotIn("s", fields[0], path)          # no setuid
+        binary = (self.unpack("spanprof") / "usr/sbin/spanprof").read_bytes()
+        self.assertNotIn(str(tap.SOURCE_DIR).encode(), binary)
+
+    def test_symbols_are_in_their_own_package(self):
+        binary = self.unpack("spanprof") / "usr/sbin/spanprof"
+        build_id = re.search(r"Build ID: (\w+)", self.run_command(["readelf", "-n", binary], expect=0).stdout)[1]
+        self.assertNotIn(".debug_info", self.run_command(["readelf", "-SW", binary]).stdout)
+        debug = self.unpack("spanprof-dbgsym") / f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+        self.assertIn(".debug_info", self.run_command(["readelf", "-SW", debug], expect=0).stdout)
+
+    def test_a_service_can_be_built_with_the_dev_package_alone(self):
+        tree = self.unpack("libspanprof-context-dev")
+        self.run_command(["dpkg-deb", "--extract", packages.of("libspanprof-context0"), tree], expect=0)
+        library = next(tree.glob("usr/lib/*/libspanprof-context.so")).parent
+        source = self.directory() / "a.c"
+        source.write_text('#include <spanprof/context.h>\nint main(void) { spanprof_context_set(1, 2, 3); return 0; }\n')
+        for flags in (["-lspanprof-context"], [f"{library}/libspanprof-context.a", "-pthread"]):
+            self.run_command(["gcc", "-Wall", "-Werror", f"-I{tree}/usr/include", source, f"-L{library}", *flags, "-o", source.with_suffix("")],
+                             expect=0)
+            self.run_command([source.with_suffix("")], env={**os.environ, "LD_LIBRARY_PATH": str(library)}, expect=0)
+
+    def test_bill_of_materials_names_every_library_that_is_linked(self):
+        tree = self.unpack("spanprof")
+        bill = json.loads((tree / "usr/share/spanprof/spanprof.spdx.json").read_text())
+        self.assertEqual(bill["spdxVersion"], "SPDX-2.3")
+        named = {p["name"].removeprefix("lib").lower() for p in bill["packages"]}
+        needed = re.findall(r"NEEDED.*\[lib(\w[\w-]*?)\.so", self.run_command(["readelf", "-d", tree / "usr/sbin/spanprof"], expect=0).stdout)
+        self.assertGreater(len(needed), 5)
+        short = {"z": "zlib", "elf": "elf"}
+        for library in needed:
+            if library in ("c", "m", "pthread"):
+                continue
+            self.assertIn(short.get(library, library), named)
+        ids = {p["SPDXID"] for p in bill["packages"]} | {"SPDXRef-DOCUMENT"}
+        for link in bill["relationships"]:
+            self.assertLessEqual({link["spdxElementId"], link["relatedSpdxElement"]}, ids)
+        for package in bill["packages"]:
+            self.assertTrue({"name", "SPDXID", "downloadLocation", "licenseDeclared"} <= set(package))
+
+    def test_build_is_reproducible(self):
+        again = packages.build(self.directory())
+        for first in packages.directory().glob("*.deb"):
+            self.assertEqual(hashlib.sha256(first.read_bytes()).hexdigest(), hashlib.sha256((again / first.name).read_bytes()).hexdigest(),
+                             first.name)
+
+
+class Sources(tap.TestCase):
+    """The tarball, and what is built from it."""
+
+    def tarball(self):
+        """As `meson dist` makes it, of what is here now: it takes only what is committed."""
+        copy = self.directory() / "copy"
+        subprocess.run(["git", "clone", "--quiet", tap.SOURCE_DIR, copy], check=True)
+        self.run_command(["meson", "setup", copy / "b", copy, "-Dtests=false"], expect=0)
+        self.run_command(["meson", "dist", "-C", copy / "b", "--no-tests", "--formats", "xztar"], expect=0)
+        return next((copy / "b/meson-dist").glob("spanprof-*.tar.xz"))
+
+    def test_rpm_is_built_from_the_tarball(self):
+        if not shutil.which("git") or self.run_command(["git", "-C", tap.SOURCE_DIR, "rev-parse", "HEAD"]).returncode:
+            tap.skip("machine: these sources are no git repository")
+        rpmbuild, tarball = tap.need_tool("rpmbuild"), self.tarball()
+        top = self.directory()
+        # --nodeps: the names of Fedora's packages mean nothing where apt has installed what they stand for
+        self.run_command([rpmbuild, "-bb", "--nodeps", "--define", f"_topdir {top}", "--define", f"_sourcedir {tarball.parent}",
+                          "--define", "_lib lib64", "--define", "debug_package %{nil}", tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"],
+                         expect=0, timeout=1200)
+        rpms = {path.name.rsplit("-", 2)[0]: path for path in top.glob("RPMS/*/*.rpm")}
+        self.assertEqual(set(rpms), {"spanprof", "libspanprof-context", "libspanprof-context-devel"})
+        files = self.run_command(["rpm", "-qpl", rpms["spanprof"]], expect=0).stdout.split()
+        self.assertIn("/usr/sbin/spanprof", files)
+        self.assertIn("/usr/lib/systemd/system/spanprof.service", files)
+        self.assertEqual(self.run_command(["rpm", "-qpc", rpms["spanprof"]], expect=0).stdout.split(), ["/etc/spanprof/spanprof.conf"])
+
+
+class Completions(tap.TestCase):
+    def complete(self, *words):
+        """What bash would offer for the last of @words."""
+        script = f'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _spanprof 2>/dev/null; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        file = tap.BUILD_DIR / "packaging/spanprof"
+        return self.run_command(["bash", "-c", script, "bash", file, "spanprof", *words], expect=0).stdout.split()
+
+    def test_bash_knows_verbs_options_and_choices(self):
+        listing = re.findall(r"^  ([a-z]+) ", self.spanprof("help").stdout, re.M)
+        self.assertEqual(set(self.complete("")), set(listing))
+        self.assertEqual(self.complete("conf"), ["config"])
+        for verb in listing:
+            options = set(re.findall(r"--([a-z-]+)", " ".join(re.findall(r"^ +(?:-\w, )?--\S+", self.spanprof(verb, "--help").stdout, re.M))))
+            self.assertEqual({word.strip("-=") for word in self.complete(verb, "--")}, options, verb)
+        self.assertEqual(set(self.complete("run", "--compression", "")), {"gzip", "none"})
+        self.assertEqual(self.complete("run", "--compression", "=", "g"), ["gzip"])
+
+    def test_zsh_can_read_its_own(self):
+        zsh = tap.need_tool("zsh")
+        self.run_command([zsh, "-n", tap.BUILD_DIR / "packaging/_spanprof"], expect=0)
+        text = (tap.BUILD_DIR / "packaging/_spanprof").read_text()
+        self.assertIn("'--frequency=[samples per second and CPU]:HZ:'", text)
+
+
+tap.main()

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our Debian packages, built from these sources; SPANPROF_TEST_PACKAGES names a directory of ones that are there."""
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import tap
+
+
+def build(output, version=None):
+    tap.need_tool("dpkg-buildpackage")
+    tap.need_tool("dh_installsystemd")
+    done = subprocess.run([tap.SOURCE_DIR / "packaging/build-deb", tap.SOURCE_DIR, output, *([version] if version else [])],
+                          capture_output=True, text=True, timeout=1500)
+    if done.returncode:
+        raise AssertionError(f"build-deb failed:\n{done.stderr[-6000:]}")
+    return pathlib.Path(output)
+
+
+_built = None
+
+
+def directory():
+    """A directory with them, once for this process."""
+    global _built
+    if _built is None:
+        given = os.environ.get("SPANPROF_TEST_PACKAGES")
+        _built = pathlib.Path(given) if given else build(tempfile.mkdtemp(prefix="spanprof-debs-"))
+    return _built
+
+
+def of(name):
+    return next(directory().glob(f"{name}_*.deb"))
+
+
+def with_version(test, deb, version):
+    """The same package as if it were another version."""
+    tree = test.directory() / "tree"
+    subprocess.run(["dpkg-deb", "--raw-extract", deb, tree], check=True)
+    control = tree / "DEBIAN/control"
+    control.write_text(re.sub(r"^Version: .*$", f"Version: {version}", control.read_text(), flags=re.M))
+    to = test.directory() / f"{deb.name.split('_')[0]}_{version}_amd64.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, to], check=True, capture_output=True)
+    return to
