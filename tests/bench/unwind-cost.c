@@ -8,7 +8,7 @@
  * its first thread. Prints, as columns of a table: samples, frames (median), ns a
  * sample in BPF by the kernel's own statistics, share of complete stacks; time from
  * the first look at the mappings until the last table is in force; memory of the BPF
- * maps without the rings of samples and notices. Before it, what loading the sampler
+ * maps without the rings of samples and notices, and of those that rows alone need. Before it, what loading the sampler
  * took and how many instructions the verifier followed. With -n as many processes run;
  * all have their rows, the first is sampled.
  */
@@ -41,7 +41,6 @@ enum {
         MAX_PROCESSES = 1000,
         MAX_SAMPLES = 1 << 20,
         STEP_BUDGET = 256 << 10,        /* as the daemon */
-        MAP_TYPE_RINGBUF = 27,          /* enum bpf_map_type */
 };
 
 typedef struct Options {
@@ -135,34 +134,50 @@ static void make_target(pid_t pid) {
                 die("row");
 }
 
-/* What the kernel says of one of our descriptors; 0 if it is no map, or a ring. */
-static uint64_t map_bytes(const char *name) {
-        unsigned long long bytes = 0;
+typedef struct MapBytes {
+        uint64_t all, rows;             /* without rings; those of rows: tables, nodes, caches */
+} MapBytes;
+
+/* Programs and events have information of other kinds. */
+static bool is_map(const char *name) {
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%.32s", name);
+        return readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "bpf-map");
+}
+
+/* What the kernel says of one of our descriptors, if it is a map and no ring. */
+static void add_map(MapBytes *bytes, const char *name) {
+        struct bpf_map_info info = { 0 };
+        unsigned long long memlock = 0;
         char path[64], line[128];
-        int type = -1;
+        uint32_t size = sizeof(info);
         FILE *file;
 
+        if (bpf_obj_get_info_by_fd(atoi(name), &info, &size) || info.type == BPF_MAP_TYPE_RINGBUF)
+                return;
         snprintf(path, sizeof(path), "/proc/self/fdinfo/%.32s", name);
         file = fopen(path, "re");
         if (!file)
-                return 0;
-        while (fgets(line, sizeof(line), file)) {
-                sscanf(line, "map_type: %d", &type);
-                sscanf(line, "memlock: %llu", &bytes);
-        }
+                return;
+        while (fgets(line, sizeof(line), file))
+                sscanf(line, "memlock: %llu", &memlock);
         fclose(file);
-        return type < 0 || type == MAP_TYPE_RINGBUF ? 0 : bytes;
+        bytes->all += memlock;
+        if (strncmp(info.name, "row_", 4) == 0)
+                bytes->rows += memlock;
 }
 
-static uint64_t all_map_bytes(void) {
+static MapBytes map_bytes(void) {
         DIR *directory = opendir("/proc/self/fdinfo");
         struct dirent *entry;
-        uint64_t sum = 0;
+        MapBytes bytes = { 0 };
 
         while (directory && (entry = readdir(directory)))
-                sum += map_bytes(entry->d_name);
+                if (is_map(entry->d_name))
+                        add_map(&bytes, entry->d_name);
         closedir(directory);
-        return sum;
+        return bytes;
 }
 
 static void read_statistics(uint64_t *nsp, uint64_t *np) {
@@ -211,6 +226,7 @@ static int by_value(const void *a, const void *b) {
 static void run(const Options *options, char **argv) {
         static pid_t pids[MAX_PROCESSES];
         uint64_t begin, ready = 0;
+        MapBytes bytes;
         double ns;
 
         for (unsigned i = 0; i < options->n; i++)
@@ -225,12 +241,13 @@ static void run(const Options *options, char **argv) {
         for (unsigned i = 1; i < options->n; i++)
                 kill(pids[i], SIGSTOP);
         ns = measure(pids[0], options);
+        bytes = map_bytes();
         qsort(depths, n_samples, sizeof(depths[0]), by_value);
-        printf("| command | processes | samples | frames | ns a sample | complete | rows ready, ms | maps, KiB |\n"
-               "|---|---|---|---|---|---|---|---|\n");
-        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " |\n", argv[0], options->n, n_samples,
+        printf("| command | processes | samples | frames | ns a sample | complete | rows ready, ms | maps, KiB | of rows, KiB |\n"
+               "|---|---|---|---|---|---|---|---|---|\n");
+        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " | %" PRIu64 " |\n", argv[0], options->n, n_samples,
                n_samples ? depths[n_samples / 2] : 0, ns, n_user ? 100.0 * n_complete / n_user : 0, (double)ready / 1e6,
-               all_map_bytes() >> 10);
+               bytes.all >> 10, bytes.rows >> 10);
         for (unsigned i = 0; i < options->n; i++) {
                 kill(pids[i], SIGKILL);
                 waitpid(pids[i], NULL, 0);
