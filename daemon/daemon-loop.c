@@ -3,7 +3,7 @@
 /*
  * The event loop has few hands:
  *
- *     drain     each 100 ms while samples flow, 250 ms while none do (20 ms at the start): mappings, notices, samples
+ *     drain     each 70 ms while samples flow, 250 ms while none do (20 ms at the start): mappings, notices, samples
  *     window    0.5 s after the start, then each export interval: encode and hand over
  *     second    about once a second: jitter, counters, targets' housekeeping
  *     duration, SIGTERM, SIGINT: stop
@@ -27,7 +27,7 @@
 #include "util/stat.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
-#define DRAIN_BUSY_NS (100 * NS_PER_MS)
+#define DRAIN_BUSY_NS (70 * NS_PER_MS)          /* and 10 to 30 ms until a library is known and its rows are in force */
 #define DRAIN_IDLE_NS (250 * NS_PER_MS)
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
 

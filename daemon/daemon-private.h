@@ -84,6 +84,7 @@ int daemon_remove_row(void *userdata, uint32_t tgid);
 
 /* One step of the work on unwind tables; turns tables_work on or off. Return: 0, -errno. */
 int daemon_step_tables(Daemon *daemon);
+int daemon_prepare_tables(Daemon *daemon);
 
 /* Closes the window and hands its requests to the exporter. Return: 0, -errno. */
 int daemon_close_window(Daemon *daemon);

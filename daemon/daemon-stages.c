@@ -5,6 +5,7 @@
  * on the way is counted here or by the stage that ended it.
  */
 
+#include <poll.h>
 #include <string.h>
 
 #include "daemon-private.h"
@@ -16,6 +17,8 @@
 #include "util/log.h"
 #include "util/stat.h"
 
+#define TABLES_FIRST_NS (500 * NS_PER_MS)
+#define TABLES_POLL_MS 20
 #define TABLES_STEP_BYTES 200000                /* of files, about 1 ms */
 #define FINDINGS_LOGGED 10                      /* of one request, with `validate = on` */
 
@@ -123,6 +126,22 @@ int daemon_step_tables(Daemon *daemon) {
                 return error_fold(r);
         r = sd_event_source_set_enabled(daemon->tables_work, r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
         return r < 0 ? error_origin(r) : 0;
+}
+
+/* Before the first sample: those of all targets, as far as they can be made in this time. */
+int daemon_prepare_tables(Daemon *daemon) {
+        uint64_t deadline_ns = clock_monotonic_ns() + TABLES_FIRST_NS;
+
+        while (!tables_are_ready(daemon->tables) && clock_monotonic_ns() < deadline_ns) {
+                struct pollfd fd = { .fd = tables_fd(daemon->tables), .events = POLLIN };
+                int r = tables_step(daemon->tables, TABLES_STEP_BYTES);
+
+                if (r < 0)
+                        return error_fold(r);
+                if (r != TABLES_E_AGAIN && !tables_are_ready(daemon->tables))
+                        poll(&fd, 1, TABLES_POLL_MS);
+        }
+        return 0;
 }
 
 /* ---- windows ---- */

@@ -216,22 +216,30 @@ static void log_start(Daemon *daemon) {
         log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->profiles_url);
 }
 
-/* Watchers first, then the pass over /proc, so that no process falls in between. */
+static int start_sampling(Daemon *daemon) {
+        int r = sampler_start(daemon->sampler);
+
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        daemon->sampling_ns = daemon->window_start_ns = clock_monotonic_ns();
+        targets_begin_cpu_time(daemon->targets);
+        daemon->window_entries = sampler_entries(daemon->sampler);
+        daemon->window_programmed = sampler_programmed(daemon->sampler);
+        daemon->n_cpus = sampler_n_cpus(daemon->sampler);
+        return 0;
+}
+
+/* Watchers first, then the pass over /proc, so that no process falls in between; then rows for all that was found. */
 static int start(Daemon *daemon) {
         uint64_t next_ns;
         int r;
 
-        daemon->sampling_ns = daemon->window_start_ns = clock_monotonic_ns();
         daemon_make_governor(daemon);
         r = daemon_check_disabled(daemon);
         if (!r)
-                r = sampler_start(daemon->sampler);
-
+                r = sampler_watch(daemon->sampler);
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
-        daemon->window_entries = sampler_entries(daemon->sampler);
-        daemon->window_programmed = sampler_programmed(daemon->sampler);
-        daemon->n_cpus = sampler_n_cpus(daemon->sampler);
         r = targets_scan(daemon->targets);
         if (!r)         /* rings that lie where most do are found in the first go */
                 r = targets_work(daemon->targets, clock_monotonic_ns(), &next_ns);
@@ -241,6 +249,11 @@ static int start(Daemon *daemon) {
                 log_error("there is no process %u", targets_missing_pid(daemon->targets));
                 return DAEMON_E_NO_TARGET;
         }
+        r = daemon_prepare_tables(daemon);
+        if (!r)
+                r = start_sampling(daemon);
+        if (r)
+                return r;
         r = control_new(&daemon->control, daemon);
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);

@@ -59,6 +59,7 @@ struct Sampler {
         uint64_t jittered_ticks;        /* counted ticks at the last draw */
         uint32_t n_jitters;
         RateWatch rate;
+        bool is_watching;
         bool is_running;
         bool is_paused;                 /* its events are closed, and stay so */
 };
@@ -257,15 +258,25 @@ void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {
                         event_set_period(&sampler->cpus[i].event, next_period(sampler, &sampler->cpus[i]));
 }
 
-int sampler_start(Sampler *sampler) {
-        int r;
+int sampler_watch(Sampler *sampler) {
+        int r = kernel_half_watch(sampler->half);
 
-        rate_watch_begin(&sampler->rate, sampler->config.frequency);
-        r = kernel_half_watch(sampler->half);
         if (!r && sampler->on_mapping)
                 r = sideband_new(&sampler->sideband, sampler->n_possible);
         if (r)
                 return r;
+        sampler->is_watching = true;
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                open_sideband(sampler, i);
+        return 0;
+}
+
+int sampler_start(Sampler *sampler) {
+        int r = sampler->is_watching ? 0 : sampler_watch(sampler);
+
+        if (r)
+                return r;
+        rate_watch_begin(&sampler->rate, sampler->config.frequency);
         sampler->is_running = true;
         return follow_cpus(sampler);
 }

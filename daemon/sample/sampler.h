@@ -58,7 +58,11 @@ typedef int (*SamplerPause)(void *userdata);
  */
 void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPause on_mapped);
 
-/* Attaches the watchers (notices flow), then the events (samples flow). Return: 0, SAMPLER_E_UNUSABLE, -errno. */
+/*
+ * Attaches the watchers (notices flow; targets may be looked for), and the events (samples flow). The latter does the
+ * former if it has not been done. Return: 0, SAMPLER_E_UNUSABLE, -errno.
+ */
+int sampler_watch(Sampler *sampler);
 int sampler_start(Sampler *sampler);
 
 /*

@@ -251,6 +251,18 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
         return r;
 }
 
+void targets_begin_cpu_time(Targets *targets) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&targets->chains, &at))) {
+                Target *target = entry->value;
+
+                if (!target->end_ns && process_cpu_time(target->process, &target->cpu_base_ns) == 0)
+                        target->cpu_last_ns = target->cpu_base_ns;
+        }
+}
+
 uint64_t targets_cpu_time_seen(Targets *targets) {
         uint64_t sum_ns = targets->cpu_done_ns;
         HashmapEntry *entry;

@@ -107,6 +107,9 @@ int targets_refresh(Targets *targets, Process *process);
 /* CPU time of all targets, dead ones included, each from when it became one; ns. Never goes down. */
 uint64_t targets_cpu_time(Targets *targets);
 
+/* Sampling begins: what the targets found so far have used until now was not sampled. */
+void targets_begin_cpu_time(Targets *targets);
+
 /* The same without a look at the clocks of the living: as they were at the last call of targets_cpu_time(). */
 uint64_t targets_cpu_time_seen(Targets *targets);
 

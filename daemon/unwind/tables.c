@@ -322,16 +322,30 @@ int tables_step(Tables *tables, uint64_t budget) {
         return r == POOL_E_AGAIN ? TABLES_E_AGAIN : 0;
 }
 
-bool tables_is_ready(const Tables *tables, uint32_t pid) {
-        const User *user = hashmap_get(&tables->users, pid);
-
-        for (uint32_t i = 0; user && i < user->n_mappings; i++) {
+static bool is_ready(const User *user) {
+        for (uint32_t i = 0; i < user->n_mappings; i++) {
                 const PoolTable *table = user->mappings[i].table;
 
                 if (table && table->state != POOL_READY && table->state != POOL_NONE)
                         return false;
         }
-        return user != NULL;
+        return true;
+}
+
+bool tables_is_ready(const Tables *tables, uint32_t pid) {
+        const User *user = hashmap_get(&tables->users, pid);
+
+        return user && is_ready(user);
+}
+
+bool tables_are_ready(const Tables *tables) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&tables->users, &at)))
+                if (!is_ready(entry->value))
+                        return false;
+        return true;
 }
 
 size_t tables_bytes(const Tables *tables) {

@@ -67,5 +67,8 @@ bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addres
 /* Whether every file of a process is loaded, or known to have no rows. */
 bool tables_is_ready(const Tables *tables, uint32_t pid);
 
+/* Whether that holds for all processes. */
+bool tables_are_ready(const Tables *tables);
+
 /* Bytes of tables in the kernel. */
 size_t tables_bytes(const Tables *tables);
