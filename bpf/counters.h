@@ -152,6 +152,14 @@
         X(SPOOL_TAKEN, "spool_samples_total", "event=\"taken\"", "samples that left it: delivered or lost")      \
         X(SPOOL_CORRUPT, "spool_files_corrupt_total", "", "files that were set aside")                          \
         X(SPOOL_FAILED, "spool_errors_total", "", "batches that could not be written to the spool")             \
+        X(CORO_REGIONS, "coroutine_regions_total", "result=\"found\"", "regions of coroutine stations found in targets")  \
+        X(CORO_REGIONS_REFUSED, "coroutine_regions_total", "result=\"refused\"", "that were malformed, or too many")        \
+        X(CORO_EVENTS, "coroutine_events_total", "result=\"read\"", "events read from coroutine stations")                 \
+        X(CORO_EVENTS_LOST, "coroutine_events_total", "result=\"lost\"", "overwritten before they could be read")          \
+        X(CORO_SAMPLES, "coroutine_samples_total", "result=\"matched\"", "samples whose coroutine is known")               \
+        X(CORO_SAMPLES_NONE, "coroutine_samples_total", "result=\"none\"", "of threads that ran no coroutine")             \
+        X(CORO_SAMPLES_LAPPED, "coroutine_samples_total", "result=\"lapped\"", "at a time whose events were lost")         \
+        X(CORO_SAMPLES_AMBIGUOUS, "coroutine_samples_total", "result=\"ambiguous\"", "about when a coroutine ended")       \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

@@ -41,7 +41,7 @@ static void on_flushed(void *userdata) {
 
 void daemon_remove_timers(Daemon *daemon) {
         sd_event_source **timers[] = { &daemon->drain_timer, &daemon->window_timer, &daemon->second_timer,
-                                       &daemon->work_timer };
+                                       &daemon->work_timer, &daemon->coroutines_timer };
 
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
@@ -134,6 +134,9 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = drain(daemon, &n_samples);
         if (r)
                 return error_fold(r);
+        r = daemon_scan_coroutines(daemon);
+        if (r)
+                return error_fold(r);
         if (is_done(daemon)) {
                 log_info("every process that was chosen has exited: stopping");
                 return stop(daemon);
@@ -191,6 +194,10 @@ static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
         if (r)
                 return error_fold(r);
         return again(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);
+}
+
+static int on_coroutines(sd_event_source *source, uint64_t usec, void *userdata) {
+        return daemon_scan_coroutines(userdata);
 }
 
 static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -256,6 +263,8 @@ int daemon_add_timers(Daemon *daemon) {
                 r = add_timer(daemon, &daemon->second_timer, NS_PER_SEC, on_second);
         if (!r)
                 r = add_timer(daemon, &daemon->work_timer, 0, on_work);
+        if (!r)
+                r = add_timer(daemon, &daemon->coroutines_timer, NS_PER_SEC, on_coroutines);
         if (!r && daemon->config->duration_ns)
                 r = add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
         return error_fold(r);

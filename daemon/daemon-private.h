@@ -18,6 +18,7 @@
 #include "config-selector.h"
 #include "config.h"
 #include "control.h"
+#include "coro/join.h"
 #include "daemon.h"
 #include "export/exporter.h"
 #include "frames/frames.h"
@@ -49,6 +50,8 @@ struct Daemon {
         ObjectCache *objects;
         Targets *targets;
         Sampler *sampler;
+        CoroJoin *coroutines;
+        sd_event_source *coroutines_timer;
         Rivals rivals;
         bool warned_of_rivals;
         Tables *tables;
@@ -81,6 +84,9 @@ int daemon_on_mapped(void *userdata, const Process *process);
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row);
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption);
 int daemon_remove_row(void *userdata, uint32_t tgid);
+
+/* Follows the stations of coroutines; turns coroutines_timer on or off. Return: 0, -errno. */
+int daemon_scan_coroutines(Daemon *daemon);
 
 /* One step of the work on unwind tables; turns tables_work on or off. Return: 0, -errno. */
 int daemon_step_tables(Daemon *daemon);

@@ -24,6 +24,32 @@
 
 /* ---- from the kernel half ---- */
 
+/* Before the sample's labels are made: which coroutine ran is one of them. */
+static int join_coroutine(Daemon *daemon, const Process *process, Sample *sample) {
+        const struct abi_sample *header = sample->header;
+        CoroMatch match;
+        int r;
+
+        if (header->kind != ABI_KIND_CPU)
+                return 0;
+        r = coro_join_find(daemon->coroutines, process->pid, process->generation, header->ns_tid, header->time_ns, &match);
+        if (!r)
+                sample->coroutine = (SampleCoroutine){ match.probe_id, match.birth_ns, match.station, true };
+        return r < 0 ? error_fold(r) : 0;
+}
+
+int daemon_scan_coroutines(Daemon *daemon) {
+        uint64_t wait_ns;
+        int r = coro_join_scan(daemon->coroutines, &wait_ns);
+
+        if (r || !daemon->coroutines_timer)
+                return error_fold(r);
+        r = sd_event_source_set_time_relative(daemon->coroutines_timer, MIN(wait_ns, NS_PER_SEC) / NS_PER_US);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->coroutines_timer, wait_ns == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+        return r < 0 ? error_origin(r) : 0;
+}
+
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         Process *process;
@@ -43,7 +69,8 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         }
         if (r)
                 return error_fold(r);
-        return aggregator_add(daemon->aggregator, process, &sample);
+        r = join_coroutine(daemon, process, &sample);
+        return r ? r : aggregator_add(daemon->aggregator, process, &sample);
 }
 
 int daemon_on_notice(const void *data, size_t size, void *userdata) {
@@ -101,6 +128,7 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
         Daemon *daemon = userdata;
 
         tables_forget(daemon->tables, tgid);
+        coro_join_forget(daemon->coroutines, tgid);
         return sampler_remove_process(daemon->sampler, tgid);
 }
 

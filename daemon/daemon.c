@@ -159,6 +159,8 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals) {
         if (!r)
                 r = make_frames(daemon);
         if (!r)
+                r = coro_join_new(&daemon->coroutines);
+        if (!r)
                 r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
         if (r)
                 return r;
@@ -175,6 +177,7 @@ Daemon *daemon_free(Daemon *daemon) {
         aggregator_free(daemon->aggregator);
         frames_free(daemon->frames);
         targets_free(daemon->targets);
+        coro_join_free(daemon->coroutines);
         sd_event_source_disable_unref(daemon->tables_work);
         sd_event_source_disable_unref(daemon->tables_ready);
         tables_free(daemon->tables);

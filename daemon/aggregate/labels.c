@@ -19,12 +19,15 @@ enum {
 /* Everything that decides a sample's set of attributes. Compared as bytes: no implicit padding. */
 typedef struct LabelKey {
         uint64_t local_root;            /* 0 = none */
+        uint64_t probe_id, birth_ns;    /* of the coroutine, 0 = unknown */
+        uint32_t station;               /* number + 1; 0 = no coroutine */
+        uint32_t reserved;
         uint32_t tid;
         uint32_t stack_end;
         char comm[ABI_COMM_SIZE];
 } LabelKey;
 
-_Static_assert(sizeof(LabelKey) == 32, "no padding");
+_Static_assert(sizeof(LabelKey) == 56, "no padding");
 
 /* Why a stack is not whole, as value of profile.stack.truncated; NULL = it is whole, or there is none. */
 static const char *truncation(enum abi_stack_end end) {
@@ -64,11 +67,34 @@ static LabelKey key_of_sample(const Sample *sample, enum abi_stack_end stack_end
         /* Writers that leave the high half 0 put the local root span's id where the low half belongs. */
         if (header->context == ABI_CONTEXT_PRESENT && header->form == ABI_FORM_RING && !header->span.trace_high)
                 key.local_root = header->span.trace_low;
+        if (sample->coroutine.known) {
+                key.station = sample->coroutine.station + 1;
+                key.probe_id = sample->coroutine.probe_id;
+                key.birth_ns = sample->coroutine.birth_ns;
+        }
         return key;
 }
 
+/* A station is one coroutine of one process, for ever; probe ids are addresses and come again. */
+static int add_coroutine(Window *window, const LabelKey *key, uint32_t *attributes, size_t *np) {
+        char probe[19];
+        int r;
+
+        if (!key->station)
+                return 0;
+        snprintf(probe, sizeof(probe), "0x%016llx", (unsigned long long)key->probe_id);
+        r = window_attribute_int(window, "coroutine.station", key->station - 1, &attributes[(*np)++]);
+        if (!r && key->probe_id)
+                r = window_attribute_string(window, "coroutine.probe_id", probe, 18, &attributes[(*np)++]);
+        if (!r && key->birth_ns)
+                r = window_attribute_int(window, "coroutine.birth_ns", (int64_t)key->birth_ns, &attributes[(*np)++]);
+        if (!r)
+                r = window_attribute_string(window, "coroutine.state", "running", 7, &attributes[(*np)++]);
+        return r;
+}
+
 static int make_set(Window *window, const LabelKey *key, uint32_t *setp) {
-        uint32_t attributes[4];
+        uint32_t attributes[8];
         const char *reason = truncation(key->stack_end);
         char root[17];
         size_t n = 0;
@@ -85,6 +111,8 @@ static int make_set(Window *window, const LabelKey *key, uint32_t *setp) {
                 snprintf(root, sizeof(root), "%016llx", (unsigned long long)key->local_root);
                 r = window_attribute_string(window, "datadog.local_root_span_id", root, 16, &attributes[n++]);
         }
+        if (!r)
+                r = add_coroutine(window, key, attributes, &n);
         if (r)
                 return r;
         return window_attribute_set(window, attributes, n, setp);

@@ -8,6 +8,7 @@
  * allocation, no state; the result points into the bytes.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,12 +19,20 @@ enum {
         DECODE_E_MALFORMED,             /* a count, kind or outcome that the kernel half cannot have written */
 };
 
+/* The coroutine that the thread was running, which is found out later. */
+typedef struct SampleCoroutine {
+        uint64_t probe_id, birth_ns;    /* 0 = it does not say */
+        uint32_t station;
+        bool known;
+} SampleCoroutine;
+
 /* Points into the record. */
 typedef struct Sample {
         const struct abi_sample *header;
         const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */
         const uint64_t *user;           /* header->n_user addresses, leaf first */
         const uint8_t *attributes;      /* header->attributes_size bytes that a thread published */
+        SampleCoroutine coroutine;
 } Sample;
 
 /* @data: 8-aligned record of @size bytes. Return: 0, DECODE_E_MALFORMED. */

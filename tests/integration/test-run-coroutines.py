@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Samples that name the coroutine that ran, against a program that has logged which one did (tests/lib/victim-coroutines.c)."""
+import oracle
+
+oracle.enter()
+
+import bisect
+import collections
+import signal
+
+import session
+import tap
+
+
+def read_log(path):
+    """tid → (begins, stretches) sorted by time."""
+    by_thread = collections.defaultdict(list)
+    for line in path.read_text().splitlines():
+        station, tid, begin, end = map(int, line.split(","))
+        by_thread[tid].append((begin, end, station))
+    return {tid: ([s[0] for s in sorted(stretches)], sorted(stretches)) for tid, stretches in by_thread.items()}
+
+
+def truth_at(log, tid, time_ns):
+    """Station that ran on the thread then, or None."""
+    begins, stretches = log.get(tid, ([], []))
+    at = bisect.bisect_right(begins, time_ns) - 1
+    return stretches[at][2] if at >= 0 and time_ns < stretches[at][1] else None
+
+
+class Run(session.TestCase):
+    def profile(self, threads, coroutines, *more, seconds=3.0):
+        log_path = self.directory() / "log"
+        victim = self.victim("coroutines", threads, coroutines, log_path, *more)
+        run = self.start("--pid", victim.pid, "--frequency", "499", "--kernel-stacks=off")
+        session.wait_cpu([victim.pid], seconds)
+        self.assertEqual(victim.stop(), 0)
+        result = run.stop() if run.child.status is None else run.wait()
+        return result, read_log(log_path), victim.pid
+
+    def judge(self, result, log, pid):
+        seen = collections.Counter()
+        stations = collections.Counter()
+        for sample in result.of(pid):
+            attributes = sample.attributes
+            station = attributes.get("coroutine.station")
+            expected = truth_at(log, sample.thread_id, result.monotonic_ns(sample))
+            if station is None:
+                seen["unnamed" if expected is not None else "right"] += 1
+                continue
+            stations[station] += 1
+            seen["right" if station == expected else "wrong"] += 1
+            self.assertEqual(attributes["coroutine.probe_id"], f"0x{0x5000 + station:016x}")
+            self.assertEqual(attributes["coroutine.state"], "running")
+            self.assertGreater(attributes["coroutine.birth_ns"], 0)
+        return seen, stations
+
+    def test_name_the_coroutine_that_ran(self):
+        for dialect in ("seqlock", "document"):
+            result, log, pid = self.profile(2, 4, dialect)
+            seen, stations = self.judge(result, log, pid)
+            self.assertGreater(seen["right"], 500)
+            self.assertEqual(seen["wrong"], 0, seen)
+            # The first 100 ms have no region yet, and a death is ambiguous for some ms.
+            self.assertLess(seen["unnamed"], 0.2 * sum(seen.values()), (seen, result.summary["counters"]))
+            self.assertEqual(set(stations), set(range(8)))
+            counters = result.summary["counters"]["coroutine_samples_total"]
+            self.assertEqual(counters["matched"], sum(stations.values()))
+            self.assertEqual(sum(counters.values()) >= counters["matched"], True)
+            self.assertEqual(result.summary["counters"]["coroutine_regions_total"]["found"], 1)
+
+    def test_of_programs_without_coroutines_are_as_before(self):
+        victim = self.victim("chain", 5)
+        run = self.start("--pid", victim.pid, "--frequency", "199")
+        session.wait_cpu([victim.pid], 0.5)
+        result = run.stop(signal.SIGTERM)
+        self.assertTrue(result.samples)
+        self.assertFalse([s for s in result.samples if any(key.startswith("coroutine.") for key in s.attributes)])
+
+
+if __name__ == "__main__":
+    tap.main()
