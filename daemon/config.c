@@ -14,6 +14,7 @@
 enum { FILE_MAX_BYTES = 1 << 20 };
 
 #define DEFAULT_ENDPOINT "http://localhost:4318"
+#define EXPORT_PREFIX "export "
 #define PROFILES_PATH "/v1development/profiles"
 
 int config_init(Config *config) {
@@ -35,6 +36,7 @@ void config_deinit(Config *config) {
                 option_free(&option_table[i], config);
                 free(config->origins[i].where);
         }
+        config_free_exports(config);
         free(config->profiles_url);
         *config = (Config){ 0 };
 }
@@ -103,6 +105,8 @@ typedef struct FileState {
         Config *config;
         const char *name;
         uint32_t lines[CONFIG_MAX_OPTIONS];     /* where this file has set each option, 0 = not yet */
+        Config *export;                 /* in a section [export NAME] */
+        uint32_t export_lines[CONFIG_MAX_OPTIONS];
         bool in_unknown_section;                /* which has been said: keys need not be in the right one */
         Text *errors;
 } FileState;
@@ -139,7 +143,7 @@ static int wrong_section(const char *prefix, const Option *option, Text *errors)
 
 static int apply_value(FileState *state, const Option *option, const IniEntry *entry, const char *where) {
         _cleanup_(freep) char *value = strndup(entry->value.data, entry->value.size), *prefix = NULL;
-        uint32_t *line = &state->lines[option_index(option)];
+        uint32_t *line = &(state->export ? state->export_lines : state->lines)[option_index(option)];
 
         if (!value || asprintf(&prefix, "%s: %s", where, option->name) < 0)
                 return error_origin(-ENOMEM);
@@ -148,7 +152,12 @@ static int apply_value(FileState *state, const Option *option, const IniEntry *e
                 return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
         }
         *line = entry->line;
-        return config_set(state->config, option, value, CONFIG_FILE, where, prefix, state->errors);
+        return config_set(state->export ? state->export : state->config, option, value, CONFIG_FILE, where, prefix, state->errors);
+}
+
+static int no_export_key(const char *prefix, const Option *option, Text *errors) {
+        text_printf(errors, "%s: `%s` is not for one receiver alone\n", prefix, option->name);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
 }
 
 static int apply_entry(FileState *state, const IniEntry *entry) {
@@ -159,15 +168,42 @@ static int apply_entry(FileState *state, const IniEntry *entry) {
                 return error_origin(-ENOMEM);
         if (!option || !option->section)
                 return unknown_key(where, key, state->errors);
+        if (state->export)
+                return config_export_takes(option) ? apply_value(state, option, entry, where) : no_export_key(where, option, state->errors);
         if (entry->section.data && !state->in_unknown_section && (strlen(option->section) != entry->section.size ||
                                     memcmp(option->section, entry->section.data, entry->section.size)))
                 return wrong_section(where, option, state->errors);
         return apply_value(state, option, entry, where);
 }
 
-static int apply_section(FileState *state, const IniEntry *entry) {
-        int r = check_section(state, entry);
+static int begin_export(FileState *state, const IniEntry *entry, IniText text) {
+        _cleanup_(freep) char *name = strndup(text.data, text.size);
+        ConfigExport *export;
+        int r;
 
+        if (!name)
+                return error_origin(-ENOMEM);
+        r = config_find_export(state->config, name, &export);
+        if (r == CONFIG_E_INVALID) {
+                text_printf(state->errors, "%s:%u: too many sections [export …]\n", state->name, entry->line);
+                return state->errors->failed ? error_origin(-ENOMEM) : r;
+        }
+        if (r)
+                return error_fold(r);
+        state->export = export->config;
+        memset(state->export_lines, 0, sizeof(state->export_lines));
+        return 0;
+}
+
+static int apply_section(FileState *state, const IniEntry *entry) {
+        size_t n = strlen(EXPORT_PREFIX);
+        int r;
+
+        state->export = NULL;
+        if (entry->section.size > n && !memcmp(entry->section.data, EXPORT_PREFIX, n))
+                r = begin_export(state, entry, (IniText){ entry->section.data + n, entry->section.size - n });
+        else
+                r = check_section(state, entry);
         state->in_unknown_section = r > 0;
         return r;
 }
@@ -409,6 +445,11 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 r = load_otel_protocol(&state, source->environment);
         if (!r)
                 r = check_together(&state);
+        if (!r) {
+                r = config_finish_exports(config, errors);
+                state.invalid |= r > 0;
+                r = r < 0 ? r : 0;
+        }
         if (!r)
                 r = make_profiles_url(config);
         if (r)

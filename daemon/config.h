@@ -48,6 +48,12 @@ typedef struct ConfigPids {
         size_t n_items;
 } ConfigPids;
 
+/* A section [export NAME]: one more receiver. Its configuration holds nothing else. */
+typedef struct ConfigExport {
+        char *name;
+        struct Config *config;
+} ConfigExport;
+
 /* Strings are never NULL; "" = not set. */
 typedef struct Config {
         /* targets */
@@ -77,6 +83,8 @@ typedef struct Config {
         uint64_t stop_timeout_ns;
         uint64_t max_queue_bytes;
         uint64_t max_export_age_ns;
+        ConfigExport *exports;
+        size_t n_exports;
         char *spool;                    /* directory; "" = none */
         uint64_t spool_max_bytes, spool_max_age_ns;
         char *certificate, *client_certificate, *client_key;
@@ -162,6 +170,17 @@ int config_load(Config *config, const ConfigSource *source, Text *errors);
  * the base is all of it. *urlp is owned by the caller. Return: 0, -ENOMEM.
  */
 int config_profiles_url(const char *base, bool full, char **urlp);
+
+/*
+ * The section [export @name], made if it is new. Return: 0, CONFIG_E_INVALID = too many, -ENOMEM. And whether it takes
+ * @option; what is wrong with the whole of each, at the end (as config_load()); whether there is a receiver beside
+ * them: not, if only they were configured.
+ */
+int config_find_export(Config *config, const char *name, ConfigExport **exportp);
+bool config_export_takes(const Option *option);
+int config_finish_exports(const Config *config, Text *errors);
+bool config_first_export(const Config *config);
+void config_free_exports(Config *config);
 
 /* Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned, -ENOMEM. */
 int config_visit_files(const char *root, int (*visit)(const char *path, void *userdata), void *userdata);

@@ -68,7 +68,7 @@ static int stop(Daemon *daemon) {
                 r = daemon_close_window(daemon);
         if (r)
                 return error_fold(r);
-        return exporter_stop(daemon->exporter, now_ns + daemon->config->stop_timeout_ns, on_flushed, daemon);
+        return exports_stop(daemon->exports, now_ns + daemon->config->stop_timeout_ns, on_flushed, daemon);
 }
 
 static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {

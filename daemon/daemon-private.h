@@ -20,7 +20,7 @@
 #include "control.h"
 #include "coro/join.h"
 #include "daemon.h"
-#include "export/exporter.h"
+#include "exports.h"
 #include "frames/frames.h"
 #include "governor.h"
 #include "sample/rivals.h"
@@ -57,7 +57,8 @@ struct Daemon {
         Tables *tables;
         Frames *frames;
         Aggregator *aggregator;
-        Exporter *exporter;
+        Exports *exports;
+        Text exports_json;              /* of the summary: what each did, at the end */
         Control *control;
         Governor governor;
         unsigned pauses;

@@ -204,7 +204,7 @@ static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *use
                 if (r)
                         return error_fold(r);
         }
-        return exporter_submit(daemon->exporter, data, size, n_events);
+        return exports_submit(daemon->exports, data, size, n_events);
 }
 
 /*

@@ -16,7 +16,6 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "config-exporter.h"
 #include "daemon-private.h"
 #include "sample/machine.h"
 #include "summary.h"
@@ -39,8 +38,7 @@ static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, voi
 
 static int make_exporter(Daemon *daemon) {
         const Config *config = daemon->config;
-        ExporterConfig exporter = config_exporter_spooled(config, config->profiles_url);
-        int r = exporter_new(&daemon->exporter, daemon->event, &exporter);
+        int r = exports_new(&daemon->exports, daemon->event, config);
 
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
 }
@@ -173,7 +171,8 @@ Daemon *daemon_free(Daemon *daemon) {
                 return NULL;
         daemon_remove_timers(daemon);
         control_free(daemon->control);
-        exporter_free(daemon->exporter);
+        exports_free(daemon->exports);
+        text_deinit(&daemon->exports_json);
         aggregator_free(daemon->aggregator);
         frames_free(daemon->frames);
         targets_free(daemon->targets);
@@ -295,6 +294,7 @@ static int report(Daemon *daemon) {
                 .first_sample_ns = since_start(daemon, totals->first_sample_ns),
                 .first_delivery_ns = since_start(daemon, totals->first_delivery_ns),
                 .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
+                .exports = daemon->exports_json.data,
         };
         int r;
 
@@ -319,7 +319,9 @@ int daemon_run(Daemon *daemon) {
         if (r)
                 return r;
         r = sd_event_loop(daemon->event);
-        daemon->exporter = exporter_free(daemon->exporter);
+        exports_append_json(daemon->exports, &daemon->exports_json);
+        exports_log(daemon->exports);
+        daemon->exports = exports_free(daemon->exports);
         add_up(daemon);
         if (r >= 0 && daemon->reloading)
                 return DAEMON_E_RELOAD;

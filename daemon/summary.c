@@ -140,6 +140,7 @@ static void append_summary(Text *text, const Summary *summary) {
                     summary->target_cpu_ns, summary_coverage(summary), summary->sampler_entries, summary_rate(summary));
         text_printf(text, " \"first_sample_ns\": %" PRIu64 ", \"first_delivery_ns\": %" PRIu64 ", \"bpf_map_bytes\": %zu,\n",
                     summary->first_sample_ns, summary->first_delivery_ns, summary->map_bytes);
+        text_printf(text, " \"exports\": %s,\n", summary->exports ? summary->exports : "[]");
         text_printf(text, " \"counters\": {");
         append_counters(text);
         text_printf(text, "}}\n");

@@ -21,6 +21,7 @@ typedef struct Summary {
         uint64_t n_pending;             /* samples neither delivered nor lost: 0 after a stop */
         uint64_t first_sample_ns;       /* after start; 0 = none */
         uint64_t first_delivery_ns;
+        const char *exports;            /* JSON of what each receiver got; NULL = none */
         size_t map_bytes;               /* of all BPF maps, unwind tables included */
 } Summary;
 

@@ -26,6 +26,13 @@ static int print_file(const char *path, void *userdata) {
         return 0;
 }
 
+static void show_export(const ConfigExport *export) {
+        printf("\n[export %s]\n", export->name);
+        for (size_t i = 0; i < option_table_size; i++)
+                if (config_export_takes(&option_table[i]))
+                        print_setting(&option_table[i], export->config);
+}
+
 static int show(Cli *cli) {
         const char *section = "";
         int r = 0;
@@ -46,7 +53,13 @@ static int show(Cli *cli) {
                 section = option->section;
                 print_setting(option, &cli->config);
         }
-        printf("\n# profiles go to %s\n", cli->config.profiles_url);
+        for (size_t i = 0; i < cli->config.n_exports; i++)
+                show_export(&cli->config.exports[i]);
+        if (config_first_export(&cli->config))
+                printf("\n# profiles go to %s\n", cli->config.profiles_url);
+        for (size_t i = 0; i < cli->config.n_exports; i++)
+                printf("%s# profiles go to %s\n", i || config_first_export(&cli->config) ? "" : "\n",
+                       cli->config.exports[i].config->profiles_url);
         return STATUS_OK;
 }
 

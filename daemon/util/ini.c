@@ -53,13 +53,23 @@ static bool has_byte_order_mark(const IniCursor *cursor, IniText line) {
         return cursor->line == 1 && line.size >= 3 && !memcmp(line.data, "\xEF\xBB\xBF", 3);
 }
 
+/* One name, or a kind and a name with one blank between: [export backup]. */
+static bool is_section(IniText text) {
+        const char *blank = memchr(text.data, ' ', text.size);
+
+        if (!text.size || !blank)
+                return is_name(text);
+        return is_name((IniText){ text.data, (size_t)(blank - text.data) }) &&
+               is_name((IniText){ blank + 1, (size_t)(text.data + text.size - blank - 1) });
+}
+
 static int read_section(IniCursor *cursor, IniText line, IniEntry *entry) {
         IniText name = { 0 };
 
         if (line.size >= 2 && line.data[line.size - 1] == ']')
                 name = trim((IniText){ line.data + 1, line.size - 2 });
-        if (!is_name(name))
-                return malformed(entry, "a section is one word between `[` and `]`");
+        if (!is_section(name))
+                return malformed(entry, "a section is one word between `[` and `]`, or a kind and a name");
         cursor->section = entry->section = name;
         return INI_E_SECTION;
 }

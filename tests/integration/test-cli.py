@@ -165,7 +165,7 @@ class Check(Cli):
         done = self.spanprof("config", "check", path, expect=CONFIG)
         self.assertEqual(done.stderr, f"{path}:2: unknown key `freqency`, did you mean `frequency`?\n"
                                       f"{path}:3: frequency: `0` is out of range (1 to 10000)\n"
-                                      f"{path}:4: a section is one word between `[` and `]`\n")
+                                      f"{path}:4: a section is one word between `[` and `]`, or a kind and a name\n")
         self.assertEqual(done.stdout, "")
         self.spanprof("config", "show", "-c", path, expect=CONFIG)
 

@@ -309,6 +309,39 @@ Test(config, takes_the_protocol_of_the_profiles_before_that_of_all, .init = make
         cr_assert_not_null(strstr(errors.data, "`smoke-signals` is not one of its values (http/protobuf, http/json)"));
 }
 
+Test(config, takes_more_receivers_each_with_what_is_its_own) {
+        cr_assert_eq(apply("[export]\ntimeout = 5s\n[export eu]\nendpoint = http://eu:4318\nprotocol = http/json\n"
+                           "[export us]\nendpoint = http://us/base\n[export]\nmax-queue = 1M\n[sampling]\nfrequency = 7\n"), 0);
+        cr_assert_eq(config_finish_exports(&config, &errors), 0);
+        cr_assert_eq(config.n_exports, 2);
+        cr_assert_str_eq(config.exports[0].name, "eu");
+        cr_assert_str_eq(config.exports[0].config->profiles_url, "http://eu:4318/v1development/profiles");
+        cr_assert_str_eq(config.exports[0].config->protocol, "http/json");
+        cr_assert_eq(config.exports[0].config->timeout_ns, 10 * UINT64_C(1000000000), "not that of [export]");
+        cr_assert_str_eq(config.exports[1].config->profiles_url, "http://us/base/v1development/profiles");
+        cr_assert_eq(config.max_queue_bytes, 1 << 20);
+        cr_assert_eq(config.frequency, 7);
+        cr_assert(!config_first_export(&config), "without an endpoint [export] is none");
+        cr_assert_eq(apply("[export]\nendpoint = http://first\n[export eu]\nendpoint = http://other\n"), 0, "a drop-in");
+        cr_assert(config_first_export(&config));
+        cr_assert_eq(config.n_exports, 2);
+        cr_assert_str_eq(config.exports[0].config->endpoint, "http://other");
+}
+
+Test(config, says_what_is_wrong_with_a_receiver) {
+        cr_assert_eq(apply("[export eu]\nfrequency = 9\nstop-timeout = 1s\nendpoint = nowhere\ntimeout = 1s\ntimeout = 2s\n"
+                           "[export us]\nspool = /a\nendpoint = http://us\n[export]\nspool = /a\n[import x]\n"),
+                     CONFIG_E_INVALID);
+        cr_assert_eq(config_finish_exports(&config, &errors), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "x.conf:2: `frequency` is not for one receiver alone\n"));
+        cr_assert_not_null(strstr(errors.data, "x.conf:3: `stop-timeout` is not for one receiver alone\n"));
+        cr_assert_not_null(strstr(errors.data, "x.conf:4: endpoint: "));
+        cr_assert_not_null(strstr(errors.data, "x.conf:6: timeout: was set in line 5 already\n"));
+        cr_assert_not_null(strstr(errors.data, "x.conf:12: unknown section [import x]"));
+        cr_assert_not_null(strstr(errors.data, "[export eu]: it has no endpoint\n"));
+        cr_assert_not_null(strstr(errors.data, "[export us]: its spool is that of [export]\n"));
+}
+
 Test(config, makes_the_url_behind_a_socket) {
         char *url;
 

@@ -50,7 +50,7 @@ Test(ini, has_nothing_in_an_empty_text) {
 
 Test(ini, names_the_line_of_each_mistake_and_reads_on) {
         static const char *const bad[] = {
-                "no equals sign", "= value", "two words = 1", "[open", "[]", "[two words]", "[", "]", "[a]b", "k\xFF = 1", "\xC3 = \xA9",
+                "no equals sign", "= value", "two words = 1", "[open", "[]", "[three such words]", "[two  words]", "[", "]", "[a]b", "k\xFF = 1", "\xC3 = \xA9",
         };
 
         for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

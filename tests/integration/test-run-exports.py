@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon with several receivers: each gets every sample, and one in trouble holds up no other."""
+import socket
+
+import oracle
+
+oracle.enter()
+
+import otlp_read
+import session
+import tap
+from fault_server import Server, status
+
+
+class Exports(session.TestCase):
+    def configure(self, text):
+        path = self.directory() / "spanprof.conf"
+        path.write_text(text)
+        return path
+
+    def closed_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            return listener.getsockname()[1]
+
+    def run_daemon(self, configuration, **options):
+        victim = self.victim("shares", 3600)
+        run = self.start("--pid", victim.pid, "--config", self.configure(configuration), **options)
+        run.wait_events(20)
+        return run.stop()
+
+    def test_each_gets_every_sample(self):
+        second = session.Receiver(self)
+        result = self.run_daemon(f"[export second]\nendpoint = {second.url}\nprotocol = http/json\n")
+        first, other = result.summary["exports"]
+        self.assertEqual((first["name"], other["name"]), ("", "second"))
+        self.assertEqual((first["delivered"], first["lost"]), (result.summary["delivered"], 0))
+        self.assertEqual((other["delivered"], other["lost"]), (result.summary["delivered"], 0))
+        theirs = [sample for path in second.paths() for sample in otlp_read.samples(path)]
+        self.assertEqual(sorted(map(repr, theirs)), sorted(map(repr, result.samples)))
+
+    def test_one_that_is_away_holds_up_no_other_and_finds_its_samples_in_its_spool(self):
+        spool = self.directory() / "spool"
+        result = self.run_daemon(f"[export away]\nendpoint = http://127.0.0.1:{self.closed_port()}\nspool = {spool}\n")
+        away = result.summary["exports"][1]
+        self.assertEqual(result.summary["lost"], 0)
+        self.assertEqual((away["delivered"], away["lost"], away["spooled"]), (0, 0, result.summary["delivered"]))
+        out = self.directory() / "out"
+        self.run_command([tap.SPANPROF, "spool", "extract", "--spool", spool, "-o", out], expect=0)
+        theirs = [sample for path in out.iterdir() for sample in otlp_read.samples(path)]
+        self.assertEqual(sorted(map(repr, theirs)), sorted(map(repr, result.samples)))
+
+    def test_the_books_are_those_of_the_first(self):
+        refusing = Server([status(400)])
+        self.addCleanup(refusing.close)
+        result = self.run_daemon(f"[export refusing]\nendpoint = {refusing.url('')}\n")
+        other = result.summary["exports"][1]
+        self.assertEqual((other["delivered"], other["lost"]), (0, result.summary["delivered"]))
+        self.assertEqual(result.summary["lost"], 0)
+
+
+tap.main()
