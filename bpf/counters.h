@@ -145,6 +145,9 @@
         X(EXPORT_RETRIES, "export_requests_total", "result=\"retry\"", "requests to be tried again")           \
         X(EXPORT_DROPPED, "export_requests_total", "result=\"dropped\"", "requests given up")                  \
         X(EXPORT_BYTES, "export_bytes_total", "", "bytes of accepted requests, as sent")                       \
+        X(VOLUME_LOWERED, "volume_changes_total", "direction=\"lowered\"",                                       \
+          "times that max-export-rate or max-samples lowered the frequency")                                     \
+        X(VOLUME_RAISED, "volume_changes_total", "direction=\"raised\"", "times that it went back up")           \
         X(VALIDATED, "validated_requests_total", "", "requests that were validated before they were sent")       \
         X(VALIDATE_ERRORS, "validate_findings_total", "severity=\"error\"", "errors in our own requests")        \
         X(VALIDATE_WARNINGS, "validate_findings_total", "severity=\"warning\"", "warnings about them")          \

@@ -77,6 +77,8 @@ typedef struct Config {
         char *headers;                  /* baggage form */
         char *compression;              /* gzip, none */
         char *protocol;                 /* http/protobuf, http/json */
+        uint64_t max_export_rate;       /* bytes a second, as sent; 0 = no limit */
+        uint64_t max_samples;           /* of one process in one window; 0 = no limit */
         bool validate;                  /* requests, before they are sent */
         uint64_t timeout_ns;
         uint64_t export_interval_ns;

@@ -40,7 +40,7 @@ static void collect(Daemon *daemon, Metrics *metrics) {
         *metrics = (Metrics){
                 .pid = (uint32_t)getpid(),
                 .age_ns = now_ns - daemon->totals->start_ns,
-                .frequency = daemon->governor.frequency,
+                .frequency = daemon_frequency(daemon),
                 .nominal_frequency = daemon->governor.nominal,
                 .n_cpus = sampler_n_cpus(daemon->sampler),
                 .pause = daemon_pause_reason(daemon),

@@ -106,6 +106,8 @@ void daemon_make_governor(Daemon *daemon) {
 
         governor_init(&daemon->governor, (uint32_t)config->frequency, config->max_cpu, config->max_memory_bytes,
                       clock_monotonic_ns(), self_cpu_ns());
+        volume_init(&daemon->volume, (uint32_t)config->frequency, config->max_export_rate, config->max_samples,
+                    config->export_interval_ns);
         if (daemon->totals->paused)
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
 }
@@ -124,8 +126,44 @@ static int follow_cpu(Daemon *daemon) {
         r = daemon_close_window(daemon);
         if (r)
                 return error_fold(r);
-        sampler_set_frequency(daemon->sampler, now);
+        sampler_set_frequency(daemon->sampler, daemon_frequency(daemon));
         return 0;
+}
+
+uint32_t daemon_frequency(const Daemon *daemon) {
+        return MIN(daemon->governor.frequency, daemon->volume.frequency);
+}
+
+/* Of one process: the window has a profile for each type. */
+static uint64_t most_samples(const Window *window) {
+        uint64_t most = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(window); i++)
+                most = MAX(most, window_get_profile(window, i)->n_events);
+        return most;
+}
+
+/* Between two windows, so the period of each is true. */
+void daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns) {
+        Volume *volume = &daemon->volume;
+        uint32_t before = volume->frequency;
+        uint64_t n_bytes = exports_submitted_bytes(daemon->exports) - daemon->volume_bytes;
+        bool lowered;
+        int r;
+
+        daemon->volume_bytes += n_bytes;
+        if (daemon->stop_ns || daemon->is_paused)
+                return;
+        r = volume_window(volume, length_ns, n_bytes, most_samples(window));
+        if (!r)
+                return;
+        lowered = r == VOLUME_E_LOWERED;
+        stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
+        log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED, lowered ? "volume" : "calm",
+                        "sampling at %u Hz from now on, not %u: profiles are %s %s", volume->frequency, before,
+                        lowered ? "above" : "far below",
+                        !volume->max_samples || (volume->max_rate && volume->by_rate) ? "max-export-rate" : "max-samples");
+        sampler_set_frequency(daemon->sampler, daemon_frequency(daemon));
 }
 
 /* What a window held is free once it is closed, but only the allocator knows. */

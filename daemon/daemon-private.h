@@ -23,6 +23,7 @@
 #include "exports.h"
 #include "frames/frames.h"
 #include "governor.h"
+#include "volume.h"
 #include "sample/rivals.h"
 #include "sample/sampler.h"
 #include "target/targets.h"
@@ -61,6 +62,8 @@ struct Daemon {
         Text exports_json;              /* of the summary: what each did, at the end */
         Control *control;
         Governor governor;
+        Volume volume;
+        uint64_t volume_bytes;          /* of all requests until the window began */
         unsigned pauses;
         bool is_paused;                 /* the samplers are off */
         uint64_t drained_ns;            /* when the rings were read last */
@@ -102,6 +105,12 @@ void daemon_warn_of_rivals(Daemon *daemon);
 /* For /etc/spanprof/disabled, at each drain; for limits, each second; for commands. Return: 0, -errno. */
 int daemon_check_disabled(Daemon *daemon);
 int daemon_govern(Daemon *daemon);
+
+/* Hz that all limits allow. */
+uint32_t daemon_frequency(const Daemon *daemon);
+
+/* Looks at how much a window was that has just been closed and encoded; the next one may have another frequency. */
+void daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns);
 int daemon_pause_by_command(Daemon *daemon, bool paused);
 void daemon_make_governor(Daemon *daemon);
 

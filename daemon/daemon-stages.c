@@ -224,7 +224,7 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
         daemon->window_programmed = n_programmed;
         daemon->window_throttled = n_throttled;
         if (n < 1)
-                return (int64_t)(NS_PER_SEC / daemon->governor.frequency);
+                return (int64_t)(NS_PER_SEC / daemon_frequency(daemon));
         return (int64_t)((double)(length_ns * daemon->n_cpus) / n);
 }
 
@@ -232,7 +232,7 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
 int daemon_close_window(Daemon *daemon) {
         OtlpOptions options = { .scope_version = SPANPROF_VERSION, .timestamps = daemon->config->timestamps };
         _cleanup_(window_freep) Window *window = NULL;
-        uint64_t now_ns = clock_monotonic_ns(), n_lost = 0;
+        uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window_start_ns, n_lost = 0;
         int r;
 
         r = aggregator_rotate(daemon->aggregator, now_ns, mean_period_ns(daemon, now_ns), &window);
@@ -243,6 +243,8 @@ int daemon_close_window(Daemon *daemon) {
         r = otlp_encode(window, &options, submit, daemon, &n_lost);
         stat_add(COUNTER_LOST_ENCODE, n_lost);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
+        if (!r)
+                daemon_follow_volume(daemon, window, now_ns - MIN(now_ns, begun_ns));
         return error_fold(r);
 }
 

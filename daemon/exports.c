@@ -109,6 +109,14 @@ size_t exports_queued_bytes(const Exports *exports) {
         return n;
 }
 
+uint64_t exports_submitted_bytes(const Exports *exports) {
+        uint64_t n = 0;
+
+        for (size_t i = 0; i < exports->n; i++)
+                n = MAX(n, exporter_submitted_bytes(exports->items[i].exporter));
+        return n;
+}
+
 static uint64_t count_lost(const Exporter *exporter) {
         uint64_t n = 0;
 

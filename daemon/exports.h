@@ -32,6 +32,9 @@ int exports_stop(Exports *exports, uint64_t deadline_ns, void (*done)(void *user
 uint64_t exports_queued_events(const Exports *exports);
 size_t exports_queued_bytes(const Exports *exports);
 
+/* Of all requests so far, as they go to the one to which most goes. */
+uint64_t exports_submitted_bytes(const Exports *exports);
+
 /* `[{"name": "…", "delivered": 7, …}, …]`, the first one first. */
 void exports_append_json(const Exports *exports, Text *text);
 

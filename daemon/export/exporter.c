@@ -43,6 +43,7 @@ struct Exporter {
         ExportJournal journal;
 
         bool secondary;
+        uint64_t submitted_bytes;
         uint64_t counts[COUNTER_N];
 
         bool stopping;
@@ -573,6 +574,7 @@ int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64
         r = make_batch(exporter, &batch, data, size, n_events);
         if (r)
                 return error_fold(r);
+        exporter->submitted_bytes += batch->size;
         if (!exporter->n_failures || !spool(exporter, batch))
                 enqueue(exporter, batch);
         send_next(exporter);
@@ -609,6 +611,10 @@ uint64_t exporter_queued_events(const Exporter *exporter) {
 size_t exporter_queued_bytes(const Exporter *exporter) {
         return exporter->queue.bytes + (exporter->flying ? exporter->flying->size : 0) +
                (exporter->spool ? spool_worker_waiting_bytes(exporter->spool) : 0);
+}
+
+uint64_t exporter_submitted_bytes(const Exporter *exporter) {
+        return exporter->submitted_bytes;
 }
 
 uint64_t exporter_spooled_events(const Exporter *exporter) {

@@ -75,6 +75,7 @@ int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *u
 
 uint64_t exporter_queued_events(const Exporter *exporter);      /* in memory: waiting, in flight, on the way to the disk */
 size_t exporter_queued_bytes(const Exporter *exporter);
+uint64_t exporter_submitted_bytes(const Exporter *exporter);    /* as sent, of all so far */
 uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
 size_t exporter_spooled_batches(const Exporter *exporter);
 

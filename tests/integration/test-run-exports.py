@@ -59,4 +59,36 @@ class Exports(session.TestCase):
         self.assertEqual(result.summary["lost"], 0)
 
 
+class Volume(session.TestCase):
+    def check(self, option, value, name):
+        victim = self.victim("shares", 3600)
+        run = self.start("--pid", victim.pid, "--frequency", 997, option, value)
+        run.child.wait_for(rf"sampling at \d+ Hz from now on, not 997: profiles are above {name}")
+        session.wait_cpu([victim.pid], 3)
+        result = run.stop()
+        self.assertGreaterEqual(result.counter("volume_changes_total", "lowered"), 1)
+        self.assertEqual(result.log.count("sampling at"), sum(result.counter("volume_changes_total", way) for way in ("lowered", "raised")))
+        periods = [profile.period for request in result.requests for resource in request.resource_profiles
+                   for scope in resource.scope_profiles for profile in scope.profiles if profile.period]
+        self.assertGreater(max(periods), 1.6 * min(periods), periods)
+        # What all samples stand for, each by the period of its own window, is still the CPU time.
+        stands_for = sum(sample.value * sample.period for sample in result.samples)
+        used = result.summary["target_cpu_ns"]
+        self.assertLess(abs(stands_for - used), 0.25 * used, (stands_for, used))
+        return result
+
+    def test_above_the_export_rate_the_frequency_falls_and_the_period_says_so(self):
+        self.check("--max-export-rate", 4000, "max-export-rate")
+
+    def test_above_the_samples_of_a_process_the_frequency_falls_too(self):
+        self.check("--max-samples", 300, "max-samples")
+
+    def test_without_limits_it_stays(self):
+        victim = self.victim("shares", 3600)
+        run = self.start("--pid", victim.pid, "--frequency", 499)
+        run.wait_events(1000)
+        result = run.stop()
+        self.assertEqual(result.counter("volume_changes_total"), {"lowered": 0, "raised": 0})
+
+
 tap.main()
