@@ -389,7 +389,7 @@ const Verb verb_convert = {
                 "command lines only with --include-arguments. Beyond a million timed samples their times are left out, unless\n"
                 "--timestamps is given.\n"
                 "\n"
-                "Traces of coroutines (JSON lines, CSV, SQLite) are turned into one another by the suffix of -o: .jsonl, .csv, .db.\n"
+                "Traces of coroutines (JSON lines, CSV, SQLite) become one another by the suffix of -o: .jsonl, .csv, .db.\n"
                 "\n"
                 "  spanprof convert app.jfr -o app.pb --resource service.name=shop\n"
                 "  spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --diagnostics\n"
