@@ -407,6 +407,34 @@ static int make_profiles_url(Config *config) {
         return 0;
 }
 
+/*
+ * The TLS library opens these when the first request is sent: late to learn of a mistake, and of a pipe never. Who
+ * only checks a configuration need not have the rights to read a key.
+ */
+static int check_tls_file(LoadState *state, int verb, const char *name, const char *path) {
+        const ConfigOrigin *origin = &state->config->origins[option_index(option_find(name, strlen(name)))];
+        int r = *path ? file_check_regular(path) : 0;
+
+        if (!r || (verb == VERB_CONFIG && r == FILE_E_UNREADABLE && errno == EACCES))
+                return 0;
+        text_printf(state->errors, "%s: %s: %s (%s)\n", name, path, r == FILE_E_KIND ? "not a regular file" : strerror(errno),
+                    origin->where ?: "default");
+        state->invalid = true;
+        return state->errors->failed ? error_origin(-ENOMEM) : 0;
+}
+
+static int check_tls_files(LoadState *state, int verb) {
+        const Config *config = state->config;
+        int r;
+
+        if (!(verb & (VERB_RUN | VERB_RECEIVE | VERB_CONFIG)))
+                return 0;
+        r = check_tls_file(state, verb, "certificate", config->certificate);
+        if (!r)
+                r = check_tls_file(state, verb, "client-certificate", config->client_certificate);
+        return r ? r : check_tls_file(state, verb, "client-key", config->client_key);
+}
+
 static int check_together(LoadState *state) {
         const Config *config = state->config;
         int r = 0;
@@ -450,6 +478,8 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 state.invalid |= r > 0;
                 r = r < 0 ? r : 0;
         }
+        if (!r)
+                r = check_tls_files(&state, source->verb);
         if (!r)
                 r = make_profiles_url(config);
         if (r)

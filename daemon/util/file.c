@@ -62,7 +62,7 @@ static bool is_plain(const struct stat *st) {
         return S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3));
 }
 
-int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep) {
+static int open_regular(const char *path, int *fdp) {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         struct stat st;
 
@@ -72,7 +72,23 @@ int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep)
                 errno = EISDIR;
                 return FILE_E_UNREADABLE;
         }
-        return is_plain(&st) ? file_read_fd(fd, max, datap, sizep) : FILE_E_KIND;
+        if (!is_plain(&st))
+                return FILE_E_KIND;
+        *fdp = take_fd(fd);
+        return 0;
+}
+
+int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep) {
+        _cleanup_(closep) int fd = -1;
+        int r = open_regular(path, &fd);
+
+        return r ? r : file_read_fd(fd, max, datap, sizep);
+}
+
+int file_check_regular(const char *path) {
+        _cleanup_(closep) int fd = -1;
+
+        return open_regular(path, &fd);
 }
 
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset) {

@@ -217,6 +217,22 @@ Test(config, never_waits_for_a_pipe, .init = make_root, .fini = remove_root) {
         cr_assert_eq(load(NULL), 0, "it stands for no configuration");
 }
 
+Test(config, looks_whether_the_files_for_tls_can_be_read, .init = make_root, .fini = remove_root) {
+        static const char *const environment[] = { "OTEL_EXPORTER_OTLP_CERTIFICATE=/nonexistent/ca.pem", NULL };
+        char path[64];
+
+        snprintf(path, sizeof(path), "%s/pipe", root);
+        cr_assert_eq(mkfifo(path, 0600), 0);
+        cr_assert_eq(from_command_line("client-certificate", path), 0);
+        cr_assert_eq(from_command_line("client-key", "/proc/self/stat"), 0, "a regular file");
+        cr_assert_eq(load(environment), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "certificate: /nonexistent/ca.pem: No such file or directory "
+                                               "(OTEL_EXPORTER_OTLP_CERTIFICATE)\n"), "%s", errors.data);
+        cr_assert_not_null(strstr(errors.data, "client-certificate: /tmp/"), "%s", errors.data);
+        cr_assert_not_null(strstr(errors.data, "/pipe: not a regular file (command line)\n"), "%s", errors.data);
+        cr_assert_null(strstr(errors.data, "client-key"), "%s", errors.data);
+}
+
 Test(config, names_an_unknown_section) {
         cr_assert_eq(apply("[targets]\n[exports]\ncompression = none\n[nothing-like-it]\n"), CONFIG_E_INVALID);
         cr_assert_str_eq(errors.data, "x.conf:2: unknown section [exports], did you mean [export]?\n"
@@ -354,7 +370,7 @@ Test(config, makes_the_url_behind_a_socket) {
 }
 
 Test(config, wants_certificate_and_key_together, .init = make_root, .fini = remove_root) {
-        cr_assert_eq(from_command_line("client-key", "k.pem"), 0);
+        cr_assert_eq(from_command_line("client-key", "/proc/self/stat"), 0);
         cr_assert_eq(load(NULL), CONFIG_E_INVALID);
         cr_assert_str_eq(errors.data, "client-certificate, client-key: one needs the other\n");
 }
