@@ -300,6 +300,26 @@ class Coro(tap.TestCase):
         tap.wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in keepers), "the keeper's end")
 
 
+class Sdk(tap.TestCase):
+    """The writers of sdk/: C++20 coroutines on four threads, one of which waits for ever."""
+
+    def test_the_lost_wake_up_is_the_one_that_was_planted(self):
+        program = tap.BUILD_DIR / "sdk/example/example-coroutines"
+        if not program.exists():
+            tap.skip("tool: the compiler has no C++20 coroutines")
+        directory = self.directory()
+        done = self.run_command([tap.SPANPROF, "coro", "-o", directory / "t.jsonl", "--", program], 0)
+        planted = re.search(r"probe id (\d+), frame (0x[0-9a-f]+)", done.stdout)
+        rows = stations(directory / "t.jsonl")
+        self.assertEqual(len(rows), 40)
+        stuck = [row for row in rows.values() if row["dead"] == "0" and row["is_active"] == "0"]
+        self.assertEqual([(row["probe_id"], int(row["last_addr"], 16)) for row in stuck], [(planted[1], int(planted[2], 16))])
+        for row in rows.values():   # 20 yields and a payment: a suspend and a resume each
+            self.assertEqual(int(row["read"]) + int(row["lost"]), 41 if row in stuck else 42)
+        self.assertIn("(seqlock dialect)", done.stderr)
+        self.assertEqual(self.run_command([program], 0).stdout.splitlines()[-1], "39 of 40 orders are done")     # untraced
+
+
 def make_region(path, n_stations, version=1, promise=None, magic=b"RCRTOROC"):
     header = magic + struct.pack("<IIII", version, promise or n_stations, 0, 0)
     path.write_bytes(header + bytes((1 + n_stations) * 1024 - len(header)))
