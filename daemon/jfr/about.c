@@ -114,7 +114,7 @@ static uint64_t parse_period(const char *text) {
         return 0;
 }
 
-/* async-profiler puts its own settings under these names, whichever type of events they are written to. */
+/* `period` is the JDK's, of the type that it is written to; the other names are profilers', of the types that they say. */
 static void note_setting(JfrReader *reader, uint64_t id, const char *name, const char *value) {
         const JfrClass *class = jfr_class(&reader->metadata, id);
         const JfrPlan *plan = class ? reader->states[class->number].plan : NULL;
@@ -122,14 +122,12 @@ static void note_setting(JfrReader *reader, uint64_t id, const char *name, const
 
         if (!period)
                 return;
-        if (plan && (!strcmp(name, "period") || !strcmp(name, "interval")))
-                reader->periods[plan->type->measure] = period;
-        else if (!plan && !strcmp(name, "interval") && !reader->periods[JFR_CPU])
-                reader->periods[JFR_CPU] = period;
-        else if (!plan && !strcmp(name, "wall") && !reader->periods[JFR_WALL])
+        if (!strcmp(name, "wall"))
                 reader->periods[JFR_WALL] = period;
-        else if (!plan && !strcmp(name, "alloc") && !reader->periods[JFR_ALLOC])
+        else if (!strcmp(name, "alloc"))
                 reader->periods[JFR_ALLOC] = period;
+        else if (!strcmp(name, "period") || !strcmp(name, "interval"))
+                reader->periods[plan ? plan->type->measure : JFR_CPU] = period;
 }
 
 static int read_setting(JfrReader *reader, const JfrClass *class, const JfrEvent *event) {
@@ -346,6 +344,17 @@ static void add_version(Attributes *attributes, const Text *version) {
                 add_text(attributes, "process.runtime.version", version->data, version->size);
 }
 
+/* Of bytes, values are scaled to what was allocated already: without a setting each stands for itself. */
+static void set_periods(JfrReader *reader) {
+        reader->periods[JFR_LOCK] = 0;
+        for (size_t i = JFR_ALLOC; i < JFR_N_MEASURES; i++)
+                if (i != JFR_LOCK && !reader->periods[i])
+                        reader->periods[i] = 1;
+        for (size_t i = 0; i < JFR_N_MEASURES; i++)
+                if (reader->profiles[i])
+                        window_set_profile_period(reader->window, reader->profiles[i] - 1, (int64_t)reader->periods[i]);
+}
+
 int jfr_about_finish(JfrReader *reader) {
         const JfrAbout *about = &reader->about;
         Attributes attributes = { .window = reader->window };
@@ -362,8 +371,6 @@ int jfr_about_finish(JfrReader *reader) {
                 add_command(&attributes, about);
         if (!attributes.r)
                 attributes.r = window_resource_attributes(reader->window, reader->resource, attributes.set, attributes.n);
-        for (size_t i = 0; i < JFR_N_MEASURES; i++)
-                if (reader->profiles[i] && reader->periods[i] && i != JFR_LOCK)
-                        window_set_profile_period(reader->window, reader->profiles[i] - 1, (int64_t)reader->periods[i]);
+        set_periods(reader);
         return jfr_full(attributes.r);
 }

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes async-profiler.jfr.gz, datadog.jfr.gz and events.json again: recordings by profilers that are no Debian packages.
+# Needs a JDK 17 and Maven, which gets them from Maven Central:
+#
+#     make-recordings.sh ASYNC-PROFILER-VERSION DDPROF-VERSION          (4.1 and 1.22.0 made those that are here)
+#
+# events.json says how many events of each type are in each, by the JDK's own `jfr summary`.
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+work=/tmp/recordings
+rm -rf $work && mkdir $work && cd $work
+get() {
+        mvn -q org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy "-Dartifact=$1" -DoutputDirectory=$work
+}
+get "tools.profiler:async-profiler:$1"
+get "com.datadoghq:ddprof:$2"
+unzip -oqj async-profiler-*.jar linux-x64/libasyncProfiler.so
+javac -d . -cp "$(echo ddprof-*.jar)" "$here/Work.java" "$here/Spans.java"
+clean=(env -i PATH=/usr/bin HOME=/)
+"${clean[@]}" java -agentpath:$work/libasyncProfiler.so=start,event=cpu,interval=5ms,wall=50ms,alloc=10m,lock=1ms,jfr,file=async-profiler.jfr \
+        -cp . Work 2
+"${clean[@]}" java -cp "$(echo ddprof-*.jar):." Spans datadog.jfr
+for name in async-profiler datadog; do
+        jfr summary $name.jfr | awk -v name=$name '$2 ~ /^[1-9]/ && $1 ~ /^(jdk|datadog|profiler)\./ { print name, $1, $2 }'
+        gzip -9n <$name.jfr >"$here/$name.jfr.gz"
+done | python3 -c 'import json, sys
+counts = {}
+for line in sys.stdin:
+    name, event, n = line.split()
+    counts.setdefault(name, {})[event] = int(n)
+print(json.dumps(counts, indent=1, sort_keys=True))' >"$here/events.json"

@@ -1,0 +1,371 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof convert`: recordings by the JDK (made here), by async-profiler and by Datadog's profiler (tests/data,
+make-recordings.sh). What must come out is told by the JDK's own `jfr summary` and `jfr print`, and for spans by the
+program that was recorded."""
+import collections
+import gzip
+import json
+import os
+import re
+import subprocess
+import zlib
+
+import oracle
+import tap
+
+DATA = tap.SOURCE_DIR / "tests/data"
+MAKE_JFR = tap.BUILD_DIR / "tests/lib/make-jfr"
+SECRET = "hunter2-do-not-tell"
+
+Sample = collections.namedtuple("Sample", "event type unit value times frames attributes trace span")
+
+
+def any_value(value):
+    kind, value = next(iter(value.items()), ("stringValue", ""))
+    return int(value) if kind == "intValue" else value
+
+
+def read_samples(document):
+    """Every sample of an OTLP/JSON document, its indexes resolved."""
+    d = document["dictionary"]
+    strings = d["stringTable"]
+
+    def attributes(indexes):
+        return {strings[d["attributeTable"][i]["keyStrindex"]]: any_value(d["attributeTable"][i]["value"]) for i in indexes}
+
+    def frame(index):
+        location = d["locationTable"][index]
+        line = location.get("lines", [{}])[0]
+        function = d["functionTable"][line.get("functionIndex", 0)]
+        return strings[function.get("nameStrindex", 0)], int(line.get("line", 0)), attributes(location.get("attributeIndices", []))
+
+    for resource in document["resourceProfiles"]:
+        for profile in (p for s in resource["scopeProfiles"] for p in s["profiles"]):
+            type_ = profile["sampleType"]
+            for sample in profile["samples"]:
+                values, times = [int(v) for v in sample.get("values", [])], sample.get("timestampsUnixNano", [])
+                stack = d["stackTable"][sample.get("stackIndex", 0)].get("locationIndices", [])
+                link = d["linkTable"][sample.get("linkIndex", 0)]
+                own = attributes(sample.get("attributeIndices", []))
+                yield Sample(own.get("jfr.event"), strings[type_["typeStrindex"]], strings[type_["unitStrindex"]],
+                             sum(values) if values else len(times), times, [frame(i) for i in stack], own,
+                             link.get("traceId"), link.get("spanId"))
+
+
+def seconds(text):
+    """PT0.015S of `jfr print --json` in ns."""
+    match = re.fullmatch(r"PT(?:(\d+)M)?(?:([\d.]+)S)?", text)
+    return round((int(match[1] or 0) * 60 + float(match[2] or 0)) * 1e9)
+
+
+# event → field of `jfr print` and how to read it, as far as a value is no count
+VALUES = {
+    "jdk.ObjectAllocationSample": ("weight", int),
+    "jdk.ObjectAllocationInNewTLAB": ("tlabSize", int),
+    "jdk.JavaMonitorEnter": ("duration", seconds),
+    "jdk.JavaMonitorWait": ("duration", seconds),
+    "jdk.ThreadPark": ("duration", seconds),
+    "profiler.WallClockSample": ("samples", int),
+}
+SAMPLES = {"jdk.ExecutionSample", "jdk.NativeMethodSample", *VALUES}
+
+
+def printed(path):
+    """{(event, thread, top method): [events, value]} by the JDK's own reader."""
+    done = subprocess.run(["jfr", "print", "--json", "--events", ",".join(sorted(SAMPLES)), path], check=True, capture_output=True)
+    sums = collections.defaultdict(lambda: [0, 0])
+    for event in json.loads(done.stdout)["recording"]["events"]:
+        v = event["values"]
+        thread = v.get("sampledThread") or v.get("eventThread") or {}
+        frames = (v.get("stackTrace") or {}).get("frames") or []
+        method = frames[0]["method"] if frames else None
+        name = ""
+        if method:
+            class_name = (method["type"] or {}).get("name") or ""
+            java = re.fullmatch(r"\(.*\)(?!L;).+", method["descriptor"] or "")
+            name = f"{class_name}.{method['name']}".replace("/", ".") if java else method["name"]
+        field, read = VALUES.get(event["type"], (None, None))
+        row = sums[event["type"], thread.get("javaName") or thread.get("osName"), name]
+        row[0] += 1
+        row[1] += read(v[field]) if field else 1
+    return sums
+
+
+def converted(samples):
+    sums = collections.defaultdict(lambda: [0, 0])
+    for sample in samples:
+        row = sums[sample.event, sample.attributes.get("thread.name"), sample.frames[0][0] if sample.frames else ""]
+        row[1] += sample.value
+    return sums
+
+
+def parse_message(data):
+    """{field: [values]} of a protobuf message: enough of a decoder for pprof."""
+    fields, at = collections.defaultdict(list), 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            fields[key >> 3].append(varint())
+        elif key & 7 == 1:
+            fields[key >> 3].append(int.from_bytes(data[at:at + 8], "little"))
+            at += 8
+        else:
+            size = varint()
+            fields[key >> 3].append(data[at:at + size])
+            at += size
+    return fields
+
+
+def packed(data):
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield value
+            value = shift = 0
+
+
+class Convert(tap.TestCase):
+    def setUp(self):
+        self.dir = self.directory()
+
+    def convert(self, *args, expect=0):
+        """The output as JSON, and what was said."""
+        out = self.dir / "out.json"
+        done = self.spanprof("convert", *args, "-o", out, "--diagnostics", expect=expect)
+        return json.loads(out.read_text()), done.stderr
+
+    def unpacked(self, name):
+        path = self.dir / f"{name}.jfr"
+        path.write_bytes(gzip.decompress((DATA / f"{name}.jfr.gz").read_bytes()))
+        return path
+
+    def check_counts(self, said, summary):
+        """Each event that `jfr summary` knows was read; read = converted + the reasons why not."""
+        rows = {m[1]: [int(n) for n in m[2].split()] for m in re.finditer(r"^([\w.$]+) +((?: *\d+){5})$", said, re.M)}
+        for event, n in summary.items():
+            if event in ("jdk.Metadata", "jdk.CheckPoint"):
+                continue
+            read, made, late, failed, other = rows[event]
+            self.assertEqual(read, n, event)
+            self.assertEqual(read, made + late + failed + other, event)
+            self.assertEqual((late, failed), (0, 0), event)
+        return rows
+
+    def test_sums_what_the_jdk_prints_of_its_own_recording(self):
+        for tool in ("java", "javac", "jfr"):
+            tap.need_tool(tool)
+        self.run_command(["javac", "-d", self.dir, DATA / "Work.java"], expect=0)
+        path = self.dir / "own.jfr"
+        self.run_command(["java", f"-XX:StartFlightRecording=filename={path},settings=profile", f"-Dpassword={SECRET}",
+                          "-cp", self.dir, "Work", "2", SECRET], expect=0, env={**os.environ, "DB_PASSWORD": SECRET})
+        document, said = self.convert(path)
+        summary = dict(re.findall(r"^ ([\w.]+) +(\d+) +\d+$", self.run_command(["jfr", "summary", path]).stdout, re.M))
+        self.check_counts(said, {k: int(n) for k, n in summary.items() if int(n)})
+
+        ours, theirs = converted(read_samples(document)), printed(path)
+        self.assertGreater(len(theirs), 5)
+        self.assertIn("jdk.JavaMonitorEnter", {event for event, _, _ in theirs})
+        for key in set(ours) | set(theirs):
+            n, value = theirs.get(key, (0, 0))
+            # `jfr print` rounds durations to the digits that it prints
+            self.assertAlmostEqual(ours.get(key, (0, 0))[1], value, delta=n * 1e3 if "duration" in VALUES.get(key[0], ()) else 0, msg=key)
+        self.assertTrue(any(s.event == "jdk.ExecutionSample" and ("Work.fib" in [f[0] for f in s.frames])
+                            for s in read_samples(document)))
+
+        # secrets: in the recording, never in what is made of it
+        self.assertIn(SECRET.encode(), path.read_bytes())
+        self.assertNotIn(SECRET, json.dumps(document) + said)
+        asked, _ = self.convert(path, "--include-arguments")
+        self.assertIn(f"-Dpassword={SECRET}", json.dumps(asked["resourceProfiles"][0]["resource"]))
+        self.assertNotIn("DB_PASSWORD", json.dumps(asked))
+
+    def test_sums_what_the_jdk_prints_of_async_profiler(self):
+        tap.need_tool("jfr")
+        path = self.unpacked("async-profiler")
+        document, said = self.convert(path)
+        self.check_counts(said, json.loads((DATA / "events.json").read_text())["async-profiler"])
+        ours, theirs = converted(read_samples(document)), printed(path)
+        self.assertEqual({event for event, _, _ in theirs}, {"jdk.ExecutionSample", "profiler.WallClockSample",
+                                                             "jdk.ObjectAllocationInNewTLAB", "jdk.JavaMonitorEnter"})
+        for key in set(ours) | set(theirs):
+            n, value = theirs.get(key, (0, 0))
+            self.assertAlmostEqual(ours.get(key, (0, 0))[1], value, delta=n * 1e3 if "duration" in VALUES.get(key[0], ()) else 0, msg=key)
+        kinds = {f[2].get("profile.frame.type") for s in read_samples(document) for f in s.frames}
+        self.assertLessEqual({"jvm", "native"}, kinds)
+        periods = {tuple(document["dictionary"]["stringTable"][p["sampleType"]["typeStrindex"]] for _ in (1,)): int(p.get("period", 0))
+                   for s in document["resourceProfiles"][0]["scopeProfiles"] for p in s["profiles"]}
+        self.assertEqual(periods[("samples",)], 5_000_000)
+
+    def test_takes_the_spans_and_attributes_of_datadogs_profiler(self):
+        path = self.unpacked("datadog")
+        document, said = self.convert(path)
+        self.check_counts(said, json.loads((DATA / "events.json").read_text())["datadog"])
+        samples = list(read_samples(document))
+        # span i is 0x1000 + i % 4 with the local root 0x77 + i % 2
+        links = {(s.trace, s.span) for s in samples if s.span}
+        self.assertEqual(links, {(f"{0x77 + i % 2:032x}", f"{0x1000 + i % 4:016x}") for i in range(1, 5)})
+        with_span = [s for s in samples if s.span]
+        self.assertEqual({s.attributes["trace.id.source"] for s in with_span}, {"local_root_span"})
+        self.assertEqual({s.attributes["endpoint"] for s in with_span if "endpoint" in s.attributes}, {"/ep0", "/ep1", "/ep2"})
+        self.assertEqual({s.attributes["tier"] for s in with_span if "tier" in s.attributes}, {"gold"})
+        work = [s for s in samples if s.event == "datadog.ExecutionSample" and "Spans.fib" in [f[0] for f in s.frames]]
+        self.assertGreater(sum(s.value for s in work if s.span), 0.9 * sum(s.value for s in work))
+        self.assertEqual({s.attributes["profile.type"] for s in samples}, {"cpu", "wall", "alloc-samples"})
+
+    def test_writes_what_others_read(self):
+        inputs = [self.unpacked("async-profiler"), self.unpacked("datadog")]
+        outputs = [self.dir / "all.pb", self.dir / "all.json", self.dir / "all.otlp"]
+        for output in outputs:
+            self.spanprof("convert", *inputs, "-o", output)
+        self.assertEqual(oracle.check(outputs, ours=False) + oracle.validate(outputs), [])
+        document = json.loads(outputs[1].read_text())
+        self.assertEqual(len(document["resourceProfiles"]), 2, "one resource for each process")
+        # and its own output again
+        again = self.dir / "again.json"
+        self.spanprof("convert", outputs[0], "-o", again)
+        total = collections.Counter()
+        for s in read_samples(document):
+            total[s.type, s.unit] += s.value
+        for s in read_samples(json.loads(again.read_text())):
+            total[s.type, s.unit] -= s.value
+        self.assertEqual(set(total.values()), {0})
+
+    def test_writes_folded_stacks_and_pprof_with_the_same_sums(self):
+        path = self.unpacked("async-profiler")
+        document, _ = self.convert(path)
+        sums, stacks = collections.Counter(), collections.Counter()
+        for s in read_samples(document):
+            sums[s.type] += s.value
+            if s.type == "samples":
+                stacks[";".join(f[0] for f in reversed(s.frames))] += s.value
+        done = self.spanprof("convert", path, "-o", "-", "--format", "folded")
+        lines = collections.Counter()
+        for stack, n in (line.rsplit(" ", 1) for line in done.stdout.splitlines()):     # the same names at other lines are others
+            lines[stack] += int(n)
+        self.assertEqual(lines, stacks)
+        self.assertIn("only samples in count", done.stderr)
+
+        self.spanprof("convert", path, "-o", self.dir / "a.pb.gz")
+        profile = parse_message(gzip.decompress((self.dir / "a.pb.gz").read_bytes()))
+        strings = [s.decode() for s in profile[6]]
+        types = [strings[parse_message(t)[1][0]] for t in profile[1]]
+        made = collections.Counter()
+        for sample in map(parse_message, profile[2]):
+            for type_, value in zip(types, packed(sample[2][0]), strict=True):
+                made[type_] += value
+        self.assertEqual(made, sums)
+        names = {strings[parse_message(f)[2][0]] for f in profile[5]}
+        self.assertIn("Work.fib", names)
+
+    def test_reads_pipes_and_packed_files_as_it_reads_files(self):
+        path = self.unpacked("datadog")
+        plain = self.spanprof("convert", path, "-o", "-", "--format", "folded").stdout
+        self.assertEqual(self.spanprof("convert", DATA / "datadog.jfr.gz", "-o", "-", "--format", "folded").stdout, plain)
+        with path.open("rb") as stdin:
+            self.assertEqual(self.spanprof("convert", "-", "-o", "-", "--format", "folded", stdin=stdin).stdout, plain)
+        for tool, suffix in (("zstd", "zst"), ("lz4", "lz4")):
+            if subprocess.run(["sh", "-c", f"command -v {tool}"], capture_output=True).returncode == 0:
+                self.run_command(["sh", "-c", f"{tool} -q -c {path} > {path}.{suffix}"], expect=0)
+                self.assertEqual(self.spanprof("convert", f"{path}.{suffix}", "-o", "-", "--format", "folded").stdout, plain)
+
+    def test_takes_only_events_between_start_and_end(self):
+        path = self.unpacked("datadog")
+        everything, _ = self.convert(path)
+        times = sorted(int(t) for s in read_samples(everything) for t in s.times)
+        start, end = times[len(times) // 4], times[len(times) // 2]
+        part, _ = self.convert(path, "--start", f"{start // 10**9}.{start % 10**9:09}", "--end", f"{end // 10**9}.{end % 10**9:09}")
+        found = sorted(int(t) for s in read_samples(part) for t in s.times)
+        self.assertEqual(found, [t for t in times if start <= t < end])
+        first, _ = self.convert(path, "--end", "+500s")
+        self.assertEqual(sorted(int(t) for s in read_samples(first) for t in s.times), times)
+        self.assertIn("is no time", self.spanprof("convert", path, "-o", "-", "--format", "json", "--start", "noon", expect=2).stderr)
+
+    def test_adds_what_was_asked_for(self):
+        path = self.unpacked("datadog")
+        document, _ = self.convert(path, "--resource", "service.name=shop,deployment=blue", "--no-timestamps")
+        resource = {a["key"]: any_value(a["value"]) for a in document["resourceProfiles"][0]["resource"]["attributes"]}
+        self.assertEqual((resource["service.name"], resource["deployment"]), ("shop", "blue"))
+        self.assertEqual({len(s.times) for s in read_samples(document)}, {0})
+        self.assertIn("not KEY=VALUE", self.spanprof("convert", path, "-o", "-", "--resource", "x", expect=2).stderr)
+
+        self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload")
+        request = parse_message((self.dir / "p.pb").read_bytes())
+        profiles = [parse_message(p) for r in request[1] for s in parse_message(r)[2] for p in parse_message(s)[2]]
+        self.assertEqual([p[9] for p in profiles if p[9]], [[b"jfr"]])
+        self.assertEqual([p[10] for p in profiles if p[10]], [[path.read_bytes()]])
+
+    def test_sends_to_a_receiver(self):
+        out = self.dir / "received"
+        receiver = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", out])
+        url = receiver.wait_for(r"listening on (http://\S+?)(/v1\S*)?,").group(1)
+        path = self.unpacked("datadog")
+        self.spanprof("convert", path, "--endpoint", url)
+        document, _ = self.convert(path)
+        received = [json.loads(p.read_text()) for p in out.glob("*.json")]
+        self.assertEqual(sum(s.value for r in received for s in read_samples(r)), sum(s.value for s in read_samples(document)))
+        receiver.stop()
+        done = self.spanprof("convert", path, "--endpoint", url, "--max-export-age", "1s", expect=1)
+        self.assertIn("not delivered", done.stderr)
+
+    def test_says_what_is_wrong_and_where(self):
+        path = self.unpacked("async-profiler")
+        data = path.read_bytes()
+        whole, _ = self.convert(path)
+        n_whole = sum(s.value for s in read_samples(whole) if s.type == "samples")
+        cut = self.dir / "cut.jfr"
+        for size in range(1000, len(data), 1000):
+            cut.write_bytes(data[:size])
+            done = self.spanprof("convert", cut, "-o", self.dir / "cut.json", expect=1)
+            self.assertRegex(done.stderr, r"cut.jfr: (chunk at byte 0|byte \d+)")
+        flipped = bytearray(data)
+        flipped[len(data) // 2] ^= 0x40
+        cut.write_bytes(flipped)
+        done = self.run_command([tap.SPANPROF, "convert", cut, "-o", self.dir / "cut.json"])
+        self.assertIn(done.returncode, (0, 1))
+        # the whole one before the broken one is delivered
+        cut.write_bytes(data + b"FLR\0 and then nothing that is a chunk")
+        document, said = self.convert(cut, expect=1)
+        self.assertIn(f"byte {len(data)}: no chunk begins there", said)
+        self.assertEqual(sum(s.value for s in read_samples(document) if s.type == "samples"), n_whole)
+
+        for content, what in ((b"", "is empty"), (b"FLR\0", "no chunk begins"), (zlib.compress(data), "in no format"),
+                              (gzip.compress(data)[:-100], "damaged or cut off as gzip")):
+            cut.write_bytes(content)
+            done = self.spanprof("convert", cut, "-o", self.dir / "cut.json", expect=1)
+            self.assertIn(what, done.stderr)
+        self.assertIn("No such file", self.spanprof("convert", self.dir / "none", "-o", "-", "--format", "json", expect=1).stderr)
+        self.assertIn("where to?", self.spanprof("convert", path, expect=2).stderr)
+        self.assertIn("--format", self.spanprof("convert", path, "-o", "-", expect=2).stderr)
+        self.assertIn("suffix", self.spanprof("convert", path, "-o", self.dir / "a.txt", expect=2).stderr)
+
+    def test_sums_what_a_maker_has_written(self):
+        path = self.dir / "made.jfr"
+        with path.open("wb") as out:
+            subprocess.run([MAKE_JFR, "4000", "20", "100", "3"], stdout=out, check=True)
+        document, said = self.convert(path)
+        total, spans = collections.Counter(), set()
+        for s in read_samples(document):
+            total[s.event] += s.value
+            spans.add(s.span)
+        self.assertEqual(total, {"datadog.ExecutionSample": 1000, "datadog.MethodSample": 1000, "datadog.ObjectSample": 1500_000,
+                                 "jdk.JavaMonitorEnter": 2_000_000})
+        self.assertEqual(len(spans - {None}), 75)       # of 100, those with a type that has spans
+        self.assertIn("chunks: 3", said)
+
+
+tap.main()
