@@ -40,6 +40,7 @@ enum {
         VERB_CONVERT = 1 << 8,
         VERB_CORO = 1 << 10,
         VERB_STATUS = 1 << 16,          /* pause and resume, too */
+        VERB_DOCTOR = 1 << 17,
         VERB_ANY = -1,
 };
 

@@ -8,6 +8,7 @@ const Verb *const verbs[] = {
         &verb_status,
         &verb_pause,
         &verb_resume,
+        &verb_doctor,
         &verb_receive,
         &verb_report,
         &verb_convert,

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof doctor` says beforehand what `run` would meet: each finding is held against what run really does."""
+import oracle
+
+oracle.enter()
+
+import http.server
+import json
+import socket
+import threading
+
+import session
+import tap
+
+ALL = ("bpf", "perfmon", "sys_ptrace", "dac_read_search", "checkpoint_restore", "syslog")
+NEEDED = ("bpf", "perfmon")
+
+
+def without(*names):
+    """A prefix that runs a program as an unprivileged user with our capabilities but these."""
+    held = [name for name in ALL if name not in names]
+    add = ",".join(["-all", *(f"+{name}" for name in held)])
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={add}", f"--ambient-caps={add}",
+            f"--bounding-set={add}"]
+
+
+class Doctor(session.TestCase):
+    def doctor(self, *options, prefix=(), status=None, env=None):
+        """name → finding, and the exit status."""
+        done = self.run_command([*prefix, tap.SPANPROF, "doctor", "--json", *options], env={**session.clean_environment(), **(env or {})})
+        report = json.loads(done.stdout)
+        findings = {f["name"]: f for f in report["checks"]}
+        self.assertEqual(done.returncode, 1 if any(f["result"] == "fail" for f in report["checks"]) else 0, done)
+        for key in ("ok", "warn", "fail"):
+            self.assertEqual(report[key], sum(f["result"] == key for f in report["checks"]))
+        for finding in report["checks"]:
+            self.assertEqual(bool(finding["fix"]), finding["result"] != "ok", finding)
+        if status is not None:
+            self.assertEqual(done.returncode, status, done.stdout)
+        return findings
+
+    def readable(self, directory):
+        for path in (directory, directory.parent):
+            path.chmod(0o755)
+        return directory
+
+    def test_all_is_well_where_run_works(self):
+        receiver = session.Receiver(self)
+        findings = self.doctor("--endpoint", receiver.url, status=0)
+        self.assertGreaterEqual(len(findings), 22)
+        self.assertEqual(findings["endpoint"]["text"], f"{receiver.url}/v1development/profiles takes profiles")
+        self.assertIn("loads and attaches", findings["kernel-half"]["text"])
+        text = self.spanprof("doctor", "--endpoint", receiver.url).stdout
+        self.assertEqual(len([line for line in text.splitlines() if line.startswith(("ok ", "warn ", "fail "))]), len(findings))
+
+    def test_each_capability_missing_alone(self):
+        receiver = session.Receiver(self)
+        victim = self.victim("chain", 5, preexec_fn=None)
+        for name in ALL:
+            with self.subTest(missing=name):
+                label = "CAP_" + name.upper()
+                findings = self.doctor("--endpoint", receiver.url, prefix=without(name))
+                self.assertEqual(findings[label]["result"], "fail" if name in NEEDED else "warn", findings)
+                others = [f for f in findings if f.startswith("CAP_") and f != label]
+                self.assertTrue(all(findings[f]["result"] == "ok" for f in others), findings)
+                self.assertEqual(findings["kernel-half"]["result"], "fail" if name in NEEDED else "ok")
+                done = self.run_command([*without(name), tap.SPANPROF, "run", "--endpoint", receiver.url, "--pid", victim.pid,
+                                         "--duration", "500ms"], env=session.clean_environment())
+                self.assertEqual(done.returncode, 78 if name in NEEDED else 0, done.stderr)
+                self.assertIn(label, done.stderr)
+                if name not in NEEDED:
+                    self.assertRegex(done.stderr, r"[1-9]\d* samples delivered \+ 0 lost")
+
+    def test_no_btf(self):
+        findings = self.doctor(env={"SPANPROF_BTF": "/nonexistent"})
+        self.assertEqual(findings["btf"]["result"], "fail")
+        self.assertEqual(findings["kernel-half"]["result"], "fail")
+        done = self.spanprof("run", "--duration", "1s", expect=78, env={**session.clean_environment(), "SPANPROF_BTF": "/nonexistent"})
+        self.assertIn("CONFIG_DEBUG_INFO_BTF", done.stderr)
+
+    def test_tells_what_is_wrong_with_a_receiver(self):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(int(self.path.split("/")[1]))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        for status, result, word in ((200, "ok", ""), (404, "fail", "path"), (401, "fail", "headers"), (503, "warn", "receiver")):
+            finding = self.doctor("--endpoint", f"http://127.0.0.1:{server.server_port}/{status}")["endpoint"]
+            self.assertEqual(finding["result"], result, finding)
+            self.assertIn(word, finding["fix"])
+        closed = socket.socket()
+        closed.bind(("127.0.0.1", 0))
+        self.assertEqual(self.doctor("--endpoint", f"http://127.0.0.1:{closed.getsockname()[1]}", status=1)["endpoint"]["result"], "fail")
+
+    def test_sends_nothing_that_a_receiver_would_store_as_a_profile(self):
+        receiver = session.Receiver(self)
+        self.doctor("--endpoint", receiver.url)
+        self.assertEqual(sum(len(path.read_bytes()) for path in receiver.paths()), 0)
+
+    def test_looks_at_the_spool_and_the_daemon(self):
+        receiver = session.Receiver(self)
+        folder = self.readable(self.directory())
+        findings = self.doctor("--endpoint", receiver.url, "--spool", folder, prefix=without())
+        self.assertEqual(findings["spool"]["result"], "fail", "another user's directory")
+        sock = self.directory() / "c.sock"
+        victim = self.victim("chain", 5)
+        run = self.start("--control", sock, "-p", victim.pid)
+        finding = self.doctor("--endpoint", receiver.url, "--control", sock)["daemon"]
+        self.assertEqual(finding["text"], "runs, and says: ok")
+        run.stop()
+
+
+tap.main()

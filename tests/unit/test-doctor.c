@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+
+static Doctor doctor;
+
+static const Finding *find(const char *name) {
+        for (size_t i = 0; i < doctor.n_findings; i++)
+                if (!strcmp(doctor.findings[i].name, name))
+                        return &doctor.findings[i];
+        return NULL;
+}
+
+static void setup(void) {
+        doctor = (Doctor){ 0 };
+}
+
+TestSuite(doctor, .init = setup);
+
+/* The bits are capabilities(7)'s: DAC_READ_SEARCH 2, SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40. */
+static void judge(uint64_t set) {
+        char status[128];
+
+        setup();
+        snprintf(status, sizeof(status), "Name:\tspanprof\nCapEff:\t%016llx\nCapBnd:\t0\n", (unsigned long long)set);
+        doctor_judge_capabilities(&doctor, status);
+}
+
+Test(doctor, names_each_capability_that_is_missing_alone) {
+        static const struct {
+                unsigned bit;
+                const char *name;
+                Verdict verdict;
+        } all[] = {
+                { 39, "CAP_BPF", DOCTOR_FAIL }, { 38, "CAP_PERFMON", DOCTOR_FAIL }, { 19, "CAP_SYS_PTRACE", DOCTOR_WARN },
+                { 2, "CAP_DAC_READ_SEARCH", DOCTOR_WARN }, { 40, "CAP_CHECKPOINT_RESTORE", DOCTOR_WARN }, { 34, "CAP_SYSLOG", DOCTOR_WARN },
+        };
+
+        for (size_t i = 0; i < 6; i++) {
+                judge(0x1C400080004 & ~(UINT64_C(1) << all[i].bit));
+                cr_assert_eq(doctor.n_findings, 6);
+                for (size_t j = 0; j < 6; j++)
+                        cr_assert_eq(find(all[j].name)->verdict, i == j ? all[i].verdict : DOCTOR_OK, "%s without %s", all[j].name,
+                                     all[i].name);
+                cr_assert(*find(all[i].name)->fix);
+        }
+}
+
+Test(doctor, takes_sys_admin_for_what_was_once_a_part_of_it_and_for_no_more) {
+        judge(UINT64_C(1) << 21);
+        cr_assert_eq(find("CAP_BPF")->verdict, DOCTOR_OK);
+        cr_assert_eq(find("CAP_PERFMON")->verdict, DOCTOR_OK);
+        cr_assert_eq(find("CAP_CHECKPOINT_RESTORE")->verdict, DOCTOR_OK);
+        cr_assert_eq(find("CAP_SYS_PTRACE")->verdict, DOCTOR_WARN);
+        cr_assert_eq(find("CAP_SYSLOG")->verdict, DOCTOR_WARN);
+}
+
+Test(doctor, reads_a_kernel_configuration) {
+        doctor_judge_config(&doctor, "# CONFIG_KALLSYMS is not set\nCONFIG_BPF_SYSCALL=y\nXCONFIG_PERF_EVENTS=y\nCONFIG_PERF_EVENTS=y\n"
+                                     "CONFIG_BPF_EVENTS=y\nCONFIG_DEBUG_INFO_BTF_MODULES=y\nCONFIG_BPF_JIT=y");
+        cr_assert_eq(doctor.n_findings, 2);
+        cr_assert(strstr(doctor.findings[0].text, "CONFIG_DEBUG_INFO_BTF "));
+        cr_assert_eq(doctor.findings[0].verdict, DOCTOR_FAIL);
+        cr_assert(strstr(doctor.findings[1].text, "CONFIG_KALLSYMS "));
+        cr_assert_eq(doctor.findings[1].verdict, DOCTOR_WARN);
+}
+
+Test(doctor, knows_what_lockdown_forbids) {
+        doctor_judge_lockdown(&doctor, "none integrity [confidentiality]\n");
+        doctor_judge_lockdown(&doctor, "none [integrity] confidentiality\n");
+        doctor_judge_lockdown(&doctor, "[none] integrity confidentiality\n");
+        cr_assert_eq(doctor.findings[0].verdict, DOCTOR_FAIL);
+        cr_assert_eq(doctor.findings[1].verdict, DOCTOR_OK);
+        cr_assert_eq(doctor.findings[2].verdict, DOCTOR_OK);
+}
+
+Test(doctor, knows_that_perfmon_passes_a_paranoid_kernel) {
+        for (int64_t paranoid = -1; paranoid <= 4; paranoid++) {
+                setup();
+                doctor_judge_paranoid(&doctor, paranoid, true);
+                doctor_judge_paranoid(&doctor, paranoid, false);
+                cr_assert_eq(doctor.findings[0].verdict, DOCTOR_OK);
+                cr_assert_eq(doctor.findings[1].verdict, paranoid > 2 ? DOCTOR_FAIL : DOCTOR_OK);
+        }
+}
+
+Test(doctor, prints_the_fix_of_what_is_not_well_and_counts_failures) {
+        Text text = { 0 };
+
+        doctor_add(&doctor, "a", DOCTOR_OK, "never shown", "well");
+        doctor_add(&doctor, "b", DOCTOR_WARN, "do this", "so so");
+        doctor_add(&doctor, "c", DOCTOR_FAIL, "do \"that\"", "bad");
+        cr_assert_eq(doctor_print(&doctor, &text), 1);
+        cr_assert_str_eq(text.data, "ok    a                        well\n"
+                                    "warn  b                        so so\n"
+                                    "                               → do this\n"
+                                    "fail  c                        bad\n"
+                                    "                               → do \"that\"\n"
+                                    "1 ok, 1 warnings, 1 failed\n");
+        text_deinit(&text);
+}
