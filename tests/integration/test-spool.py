@@ -4,6 +4,10 @@
 read-only disks, strangers' files, two who want it. What counts is what a receiver has at the end: each batch
 at least once, and the books (submitted + taken up = delivered + lost + left) come out even.
 """
+import oracle
+
+oracle.enter()
+
 import json
 import os
 import re
@@ -215,10 +219,9 @@ class Damage(SpoolCase):
 
     def test_a_batch_of_another_schema_is_never_sent(self):
         """The header is made again by its layout: schema, and XXH3 over what is before the last field."""
-        try:
-            import xxhash
-        except ImportError:
-            tap.skip("library: no xxhash for Python")
+        oracle.need()
+        import xxhash
+
         self.fill(2)
         first = self.files()[0]
         data = bytearray(first.read_bytes())
