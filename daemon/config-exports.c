@@ -82,8 +82,7 @@ static int finish(const Config *config, size_t index, Text *errors) {
         for (size_t i = 0; *own->spool && i < index; i++)
                 if (!strcmp(own->spool, config->exports[i].config->spool))
                         return complain(export, "its spool is that of another section", errors);
-        free(own->profiles_url);
-        return config_profiles_url(own->endpoint, false, &own->profiles_url);
+        return config_set_urls(own, own->endpoint, false);
 }
 
 int config_finish_exports(const Config *config, Text *errors) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "export/trouble.h"
 #include "option.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -38,6 +39,7 @@ void config_deinit(Config *config) {
         }
         config_free_exports(config);
         free(config->profiles_url);
+        free(config->shown_url);
         *config = (Config){ 0 };
 }
 
@@ -395,16 +397,25 @@ int config_profiles_url(const char *base, bool full, char **urlp) {
         return 0;
 }
 
-static int make_profiles_url(Config *config) {
-        const char *base = *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT;
+int config_set_urls(Config *config, const char *base, bool full) {
+        _cleanup_(text_deinit) Text shown = { 0 };
         char *url;
-        int r = config_profiles_url(base, config->endpoint_is_full, &url);
+        int r = config_profiles_url(base, full, &url);
 
         if (r)
                 return r;
         free(config->profiles_url);
         config->profiles_url = url;
+        trouble_url(&shown, url);
+        if (shown.failed)
+                return error_origin(-ENOMEM);
+        free(config->shown_url);
+        config->shown_url = take(shown.data);
         return 0;
+}
+
+static int make_urls(Config *config) {
+        return config_set_urls(config, *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT, config->endpoint_is_full);
 }
 
 /*
@@ -481,7 +492,7 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
         if (!r)
                 r = check_tls_files(&state, source->verb);
         if (!r)
-                r = make_profiles_url(config);
+                r = make_urls(config);
         if (r)
                 return r;
         return state.invalid ? CONFIG_E_INVALID : 0;

@@ -74,6 +74,7 @@ typedef struct Config {
         char *endpoint;                 /* base URL, as given; "" = default */
         bool endpoint_is_full;          /* OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT is used as it is */
         char *profiles_url;             /* made from both: what requests are posted to */
+        char *shown_url;                /* the same for people, without what may be a secret */
         char *headers;                  /* baggage form */
         char *compression;              /* gzip, none */
         char *protocol;                 /* http/protobuf, http/json */
@@ -172,6 +173,9 @@ int config_load(Config *config, const ConfigSource *source, Text *errors);
  * the base is all of it. *urlp is owned by the caller. Return: 0, -ENOMEM.
  */
 int config_profiles_url(const char *base, bool full, char **urlp);
+
+/* Sets profiles_url and shown_url from @base. Return: 0, -ENOMEM. */
+int config_set_urls(Config *config, const char *base, bool full);
 
 /*
  * The section [export @name], made if it is new. Return: 0, CONFIG_E_INVALID = too many, -ENOMEM. And whether it takes

@@ -50,7 +50,7 @@ static void collect(Daemon *daemon, Metrics *metrics) {
                 .queued_events = exports_queued_events(daemon->exports),
                 .queued_bytes = exports_queued_bytes(daemon->exports),
                 .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns : UINT64_MAX,
-                .url = daemon->config->profiles_url,
+                .url = daemon->config->shown_url,
                 .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
         };
         self_read(&metrics->self);

@@ -208,14 +208,15 @@ static void log_start(Daemon *daemon) {
         char lost[512];
 
         uname(&name);
-        log_info("spanprof %s on Linux %s with BTF: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB", SPANPROF_VERSION, name.release,
-                 daemon->n_cpus, daemon->config->frequency, sampler_map_bytes(daemon->sampler) >> 10);
         machine_lost_features(lost, sizeof(lost));
+        log_info("spanprof %s on Linux %s with BTF%s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB", SPANPROF_VERSION,
+                 name.release, *lost ? "" : " and all capabilities", daemon->n_cpus, daemon->config->frequency,
+                 sampler_map_bytes(daemon->sampler) >> 10);
         if (*lost)
                 log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
                                 "capabilities that are missing, and what that costs: %s", lost);
         log_targets(daemon);
-        log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->profiles_url);
+        log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->shown_url);
 }
 
 static int start_sampling(Daemon *daemon) {

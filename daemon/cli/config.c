@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "export/trouble.h"
 #include "util/file.h"
 #include "util/log.h"
 
@@ -12,9 +13,15 @@ static const char *origin(const ConfigOrigin *origin) {
 }
 
 static void print_setting(const Option *option, const Config *config) {
+        _cleanup_(text_deinit) Text plain = { 0 };
         Text value = { 0 };
 
         option_print(option, config, &value);
+        if (option->kind == OPTION_URL && value.size) {
+                plain = value;
+                value = (Text){ 0 };
+                trouble_url(&value, plain.data);
+        }
         printf("%-20s = %-24s # %s\n", option->name,
                !value.size ? "" : option->secret ? "(set, not shown)" : value.data,
                origin(&config->origins[option_index(option)]));
@@ -56,10 +63,10 @@ static int show(Cli *cli) {
         for (size_t i = 0; i < cli->config.n_exports; i++)
                 show_export(&cli->config.exports[i]);
         if (config_first_export(&cli->config))
-                printf("\n# profiles go to %s\n", cli->config.profiles_url);
+                printf("\n# profiles go to %s\n", cli->config.shown_url);
         for (size_t i = 0; i < cli->config.n_exports; i++)
                 printf("%s# profiles go to %s\n", i || config_first_export(&cli->config) ? "" : "\n",
-                       cli->config.exports[i].config->profiles_url);
+                       cli->config.exports[i].config->shown_url);
         return STATUS_OK;
 }
 
@@ -114,7 +121,7 @@ static int endpoint(Cli *cli) {
                 return STATUS_OK;
         }
         if (*cli->config.endpoint) {
-                printf("%s\n", cli->config.profiles_url);
+                printf("%s\n", cli->config.shown_url);
                 return STATUS_OK;
         }
         log_error("no endpoint is set: set `endpoint` in the section [export] of /etc/spanprof/spanprof.conf");

@@ -266,7 +266,7 @@ static int send_all(ConvertRun *run) {
                 r = otlp_encode(run->convert.window, &options, send_document, run, &n_lost);
         run->sent_ns = clock_monotonic_ns();
         if (!r && (n_lost || stat_lost())) {
-                log_error("%" PRIu64 " events were not delivered to %s", n_lost + stat_lost(), run->config->profiles_url);
+                log_error("%" PRIu64 " events were not delivered to %s", n_lost + stat_lost(), run->config->shown_url);
                 r = STATUS_FAILURE;
         }
         return r;

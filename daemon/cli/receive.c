@@ -11,6 +11,7 @@
 #include "export/exporter.h"
 #include "export/receiver.h"
 #include "export/store.h"
+#include "export/trouble.h"
 #include "otlp/decode.h"
 #include "otlp/json.h"
 #include "otlp/messages.h"
@@ -223,12 +224,16 @@ static void warn_of_strangers(const char *url) {
 }
 
 static void print_start(const Receive *receive) {
+        _cleanup_(text_deinit) Text forward = { 0 };
+
         warn_of_strangers(receiver_url(receive->receiver));
         printf("listening on %s", receiver_url(receive->receiver));
         if (receive->store)
                 printf(", storing in %s", receive->output);
-        if (receive->exporter)
-                printf(", forwarding to %s", receive->config->forward);
+        if (receive->exporter) {
+                trouble_url(&forward, receive->config->forward);
+                printf(", forwarding to %s", forward.data ? forward.data : "");
+        }
         printf("\n");
         fflush(stdout);
 }

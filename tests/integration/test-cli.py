@@ -149,6 +149,9 @@ class Parsing(Cli):
         done = self.spanprof("config", "show", "--headers=authorization=Basic%20c2VjcmV0")
         self.assertNotIn("c2VjcmV0", done.stdout)
         self.assertIn("(set, not shown)", done.stdout)
+        done = self.spanprof("config", "show", "--endpoint=https://me:c2VjcmV0@collector:4318/x?token=c2VjcmV0")
+        self.assertNotIn("c2VjcmV0", done.stdout)
+        self.assertIn("profiles go to https://collector:4318/x/v1development/profiles\n", done.stdout)
 
     def test_the_file_may_be_named_by_a_variable(self):
         path = self.file("frequency = 7\n")

@@ -241,6 +241,13 @@ class Receivers(session.TestCase):
             with self.subTest(what):
                 self.check_lost(run.stop(), *cases[what][1:])
 
+    def test_no_password_of_the_endpoint_is_logged(self):
+        victim = self.victim("chain", 5)
+        run = self.start("-p", victim.pid, *HZ, endpoint=f"http://me:sekret@127.0.0.1:{self.closed_port()}/x?token=sekret",
+                         environment={"SPANPROF_STOP_TIMEOUT": "0"})
+        run.child.wait_for("spanprof: export: ")
+        self.assertNotIn("sekret", run.stop().log)
+
     def check_lost(self, result, pattern, reason):
         self.assertRegex(result.log, pattern)
         self.assertEqual(result.summary["delivered"], 0)
