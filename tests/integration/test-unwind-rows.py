@@ -274,6 +274,17 @@ class Rows(tap.TestCase):
         self.assertEqual(len(table.landings), 2 * code.count(LANDING_CODE[0]))
         self.assertGreaterEqual(len(table.landings), 8)
 
+    def test_take_few_bytes(self):
+        """A regression of the packing shows here, whatever the machine's speed."""
+        directory = "/usr/lib/x86_64-linux-gnu/"
+        libc = Table(directory + "libc.so.6").counts
+        if os.confstr("CS_GNU_LIBC_VERSION") == "glibc 2.36":
+            self.assertLessEqual(libc["bytes"], 96 << 10)
+        for counts in (libc, Table(directory + "libstdc++.so.6").counts):
+            self.assertLess(counts["bytes"] / counts["rows"], 4.2)
+        # One block of directory, one of rows: 1.5 KiB of text.
+        self.assertEqual(Table(tap.BUILD_DIR / "tests/lib/victim-omit").counts["bytes"], 8192)
+
     def test_are_the_same_without_the_linkers_table(self):
         for name in ("libc.so.6", "libstdc++.so.6"):
             path = f"/usr/lib/x86_64-linux-gnu/{name}"

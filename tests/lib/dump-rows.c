@@ -113,6 +113,7 @@ int main(int argc, char **argv) {
         for (uint64_t page = table.text_low; page < table.text_high; page += UNWIND_PAGE_SIZE)
                 print_page(&table, page);
         print_counts(&table.counts);
+        printf("# rows %" PRIu64 "\n# bytes %zu\n", table.n_rows, table.size);
         table_deinit(&table);
         return 0;
 }

@@ -309,6 +309,25 @@ Test(rules, leave_registers_untouched_on_a_fault) {
         cr_assert_eq(unwind.pc, in(F_HUGE));
 }
 
+/* On the kernel's side of the address space there is nothing to be read for a target, and no frame. */
+Test(rules, never_lead_into_the_kernel) {
+        const uint64_t kernel = 0xffff888000000000;
+
+        walk_from(in(F_RBP), at(0), kernel, 0, 512);
+        CHECK(ABI_STACK_FAULT, in(F_RBP));
+        walk_from(in(F_RBX), at(0), 0, kernel, 512);
+        CHECK(ABI_STACK_FAULT, in(F_RBX));
+        rules.registers[10] = kernel;
+        walk_from(in(F_REGISTER), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_FAULT, in(F_REGISTER));
+        words[1] = kernel;              /* as a return address */
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_NO_MAPPING, in(F_RSP));
+        put_signal(0, in(F_RSP), kernel, 0, 0);
+        walk_from(in(F_SIGNAL), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_FAULT, in(F_SIGNAL), in(F_RSP) + 1);
+}
+
 Test(rules, forget_registers_that_are_lost) {
         words[1] = in(F_RBP);
         walk_from(in(F_LOST), at(0), at(10), at(12), 512);

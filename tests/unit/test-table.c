@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -373,6 +374,44 @@ Test(table, does_not_read_an_entry_as_large_as_the_file) {
         cr_assert_eq(ftruncate(fd, INT64_C(5) << 30), 0);
         cr_assert_eq(build_fd(fd, 100000, &n_steps), 0);
         cr_assert_eq(table.counts.problems[CFI_PROBLEM_CIE], 1);
+        close(fd);
+}
+
+/* 1.2 million functions in 38 MiB: those over the cap are counted, and no step works for much longer than its budget. */
+Test(table, ends_with_the_cap_of_a_file_with_millions_of_functions) {
+        enum { N = 1200000, SIZE = 32, BUDGET = 256 << 10 };
+        Elf64_Ehdr *ehdr = (Elf64_Ehdr *)elf.data;
+        Elf64_Phdr *segment = (Elf64_Phdr *)(elf.data + sizeof(*ehdr)) + 1;
+        Elf64_Shdr *section = (Elf64_Shdr *)(elf.data + sizeof(*ehdr) + 2 * sizeof(Elf64_Phdr));
+        size_t cie = put_cie(&frame), size;
+        unsigned n_steps;
+        FILE *file;
+        int fd;
+
+        make_elf(&elf, &frame, ".eh_frame");
+        size = frame.size + (size_t)N * SIZE;
+        segment->p_filesz = segment->p_memsz = section[2].sh_size = size;
+        fd = make_file();
+        file = fdopen(dup(fd), "w");
+        cr_assert(file);
+        cr_assert_eq(fseek(file, (long)elf.size, SEEK_SET), 0);
+        for (uint32_t i = 0; i < N; i++) {
+                uint8_t entry[SIZE] = { SIZE - 4 };
+                uint32_t back = (uint32_t)(frame.size + (size_t)i * SIZE + 4 - cie);
+                uint64_t start = MAKER_TEXT + i % MAKER_TEXT_SIZE, length = 1;
+
+                memcpy(entry + 4, &back, 4);
+                memcpy(entry + 8, &start, 8);
+                memcpy(entry + 16, &length, 8);
+                cr_assert_eq(fwrite(entry, SIZE, 1, file), 1);
+        }
+        cr_assert_eq(fclose(file), 0);
+        cr_assert_eq(build_fd(fd, BUDGET, &n_steps), 0);
+        cr_expect_eq(table.counts.problems[CFI_PROBLEM_OVER_CAP], N - TABLE_LIMITS_DEFAULT.max_functions);
+        cr_expect_eq(table.counts.n_overlaps, TABLE_LIMITS_DEFAULT.max_functions - MAKER_TEXT_SIZE);
+        cr_expect_gt(n_steps, (unsigned)(N * SIZE / BUDGET / 8), "it was read in %u steps", n_steps);
+        cr_expect_lt(table.size, 1 << 20);
+        expect_rsp(MAKER_TEXT, 8);
         close(fd);
 }
 

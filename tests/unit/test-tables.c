@@ -211,6 +211,64 @@ Test(tables, without_users_are_evicted_over_the_cap_of_idle_ones) {
         cr_assert_geq(count_tables(&root), 4);
 }
 
+/* Another process that has mapping @i of ours alone. */
+static Process borrow_mapping(size_t i) {
+        Process other = *process;
+
+        other.pid = process->pid + 1;
+        other.mappings = &process->mappings[i];
+        other.n_mappings = 1;
+        return other;
+}
+
+static size_t first_with_rows(const struct unwind_node *root) {
+        size_t i = 0;
+
+        while (i < process->n_mappings && (process->mappings[i].start != root->mappings[0].start))
+                i++;
+        cr_assert_lt(i, process->n_mappings);
+        cr_assert_neq(root->mappings[0].table, UNWIND_NO_TABLE, "our own program has rows");
+        return i;
+}
+
+static uint64_t n_evicted_before;
+
+static bool one_is_evicted(void) {
+        return stat_get(COUNTER_UNWIND_TABLES_EVICTED) > n_evicted_before;
+}
+
+Test(tables, that_were_used_last_are_evicted_last) {
+        struct unwind_node root;
+        size_t n_bytes, first;
+        Process other;
+
+        create_maps(64);
+        open_tables(0, 64 << 20);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        n_bytes = tables_bytes(tables);
+        tables = tables_free(tables);
+        /* Room for all idle ones but the smallest. */
+        open_tables(0, n_bytes - 1);
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert(get_root(&root));
+        first = first_with_rows(&root);
+        other = borrow_mapping(first);
+        cr_assert_eq(tables_process(tables, &other), 0);
+        n_evicted_before = stat_get(COUNTER_UNWIND_TABLES_EVICTED);
+        /* The others become idle, the first one last, though it comes first in the process. */
+        tables_forget(tables, process->pid);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), n_evicted_before);
+        tables_forget(tables, other.pid);
+        settle(one_is_evicted);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), n_evicted_before + 1);
+        cr_assert_lt(tables_bytes(tables), n_bytes);
+        cr_assert_eq(tables_process(tables, &other), 0);
+        cr_assert(tables_is_ready(tables, other.pid), "it was still there");
+        tables_forget(tables, other.pid);
+}
+
 Test(tables, over_the_cap_are_not_loaded_and_counted) {
         struct unwind_node root;
 
