@@ -422,8 +422,8 @@ static int make_urls(Config *config) {
  * The TLS library opens these when the first request is sent: late to learn of a mistake, and of a pipe never. Who
  * only checks a configuration need not have the rights to read a key.
  */
-static int check_tls_file(LoadState *state, int verb, const char *name, const char *path) {
-        const ConfigOrigin *origin = &state->config->origins[option_index(option_find(name, strlen(name)))];
+static int check_tls_file(LoadState *state, const Config *config, int verb, const char *name, const char *path) {
+        const ConfigOrigin *origin = &config->origins[option_index(option_find(name, strlen(name)))];
         int r = *path ? file_check_regular(path) : 0;
 
         if (!r || (verb == VERB_CONFIG && r == FILE_E_UNREADABLE && errno == EACCES))
@@ -434,16 +434,19 @@ static int check_tls_file(LoadState *state, int verb, const char *name, const ch
         return state->errors->failed ? error_origin(-ENOMEM) : 0;
 }
 
-static int check_tls_files(LoadState *state, int verb) {
-        const Config *config = state->config;
+static int check_tls_files(LoadState *state, const Config *config, int verb) {
         int r;
 
         if (!(verb & (VERB_RUN | VERB_RECEIVE | VERB_CONFIG)))
                 return 0;
-        r = check_tls_file(state, verb, "certificate", config->certificate);
+        r = check_tls_file(state, config, verb, "certificate", config->certificate);
         if (!r)
-                r = check_tls_file(state, verb, "client-certificate", config->client_certificate);
-        return r ? r : check_tls_file(state, verb, "client-key", config->client_key);
+                r = check_tls_file(state, config, verb, "client-certificate", config->client_certificate);
+        if (!r)
+                r = check_tls_file(state, config, verb, "client-key", config->client_key);
+        for (size_t i = 0; !r && i < config->n_exports; i++)
+                r = check_tls_files(state, config->exports[i].config, verb);
+        return r;
 }
 
 static int check_together(LoadState *state) {
@@ -490,7 +493,7 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
                 r = r < 0 ? r : 0;
         }
         if (!r)
-                r = check_tls_files(&state, source->verb);
+                r = check_tls_files(&state, config, source->verb);
         if (!r)
                 r = make_urls(config);
         if (r)
