@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the machine does to the daemon itself: no descriptors, no memory, no CPU, no reader of the log."""
+import oracle
+
+oracle.enter()
+
+import os
+import signal
+import subprocess
+import time
+
+import allocation
+import session
+import tap
+
+
+class Machine(session.TestCase):
+    def test_stopped_for_a_while_it_counts_what_it_missed_and_goes_on(self):
+        victim = self.victim("chain", 200)              # long records: the ring is full in a second
+        run = self.start("-p", victim.pid, "--frequency", 9999)
+        run.wait_events(100)
+        run.child.process.send_signal(signal.SIGSTOP)
+        session.wait_cpu([victim.pid], 4)               # several times what the ring holds
+        before = len(run.receiver.paths())
+        run.child.process.send_signal(signal.SIGCONT)
+        tap.wait_until(lambda: len(run.receiver.paths()) > before + 2, "windows after the stop")
+        result = run.stop()                             # ticks = delivered + lost
+        lost = result.summary["lost_by_reason"]
+        self.assertGreater(lost["ring_full"], 1000)
+        self.assertEqual(set(lost), {"ring_full"}, lost)
+
+    def test_too_few_descriptors_are_said_or_done_without(self):
+        victim = self.victim("chain", 5)
+        receiver = session.Receiver(self)
+        refused = worked = 0
+        for n in (16, 32, 64, 96):
+            done = self.run_command(["prlimit", f"--nofile={n}:{n}", tap.SPANPROF, "run", "--all", "--duration", "700ms", "--endpoint",
+                                     receiver.url], env=session.clean_environment(SPANPROF_STOP_TIMEOUT="10s"))
+            with self.subTest(descriptors=n):
+                self.assertIn(done.returncode, (0, 1, 78), done.stderr)
+                if done.returncode:
+                    refused += 1
+                    self.assertRegex(done.stderr, "(?i)too many open files|invalid argument|cannot", done.stderr)
+                else:
+                    worked += 1
+                    self.assertRegex(done.stderr, r"\d+ ticks = \d+ samples delivered \+ \d+ lost")
+        self.assertGreater(refused, 0)
+        self.assertGreater(worked, 0)
+
+    def test_a_log_that_nobody_reads_any_more_stops_nothing(self):
+        victim = self.victim("chain", 5)
+        receiver = session.Receiver(self)
+        sock = self.directory() / "c.sock"
+        reader, writer = os.pipe()
+        run = self.spawn([tap.SPANPROF, "run", "-p", victim.pid, "--endpoint", receiver.url, "--export-interval", "1s", "--control", sock],
+                         stderr=writer, env=session.clean_environment())
+        os.close(writer)
+        tap.wait_until(sock.exists, "a daemon")
+        os.close(reader)
+        tap.wait_until(lambda: len(receiver.paths()) > 2, "profiles")
+        self.spanprof("pause", "--control", sock)       # logs
+        self.spanprof("resume", "--control", sock)
+        self.assertEqual(run.stop(), 0)
+
+    def test_an_allocation_that_fails_ends_it_in_order(self):
+        """One call site in forty; all of them are in the long tests."""
+        victim, receiver = self.victim("chain", 5), session.Receiver(self)
+        done, n, failed, _ = allocation.run(self, victim, receiver)
+        self.assertEqual((done.returncode, failed), (0, False), done.stderr)
+        self.assertGreater(n, 30)
+        for site in range(time.localtime().tm_yday % 40, n, 40):
+            allocation.judge(self, site, 0, allocation.run(self, victim, receiver, site))
+
+
+tap.main()
