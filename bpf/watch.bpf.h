@@ -4,10 +4,10 @@
 /*
  * Watchers
  *
- * exec and exit of every process, by raw tracepoints: about 0.2 µs for each
- * process that starts or ends, nothing for a system call. Both run in the task that
- * they are about, so it comes from a helper: typed arguments (tp_btf) would make
- * the loader read all of the kernel's types.
+ * exec, exit and reaping of every process, birth of threads, by raw tracepoints: some
+ * tenths of a µs each, nothing for a system call. What runs in the task that it is
+ * about takes it from a helper: typed arguments (tp_btf) would make the loader read all
+ * of the kernel's types.
  */
 
 #include "notice.bpf.h"
