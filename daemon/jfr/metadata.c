@@ -253,6 +253,11 @@ static int make_array(Reader *reader, JfrClass *class) {
         return 0;
 }
 
+static bool is_integer(const JfrField *field) {
+        return !field->array && (field->pool || (field->class && field->class->kind >= JFR_CHAR && field->class->kind <= JFR_LONG &&
+                                                 field->class->kind != JFR_BYTE));
+}
+
 enum { UNSEEN, IN_PROGRESS, JOINED };
 
 /* Depth-first; the depth of recursion is the one of values, and is limited. */
@@ -273,6 +278,10 @@ static void join(JfrClass *class, unsigned depth) {
                         class->fields[n++] = *field;
         }
         class->broken |= class->depth > MAX_VALUE_DEPTH;
+        class->n_integers = n;
+        for (uint32_t i = 0; i < n; i++)
+                if (!is_integer(&class->fields[i]))
+                        class->n_integers = 0;
         if (!class->broken)
                 class->n_fields = n;
         class->empty = class->kind == JFR_STRUCT && !class->n_fields && !class->broken;
@@ -317,7 +326,22 @@ const JfrField *jfr_field(const JfrClass *class, const char *name) {
         return NULL;
 }
 
+/* The bytes of recordings are such values for the most part: frames of stacks. */
+static void skip_integers(JfrCursor *cursor, uint64_t n) {
+        const uint8_t *at = cursor->at, *end = cursor->end;
+
+        for (; n && end - at >= JFR_MAX_INTEGER; n--)
+                jfr_quick_compressed(&at);
+        cursor->at = at;
+        for (; n && !cursor->failed; n--)
+                jfr_compressed(cursor);
+}
+
 static void skip_value(JfrCursor *cursor, const JfrClass *class) {
+        if (cursor->compressed && class->n_integers) {
+                skip_integers(cursor, class->n_integers);
+                return;
+        }
         switch (class->kind) {
         case JFR_STRUCT:
                 for (uint32_t i = 0; i < class->n_fields && !cursor->failed; i++)
@@ -362,6 +386,10 @@ void jfr_skip_field(JfrCursor *cursor, const JfrField *field) {
         /* an element that takes no bytes may come any number of times */
         if (field->array && !field->pool && field->class->empty)
                 return;
+        if (cursor->compressed && !cursor->failed && (field->pool || field->class->n_integers)) {
+                skip_integers(cursor, (uint64_t)n * (field->pool ? 1 : field->class->n_integers));
+                return;
+        }
         for (uint32_t i = 0; i < n && !cursor->failed; i++) {
                 if (field->pool)
                         jfr_long(cursor);

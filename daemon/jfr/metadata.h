@@ -58,6 +58,7 @@ struct JfrClass {
         bool wanted;                    /* values of its pool are kept */
         uint8_t state;                  /* while classes are joined */
         uint32_t depth;                 /* of structs in structs */
+        uint32_t n_integers;            /* fields, if all are integers or indexes; else 0 */
         JfrField *last;                 /* while the tree is read */
         JfrField *fields;               /* without those that take no bytes */
         uint32_t n_fields;

@@ -11,7 +11,7 @@
 #include "jfr/chunk.h"
 #include "profile/window.h"
 
-enum { JFR_FRAME_CACHE_BITS = 13 };
+enum { JFR_FRAME_CACHE_BITS = 16, JFR_MAX_FRAME_FIELDS = 16 };
 
 typedef struct JfrLibrary {
         uint32_t build_id;              /* window strings */
@@ -49,6 +49,7 @@ typedef struct JfrNames {
         const JfrClass *text_class;     /* java.lang.String */
         const JfrClass *stack;          /* the class whose fields these are */
         const JfrField *frames;
+        bool quick;                     /* a frame is a few integers, and those below are what they should be */
         int frame_method, frame_line, frame_type;       /* numbers of the frame's fields; -1 = there is none */
         JfrThread *threads;
         uint32_t n_threads, threads_size;
@@ -59,6 +60,7 @@ typedef struct JfrNames {
         uint32_t serial;
         const JfrLibrary *libraries;
         uint32_t n_libraries;
+        uint32_t kind_strings[4];       /* of frame types; made on first use */
         Text text, text2, text3;        /* scratch */
         JfrCounts *counts;
 } JfrNames;

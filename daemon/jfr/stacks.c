@@ -237,7 +237,9 @@ static int make_frame(JfrNames *names, const JfrField *method_field, const JfrFi
         /* a native method of Java is Java's; a type that is missing from its pool says nothing */
         if (method.java && kind != KIND_KERNEL)
                 kind = KIND_JVM;
-        r = window_string(names->window, kind_names[kind], strlen(kind_names[kind]), &frame.type);
+        if (!names->kind_strings[kind])
+                r = window_string(names->window, kind_names[kind], strlen(kind_names[kind]), &names->kind_strings[kind]);
+        frame.type = names->kind_strings[kind];
         frame.function = method.function;
         frame.attribute = attribute;
         return r ? r : window_frame(names->window, &frame, &entry->word);
@@ -249,12 +251,27 @@ static JfrFrameEntry *cached(JfrNames *names, const JfrFrameEntry *frame) {
         return &names->cache[hash >> (64 - JFR_FRAME_CACHE_BITS)];
 }
 
-static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
+/* Frames of integers alone, as all profilers write them, with room behind them. */
+static void read_frame_quickly(const JfrNames *names, JfrCursor *cursor, JfrFrameEntry *frame) {
+        uint32_t n = names->frames->class->n_integers;
+        uint64_t values[JFR_MAX_FRAME_FIELDS];
+
+        for (uint32_t i = 0; i < n; i++)
+                values[i] = jfr_quick_compressed(&cursor->at);
+        frame->method = names->frame_method >= 0 ? values[names->frame_method] : 0;
+        frame->line = names->frame_line >= 0 ? (uint32_t)values[names->frame_line] : 0;
+        frame->type = names->frame_type >= 0 ? values[names->frame_type] : 0;
+}
+
+static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrFrameEntry *out) {
         const JfrClass *class = names->frames->class;
         const JfrField *fields = class->fields;
-        JfrFrameEntry frame = { 0 }, *entry;
-        int r;
+        JfrFrameEntry frame = { 0 };
 
+        if (cursor->compressed && names->quick && jfr_left(cursor) >= (size_t)class->n_integers * JFR_MAX_INTEGER) {
+                read_frame_quickly(names, cursor, out);
+                return;
+        }
         for (uint32_t i = 0; i < class->n_fields; i++) {
                 const JfrField *field = &fields[i];
 
@@ -267,6 +284,15 @@ static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
                 else
                         jfr_skip_field(cursor, field);
         }
+        *out = frame;
+}
+
+static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
+        const JfrField *fields = names->frames->class->fields;
+        JfrFrameEntry frame = { 0 }, *entry;
+        int r;
+
+        read_frame(names, cursor, &frame);
         entry = cached(names, &frame);
         if (entry->serial == names->serial && entry->method == frame.method && entry->line == frame.line &&
             entry->type == frame.type) {

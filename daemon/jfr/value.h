@@ -35,6 +35,8 @@ typedef enum JfrEncoding {
         JFR_STRING_LATIN1,
 } JfrEncoding;
 
+enum { JFR_MAX_INTEGER = 9 };           /* bytes of a compressed one */
+
 /* A string as it stands in the recording. */
 typedef struct JfrString {
         JfrEncoding encoding;
