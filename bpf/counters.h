@@ -103,6 +103,21 @@
         X(RING_SCANS, "ring_scans_total", "result=\"complete\"", "processes searched for a ring to the end")    \
         X(RING_SCANS_SKIPPED, "ring_scans_total", "result=\"skipped\"", "not searched now, the queue was full") \
         X(RING_LOST, "rings_total", "result=\"lost\"", "rings that went away while in use")                    \
+        X(PROCESS_CONTEXTS_FOUND, "process_contexts_total", "result=\"found\"", "process contexts found and decoded") \
+        X(PROCESS_CONTEXTS_UPDATED, "process_contexts_total", "result=\"updated\"", "process contexts read anew")  \
+        X(PROCESS_CONTEXTS_LOST, "process_contexts_total", "result=\"lost\"", "process contexts that went away")   \
+        X(PROCESS_CONTEXTS_UNSUPPORTED, "process_contexts_total", "result=\"unsupported\"", "of another version than 2") \
+        X(PROCESS_CONTEXTS_MALFORMED, "process_contexts_total", "result=\"malformed\"",                           \
+          "with a size or a payload that no writer makes")                                                     \
+        X(THREAD_CONTEXTS_FOUND, "thread_contexts_total", "result=\"found\"", "processes whose threads' context can be read") \
+        X(THREAD_CONTEXTS_UNREAD, "thread_contexts_total", "result=\"unread\"",                                   \
+          "processes with a thread context of a form that is not read, or that nothing leads to")              \
+        X(CONTEXT_KEYS_UNKNOWN, "context_attributes_total", "result=\"unknown_key\"",                             \
+          "attributes of new contexts whose key the process context does not name")                            \
+        X(CONTEXT_ATTRIBUTES_MALFORMED, "context_attributes_total", "result=\"malformed\"",                       \
+          "new contexts whose attributes end in the middle of one")                                            \
+        X(CONTEXT_ATTRIBUTES_OVERFLOW, "context_attributes_total", "result=\"overflow\"",                         \
+          "attributes of new contexts sent as __overflow__: over 1,000 values of a key in a window")           \
         X(ENVIRONMENTS_UNREADABLE, "environments_unreadable_total", "", "targets whose environment could not be read") \
         X(READS_STUCK, "target_reads_stuck_total", "", "reads of a target's memory or maps that it held up, and were given up") \
         X(ENVIRONMENT_INVALID, "environment_attributes_invalid_total", "",                                     \

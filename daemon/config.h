@@ -64,6 +64,8 @@ typedef struct Config {
         bool all;
         bool target_environment;        /* whether targets' environments are looked into */
 
+        ConfigList attributes_allow, attributes_deny;   /* globs on keys */
+
         /* sampling */
         uint64_t frequency;             /* Hz */
         uint64_t depth;                 /* user frames */

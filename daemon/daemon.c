@@ -120,6 +120,17 @@ static int make_targets(Daemon *daemon) {
         return error_fold(targets_new(&daemon->targets, &targets));
 }
 
+static int make_aggregator(Daemon *daemon) {
+        const ConfigList *allow = &daemon->config->attributes_allow, *deny = &daemon->config->attributes_deny;
+        LabelFilter filter = { allow->items, deny->items, allow->n_items, deny->n_items };
+        int r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
+
+        if (r)
+                return error_fold(r);
+        aggregator_set_filter(daemon->aggregator, &filter);
+        return 0;
+}
+
 static int check_summary(const char *path) {
         int r = *path ? summary_check(path) : 0;
 
@@ -159,7 +170,7 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals) {
         if (!r)
                 r = coro_join_new(&daemon->coroutines);
         if (!r)
-                r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
+                r = make_aggregator(daemon);
         if (r)
                 return r;
         *daemonp = take(daemon);

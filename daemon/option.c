@@ -44,6 +44,11 @@ const Option option_table[] = {
         { "target-environment", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(target_environment), "on",
           .help = "take service names from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets; nothing else is read" },
 
+        { "attributes-allow", 0, OPTION_LIST, RUN, "export", FIELD(attributes_allow), .argument = "GLOB[,GLOB…]",
+          .help = "send only attributes whose key matches; of resources, samples and trace contexts" },
+        { "attributes-deny", 0, OPTION_LIST, RUN, "export", FIELD(attributes_deny), .argument = "GLOB[,GLOB…]",
+          .help = "never send attributes whose key matches, whatever is allowed" },
+
         { "frequency", 'F', OPTION_NUMBER, RUN, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
           .help = "samples per second and CPU" },
         { "depth", 0, OPTION_NUMBER, RUN, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",

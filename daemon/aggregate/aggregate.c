@@ -20,11 +20,40 @@
 #include "util/error.h"
 #include "util/stat.h"
 
+enum { SEEN_THREADS = 4096 };           /* of which it is known what they published last; by tid, the latest stays */
+
+typedef struct SeenThread {
+        uint64_t generation;
+        uint32_t tid;
+        bool had_span;
+} SeenThread;
+
 struct Aggregator {
         Frames *frames;
         Window *window;
         Labels labels;
+        SeenThread seen[SEEN_THREADS];
 };
+
+void aggregator_set_filter(Aggregator *aggregator, const LabelFilter *filter) {
+        aggregator->labels.filter = *filter;
+}
+
+/*
+ * A thread record that is not valid is one without a span, or one that is being written. A thread that had one at its
+ * last sample is most likely on the way to the next.
+ */
+static enum abi_context judge_context(Aggregator *aggregator, const Process *process, const struct abi_sample *header) {
+        SeenThread *seen = &aggregator->seen[header->tid % SEEN_THREADS];
+        bool had_span = seen->tid == header->tid && seen->generation == process->generation && seen->had_span;
+
+        if (header->form != ABI_FORM_THREAD && header->form != ABI_FORM_ELASTIC)
+                return header->context;
+        *seen = (SeenThread){ process->generation, header->tid, header->context == ABI_CONTEXT_PRESENT };
+        if (header->context != ABI_CONTEXT_INVALID)
+                return header->context;
+        return had_span ? ABI_CONTEXT_BUSY : ABI_CONTEXT_NONE;
+}
 
 int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns) {
         _cleanup_(aggregator_freep) Aggregator *aggregator = calloc(1, sizeof(*aggregator));
@@ -90,7 +119,7 @@ static int find_link(Window *window, const struct abi_sample *header, uint32_t *
         return window_link(window, &link, linkp);
 }
 
-static void count_outcomes(const struct abi_sample *header, enum abi_stack_end stack_end) {
+static void count_outcomes(enum abi_context context, enum abi_stack_end stack_end) {
         static const enum counter ends[ABI_STACK_END_N] = {
                 [ABI_STACK_COMPLETE] = COUNTER_STACKS_COMPLETE,       [ABI_STACK_NO_USER] = COUNTER_STACKS_NO_USER,
                 [ABI_STACK_NO_MAPPING] = COUNTER_STACKS_NO_MAPPING,   [ABI_STACK_NO_ROWS] = COUNTER_STACKS_NO_ROWS,
@@ -103,11 +132,11 @@ static void count_outcomes(const struct abi_sample *header, enum abi_stack_end s
                 [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED, [ABI_CONTEXT_PRESENT] = COUNTER_CONTEXT_PRESENT,
                 [ABI_CONTEXT_NONE] = COUNTER_CONTEXT_NONE,               [ABI_CONTEXT_BUSY] = COUNTER_CONTEXT_BUSY,
                 [ABI_CONTEXT_AMBIGUOUS] = COUNTER_CONTEXT_AMBIGUOUS,     [ABI_CONTEXT_STALE] = COUNTER_CONTEXT_STALE,
-                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,   [ABI_CONTEXT_INVALID] = COUNTER_CONTEXT_NONE,
+                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,   [ABI_CONTEXT_INVALID] = COUNTER_CONTEXT_BUSY,
         };
 
         stat_add(ends[stack_end], 1);
-        stat_add(contexts[header->context], 1);
+        stat_add(contexts[context], 1);
 }
 
 static int add(Aggregator *aggregator, Process *process, const Sample *sample, enum abi_stack_end *endp) {
@@ -121,7 +150,7 @@ static int add(Aggregator *aggregator, Process *process, const Sample *sample, e
         if (!r)
                 r = find_profile(&aggregator->labels, window, process, header->kind, &profile);
         if (!r)
-                r = labels_of_sample(&aggregator->labels, window, sample, *endp, &attributes);
+                r = labels_of_sample(&aggregator->labels, window, process, sample, *endp, &attributes);
         if (!r)
                 r = find_link(window, header, &link);
         if (!r)
@@ -130,6 +159,7 @@ static int add(Aggregator *aggregator, Process *process, const Sample *sample, e
 }
 
 int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sample) {
+        enum abi_context context = judge_context(aggregator, process, sample->header);
         enum abi_stack_end end = sample->header->stack_end;
         int r = add(aggregator, process, sample, &end);
 
@@ -139,7 +169,7 @@ int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sampl
         }
         if (r)
                 return error_fold(r);
-        count_outcomes(sample->header, end);
+        count_outcomes(context, end);
         return 0;
 }
 

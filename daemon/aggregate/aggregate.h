@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "aggregate/context-labels.h"
 #include "frames/frames.h"
 #include "profile/window.h"
 #include "sample/decode.h"
@@ -24,6 +25,9 @@ typedef struct Aggregator Aggregator;
 /* @frames is borrowed. @start_ns: MONOTONIC, start of the first window. Return: 0, -ENOMEM. */
 int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns);
 Aggregator *aggregator_free(Aggregator *aggregator);
+
+/* Which attributes may be sent; before the first sample. What it points to is borrowed. */
+void aggregator_set_filter(Aggregator *aggregator, const LabelFilter *filter);
 DEFINE_CLEANUP(Aggregator, aggregator_free)
 
 /*

@@ -13,7 +13,7 @@
 
 enum {
         LABELS_MAX_KEYS = 1 << 16,
-        LABELS_MAX_ATTRIBUTES = 16 + ENVIRONMENT_MAX_ATTRIBUTES,
+        LABELS_MAX_ATTRIBUTES = WINDOW_MAX_SET,
 };
 
 /* Everything that decides a sample's set of attributes. Compared as bytes: no implicit padding. */
@@ -25,9 +25,12 @@ typedef struct LabelKey {
         uint32_t tid;
         uint32_t stack_end;
         char comm[ABI_COMM_SIZE];
+        uint64_t context_serial;        /* names of the attributes' keys */
+        uint64_t generation;            /* whose attributes; these two are 0 without any */
+        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];    /* as many as there are: the rest is no part of the key */
 } LabelKey;
 
-_Static_assert(sizeof(LabelKey) == 56, "no padding");
+_Static_assert(offsetof(LabelKey, attributes) == 72, "no padding");
 
 /* Why a stack is not whole, as value of profile.stack.truncated; NULL = it is whole, or there is none. */
 static const char *truncation(enum abi_stack_end end) {
@@ -46,6 +49,7 @@ void labels_init(Labels *labels) {
         *labels = (Labels){ 0 };
         intern_init(&labels->sets.keys, LABELS_MAX_KEYS);
         intern_init(&labels->resources.keys, LABELS_MAX_KEYS);
+        context_labels_init(&labels->context);
 }
 
 static void cache_deinit(LabelCache *cache) {
@@ -57,65 +61,88 @@ static void cache_deinit(LabelCache *cache) {
 void labels_deinit(Labels *labels) {
         cache_deinit(&labels->sets);
         cache_deinit(&labels->resources);
+        context_labels_deinit(&labels->context);
 }
 
-static LabelKey key_of_sample(const Sample *sample, enum abi_stack_end stack_end) {
+/* Return: bytes of the key. */
+static size_t key_of_sample(const Process *process, const Sample *sample, enum abi_stack_end stack_end, LabelKey *key) {
         const struct abi_sample *header = sample->header;
-        LabelKey key = { .tid = header->tid, .stack_end = stack_end };
 
-        memcpy(key.comm, header->comm, strnlen(header->comm, sizeof(header->comm)));
+        *key = (LabelKey){ .tid = header->tid, .stack_end = stack_end };
+        memcpy(key->comm, header->comm, strnlen(header->comm, sizeof(header->comm)));
         /* Writers that leave the high half 0 put the local root span's id where the low half belongs. */
         if (header->context == ABI_CONTEXT_PRESENT && header->form == ABI_FORM_RING && !header->span.trace_high)
-                key.local_root = header->span.trace_low;
+                key->local_root = header->span.trace_low;
         if (sample->coroutine.known) {
-                key.station = sample->coroutine.station + 1;
-                key.probe_id = sample->coroutine.probe_id;
-                key.birth_ns = sample->coroutine.birth_ns;
+                key->station = sample->coroutine.station + 1;
+                key->probe_id = sample->coroutine.probe_id;
+                key->birth_ns = sample->coroutine.birth_ns;
         }
-        return key;
+        if (header->attributes_size) {
+                key->context_serial = process->context ? process->context->serial : 0;
+                key->generation = process->generation;
+                memcpy(key->attributes, sample->attributes, header->attributes_size);
+        }
+        return offsetof(LabelKey, attributes) + header->attributes_size;
+}
+
+typedef struct SetBuilder {
+        const LabelFilter *filter;
+        Window *window;
+        uint32_t attributes[8 + CONTEXT_LABELS_MAX_KEYS];
+        size_t n;
+        int r;                          /* first failure */
+} SetBuilder;
+
+static void set_int(SetBuilder *builder, const char *key, int64_t value) {
+        if (builder->r || !label_filter_allows(builder->filter, key))
+                return;
+        builder->r = window_attribute_int(builder->window, key, value, &builder->attributes[builder->n]);
+        builder->n += !builder->r;
+}
+
+static void set_string(SetBuilder *builder, const char *key, const char *value, size_t size) {
+        if (builder->r || !size || !label_filter_allows(builder->filter, key))
+                return;
+        builder->r = window_attribute_string(builder->window, key, value, size, &builder->attributes[builder->n]);
+        builder->n += !builder->r;
 }
 
 /* A station is one coroutine of one process, for ever; probe ids are addresses and come again. */
-static int add_coroutine(Window *window, const LabelKey *key, uint32_t *attributes, size_t *np) {
+static void add_coroutine(SetBuilder *builder, const LabelKey *key) {
         char probe[19];
-        int r;
 
         if (!key->station)
-                return 0;
+                return;
         snprintf(probe, sizeof(probe), "0x%016llx", (unsigned long long)key->probe_id);
-        r = window_attribute_int(window, "coroutine.station", key->station - 1, &attributes[(*np)++]);
-        if (!r && key->probe_id)
-                r = window_attribute_string(window, "coroutine.probe_id", probe, 18, &attributes[(*np)++]);
-        if (!r && key->birth_ns)
-                r = window_attribute_int(window, "coroutine.birth_ns", (int64_t)key->birth_ns, &attributes[(*np)++]);
-        if (!r)
-                r = window_attribute_string(window, "coroutine.state", "running", 7, &attributes[(*np)++]);
-        return r;
+        set_int(builder, "coroutine.station", key->station - 1);
+        if (key->probe_id)
+                set_string(builder, "coroutine.probe_id", probe, 18);
+        if (key->birth_ns)
+                set_int(builder, "coroutine.birth_ns", (int64_t)key->birth_ns);
+        set_string(builder, "coroutine.state", "running", 7);
 }
 
-static int make_set(Window *window, const LabelKey *key, uint32_t *setp) {
-        uint32_t attributes[8];
+static int make_set(Labels *labels, Window *window, Process *process, const Sample *sample, const LabelKey *key, uint32_t *setp) {
+        SetBuilder builder = { .window = window, .filter = &labels->filter };
         const char *reason = truncation(key->stack_end);
         char root[17];
-        size_t n = 0;
-        int r;
 
-        r = window_attribute_int(window, "thread.id", key->tid, &attributes[n++]);
-        if (!r && key->comm[0])
-                r = window_attribute_string(window, "thread.name", key->comm, strnlen(key->comm, sizeof(key->comm)),
-                                            &attributes[n++]);
-        if (!r && reason)
-                r = window_attribute_string(window, "profile.stack.truncated", reason, strlen(reason),
-                                            &attributes[n++]);
-        if (!r && key->local_root) {
+        set_int(&builder, "thread.id", key->tid);
+        set_string(&builder, "thread.name", key->comm, strnlen(key->comm, sizeof(key->comm)));
+        set_string(&builder, "profile.stack.truncated", reason, reason ? strlen(reason) : 0);
+        if (key->local_root) {
                 snprintf(root, sizeof(root), "%016llx", (unsigned long long)key->local_root);
-                r = window_attribute_string(window, "datadog.local_root_span_id", root, 16, &attributes[n++]);
+                set_string(&builder, "datadog.local_root_span_id", root, 16);
         }
-        if (!r)
-                r = add_coroutine(window, key, attributes, &n);
-        if (r)
-                return r;
-        return window_attribute_set(window, attributes, n, setp);
+        add_coroutine(&builder, key);
+        if (!builder.r && sample->header->attributes_size)
+                builder.r = context_labels_add(&labels->context, &labels->filter, window, process, sample, builder.attributes,
+                                               &builder.n);
+        if (builder.r)
+                return builder.r;
+        /* A record of 640 bytes may name more keys than a set can have. */
+        return window_attribute_set(window, builder.attributes, MIN(builder.n, (size_t)WINDOW_MAX_SET), setp);
 }
 
 /* Keeps @index, an index of the window, under the number of a key. */
@@ -157,22 +184,24 @@ static void follow_window(Labels *labels, const Window *window) {
                 return;
         intern_reset(&labels->sets.keys);
         intern_reset(&labels->resources.keys);
+        context_labels_reset(&labels->context);
         labels->window_serial = window_serial(window);
 }
 
-int labels_of_sample(Labels *labels, Window *window, const Sample *sample, enum abi_stack_end stack_end,
+int labels_of_sample(Labels *labels, Window *window, Process *process, const Sample *sample, enum abi_stack_end stack_end,
                      uint32_t *setp) {
-        LabelKey key = key_of_sample(sample, stack_end);
+        LabelKey key;
+        size_t size = key_of_sample(process, sample, stack_end, &key);
         uint32_t set;
         int r;
 
         follow_window(labels, window);
-        if (cache_find(&labels->sets, &key, sizeof(key), setp))
+        if (cache_find(&labels->sets, &key, size, setp))
                 return 0;
-        r = make_set(window, &key, &set);
+        r = make_set(labels, window, process, sample, &key, &set);
         if (r)
                 return r;
-        r = cache_add(&labels->sets, &key, sizeof(key), set);
+        r = cache_add(&labels->sets, &key, size, set);
         if (r)
                 return error_fold(r);
         *setp = set;
@@ -180,6 +209,7 @@ int labels_of_sample(Labels *labels, Window *window, const Sample *sample, enum 
 }
 
 typedef struct ResourceBuilder {
+        const LabelFilter *filter;
         Window *window;
         uint32_t attributes[LABELS_MAX_ATTRIBUTES];
         size_t n;
@@ -187,7 +217,7 @@ typedef struct ResourceBuilder {
 } ResourceBuilder;
 
 static void add_string(ResourceBuilder *builder, const char *key, const char *value) {
-        if (builder->r || !value || !*value)
+        if (builder->r || !value || !*value || builder->n >= LABELS_MAX_ATTRIBUTES || !label_filter_allows(builder->filter, key))
                 return;
         builder->r = window_attribute_string(builder->window, key, value, strlen(value),
                                              &builder->attributes[builder->n]);
@@ -195,7 +225,7 @@ static void add_string(ResourceBuilder *builder, const char *key, const char *va
 }
 
 static void add_int(ResourceBuilder *builder, const char *key, int64_t value) {
-        if (builder->r)
+        if (builder->r || builder->n >= LABELS_MAX_ATTRIBUTES || !label_filter_allows(builder->filter, key))
                 return;
         builder->r = window_attribute_int(builder->window, key, value, &builder->attributes[builder->n]);
         builder->n += !builder->r;
@@ -242,6 +272,41 @@ static void add_environment(ResourceBuilder *builder, const Environment *environ
                         add_string(builder, environment->attributes[i].key, environment->attributes[i].value);
 }
 
+/* What a program publishes of itself, in its own kinds. A key that holds a NUL or is too long is none. */
+static void add_published(ResourceBuilder *builder, const ContextAttribute *attribute) {
+        static const uint32_t kinds[] = { [CONTEXT_STRING] = ATTRIBUTE_STRING, [CONTEXT_BOOL] = ATTRIBUTE_BOOL,
+                                          [CONTEXT_INT] = ATTRIBUTE_INT, [CONTEXT_DOUBLE] = ATTRIBUTE_DOUBLE };
+        WindowAttribute row = { .kind = kinds[attribute->kind], .integer = attribute->integer };
+        char key[256];
+
+        if (builder->r || builder->n >= LABELS_MAX_ATTRIBUTES || attribute->key.size >= sizeof(key) ||
+            memchr(attribute->key.data, 0, attribute->key.size))
+                return;
+        memcpy(key, attribute->key.data, attribute->key.size);
+        key[attribute->key.size] = 0;
+        if (is_ours(key) || !label_filter_allows(builder->filter, key))
+                return;
+        builder->r = window_string(builder->window, key, attribute->key.size, &row.key);
+        if (!builder->r && row.kind == ATTRIBUTE_STRING)
+                builder->r = window_string(builder->window, attribute->string.data, attribute->string.size, &row.string);
+        if (!builder->r)
+                builder->r = window_attribute(builder->window, &row, &builder->attributes[builder->n]);
+        builder->n += !builder->r;
+}
+
+static bool publishes_service_name(const ProcessContext *context) {
+        static const char name[] = "service.name";
+
+        for (size_t i = 0; context && i < context->n_attributes; i++) {
+                const ContextAttribute *attribute = &context->attributes[i];
+
+                if (attribute->key.size == sizeof(name) - 1 && !memcmp(attribute->key.data, name, sizeof(name) - 1) &&
+                    attribute->kind == CONTEXT_STRING && attribute->string.size)
+                        return true;
+        }
+        return false;
+}
+
 /* Of two attributes with one key the first counts: a target knows its own container and host name best. */
 static void describe(ResourceBuilder *builder, const Process *process) {
         const Identity *identity = process->identity;
@@ -249,10 +314,13 @@ static void describe(ResourceBuilder *builder, const Process *process) {
         const char *slash = process->exe ? strrchr(process->exe, '/') : NULL;
         const char *name = slash ? slash + 1 : process->exe ? process->exe : process->comm;
 
-        add_service_name(builder, environment, process->exe ? name : "");
+        if (!publishes_service_name(process->context))
+                add_service_name(builder, environment, process->exe ? name : "");
         add_int(builder, "process.pid", process->pid);
         add_string(builder, "process.executable.name", name);
         add_string(builder, "process.executable.path", process->exe);
+        for (size_t i = 0; process->context && i < process->context->n_attributes; i++)
+                add_published(builder, &process->context->attributes[i]);
         add_environment(builder, environment);
         add_string(builder, "container.id", identity ? identity->container : NULL);
         add_host(builder);
@@ -261,8 +329,8 @@ static void describe(ResourceBuilder *builder, const Process *process) {
 }
 
 /* The key of a resource is what describes it, as 64 bits of a seeded hash: a few thousand of them do not collide. */
-static int make_resource(Window *window, const Process *process, uint32_t *resourcep) {
-        ResourceBuilder builder = { .window = window };
+static int make_resource(Labels *labels, Window *window, const Process *process, uint32_t *resourcep) {
+        ResourceBuilder builder = { .window = window, .filter = &labels->filter };
         uint32_t n_before = window_n_resources(window);
         int r;
 
@@ -276,16 +344,17 @@ static int make_resource(Window *window, const Process *process, uint32_t *resou
 }
 
 int labels_of_process(Labels *labels, Window *window, const Process *process, uint32_t *resourcep) {
+        uint64_t key[2] = { process->generation, process->context ? process->context->serial : 0 };
         uint32_t resource;
         int r;
 
         follow_window(labels, window);
-        if (cache_find(&labels->resources, &process->generation, sizeof(process->generation), resourcep))
+        if (cache_find(&labels->resources, key, sizeof(key), resourcep))
                 return 0;
-        r = make_resource(window, process, &resource);
+        r = make_resource(labels, window, process, &resource);
         if (r)
                 return r;
-        r = cache_add(&labels->resources, &process->generation, sizeof(process->generation), resource);
+        r = cache_add(&labels->resources, key, sizeof(key), resource);
         if (r)
                 return error_fold(r);
         *resourcep = resource;

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "aggregate/context-labels.h"
 #include "profile/window.h"
 #include "sample/decode.h"
 #include "target/process.h"
@@ -25,7 +26,9 @@ typedef struct LabelCache {
 
 typedef struct Labels {
         LabelCache sets;                /* struct LabelKey → attribute set */
-        LabelCache resources;           /* generation of a process → resource */
+        LabelCache resources;           /* generation and context of a process → resource */
+        ContextLabels context;
+        LabelFilter filter;
         uint64_t window_serial;
 } Labels;
 
@@ -33,7 +36,7 @@ void labels_init(Labels *labels);
 void labels_deinit(Labels *labels);
 
 /* @stack_end: how the stack ended, after the daemon's own judgement. Return: 0, WINDOW_E_FULL, -ENOMEM. */
-int labels_of_sample(Labels *labels, Window *window, const Sample *sample, enum abi_stack_end stack_end,
+int labels_of_sample(Labels *labels, Window *window, Process *process, const Sample *sample, enum abi_stack_end stack_end,
                      uint32_t *setp);
 
 /*

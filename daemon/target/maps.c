@@ -138,6 +138,19 @@ bool maps_has_name(const MapsEntry *entry, const char *name) {
         return false;
 }
 
+bool maps_has_prefix(const MapsEntry *entry, const char *name) {
+        static const char *const forms[] = { "[anon:", "[anon_shmem:", "/memfd:" };
+        size_t n = strlen(name);
+
+        for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+                size_t before = strlen(forms[i]);
+
+                if (entry->name_size >= before + n && starts_with(entry, forms[i]) && !memcmp(entry->name + before, name, n))
+                        return true;
+        }
+        return false;
+}
+
 size_t maps_path(const MapsEntry *entry, char *to, bool *deletedp) {
         static const char mark[] = " (deleted)";
         size_t size = entry->name_size, length = 0, n = sizeof(mark) - 1;

@@ -60,6 +60,9 @@ bool maps_is_private_memory(const MapsEntry *entry);
 /* Whether anonymous memory or a memfd carries exactly this @name ([anon:…], [anon_shmem:…], /memfd:…). */
 bool maps_has_name(const MapsEntry *entry, const char *name);
 
+/* The same for a name that begins with @name. */
+bool maps_has_prefix(const MapsEntry *entry, const char *name);
+
 /*
  * The name with \012 decoded and ` (deleted)` removed. @to has MAPS_MAX_NAME bytes.
  * Return: its length, *deletedp (may be NULL) tells whether the mark was there.

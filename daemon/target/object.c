@@ -362,6 +362,8 @@ static int read_object(int path_fd, uint64_t size, Object *object) {
         r = elf_read(&(ElfInput){ .fd = fd, .size = size }, NULL, &info);
         if (!r)
                 r = htlhash_read(fd, size, object->htlhash);
+        if (!r)
+                r = thread_symbol_read(fd, NULL, size, &object->thread_symbol);
         if (r)
                 return r < 0 ? r : OBJECT_E_UNREADABLE;
         take_info(object, &info);

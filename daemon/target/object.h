@@ -20,6 +20,7 @@
 
 #include "target/elf.h"
 #include "target/maps.h"
+#include "target/thread-symbol.h"
 #include "util/macro.h"
 
 enum {
@@ -39,6 +40,7 @@ typedef struct Object {
         Segment segments[OBJECT_MAX_SEGMENTS];
         uint32_t n_segments;
         uint64_t entry;                 /* e_entry */
+        ThreadSymbol thread_symbol;     /* form 0 = none */
         uint64_t window_serial;         /* scratch for frames: the window whose module index is below */
         uint32_t window_module[OBJECT_MAX_SEGMENTS];
 } Object;

@@ -266,6 +266,7 @@ Process *process_free(Process *process) {
         free_mappings(process->mappings, process->n_mappings);
         identity_free(process->identity);
         past_deinit(&process->past);
+        process_context_free(process->context);
         free(process->exe);
         free(process);
         return NULL;

@@ -22,13 +22,15 @@
 #include "target/mapping.h"
 #include "target/object.h"
 #include "target/past.h"
+#include "target/process-context.h"
+#include "target/thread-context.h"
 #include "util/macro.h"
 
 enum {
         PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
 };
 
-typedef struct Process {
+struct Process {
         uint32_t pid;
         bool is_kernel;                 /* a kernel thread: no mappings, no executable */
         uint64_t start_time_ns;         /* of the leader, as in abi.h */
@@ -45,9 +47,12 @@ typedef struct Process {
         uint64_t maps_serial;           /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t ring_address;          /* 0 = none */
         uint32_t ring_capacity;
+        ProcessContext *context;        /* owned; NULL = none */
+        ThreadContext thread;           /* how its threads' contexts are reached */
+        bool wants_context;             /* a key index was met that @context does not know: it may have been updated */
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
-} Process;
+};
 
 enum {
         _PROCESS_E_SUCCESS,

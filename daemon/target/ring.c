@@ -25,6 +25,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "spanprof/process.h"
 #include "spanprof/ring.h"
 #include "target/maps.h"
 #include "target/patience.h"
@@ -120,10 +121,28 @@ static int memory_condition(int error) {
         return error == EPERM || error == ETIMEDOUT ? RING_E_DENIED : RING_E_GONE;
 }
 
+/* Of several the first one that looks right counts. */
+static void note_context(RingSearch *search, const void *bytes, uint64_t address) {
+        struct spanprof_process_header header;
+        bool looks_right;
+
+        memcpy(&header, bytes, sizeof(header));
+        looks_right = header.version == SPANPROF_PROCESS_VERSION && header.payload_size &&
+                      header.payload_size <= SPANPROF_PROCESS_MAX_PAYLOAD;
+        if (search->context_looks_right || (search->context_address && !looks_right))
+                return;
+        search->context_address = address;
+        search->context_looks_right = looks_right;
+}
+
 static void judge(Searcher *searcher, unsigned i) {
         const Candidate *candidate = &searcher->candidates[i];
         uint32_t capacity;
 
+        if (!memcmp(searcher->headers[i], SPANPROF_PROCESS_SIGNATURE, 8)) {
+                note_context(searcher->search, searcher->headers[i], candidate->address);
+                return;
+        }
         switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end, &capacity)) {
         case RING_HEADER_VALID:
                 if (!searcher->found_address) {
@@ -317,7 +336,9 @@ static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsE
 }
 
 static int visit_named(Searcher *searcher, const MapsEntry *entry) {
-        if (searcher->found_address || !entry->readable || !maps_has_name(entry, SPANPROF_RING_NAME))
+        bool is_context = maps_has_prefix(entry, SPANPROF_PROCESS_NAME);
+
+        if (!entry->readable || (!is_context && (searcher->found_address || !maps_has_name(entry, SPANPROF_RING_NAME))))
                 return 0;
         return search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
 }
@@ -402,14 +423,14 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         if (searcher->found_address) {
                 *addressp = searcher->found_address;
                 *capacityp = searcher->found_capacity;
-                *search = (RingSearch){ 0 };
+                *search = (RingSearch){ .context_address = search->context_address };
                 return 0;
         }
         if (r)
                 return r;
         r = search->unfinished ? RING_E_UNFINISHED : RING_E_NONE;
         stat_add(COUNTER_RING_SCANS, !quick);
-        *search = (RingSearch){ 0 };
+        *search = (RingSearch){ .context_address = search->context_address };
         return r;
 }
 

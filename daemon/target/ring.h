@@ -5,7 +5,7 @@
  * Context Ring
  *
  * Finds the ring (spanprof/ring.h) that a process publishes, and looks whether
- * it is still there. Never makes the target's memory grow: only pages that
+ * it is still there; on the way it notes where a process context is. Never makes the target's memory grow: only pages that
  * pagemap shows present are read. Work is bounded by a budget and goes on
  * where it stopped.
  */
@@ -32,6 +32,8 @@ RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t regio
 typedef struct RingSearch {
         uint64_t next;                  /* address to go on from; 0 = from the start */
         bool unfinished;                /* a header was met that was being written */
+        uint64_t context_address;       /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
+        bool context_looks_right;       /* by its header; this search's */
 } RingSearch;
 
 /* What a call may do; counted down. */

@@ -43,6 +43,7 @@ typedef struct Item {
         uint16_t n_unfinished;
         bool looked;                    /* the quick look is done */
         bool swept;                     /* by the sweep, and no notice since */
+        uint64_t told_context;          /* the process context that was handed on */
 } Item;
 
 struct Search {
@@ -136,6 +137,7 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
         item->due_ns = now_ns;
         item->looked = false;
         item->n_unfinished = 0;
+        item->told_context = 0;
         item->swept = false;
         item->n_full = search->started ? 2 : 1;
         return 0;
@@ -172,18 +174,20 @@ static void plan(Item *item, int outcome, uint64_t now_ns) {
 
 /* One call of ring_find() and what follows from it; the item may be dropped. */
 static int step(Search *search, Item *item, bool quick, RingBudget *budget, SearchFound found, void *userdata) {
-        uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, address, now_ns;
-        uint32_t capacity, tgid = item->tgid;
+        uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, now_ns;
+        SearchFinding finding = { 0 };
+        uint32_t tgid = item->tgid;
         bool swept = item->swept;
         int r;
 
-        r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &address, &capacity);
+        r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &finding.ring_address, &finding.ring_capacity);
         now_ns = clock_monotonic_ns();
+        finding.context_address = item->ring.context_address;
         switch (r) {
         case 0:
                 drop(search, item);
                 stat_add(COUNTER_SWEEP_FOUND, swept);
-                return found(userdata, tgid, start_time_ns, address, capacity);
+                return found(userdata, tgid, start_time_ns, &finding);
         case RING_E_GONE:
         case RING_E_DENIED:
                 drop(search, item);
@@ -198,14 +202,18 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         item->looked = true;
         if (quick) {
                 item->due_ns = item->n_full ? MAX(item->due_ns, item->full_after_ns) : UINT64_MAX;
-                return 0;
+        } else {
+                item->cost_ns += now_ns - before_ns;
+                if (r == RING_E_MORE)
+                        item->due_ns = now_ns + PIECE_INTERVAL_NS;
+                else
+                        plan(item, r, now_ns);
         }
-        item->cost_ns += now_ns - before_ns;
-        if (r == RING_E_MORE)
-                item->due_ns = now_ns + PIECE_INTERVAL_NS;
-        else
-                plan(item, r, now_ns);
-        return 0;
+        if (!finding.context_address || finding.context_address == item->told_context)
+                return 0;
+        item->told_context = finding.context_address;
+        finding.ring_address = 0;
+        return found(userdata, tgid, start_time_ns, &finding);
 }
 
 int search_quick(Search *search, uint64_t now_ns, SearchFound found, void *userdata) {

@@ -19,13 +19,16 @@ enum {
 static int find_ring(Process *process) {
         RingBudget budget = { .n_entries = MAX_ENTRIES, .n_reads = MAX_READS };
         RingSearch search = { 0 };
+        uint32_t capacity, version;
         uint64_t address;
-        uint32_t capacity;
         int r;
 
         r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget, &address, &capacity);
         if (r == RING_E_DENIED)
                 return 1;
+        if (search.context_address && process_context_read((pid_t)process->pid, search.context_address, &version,
+                                                           &process->context) < 0)
+                return error_origin(-ENOMEM);
         if (r)
                 return r < 0 ? r : 0;
         process->ring_address = address;
@@ -57,7 +60,7 @@ static int look(const Selector *selector, unsigned what, Process *process, Surve
         if (r < 0)
                 return r;
         entry->hidden = r;
-        facts.publishes = process->ring_address;
+        facts.publishes = process->ring_address || process->context;
         entry->reason = selector_decide(selector, &facts);
         return 0;
 }

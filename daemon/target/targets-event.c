@@ -213,6 +213,9 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Process **p
         r = targets_ensure_mappings(targets, target, sample->time_ns);
         if (r)
                 return r;
+        /* Once, since it says so again with the next sample if that was in vain. */
+        if (target->process->wants_context && !target->end_ns)
+                r = targets_poll_context(targets, target);
         *processp = target->process;
-        return 0;
+        return r;
 }

@@ -29,6 +29,8 @@ static int tell_mappings(Targets *targets, Target *target) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
         int r = callbacks->mapped ? callbacks->mapped(callbacks->userdata, target->process) : 0;
 
+        if (!r && !target->end_ns)
+                r = targets_resolve_threads(targets, target);
         past_publish(&target->process->past, clock_monotonic_ns());
         return r;
 }

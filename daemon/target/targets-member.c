@@ -68,6 +68,11 @@ int targets_set_row(Targets *targets, Target *target) {
                 .ring_address = process->ring_address,
                 .ring_capacity = process->ring_capacity,
                 .state = ABI_STATE_TARGET,
+                .thread_offset = process->thread.offset,
+                .thread_module = process->thread.module,
+                .thread_model = process->thread.model,
+                .thread_form = process->thread.form,
+                .flags = process->context ? ABI_PROCESS_PUBLISHES : 0,
         };
         int r = adopt(targets, target, &row);
 

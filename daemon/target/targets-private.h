@@ -6,6 +6,7 @@
  *
  *     targets.c           the set as a whole: pass over /proc, work that is due, CPU time
  *     targets-member.c    how a process gets in, gets known better, and gets out
+ *     targets-context.c   what they say of themselves and their threads
  *     targets-event.c     what notices and samples tell
  *     targets-mapping.c   what is known of their mappings, and how it changes
  *     targets-sweep.c     what notices should have told and did not
@@ -39,6 +40,10 @@ typedef struct Target {
         size_t n_read;                  /* mappings at the last read */
         uint64_t adopted_ring;          /* whose threads the kernel half knows */
         uint32_t adopted_capacity;
+        uint64_t context_address;       /* of a process context that was being updated; 0 = none */
+        unsigned context_tries;
+        uint64_t again_ns, again_s;     /* when to look for another form of publication, and the interval */
+        bool told_unread;
         uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
         uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
         uint32_t lost_capacity;
@@ -119,6 +124,16 @@ int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 
 /* Its ring was found, or (0, 0) is lost. */
 int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_t capacity);
+
+/* A process context was met there, or is to be read again. What cannot be read is said, and left. Return: 0, -errno. */
+int targets_set_context(Targets *targets, Target *target, uint64_t address);
+
+/* Whether it was updated, or is gone. */
+int targets_poll_context(Targets *targets, Target *target);
+int targets_look_again(Targets *targets, Target *target, uint64_t now_ns);
+
+/* After a change of mappings: how its threads' contexts are reached. */
+int targets_resolve_threads(Targets *targets, Target *target);
 
 /* Reads the mappings; a process that goes away meanwhile stays with what it has. */
 int targets_read_mappings(Targets *targets, Target *target);

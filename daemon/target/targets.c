@@ -75,8 +75,28 @@ Targets *targets_free(Targets *targets) {
         return NULL;
 }
 
-/* A search has found a ring: in a target, or in a stranger that becomes one. */
-static int on_ring(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64_t address, uint32_t capacity) {
+static int take_finding(Targets *targets, Target *target, const SearchFinding *finding) {
+        int r = finding->ring_address ? targets_set_ring(targets, target, finding->ring_address, finding->ring_capacity) : 0;
+
+        if (r || !finding->context_address || target->process->context)
+                return r;
+        return targets_set_context(targets, target, finding->context_address);
+}
+
+/* Whether what was found is what it looks like. A ring's header has been checked. */
+static bool is_publication(uint32_t tgid, const SearchFinding *finding) {
+        _cleanup_(process_context_freep) ProcessContext *context = NULL;
+        uint32_t version;
+        int r;
+
+        if (finding->ring_address)
+                return true;
+        r = process_context_read((pid_t)tgid, finding->context_address, &version, &context);
+        return r == 0 || r == PROCESS_CONTEXT_E_BUSY;
+}
+
+/* A search has found a ring or a process context: in a target, or in a stranger that becomes one. */
+static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding) {
         _cleanup_(process_freep) Process *process = NULL;
         Targets *targets = userdata;
         Target *target = targets_living(targets, tgid);
@@ -84,8 +104,9 @@ static int on_ring(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64
         int r;
 
         if (target)
-                return target->process->start_time_ns == start_time_ns ? targets_set_ring(targets, target, address, capacity)
-                                                                       : 0;
+                return target->process->start_time_ns == start_time_ns ? take_finding(targets, target, finding) : 0;
+        if (!is_publication(tgid, finding))
+                return 0;
         r = process_new(&process, (pid_t)tgid);
         if (r || process->start_time_ns != start_time_ns) {
                 stat_add(COUNTER_TARGETS_VANISHED, 1);
@@ -94,13 +115,15 @@ static int on_ring(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64
         r = targets_decide(targets, &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true }, &reason);
         if (r || !selector_is_chosen(reason))
                 return r;
-        process->ring_address = address;
-        process->ring_capacity = capacity;
-        stat_add(COUNTER_RING_FOUND, 1);
+        process->ring_address = finding->ring_address;
+        process->ring_capacity = finding->ring_capacity;
+        stat_add(COUNTER_RING_FOUND, !!finding->ring_address);
         r = targets_add(targets, &process, reason, &target);
         if (r)
                 return r < 0 ? r : 0;
-        return targets_read_mappings(targets, target);
+        if (finding->context_address)
+                r = targets_set_context(targets, target, finding->context_address);
+        return r ? r : targets_read_mappings(targets, target);
 }
 
 /* One process of the pass over /proc. */
@@ -167,7 +190,7 @@ int targets_scan(Targets *targets) {
                         return r;
         }
         find_missing_pid(targets);
-        return search_quick(targets->search, clock_monotonic_ns(), on_ring, targets);
+        return search_quick(targets->search, clock_monotonic_ns(), on_found, targets);
 }
 
 /*
@@ -199,8 +222,13 @@ static int work_ring(Targets *targets, Target *target, uint64_t now_ns) {
 static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
         uint64_t cpu_ns;
 
-        if (!process_cpu_time(target->process, &cpu_ns))
-                return work_ring(targets, target, now_ns);
+        if (!process_cpu_time(target->process, &cpu_ns)) {
+                int r = work_ring(targets, target, now_ns);
+
+                if (!r)
+                        r = targets_poll_context(targets, target);
+                return r ? r : targets_look_again(targets, target, now_ns);
+        }
         /* The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time better. */
         if (target->missed_ns)
                 return targets_end(targets, target, COUNTER_TARGETS_GONE, target->missed_ns, 0);
@@ -246,7 +274,7 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
         r = targets_sweep(targets, now_ns, &sweep_ns);
         if (r)
                 return r;
-        r = search_work(targets->search, now_ns, on_ring, targets, &next_ns);
+        r = search_work(targets->search, now_ns, on_found, targets, &next_ns);
         *next_nsp = MIN(MIN(next_ns, sweep_ns), targets->next_pass_ns);
         return r;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -151,8 +152,8 @@ Test(aggregate, makes_no_link_of_any_other_outcome) {
 
                 with.context = (uint8_t)context;
                 with.form = ABI_FORM_RING;
-        with.span = (struct abi_span){ .trace_high = 1, .trace_low = 2,
-                                                         .span = context == ABI_CONTEXT_PRESENT ? 0 : 3 };
+                with.span = (struct abi_span){ .trace_high = 1, .trace_low = 2,
+                                               .span = context == ABI_CONTEXT_PRESENT ? 0 : 3 };
                 add(&bench, &with);
                 window = rotate(&bench, 5000);
                 window_get_sample(window, 0, 0, &row);
@@ -161,9 +162,116 @@ Test(aggregate, makes_no_link_of_any_other_outcome) {
                 window_free(window);
         }
         cr_assert_eq(stat_get(COUNTER_CONTEXT_STALE), 1);
-        cr_assert_eq(stat_get(COUNTER_CONTEXT_BUSY), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_BUSY), 2, "and INVALID, which no ring is");
         cr_assert_eq(stat_get(COUNTER_CONTEXT_AMBIGUOUS), 1);
         cr_assert_eq(stat_get(COUNTER_CONTEXT_UNREADABLE), 1);
+        bench_deinit(&bench);
+}
+
+/* A record that is not valid is being written if there was a span before, and says that there is none otherwise. */
+Test(aggregate, tells_a_record_under_way_from_one_without_a_span) {
+        static const uint8_t outcomes[] = { ABI_CONTEXT_INVALID, ABI_CONTEXT_PRESENT, ABI_CONTEXT_INVALID, ABI_CONTEXT_INVALID };
+        Bench bench;
+
+        bench_init(&bench);
+        for (size_t i = 0; i < sizeof(outcomes); i++) {
+                struct abi_sample one = sample(2000 + i), other = sample(2000 + i);
+
+                one.form = other.form = ABI_FORM_THREAD;
+                one.context = outcomes[i];
+                other.tid = one.tid + 4096;             /* another thread at the same place of the table */
+                other.context = ABI_CONTEXT_NONE;
+                add(&bench, &one);
+                if (i == 3)
+                        add(&bench, &other);
+        }
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_PRESENT), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_BUSY), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_NONE), 3);
+        bench_deinit(&bench);
+}
+
+/* Adds a sample with these attributes: {index, length, bytes}…, as a thread record has them. */
+static void add_attributes(Bench *bench, const char *bytes, size_t size) {
+        struct abi_sample header = sample(2000);
+        static const uint64_t user[] = { 0x401000 };
+        Sample s = { .header = &header, .kernel = user, .user = user, .attributes = (const uint8_t *)bytes };
+
+        header.form = ABI_FORM_THREAD;
+        header.context = ABI_CONTEXT_NONE;
+        header.attributes_size = (uint16_t)size;
+        cr_assert_eq(aggregator_add(bench->aggregator, &bench->process, &s), 0);
+}
+
+/* Resource { service.name = "shop" }, then threadlocal.attribute_key_map = ["route", "user"], by hand. */
+static const char payload[] = "\x0a\x18\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop"
+                              "\x12\x33\x0a\x1dthreadlocal.attribute_key_map\x12\x12\x2a\x10\x0a\x07\x0a\x05route\x0a\x05\x0a\x03usr";
+
+Test(aggregate, names_the_attributes_of_threads_by_the_process_context) {
+        const WindowAttribute *row;
+        WindowSample merged;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.process.context), 0);
+        add_attributes(&bench, "\0\2/a\1\3ann\0\2/b", 13);
+        cr_assert_not(bench.process.wants_context);
+        window = rotate(&bench, 5000);
+        window_get_sample(window, 0, 0, &merged);
+        row = attribute(window, merged.attributes, "route");
+        cr_assert_not_null(row);
+        cr_assert_str_eq(text(window, row->string), "/b", "the last one counts");
+        row = attribute(window, merged.attributes, "usr");
+        cr_assert_str_eq(text(window, row->string), "ann");
+        window_free(window);
+
+        add_attributes(&bench, "\2\1x\0\x7f", 5);   /* an index without a name, then a length without bytes */
+        window = rotate(&bench, 6000);
+        window_get_sample(window, 0, 0, &merged);
+        cr_assert_null(attribute(window, merged.attributes, "route"));
+        cr_assert(bench.process.wants_context);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_KEYS_UNKNOWN), 1);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_ATTRIBUTES_MALFORMED), 1);
+        window_free(window);
+        bench.process.context = process_context_free(bench.process.context);
+        bench_deinit(&bench);
+}
+
+/* 1,000 values of a key are sent; the next ones are not, in this window; other keys and the next window are free. */
+Test(aggregate, bounds_the_values_of_a_key) {
+        uint32_t n_overflow = 0, n_samples;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.process.context), 0);
+        for (int i = 0; i < 1005; i++) {
+                char bytes[16] = "\0\4";
+
+                snprintf(bytes + 2, sizeof(bytes) - 2, "%04d", i);
+                add_attributes(&bench, bytes, 6);
+        }
+        add_attributes(&bench, "\1\3ann", 5);
+        add_attributes(&bench, "\0\0040007", 6);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_ATTRIBUTES_OVERFLOW), 5);
+        window = rotate(&bench, 5000);
+        n_samples = window_get_profile(window, 0)->n_samples;
+        cr_assert_eq(n_samples, 1000 + 1 + 1, "all that is over the cap is one sample");
+        for (uint32_t i = 0; i < n_samples; i++) {
+                const WindowAttribute *row;
+                WindowSample merged;
+
+                window_get_sample(window, 0, i, &merged);
+                row = attribute(window, merged.attributes, "route");
+                if (row && !strcmp(text(window, row->string), "__overflow__"))
+                        n_overflow += merged.n_events;
+        }
+        cr_assert_eq(n_overflow, 5);
+        window_free(window);
+        add_attributes(&bench, "\0\0041004", 6);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_ATTRIBUTES_OVERFLOW), 5);
+        bench.process.context = process_context_free(bench.process.context);
         bench_deinit(&bench);
 }
 

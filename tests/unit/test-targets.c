@@ -610,8 +610,8 @@ Test(targets, adds_up_the_cpu_time_of_the_living) {
 
 static unsigned n_found;
 
-static int found(void *userdata, uint32_t tgid, uint64_t start_time_ns, uint64_t address, uint32_t capacity) {
-        n_found += tgid == *(uint32_t *)userdata && capacity == 1024;
+static int found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding) {
+        n_found += tgid == *(uint32_t *)userdata && finding->ring_capacity == 1024;
         return 0;
 }
 

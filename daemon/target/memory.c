@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/patience.h"
+#include "util/file.h"
+#include "util/macro.h"
+
+enum {
+        PIECE = PATIENCE_MAX_EACH,
+        MAX_PIECES = PATIENCE_MAX_ADDRESSES,
+        MAX_PAGES = MEMORY_MAX_READ / 4096 + 1,
+};
+
+/* Documentation/admin-guide/mm/pagemap.rst: bit 63 = present, 62 = swapped out. */
+#define PAGEMAP_THERE (UINT64_C(3) << 62)
+
+static int check_pages(pid_t pid, uint64_t address, size_t size) {
+        uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), first = address / page_size;
+        uint64_t n = (address + size - 1) / page_size - first + 1, entries[MAX_PAGES] = { 0 };
+        _cleanup_(closep) int fd = -1;
+        char path[32];
+
+        snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT || errno == ESRCH ? MEMORY_E_GONE : MEMORY_E_ABSENT;
+        if (n > MAX_PAGES || patience_read(pid, fd, entries, n * sizeof(*entries), (int64_t)(first * sizeof(*entries))) !=
+                                     (ssize_t)(n * sizeof(*entries)))
+                return MEMORY_E_ABSENT;
+        for (uint64_t i = 0; i < n; i++)
+                if (!(entries[i] & PAGEMAP_THERE))
+                        return MEMORY_E_ABSENT;
+        return 0;
+}
+
+static int read_piece(pid_t pid, uint64_t address, size_t each, size_t n, uint8_t *to) {
+        uint64_t addresses[MAX_PIECES];
+        ssize_t got;
+
+        for (size_t i = 0; i < n; i++)
+                addresses[i] = address + i * each;
+        got = patience_read_memory(pid, addresses, n, each, to);
+        if (got == (ssize_t)(n * each))
+                return 0;
+        return got == -ESRCH ? MEMORY_E_GONE : MEMORY_E_ABSENT;
+}
+
+int memory_read(pid_t pid, uint64_t address, void *to, size_t size) {
+        uint8_t *at = to;
+        int r;
+
+        if (!size || size > MEMORY_MAX_READ || address + size < address || address >> 56)
+                return MEMORY_E_ABSENT;
+        r = check_pages(pid, address, size);
+        while (!r && size >= PIECE) {
+                size_t n = MIN(size / PIECE, (size_t)MAX_PIECES);
+
+                r = read_piece(pid, address, PIECE, n, at);
+                address += n * PIECE;
+                at += n * PIECE;
+                size -= n * PIECE;
+        }
+        return r || !size ? r : read_piece(pid, address, size, 1, at);
+}

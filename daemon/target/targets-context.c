@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a target says of itself and its threads beside the ring. A process context is found by the same search as a
+ * ring; from then on its time is looked at about once a second, and at once when a thread uses a key that it does
+ * not name. How threads are reached is looked up whenever mappings have changed, since ids of modules change with them.
+ */
+#include "target/targets-private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "target/memory.h"
+#include "util/error.h"
+#include "util/log.h"
+
+enum {
+        CONTEXT_TRIES = 10,             /* looks at a context that is always being updated, one a second */
+        LOOK_AGAIN_MAX = 32,            /* seconds between looks for a second form of publication */
+};
+
+/* The row says what has changed. A table that is full keeps the old one. */
+static int renew_row(Targets *targets, Target *target) {
+        int r = targets_set_row(targets, target);
+
+        return r > 0 ? 0 : r;
+}
+
+static void explain(Target *target, int r, uint32_t version) {
+        uint32_t pid = target->process->pid;
+
+        if (r == PROCESS_CONTEXT_E_VERSION) {
+                stat_add(COUNTER_PROCESS_CONTEXTS_UNSUPPORTED, 1);
+                log_write_target(LOG_LEVEL_INFO, pid, "its process context has version %u: only version 2 is read", version);
+        } else if (r == PROCESS_CONTEXT_E_MALFORMED) {
+                stat_add(COUNTER_PROCESS_CONTEXTS_MALFORMED, 1);
+                log_write_target(LOG_LEVEL_INFO, pid, "its process context is malformed, and is not read");
+        }
+}
+
+int targets_set_context(Targets *targets, Target *target, uint64_t address) {
+        _cleanup_(process_context_freep) ProcessContext *context = NULL;
+        Process *process = target->process;
+        uint32_t version;
+        int r = process_context_read((pid_t)process->pid, address, &version, &context);
+
+        if (r < 0)
+                return error_fold(r);
+        target->context_tries = r == PROCESS_CONTEXT_E_BUSY && target->context_tries < CONTEXT_TRIES ? target->context_tries + 1U : 0;
+        target->context_address = target->context_tries ? address : 0;
+        if (r) {
+                explain(target, r, version);
+                return 0;
+        }
+        stat_add(process->context ? COUNTER_PROCESS_CONTEXTS_UPDATED : COUNTER_PROCESS_CONTEXTS_FOUND, 1);
+        process_context_free(process->context);
+        process->context = take(context);
+        process->wants_context = false;
+        return renew_row(targets, target);
+}
+
+static int lose_context(Targets *targets, Target *target) {
+        stat_add(COUNTER_PROCESS_CONTEXTS_LOST, 1);
+        target->process->context = process_context_free(target->process->context);
+        return renew_row(targets, target);
+}
+
+int targets_poll_context(Targets *targets, Target *target) {
+        Process *process = target->process;
+        int r;
+
+        process->wants_context = false;
+        if (!process->context)
+                return target->context_address ? targets_set_context(targets, target, target->context_address) : 0;
+        r = process_context_check((pid_t)process->pid, process->context);
+        if (r == PROCESS_CONTEXT_E_BUSY)
+                return targets_set_context(targets, target, process->context->address);
+        return r == PROCESS_CONTEXT_E_NONE ? lose_context(targets, target) : 0;
+}
+
+/*
+ * Who publishes in one form may publish in another one later. The kernel half does not watch it any more; the size of
+ * its memory does, ever less often.
+ */
+int targets_look_again(Targets *targets, Target *target, uint64_t now_ns) {
+        Process *process = target->process;
+
+        if (!process->ring_address == !process->context || now_ns < target->again_ns)
+                return 0;
+        target->again_s = target->again_s ? MIN(2 * target->again_s, LOOK_AGAIN_MAX) : 1;
+        target->again_ns = now_ns + target->again_s * NS_PER_SEC;
+        return search_sweep(targets->search, process->pid, process->start_time_ns, false, now_ns);
+}
+
+int targets_resolve_threads(Targets *targets, Target *target) {
+        Process *process = target->process;
+        bool unread;
+        ThreadContext found = thread_context_find(process, &unread);
+
+        if (unread && !target->told_unread && !found.form) {
+                target->told_unread = true;
+                stat_add(COUNTER_THREAD_CONTEXTS_UNREAD, 1);
+                log_write_target(LOG_LEVEL_DEBUG, process->pid, "it has a thread context, but in a form or place that is not read");
+        }
+        if (found.form == process->thread.form && found.model == process->thread.model &&
+            found.module == process->thread.module && found.offset == process->thread.offset)
+                return 0;
+        stat_add(COUNTER_THREAD_CONTEXTS_FOUND, found.form && !process->thread.form);
+        process->thread = found;
+        return renew_row(targets, target);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Thread Context
+ *
+ * How a process' threads reach their context (spanprof/thread.h): found in the
+ * process' own words, since the access model is decided when a file is loaded.
+ * The variable itself is read by the kernel half, at each sample.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi.h"
+
+typedef struct Process Process;
+
+typedef struct ThreadContext {
+        uint8_t form;                   /* enum abi_form, 0 = none */
+        uint8_t model;                  /* enum abi_thread_model */
+        uint32_t module;                /* 0 in the STATIC model */
+        int64_t offset;                 /* as in struct abi_process */
+} ThreadContext;
+
+/*
+ * Looks through the files that @process has mapped. *unreadp: there is a form that is recognised, but not read; or the
+ * symbol, but nothing yet that tells where its variable is.
+ */
+ThreadContext thread_context_find(const Process *process, bool *unreadp);

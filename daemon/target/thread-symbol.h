@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Thread Symbol
+ *
+ * Where an ELF file keeps the thread-local variable through which its threads
+ * publish their context: the symbol in .dynsym, and the words (GOT) in which a
+ * process that has loaded the file finds the variable. What these words hold is
+ * decided at run time: thread-context.h reads them there.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+        THREAD_SYMBOL_MAX_SLOTS = 4,    /* more relocations than these say the same once more */
+};
+
+typedef enum ThreadSlotKind {
+        THREAD_SLOT_OFFSET,             /* R_X86_64_TPOFF64: one word, the offset from the thread pointer */
+        THREAD_SLOT_MODULE,             /* R_X86_64_DTPMOD64: module id; with the symbol, the offset is in the next word */
+        THREAD_SLOT_DESCRIPTOR,         /* R_X86_64_TLSDESC: resolver, then its argument */
+} ThreadSlotKind;
+
+typedef struct ThreadSlot {
+        uint64_t address;               /* ELF address of the word */
+        ThreadSlotKind kind;
+        bool has_symbol;                /* the relocation names the symbol; else it stands for the file's TLS block */
+} ThreadSlot;
+
+typedef struct ThreadSymbol {
+        uint8_t form;                   /* enum abi_form; 0 = the file has none that we read */
+        bool unread;                    /* it has an older or a private form: recognised, not read */
+        uint64_t value;                 /* st_value: offset in the TLS block */
+        uint64_t block_size;            /* PT_TLS, memory */
+        int64_t local_offset;           /* from the thread pointer, if the file is the executable */
+        ThreadSlot slots[THREAD_SYMBOL_MAX_SLOTS];
+        uint32_t n_slots;
+} ThreadSymbol;
+
+/*
+ * Pure but for reading @fd, a regular file of @size bytes; @fd < 0: the bytes at @data. A file that is damaged has
+ * no symbol. Return: 0, -ENOMEM.
+ */
+int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *symbolp);

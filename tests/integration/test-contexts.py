@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts of threads and processes in the daemon's payload, beside what victim-context's threads know of themselves.
+
+Payloads of process contexts are written by opentelemetry-proto. What a thread's sample must say follows from its id.
+"""
+import collections
+import re
+import subprocess
+import time
+
+import oracle
+
+oracle.enter()
+
+import session  # noqa: E402
+import tap  # noqa: E402
+from opentelemetry.proto.common.v1 import common_pb2  # noqa: E402
+from opentelemetry.proto.resource.v1 import resource_pb2  # noqa: E402
+
+LIB = tap.BUILD_DIR / "tests/lib"
+TRACE_HIGH = "1111222233334444"
+
+
+def any_value(value):
+    if isinstance(value, bool):
+        return common_pb2.AnyValue(bool_value=value)
+    if isinstance(value, int):
+        return common_pb2.AnyValue(int_value=value)
+    if isinstance(value, float):
+        return common_pb2.AnyValue(double_value=value)
+    if isinstance(value, list):
+        return common_pb2.AnyValue(array_value=common_pb2.ArrayValue(values=map(any_value, value)))
+    return common_pb2.AnyValue(string_value=value)
+
+
+def pairs(values):
+    return [common_pb2.KeyValue(key=key, value=any_value(value)) for key, value in values.items()]
+
+
+def field(number, data):
+    length, size = b"", len(data)
+    while size >= 128:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + data
+
+
+def payload(resource, keys):
+    extra = {"threadlocal.schema_version": "tlsdesc_v1_dev", "threadlocal.attribute_key_map": keys}
+    return field(1, resource_pb2.Resource(attributes=pairs(resource)).SerializeToString()) + b"".join(
+        field(2, pair.SerializeToString()) for pair in pairs(extra))
+
+
+class Contexts(session.TestCase):
+    RESOURCE = {"service.name": "shop", "service.version": "1.2", "shop.shards": 7, "shop.canary": True, "shop.share": 0.25}
+
+    def start_victim(self, library, before=3, after=3, program="victim-context", **environment):
+        child = self.spawn([program if "/" in program else LIB / program, library, before, after], stdin=subprocess.PIPE,
+                           env={**session.clean_environment(), **environment})
+        child.wait_for(r"^pid \d+")
+
+        def tell(line):
+            n = len(re.findall(r"^(?:ok|error)$", child.out, re.M))
+            child.process.stdin.write(line.encode() + b"\n")
+            child.process.stdin.flush()
+            answers = tap.wait_until(lambda: re.findall(r"^(?:ok|error)$", child.out, re.M)[n:], line)
+            self.assertEqual(answers[0], "ok", line)
+            return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+        return child, tell
+
+    def publish(self, tell, resource=None, keys=("http.route", "parity")):
+        path = self.directory() / "payload"
+        path.write_bytes(payload(resource or self.RESOURCE, list(keys)))
+        return tell(f"publish {path}")
+
+    def threads(self, child, n):
+        found = tap.wait_until(lambda: (lambda x: len(x) == n and x)(re.findall(r"^thread (\d+) (set|none)$", child.out, re.M)),
+                               f"{n} threads of {child}")
+        return {int(tid): kind for tid, kind in found}
+
+    def check_thread(self, sample, kind, keys=("http.route", "parity")):
+        tid = sample.thread_id
+        if kind == "none":
+            self.assertIsNone(sample.trace_id, sample)
+            self.assertFalse(set(keys) & set(sample.attributes), sample)
+            return
+        self.assertEqual(sample.trace_id, TRACE_HIGH + f"{tid:016x}")
+        self.assertEqual(sample.span_id, f"{0x5555 << 48 | tid:016x}")
+        values = dict(zip(("http.route", "parity"), (f"/route/{tid % 3}", "odd" if tid % 2 else "even")))
+        self.assertEqual({key: sample.attributes.get(key) for key in keys}, {key: values[key] for key in keys})
+
+    def settled(self, run, child, counts=1):
+        """Until every thread has been sampled and the contexts have been found."""
+        run.wait_events(counts, pid=child.pid)
+
+    def check_model(self, library, program="victim-context", **environment):
+        run = self.start("--frequency", "499")
+        child, tell = self.start_victim(library, program=program, **environment)
+        self.publish(tell)
+        self.settled(run, child)
+        loaded = tell("load")
+        threads = self.threads(child, 6)
+        run.wait_events(500, pid=child.pid)
+        session.wait_cpu([child.pid], 2.0)
+        result = run.stop()
+        samples = [x for x in result.of(child.pid) if x.thread_id in threads]
+        seen = collections.Counter((threads[x.thread_id], bool(x.trace_id)) for x in samples)
+        for sample in samples:
+            if sample.trace_id or threads[sample.thread_id] == "none":
+                self.check_thread(sample, threads[sample.thread_id])
+        # The library is known a drain after it was mapped; from there on no sample may be without its span.
+        first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
+        late = [x for x in samples if result.monotonic_ns(x) > first + 500_000_000 and threads[x.thread_id] == "set"]
+        self.assertGreater(len(late), 50)
+        self.assertLess(first - loaded, 5_000_000_000)
+        self.assertEqual([x for x in late if not x.trace_id], [], seen)
+        self.assertEqual({x.thread_id for x in late}, {tid for tid, kind in threads.items() if kind == "set"})
+        self.assertTrue(seen["none", False])
+        self.assertEqual(result.counter("thread_contexts_total", "found"), 1)
+        self.assertEqual(result.counter("contexts_total", "present"),
+                         sum(x.value for x in result.samples if x.trace_id))
+        return result
+
+    def test_general_dynamic_in_a_library_loaded_late(self):
+        self.check_model(LIB / "libcontext-general.so")
+
+    def test_descriptors_in_static_memory(self):
+        self.check_model(LIB / "libcontext-descriptor.so")
+
+    def test_descriptors_in_dynamic_memory(self):
+        self.check_model(LIB / "libcontext-descriptor.so", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=0")
+
+    def test_initial_exec(self):
+        self.check_model(LIB / "libcontext-initial.so")
+
+    def test_local_exec_in_the_executable(self):
+        result = self.check_model("-", program="victim-context-exec")
+        resource = next(x.resource for x in result.samples)
+        self.assertEqual({key: resource[key] for key in self.RESOURCE}, self.RESOURCE)
+
+    def test_musl(self):
+        compiler = tap.need_tool("musl-gcc")
+        directory, source = self.directory(), tap.SOURCE_DIR / "tests/lib"
+        for output, arguments in (("libcontext.so", ["-shared", "-fPIC", source / "context-library.c"]),
+                                  ("victim-musl", [source / "victim-context.c", "-I", tap.SOURCE_DIR / "sdk/include"])):
+            self.run_command([compiler, "-O2", "-D_GNU_SOURCE", "-o", directory / output, *arguments], expect=0)
+        self.check_model(directory / "libcontext.so", program=str(directory / "victim-musl"))
+
+    def test_an_update_makes_a_new_resource_and_new_names(self):
+        run = self.start("--frequency", "499")
+        child, tell = self.start_victim("-", program="victim-context-exec")
+        self.publish(tell, keys=("http.route",))
+        tell("load")
+        threads = self.threads(child, 6)
+        run.wait_events(200, pid=child.pid)
+        updated = self.publish(tell, resource={"service.name": "shop", "service.version": "1.3"})
+        run.wait_events(200, pid=child.pid)
+        tap.wait_until(lambda: any("parity" in x.attributes for path in run.receiver.paths() for x in session.otlp_read.samples(path)),
+                       "the new names")
+        result = run.stop()
+        versions = {x.resource["service.version"]: [] for x in result.of(child.pid)}
+        for sample in result.of(child.pid):
+            versions[sample.resource["service.version"]].append(sample)
+        self.assertEqual(set(versions), {"1.2", "1.3"})
+        self.assertTrue(all("parity" not in x.attributes for x in versions["1.2"]))
+        for sample in versions["1.3"]:
+            self.assertGreater(result.monotonic_ns(sample), updated - 2_000_000_000)
+            if sample.trace_id:
+                self.check_thread(sample, threads[sample.thread_id])
+        self.assertGreater(result.counter("context_attributes_total", "unknown_key"), 0)
+        self.assertEqual(result.counter("process_contexts_total", "updated"), 1)
+
+    def test_invalid_records_and_sizes_give_no_span_and_no_attributes(self):
+        run = self.start("--frequency", "499")
+        child, tell = self.start_victim("-", before=2, after=2, program="victim-context-exec")
+        self.publish(tell)
+        tell("load")
+        threads = self.threads(child, 4)
+        run.wait_events(200, pid=child.pid)
+        tell("size 65535")
+        session.wait_cpu([child.pid], 0.3)
+        big = tell("size 3")
+        session.wait_cpu([child.pid], 0.3)
+        cut = tell("valid 0")
+        session.wait_cpu([child.pid], 0.3)
+        result = run.stop()
+        for sample in result.of(child.pid):
+            when = result.monotonic_ns(sample)
+            if when > cut or threads.get(sample.thread_id) != "set":
+                self.assertIsNone(sample.trace_id)
+            elif sample.trace_id and when > big:
+                self.assertNotIn("http.route", sample.attributes)
+        self.assertGreater(result.counter("context_attributes_total", "unreadable"), 0)
+        self.assertGreater(result.counter("context_attributes_total", "malformed"), 0)
+        self.assertGreater(result.counter("contexts_total", "busy"), 0, "the first invalid one after a span")
+        self.assertGreater(result.counter("contexts_total", "none"), 0)
+
+    def test_a_bad_header_is_counted_and_costs_nothing_else(self):
+        run = self.start("--frequency", "199", "--comm", "victim-context*")
+        children = []
+        for bad in ("version", "size", "payload", "time", "signature"):
+            child, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
+            self.publish(tell)
+            tell(f"header {bad}")
+            tell("load")
+            children.append((bad, child))
+        run.wait_events(300)
+        session.wait_cpu([child.pid for _, child in children], 2.0)
+        result = run.stop()
+        for bad, child in children:
+            self.assertTrue(result.of(child.pid), bad)
+
+    def test_what_may_not_leave_stays(self):
+        run = self.start("--frequency", "199", "--attributes-deny", "http.*,shop.s*,thread.name", "--attributes-allow",
+                         "service.*,shop.*,process.*,thread.*,parity,http.*,profile.*,telemetry.*")
+        child, tell = self.start_victim("-", program="victim-context-exec")
+        self.publish(tell)
+        tell("load")
+        run.wait_events(200, pid=child.pid)
+        result = run.stop()
+        samples = [x for x in result.of(child.pid) if x.trace_id]
+        self.assertTrue(samples)
+        for sample in samples:
+            self.assertEqual(set(sample.attributes) - {"profile.stack.truncated"}, {"thread.id", "parity"})
+            self.assertTrue(sample.resource["shop.canary"])
+            self.assertFalse({"shop.shards", "shop.share", "host.name"} & set(sample.resource))
+
+
+tap.main()

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * victim-context LIBRARY|- BEFORE AFTER: threads with contexts of their own
+ *
+ * Every thread burns the CPU. BEFORE of them start at once, AFTER of them once the library (or, with -, the executable)
+ * has given them the variable otel_thread_ctx_v1. Each one's context follows from its id alone: trace id
+ * 1111222233334444 and the id, span id 55550000 and the id, attributes 0 = id % 3 as "/route/N", 1 = id % 2 as "even"
+ * or "odd". The first of each group never touches the variable. Prints `pid N`, then `thread TID set|none` for each
+ * thread before it begins, and obeys on standard input (answers `ok`):
+ *
+ *     publish FILE    publishes (again) a process context with these bytes as payload
+ *     header FIELD    spoils a field of its header: signature, version, size, payload, time; `right` mends it
+ *     load            loads the library; threads of both groups set their contexts from then on
+ *     valid 0|1       the byte of all records
+ *     size N          the size of the attributes in all records
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "spanprof/process.h"
+#include "spanprof/thread.h"
+#include "victim.h"
+
+enum { MAX_THREADS = 64, MAX_PAYLOAD = 1 << 17 };
+
+#ifdef CONTEXT_IN_EXECUTABLE
+__attribute__((visibility("default"))) __thread void *otel_thread_ctx_v1;
+
+static void own_set(void *record) {
+        otel_thread_ctx_v1 = record;
+}
+#endif
+
+struct record {
+        struct spanprof_thread_record head;
+        uint8_t attributes[64];
+};
+
+static struct record records[MAX_THREADS];
+static void (*volatile set)(void *record);
+static const char *library;
+static int n_threads;
+static struct spanprof_process_header *header;
+static uint8_t *payload;
+
+static void put_be64(uint8_t *to, uint64_t value) {
+        for (int i = 0; i < 8; i++)
+                to[i] = (uint8_t)(value >> (56 - 8 * i));
+}
+
+static void fill(struct record *record, unsigned int tid) {
+        char route[16];
+        int n = snprintf(route, sizeof(route), "/route/%u", tid % 3);
+        const char *parity = tid % 2 ? "odd" : "even";
+        uint8_t *p = record->attributes;
+
+        put_be64(record->head.trace_id, 0x1111222233334444);
+        put_be64(record->head.trace_id + 8, tid);
+        put_be64(record->head.span_id, 0x5555000000000000 | tid);
+        *p++ = 0;
+        *p++ = (uint8_t)n;
+        memcpy(p, route, (size_t)n);
+        p += n;
+        *p++ = 1;
+        *p++ = (uint8_t)strlen(parity);
+        memcpy(p, parity, strlen(parity));
+        p += strlen(parity);
+        record->head.attributes_size = (uint16_t)(p - record->attributes);
+        record->head.valid = 1;
+}
+
+STEP void context_burn(void (*until)(void *));
+
+STEP void context_burn(void (*until)(void *)) {
+        KEEP_FRAME();
+        while (set == until)
+                victim_sink = victim_spin(victim_sink, 1000);
+}
+
+static void *thread_main(void *data) {
+        struct record *record = data;
+        bool sets = record - records != 0 && !record->attributes[0];
+        unsigned int tid = (unsigned int)syscall(SYS_gettid);
+
+        printf("thread %u %s\n", tid, sets ? "set" : "none");
+        fill(record, tid);
+        for (;;) {
+                void (*now)(void *) = set;
+
+                if (now && sets)
+                        now(record);
+                context_burn(now);
+        }
+        return NULL;
+}
+
+static void start(int n) {
+        pthread_t thread;
+
+        for (int i = 0; i < n && n_threads < MAX_THREADS; i++) {
+                records[n_threads].attributes[0] = i == 0;      /* the first one of a group */
+                if (pthread_create(&thread, NULL, thread_main, &records[n_threads++]))
+                        exit(1);
+        }
+}
+
+static bool load(void) {
+#ifdef CONTEXT_IN_EXECUTABLE
+        set = own_set;
+        return true;
+#else
+        void *handle = dlopen(library, RTLD_NOW);
+
+        if (!handle)
+                fprintf(stderr, "%s\n", dlerror());
+        set = handle ? (void (*)(void *))dlsym(handle, "context_set") : NULL;
+        return set;
+#endif
+}
+
+static uint64_t boottime(void) {
+        return victim_clock_ns(CLOCK_BOOTTIME);
+}
+
+static bool publish(const char *path) {
+        int file = open(path, O_RDONLY), fd;
+        ssize_t size;
+
+        if (!payload) {
+                fd = (int)syscall(SYS_memfd_create, "OTEL_CTX", 3U);
+                if (fd < 0 || ftruncate(fd, 4096))
+                        return false;
+                header = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+                payload = malloc(MAX_PAYLOAD);
+                close(fd);
+                if (header == MAP_FAILED || !payload)
+                        return false;
+        }
+        __atomic_store_n(&header->published_ns, 0, __ATOMIC_SEQ_CST);
+        size = read(file, payload, MAX_PAYLOAD);
+        close(file);
+        if (size < 0)
+                return false;
+        memcpy(header->signature, SPANPROF_PROCESS_SIGNATURE, 8);
+        header->version = 2;
+        header->payload_size = (uint32_t)size;
+        header->payload = (uintptr_t)payload;
+        __atomic_store_n(&header->published_ns, boottime(), __ATOMIC_SEQ_CST);
+        return true;
+}
+
+static bool spoil(const char *field) {
+        static struct spanprof_process_header right;
+
+        if (strcmp(field, "right") == 0)
+                *header = right;
+        else
+                right = *header;
+        if (strcmp(field, "signature") == 0)
+                header->signature[0] = 'X';
+        else if (strcmp(field, "version") == 0)
+                header->version = 1;
+        else if (strcmp(field, "size") == 0)
+                header->payload_size = 0xffffffff;
+        else if (strcmp(field, "payload") == 0)
+                header->payload = UINT64_C(0xffff800000000000);
+        else if (strcmp(field, "time") == 0)
+                header->published_ns = 0;
+        else
+                return strcmp(field, "right") == 0;
+        if (header->published_ns)
+                header->published_ns = boottime();
+        return true;
+}
+
+static bool obey(const char *line) {
+        unsigned int n;
+        char word[256];
+
+        if (sscanf(line, "publish %255s", word) == 1)
+                return publish(word);
+        if (sscanf(line, "header %255s", word) == 1)
+                return header && spoil(word);
+        if (strcmp(line, "load\n") == 0)
+                return load();
+        for (int i = 0; i < n_threads; i++)
+                if (sscanf(line, "valid %u", &n) == 1)
+                        records[i].head.valid = (uint8_t)n;
+                else if (sscanf(line, "size %u", &n) == 1)
+                        records[i].head.attributes_size = (uint16_t)n;
+                else
+                        return false;
+        return true;
+}
+
+int main(int argc, char **argv) {
+        static const char usage[] = "victim-context LIBRARY|- BEFORE AFTER";
+        char line[300];
+
+        setlinebuf(stdout);
+        library = argc > 1 ? argv[1] : "-";
+        printf("pid %d\n", getpid());
+        start((int)victim_argument(argc, argv, 2, 3, 0, MAX_THREADS, usage));
+        while (fgets(line, sizeof(line), stdin)) {
+                bool was_loaded = set, good = obey(line);
+
+                if (good && !was_loaded && set)
+                        start((int)victim_argument(argc, argv, 3, 3, 0, MAX_THREADS, usage));
+                puts(good ? "ok" : "error");
+        }
+        return 0;
+}
