@@ -5,7 +5,7 @@
  * stacks, in turn. Stacks are made as programs have them: a walk down a call graph of 5,000 places in 20 modules, most of
  * it shared with the stack before. Each sample has a thread; a third of them a span of 1,000.
  *
- * usage: encode-cost [ROUNDS]          best of ROUNDS (5)
+ * usage: encode-cost [ROUNDS [DIRECTORY]]      best of ROUNDS (5); keeps the requests in DIRECTORY
  */
 
 #include <malloc.h>
@@ -108,6 +108,20 @@ static size_t heap_bytes(void) {
         return info.uordblks + info.hblkhd;
 }
 
+/* For others to read: STACKS.pb. */
+static void keep(const char *directory, uint32_t n_stacks, const uint8_t *data, size_t size) {
+        char path[256];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/%06u.pb", directory, n_stacks);
+        file = fopen(path, "we");
+        if (!file || fwrite(data, 1, size, file) != size || fclose(file))
+                abort();
+}
+
+static const char *directory;
+static uint32_t n_stacks_now;
+
 /* While the request is handed over, everything that the encoder holds is there. */
 static int measure(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
         struct result *result = userdata;
@@ -117,6 +131,8 @@ static int measure(const uint8_t *data, size_t size, uint64_t n_events, void *us
         result->bytes = size;
         if (result->gzip_bytes)
                 return 0;
+        if (directory)
+                keep(directory, n_stacks_now, data, size);
         FILL(gzip_compress(data, size, &packed, &result->gzip_bytes));
         free(packed);
         return 0;
@@ -138,6 +154,7 @@ static uint64_t time_encode(const Window *window, size_t max_bytes, OtlpSink sin
 static void run(uint32_t n_stacks, unsigned n_rounds) {
         struct result best = { .fill_ns = UINT64_MAX, .encode_ns = UINT64_MAX, .split_ns = UINT64_MAX };
 
+        n_stacks_now = n_stacks;
         for (unsigned i = 0; i < n_rounds; i++) {
                 unsigned n_parts = 0;
                 uint64_t fill_ns, encode_ns, split_ns;
@@ -164,6 +181,7 @@ static void run(uint32_t n_stacks, unsigned n_rounds) {
 int main(int argc, char **argv) {
         unsigned n_rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 5;
 
+        directory = argc > 2 ? argv[2] : NULL;
         printf("| distinct stacks | fill, ns a sample | encode, ns a sample | M frames/s | split at 4 MiB, ns a sample "
                "(requests) | bytes a sample | gzipped | encoder's memory ÷ request | window, MiB |\n"
                "|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");

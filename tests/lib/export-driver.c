@@ -18,6 +18,7 @@
 #include "export/exporter.h"
 #include "otlp/transcode.h"
 #include "util/clock.h"
+#include "util/file.h"
 #include "util/log.h"
 #include "util/macro.h"
 #include "util/stat.h"
@@ -30,6 +31,9 @@ typedef struct Driver {
         uint64_t n_batches, n_events, n_profiles, padding;
         uint64_t interval_ms, run_ms, stop_ms, n_retries, n_spooled, drained;
         uint64_t n_submitted, start_ns;
+        const char *file;               /* whose bytes are submitted */
+        char *file_data;
+        size_t file_size;
 } Driver;
 
 static void put_field(Text *text, unsigned number, const char *data, size_t size) {
@@ -54,10 +58,21 @@ static void put_noise(Text *text, uint64_t size, uint64_t seed) {
         }
 }
 
+/* The same request again and again: for benches. */
+static void submit_file(Driver *driver) {
+        if (exporter_submit(driver->exporter, (const uint8_t *)driver->file_data, driver->file_size, driver->n_events))
+                abort();
+        driver->n_submitted++;
+}
+
 static void submit(Driver *driver) {
         _cleanup_(text_deinit) Text scope = { 0 }, resource = { 0 }, dictionary = { 0 }, request = { 0 }, noise = { 0 };
         char name[32];
 
+        if (driver->file) {
+                submit_file(driver);
+                return;
+        }
         for (uint64_t i = 0; i < driver->n_profiles; i++)
                 put_field(&scope, 2, "", 0);
         put_field(&resource, 2, scope.data ? scope.data : "", scope.size);
@@ -143,7 +158,7 @@ static int parse(Driver *driver, const char *name, char *value) {
                 const char *name, **to;
         } strings[] = {
                 { "--headers", &config->headers },                    { "--ca", &config->certificate },
-                { "--spool", &config->spool },
+                { "--spool", &config->spool },                        { "--file", &driver->file },
                 { "--cert", &config->client_certificate },            { "--key", &config->client_key },
         };
         uint64_t gzip, json;
@@ -207,7 +222,11 @@ int main(int argc, char **argv) {
                         fprintf(stderr, "bad option %s\n", argv[i]);
                         return 2;
                 }
+        if (driver.file && file_read(driver.file, 1 << 30, &driver.file_data, &driver.file_size))
+                return 2;
         r = run(&driver);
+        printf("took_us %" PRIu64 "\n", (clock_monotonic_ns() - driver.start_ns) / NS_PER_US);
+        free(driver.file_data);
         for (int i = COUNTER_DAEMON_FIRST + 1; !r && i < COUNTER_N; i++)
                 if (stat_get(i))
                         printf("%s{%s} %" PRIu64 "\n", stat_metric(i), stat_label(i), stat_get(i));

@@ -59,7 +59,6 @@ static void write_file(const char *path, const char *text) {
 }
 
 static void make_root(void) {
-        setup();
         cr_assert_not_null(mkdtemp(root));
 }
 
@@ -68,7 +67,6 @@ static void remove_root(void) {
 
         snprintf(command, sizeof(command), "rm -rf '%s'", root);
         cr_assert_eq(system(command), 0);
-        teardown();
 }
 
 Test(config, has_the_documented_defaults) {
