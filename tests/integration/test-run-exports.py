@@ -64,7 +64,7 @@ class Volume(session.TestCase):
         victim = self.victim("shares", 3600)
         run = self.start("--pid", victim.pid, "--frequency", 997, option, value)
         run.child.wait_for(rf"sampling at \d+ Hz from now on, not 997: profiles are above {name}")
-        session.wait_cpu([victim.pid], 3)
+        session.wait_cpu([victim.pid], 2)
         result = run.stop()
         self.assertGreaterEqual(result.counter("volume_changes_total", "lowered"), 1)
         self.assertEqual(result.log.count("sampling at"), sum(result.counter("volume_changes_total", way) for way in ("lowered", "raised")))
