@@ -232,14 +232,14 @@ static void run(const Options *options, char **argv) {
         for (unsigned i = 0; i < options->n; i++)
                 pids[i] = start(argv);
         usleep(options->settle_ms * 1000);
+        for (unsigned i = 1; i < options->n; i++)
+                kill(pids[i], SIGSTOP);
         for (unsigned i = 0; i < options->n; i++) {
                 begin = clock_monotonic_ns();
                 load_rows(pids[i]);
                 make_target(pids[i]);
                 ready = i ? ready : clock_monotonic_ns() - begin;
         }
-        for (unsigned i = 1; i < options->n; i++)
-                kill(pids[i], SIGSTOP);
         ns = measure(pids[0], options);
         bytes = map_bytes();
         qsort(depths, n_samples, sizeof(depths[0]), by_value);

@@ -14,6 +14,7 @@ usage: tests/bench/unwind-programs.py [--seconds N] [--rounds N] [cost] [memory]
 SPANPROF and BUILD_DIR name the build (default: ./build). Needs root.
 """
 import argparse
+import collections
 import json
 import os
 import re
@@ -107,7 +108,8 @@ def ours_beside_perf(b, pid, hz, seconds):
     ends = {k: v for k, v in json.loads(summary.read_text())["counters"]["stacks_total"].items() if v}
     n = sum(ends.values()) - ends.get("no_user", 0)
     size = sum(path.stat().st_size for path in directory.glob("*.pb"))
-    return ["spanprof", n, f"{cgroup.cpu_ns / 1e6:.0f}", "in it", f"{size / 1024:.0f}", f"{100 * ends.get('complete', 0) / n:.2f} %"]
+    return ["spanprof", n, f"{cgroup.cpu_ns / 1e6:.0f}", "in it", f"{size / 1024:.0f}", f"{100 * ends.get('complete', 0) / n:.2f} %",
+            ", ".join(f"{k} {v}" for k, v in ends.items() if k not in ("complete", "no_user"))]
 
 
 def perf_beside_us(b, pid, hz, seconds):
@@ -121,22 +123,23 @@ def perf_beside_us(b, pid, hz, seconds):
     stacks = [x for x in child.out.split("\n\n") if x.strip()]
     whole = sum(bool(re.search(r"(_start|__libc_start_main\S*|clone\S*|_dl_start\S*)\s*$", x.strip().splitlines()[-1]))
                 for x in stacks)
+    last = collections.Counter(x.strip().splitlines()[-1].split(None, 1)[-1][:40] for x in stacks).most_common(1)
     return ["perf --call-graph dwarf", len(stacks), f"{cgroup.cpu_ns / 1e6:.0f}", f"{later.cpu_ns / 1e6:.0f}",
-            f"{data.stat().st_size / 1024:.0f}", f"{100 * whole / max(1, len(stacks)):.2f} %"]
+            f"{data.stat().st_size / 1024:.0f}", f"{100 * whole / max(1, len(stacks)):.2f} %", f"last frames: {last[0][0]}" if last else ""]
 
 
 def dwarf(options):
     rows = []
     with bench.Bench() as b:
         path = source(b)
-        for what, argv in (("30 frames", [OMIT, "depth", "30"]), ("100 frames", [OMIT, "depth", "100"]),
+        for what, argv in (("30 frames", [OMIT, "depth", "30"]), ("300 frames", [OMIT, "depth", "300"]),
                            ("python3", ["python3", "-c", "while 1: sorted(str(i) for i in range(1000))"]),
                            ("clang -O2", clang(path))):
             for measure in (ours_beside_perf, perf_beside_us):
                 with bench.Bench() as inner:
                     child = inner.spawn([str(a) for a in argv])
                     rows.append([what, *measure(inner, child.pid, 199, options.seconds)])
-    bench.table(f"199 Hz, {options.seconds} s", ["program", "tool", "samples", "CPU ms", "CPU ms afterwards", "KiB", "whole"], rows)
+    bench.table(f"199 Hz, {options.seconds} s", ["program", "tool", "samples", "CPU ms", "CPU ms afterwards", "KiB", "whole", "rest"], rows)
 
 
 def samples_of(directory):
