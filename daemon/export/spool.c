@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/spool.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,7 @@
 
 enum {
         NAME_ROOM = 96,
+        KEPT_ASIDE = 16,
         MAX_FILE_BYTES = SPOOL_MAX_REQUEST + (1 << 20),         /* noise does not compress */
 };
 
@@ -94,6 +96,37 @@ static int append(Spool *spool, const SpoolEntry *entry) {
         return 0;
 }
 
+typedef struct Aside {
+        char names[KEPT_ASIDE][NAME_ROOM + 16];         /* the newest, in any order */
+        size_t n;
+} Aside;
+
+static bool is_aside(const char *name) {
+        size_t length = strlen(name);
+
+        return length > strlen(SUFFIX ".corrupt") && length < NAME_ROOM + 16 && isdigit((unsigned char)name[0]) &&
+               !strcmp(name + length - strlen(SUFFIX ".corrupt"), SUFFIX ".corrupt");
+}
+
+/* What was set aside is for a person, who may never come: names begin with the time, so the least is the oldest. */
+static void keep_newest_aside(Spool *spool, Aside *aside, const char *name) {
+        size_t oldest = 0;
+
+        if (aside->n < KEPT_ASIDE) {
+                strcpy(aside->names[aside->n++], name);
+                return;
+        }
+        for (size_t i = 1; i < aside->n; i++)
+                if (strcmp(aside->names[i], aside->names[oldest]) < 0)
+                        oldest = i;
+        if (strcmp(name, aside->names[oldest]) < 0) {
+                unlinkat(spool->fd, name, 0);
+                return;
+        }
+        unlinkat(spool->fd, aside->names[oldest], 0);
+        strcpy(aside->names[oldest], name);
+}
+
 /* What a killed process was writing is nobody's: its samples went with it. */
 static int scan_entry(Spool *spool, const char *name) {
         SpoolEntry entry;
@@ -112,13 +145,17 @@ static int scan(Spool *spool) {
         int fd = openat(spool->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *file;
+        Aside aside = { 0 };
 
         if (!dir) {
                 closep(&fd);
                 return unusable("%s", strerror(errno));
         }
         while (!r && (file = readdir(dir)))
-                r = scan_entry(spool, file->d_name);
+                if (is_aside(file->d_name) && !spool->read_only)
+                        keep_newest_aside(spool, &aside, file->d_name);
+                else
+                        r = scan_entry(spool, file->d_name);
         closedir(dir);
         if (spool->n)
                 qsort(spool->entries, spool->n, sizeof(*spool->entries), by_age);

@@ -9,7 +9,7 @@
  * process uses it, by lock. Over its caps (bytes, files, age) the oldest go, and are counted.
  *
  *     1700000000000000000-000001-512.batch        REALTIME ns, sequence, samples: an index of names is enough
- *     NAME.batch.corrupt                           set aside: what could not be read, for a person to look at
+ *     NAME.batch.corrupt                           set aside: what could not be read, for a person (the last 16)
  *     lock, .writing                              who has it; what is being written
  *
  * Its calls block on the disk: spool-worker.h runs them in a thread. No counter of util/stat is

@@ -263,6 +263,15 @@ class Retry(ExportCase):
         server.read_limit = None
         self.assert_delivered(self.drive(server.url(), padding=4 << 20, queue_bytes=64 << 20))
 
+    def test_a_flapping_receiver_gets_each_batch_once(self):
+        plays = [play for i in range(10) for play in ([status(503)] * (i % 3) + [close] * (i % 2) + [ok()])]
+        server = self.serve(*plays)
+        outcome = self.drive(server.url(), batches=10, retry_ms=5)
+        self.assert_delivered(outcome, 10 * EVENTS)
+        taken = [marker for marker, play in zip(server.markers(), plays) if play not in (close,) and play.__closure__[0].cell_contents[:12] == b"HTTP/1.1 200"]
+        self.assertEqual(taken, [f"batch-{i}" for i in range(10)])
+        self.assertGreaterEqual(outcome[RETRY], 9, "each 503; a connection that closes under a request is curl's own to try anew")
+
     def test_an_idle_connection_that_the_receiver_closed_costs_nothing(self):
         server = self.serve(ok(keep=False))
         outcome = self.drive(server.url(), batches=5, interval_ms=50)
@@ -479,6 +488,22 @@ class Tls(ExportCase):
         server = self.tls_server(ok())
         self.assert_lost(self.drive(server.url(host="127.0.0.1"), ca=self.path("ours.pem")), "export_refused")
         self.assertEqual(server.requests, [])
+
+    def test_a_receiver_whose_certificate_has_run_out_gets_nothing(self):
+        with open(self.path("ca.cnf"), "w") as file:
+            file.write(f"[ca]\ndefault_ca = d\n[d]\ndatabase = {self.path('index')}\nnew_certs_dir = {self.temporary.name}\n"
+                       f"rand_serial = yes\ndefault_md = sha256\npolicy = p\ncopy_extensions = copy\n[p]\ncommonName = supplied\n")
+        open(self.path("index"), "w").close()
+        self.openssl("ca", "-batch", "-notext", "-config", self.path("ca.cnf"), "-in", self.path("server.csr"), "-cert", self.path("ours.pem"),
+                     "-keyfile", self.path("ours.key"), "-startdate", "20200101000000Z", "-enddate", "20200102000000Z",
+                     "-out", self.path("expired.pem"))
+        context = self.ssl.SSLContext(self.ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.path("expired.pem"), self.path("server.key"))
+        server = self.serve(ok(), context=context)
+        outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"))
+        self.assert_lost(outcome, "export_refused")
+        self.assertEqual(server.requests, [])
+        self.assertIn("expired", outcome.log)
 
     def test_a_missing_authority_file_is_said(self):
         server = self.tls_server(ok())

@@ -217,21 +217,6 @@ class Damage(SpoolCase):
                 self.assertEqual((values[lost("spool_corrupt")], values["spool_files_corrupt_total{}"]), (EVENTS, 1))
                 self.assertTrue(first.with_name(first.name + ".corrupt").exists())
 
-    def test_a_batch_of_another_schema_is_never_sent(self):
-        """The header is made again by its layout: schema, and XXH3 over what is before the last field."""
-        oracle.need()
-        import xxhash
-
-        self.fill(2)
-        first = self.files()[0]
-        data = bytearray(first.read_bytes())
-        data[16:40] = b"profiles/v2".ljust(24, b"\0")
-        data[88:96] = xxhash.xxh3_64_intdigest(bytes(data[:88])).to_bytes(8, "little")
-        first.write_bytes(data)
-        server, values = self.drain()
-        self.assertEqual(server.markers(), ["batch-1"])
-        self.assertEqual(values[lost("spool_schema")], EVENTS)
-
     def test_strangers_files_are_left_alone(self):
         self.fill(1)
         secret = self.directory() / "secret"
@@ -246,6 +231,13 @@ class Damage(SpoolCase):
         self.assertEqual(server.markers(), ["batch-0"])
         self.assertEqual(secret.read_text(), "nobody's business")
         self.assertEqual(len(list(self.spool.iterdir())), 5, "four of others, and the lock")
+
+    def test_of_damaged_files_the_last_sixteen_are_kept(self):
+        self.spool.mkdir(mode=0o700)
+        for i in range(20):
+            (self.spool / f"{10**18 + i:019d}-000001-7.batch.corrupt").write_text("x")
+        self.fill(1)
+        self.assertEqual(sorted(path.name[17:19] for path in self.spool.glob("*.corrupt")), [f"{i:02d}" for i in range(4, 20)])
 
     def test_a_file_that_somebody_removes_is_not_waited_for(self):
         self.fill(3)

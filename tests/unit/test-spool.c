@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "export/spool.h"
+#include "util/intern.h"
 
 static char directory[] = "/tmp/spanprof-spool-XXXXXX";
 
@@ -131,6 +132,45 @@ Test(spool, drops_what_is_too_old_but_nothing_of_the_future) {
         cr_assert_eq(spool_take_counts(spool).lost_age, 1);
         put(spool, "future", 1, 9000);
         expect_next(spool, "future", 100);
+        spool_free(spool);
+}
+
+/* As another version would write it: its schema in the header, which proves itself. */
+static void change_schema(const char *name) {
+        char path[200], bytes[SPOOL_HEADER_SIZE];
+        uint64_t hash;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        file = fopen(path, "r+");
+        cr_assert_not_null(file);
+        cr_assert_eq(fread(bytes, sizeof(bytes), 1, file), 1);
+        memcpy(bytes + 16, "profiles/v1\0\0\0\0\0\0\0\0\0\0\0\0", SPOOL_SCHEMA_ROOM);
+        hash = hash_stable(bytes, 88);
+        memcpy(bytes + 88, &hash, sizeof(hash));
+        rewind(file);
+        cr_assert_eq(fwrite(bytes, sizeof(bytes), 1, file), 1);
+        fclose(file);
+}
+
+Test(spool, never_gives_what_is_of_another_schema) {
+        Spool *spool = open_spool(NULL);
+        SpoolHeader header;
+        SpoolCounts counts;
+        uint8_t *request = NULL;
+        char name[128];
+
+        put(spool, "one", 7, 1000);
+        put(spool, "two", 20, 2000);
+        spool_entry_name(spool_entry(spool, 0), name, sizeof(name));
+        change_schema(name);
+        cr_assert_eq(spool_read(spool, spool_entry(spool, 0), &header, &request), SPOOL_FILE_E_SCHEMA);
+        cr_assert_str_eq(header.schema, "profiles/v1");
+        expect_next(spool, "two", 3000);
+        counts = spool_take_counts(spool);
+        cr_assert_eq(counts.lost_schema, 7);
+        cr_assert_eq(counts.n_files_schema, 1);
+        cr_assert_eq(counts.n_files_corrupt, 0);
         spool_free(spool);
 }
 
