@@ -244,7 +244,8 @@ static void loop(Engine *engine) {
         while (!engine->child_ended) {
                 uint64_t now_ns;
 
-                output_scan(&engine->output, &engine->harvest, 1);
+                if (!engine->output.pace.idle)          /* else it is done while waiting */
+                        output_scan(&engine->output, &engine->harvest, 1);
                 now_ns = clock_monotonic_ns();
                 output_progress(&engine->output, &engine->harvest, 1, now_ns);
                 stop_in_time(engine, now_ns);

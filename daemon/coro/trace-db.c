@@ -26,7 +26,7 @@ enum { ROW_BYTES = 100 };               /* about; indexes come at the end and ar
 
 /* The first six columns, names and indexes are what other tools look for; what we add may be NULL. */
 static const char schema[] =
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16384;"
         "CREATE TABLE coro_trace_events (id INTEGER PRIMARY KEY AUTOINCREMENT, probe_id TEXT NOT NULL, tid INTEGER NOT NULL,"
         " addr TEXT NOT NULL, seq INTEGER NOT NULL, is_active INTEGER NOT NULL CHECK (is_active IN (0, 1)), ts INTEGER NOT NULL,"
         " payload TEXT%s);";
@@ -134,8 +134,24 @@ static void bind(sqlite3_stmt *statement, int at, uint64_t value) {
         sqlite3_bind_int64(statement, at, (sqlite3_int64)value);
 }
 
-static void bind_id(sqlite3_stmt *statement, int at, char *text, const char *format, uint64_t value) {
-        sqlite3_bind_text(statement, at, text, snprintf(text, 24, format, (unsigned long)value), SQLITE_STATIC);
+/* printf() would be a third of an insert. */
+static void bind_decimal(sqlite3_stmt *statement, int at, char *text, uint64_t value) {
+        size_t n = 24;
+
+        do {
+                text[--n] = (char)('0' + value % 10);
+                value /= 10;
+        } while (value);
+        sqlite3_bind_text(statement, at, text + n, (int)(24 - n), SQLITE_STATIC);
+}
+
+static void bind_address(sqlite3_stmt *statement, int at, char *text, uint64_t address) {
+        uint64_t big = __builtin_bswap64(address);
+
+        text[0] = '0';
+        text[1] = 'x';
+        text_to_hex(text + 2, &big, sizeof(big));
+        sqlite3_bind_text(statement, at, text, 18, SQLITE_STATIC);
 }
 
 static int step(TraceDb *db, sqlite3_stmt *statement) {
@@ -151,17 +167,18 @@ int trace_db_event(TraceDb *db, const CoroEvent *event) {
 
         if (begin(db))
                 return TRACE_E_FAILED;
-        bind_id(s, 1, probe, "%lu", event->probe_id);
+        bind_decimal(s, 1, probe, event->probe_id);
         bind(s, 2, event->tid);
-        bind_id(s, 3, address, "0x%016lx", event->address);
+        bind_address(s, 3, address, event->address);
         bind(s, 4, event->seq);
         bind(s, 5, event->active);
         bind(s, 6, event->time_ns);
-        text_to_hex(payload, event->payload, sizeof(event->payload));
-        if (event->has_payload)
-                sqlite3_bind_text(s, 7, payload, -1, SQLITE_STATIC);
-        else
+        if (event->has_payload) {
+                text_to_hex(payload, event->payload, sizeof(event->payload));
+                sqlite3_bind_text(s, 7, payload, sizeof(payload) - 1, SQLITE_STATIC);
+        } else {
                 sqlite3_bind_null(s, 7);
+        }
         if (db->extra) {
                 bind(s, 8, event->station);
                 bind(s, 9, event->number);
@@ -185,8 +202,8 @@ int trace_db_station(TraceDb *db, const TraceStation *station) {
                 return TRACE_E_FAILED;
         for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
                 bind(s, (int)i + 1, numbers[i]);
-        bind_id(s, 3, probe, "%lu", state->probe_id);
-        bind_id(s, 14, address, "0x%016lx", state->last_address);
+        bind_decimal(s, 3, probe, state->probe_id);
+        bind_address(s, 14, address, state->last_address);
         return step(db, s);
 }
 

@@ -17,7 +17,7 @@ static const char *const names[N_FIELDS] = {
 
 static int find_field(const char *name, size_t size) {
         for (int i = 0; i < N_FIELDS; i++)
-                if (strlen(names[i]) == size && !memcmp(names[i], name, size))
+                if (size && names[i][0] == name[0] && strlen(names[i]) == size && !memcmp(names[i], name, size))
                         return i;
         return -1;
 }
@@ -143,11 +143,52 @@ static bool eat_value(Line *line, const char **textp, size_t *sizep) {
         return *sizep;
 }
 
+static bool eat_text(Line *line, const char *text, size_t size) {
+        if ((size_t)(line->end - line->at) < size || memcmp(line->at, text, size))
+                return false;
+        line->at += size;
+        return true;
+}
+
+#define EAT(_line, _text) eat_text((_line), (_text), sizeof(_text) - 1)
+
+/* Up to 19 digits, which cannot overflow. */
+static bool eat_digits(Line *line, uint64_t *valuep) {
+        const char *begin = line->at;
+        uint64_t value = 0;
+
+        while (line->at < line->end && line->at - begin < 19 && *line->at >= '0' && *line->at <= '9')
+                value = value * 10 + (uint64_t)(*line->at++ - '0');
+        *valuep = value;
+        return line->at > begin;
+}
+
+/* The six fields as every writer of this form prints them, to the byte: nearly all lines, in a fifth of the time. */
+static bool parse_usual(Line *line, CoroEvent *event) {
+        if (!EAT(line, "{\"probe_id\":") || !eat_digits(line, &event->probe_id) || !EAT(line, ",\"tid\":") ||
+            !eat_digits(line, &event->tid) || !EAT(line, ",\"addr\":\"") || line->end - line->at < 18 ||
+            !parse_address(line->at, 18, &event->address))
+                return false;
+        line->at += 18;
+        if (!EAT(line, "\",\"seq\":") || !eat_digits(line, &event->seq))
+                return false;
+        event->active = EAT(line, ",\"is_active\":true,\"ts\":");
+        if (!event->active && !EAT(line, ",\"is_active\":false,\"ts\":"))
+                return false;
+        return eat_digits(line, &event->time_ns) && EAT(line, "}") && line->at == line->end;
+}
+
 int trace_parse_jsonl(const char *text, size_t size, CoroEvent *eventp) {
         Line line = { text, text + size };
         CoroEvent event = { 0 };
         unsigned seen = 0;
 
+        if (parse_usual(&line, &event)) {
+                *eventp = event;
+                return 0;
+        }
+        line.at = text;
+        event = (CoroEvent){ 0 };
         if (!eat(&line, '{'))
                 return TRACE_PARSE_E_MALFORMED;
         do {

@@ -9,6 +9,7 @@
  *      coroutines=8 threads=1 turns=4          each thread gives each of its coroutines a turn; 8 events fit in a station
  *      awaits=1                                events of a turn: so many suspends and resumes
  *      pause=0                                 µs of sleep after each coroutine's turn
+ *      rate=0                                  events a second of each thread at most, in turns that come on time
  *      wait=0                                  µs before the first turn
  *      dialect=seqlock|document
  *      hang=K                                  the last K coroutines end suspended and alive
@@ -38,7 +39,7 @@
 
 #include "station-writer.h"
 
-static long coroutines = 8, threads = 1, turns = 4, awaits = 1, pause_us, wait_us, document, hang, payload, status, cut, garbage;
+static long coroutines = 8, threads = 1, turns = 4, awaits = 1, pause_us, wait_us, rate, document, hang, payload, status, cut, garbage;
 static char end[16] = "exit";
 static struct spanprof_station_region *region;
 static StationWriter *writers;
@@ -119,10 +120,13 @@ static void event(long i, uint64_t tid, uint64_t address, int active) {
 
 static void *thread(void *userdata) {
         long first = (long)userdata;
-        uint64_t tid = (uint64_t)syscall(SYS_gettid);
+        uint64_t tid = (uint64_t)syscall(SYS_gettid), begin = now_ns(), n = 0;
 
         for (long turn = 0; turn < turns; turn++)
                 for (long i = first; i < coroutines; i += threads) {
+                        while (rate && now_ns() < begin + n * 1000000000 / (uint64_t)rate)
+                                ;
+                        n += 2 * (uint64_t)awaits;
                         for (long k = 0; k < awaits; k++) {
                                 event(i, tid, 0x100000 * (uint64_t)(i + 1) + (uint64_t)turn, 0);
                                 event(i, tid, 0, 1);
@@ -174,7 +178,7 @@ static void leave(void) {
 static void parse(int argc, char **argv) {
         const struct { const char *key; long *value; } numbers[] = {
                 { "coroutines", &coroutines }, { "threads", &threads }, { "turns", &turns }, { "awaits", &awaits },
-                { "pause", &pause_us }, { "wait", &wait_us }, { "hang", &hang }, { "payload", &payload }, { "status", &status },
+                { "pause", &pause_us }, { "rate", &rate }, { "wait", &wait_us }, { "hang", &hang }, { "payload", &payload }, { "status", &status },
                 { "truncate", &cut }, { "garbage", &garbage },
         };
 

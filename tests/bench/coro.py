@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof coro` under load, idle, and its traces: events lost, CPU, memory, latency, conversion.
+
+usage: tests/bench/coro.py [even] [burst] [idle] [latency] [convert]
+
+    even        1,024 coroutines, one suspend and resume a turn, at 10^5 … 5×10^6 events/s
+    burst       the same, each awaiting 64 times a turn
+    idle        CPU of the engine beside 128 … 10^6 stations whose coroutines do nothing, and its memory
+    latency     time in the event → line in the file
+    convert     10^6 lines → CSV, SQLite
+
+Losses are the trace's own: events said to be lost ÷ events that the victim wrote (the tests hold the two against each other).
+SPANPROF and BUILD_DIR name the build. On a busy machine losses are those of an engine that did not get its CPU.
+"""
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import tap  # noqa: E402
+
+VICTIM = str(tap.BUILD_DIR / "tests/lib/victim-stations")
+SHM = "/dev/shm"
+
+
+def cpu_s(pid):
+    """Of all threads, ended ones too."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rss_mib(pid, key="VmHWM"):
+    return int(re.search(rf"{key}:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) / 1024
+
+
+def run(directory, *victim, n=1024):
+    """One run to its end: (events, lost, seconds, CPU seconds of the engine)."""
+    out = pathlib.Path(directory) / "t.jsonl"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
+    done = subprocess.run([tap.SPANPROF, "coro", "-n", str(n), "-o", out, "--", "sh", "-c", f"{VICTIM} {' '.join(victim)} >/dev/null; times"],
+                          capture_output=True, text=True)
+    wall = time.monotonic() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # `times` of the shell: its own, then its children's; minutes and seconds
+    child = sum(60 * int(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", done.stdout.splitlines()[-1]))
+    total = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    events = int(re.search(r"(\d+) events in", done.stderr)[1])
+    lost = re.search(r"(\d+) of \d+ events", done.stderr)
+    out.unlink()
+    return events, int(lost[1]) if lost else 0, wall, total - child
+
+
+def load(title, awaits, rates):
+    print(f"\n{title}\n{'events/s':>12} {'written':>10} {'lost':>10} {'%':>7} {'engine CPU %':>13}")
+    with tempfile.TemporaryDirectory(dir=SHM) as directory:
+        for rate in rates:
+            turns = max(2, int(2 * rate / (1024 * 2 * awaits)))
+            rows = [run(directory, "coroutines=1024", f"awaits={awaits}", f"turns={turns}", f"rate={rate}") for _ in range(3)]
+            events, lost, wall, cpu = min(rows, key=lambda row: row[1] / (row[0] + row[1]))
+            print(f"{rate:12,} {events + lost:10,} {lost:10,} {100 * lost / (events + lost):7.2f} {100 * cpu / wall:13.0f}", flush=True)
+
+
+def even():
+    load("even: 1,024 coroutines, best of 3", 1, (100_000, 300_000, 1_000_000, 2_000_000, 5_000_000))
+
+
+def burst():
+    load("burst: 1,024 coroutines, 64 awaits a turn, best of 3", 64, (10_000, 100_000, 1_000_000))
+
+
+def idle():
+    print(f"\nidle\n{'stations':>12} {'engine CPU %':>13} {'MiB':>8}   (memory without the region's own pages)")
+    for n in (128, 10_000, 100_000, 1_000_000):
+        with tempfile.TemporaryDirectory(dir=SHM) as directory:
+            engine = subprocess.Popen([tap.SPANPROF, "coro", "-n", str(n), "-o", f"{directory}/t.jsonl", "--", VICTIM, f"coroutines={n}",
+                                       "turns=1", f"hang={n}", "end=hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, text=True)
+            for line in engine.stdout:
+                if line == "done\n":
+                    break
+            time.sleep(1)
+            before, begin = cpu_s(engine.pid), time.monotonic()
+            time.sleep(10)
+            used = (cpu_s(engine.pid) - before) / (time.monotonic() - begin)
+            print(f"{n:12,} {100 * used:13.2f} {rss_mib(engine.pid, 'RssAnon'):8.1f}", flush=True)
+            engine.stdin.close()
+            engine.wait()
+
+
+def latency():
+    print(f"\nlatency, one event each 5 ms\n{'stations':>12} {'p50 ms':>8} {'p99 ms':>8}")
+    for n in (128, 10_000, 100_000):
+        with tempfile.TemporaryDirectory(dir=SHM) as directory:
+            out = pathlib.Path(directory) / "t.jsonl"
+            engine = subprocess.Popen([tap.SPANPROF, "coro", "-n", str(n), "-o", out, "--", VICTIM, f"coroutines={n}", "turns=1",
+                                       "pause=5000", "end=kill"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            found, end = [], time.monotonic() + 5
+            while not out.exists():
+                time.sleep(0.001)
+            with open(out) as file:
+                while time.monotonic() < end:
+                    line = file.readline()
+                    if line.endswith("\n"):
+                        found.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC) - json.loads(line)["ts"]) / 1e6)
+                    else:
+                        time.sleep(0.0001)
+            engine.send_signal(signal.SIGTERM)
+            engine.wait()
+            found.sort()
+            print(f"{n:12,} {found[len(found) // 2]:8.2f} {found[len(found) * 99 // 100]:8.2f}", flush=True)
+
+
+def convert():
+    print(f"\nconvert 10^6 lines\n{'to':>12} {'s':>8}")
+    with tempfile.TemporaryDirectory(dir=SHM) as directory:
+        path = pathlib.Path(directory) / "t.jsonl"
+        with open(path, "w") as file:
+            for k in range(1_000_000):
+                file.write(f'{{"probe_id":{140000000000000 + k % 1000 * 240},"tid":{1000 + k % 8},"addr":"0x{k % 2 * 0x7f0012345678:016x}",'
+                           f'"seq":{2 + k // 8000 * 2},"is_active":{"true" if k % 2 else "false"},"ts":{10**12 + 1000 * k}}}\n')
+        for name in ("t.csv", "t.db"):
+            times = []
+            for _ in range(3):
+                begin = time.monotonic()
+                subprocess.run([tap.SPANPROF, "convert", path, "-o", path.with_name(name)], check=True, capture_output=True)
+                times.append(time.monotonic() - begin)
+            print(f"{name[2:]:>12} {min(times):8.2f}", flush=True)
+
+
+PARTS = {"even": even, "burst": burst, "idle": idle, "latency": latency, "convert": convert}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name]()
