@@ -7,10 +7,16 @@ import oracle
 
 oracle.enter()
 
+import collector
 import otlp_read
 import session
 import tap
 from fault_server import Server, status
+
+try:
+    import check_otlp
+except ImportError:                             # session skips without it
+    check_otlp = None
 
 
 class Exports(session.TestCase):
@@ -57,6 +63,17 @@ class Exports(session.TestCase):
         other = result.summary["exports"][1]
         self.assertEqual((other["delivered"], other["lost"]), (0, result.summary["delivered"]))
         self.assertEqual(result.summary["lost"], 0)
+
+    def test_a_real_collector_writes_what_the_daemon_sent_in_either_protocol(self):
+        collector.need()
+        real = {protocol: collector.Collector(self) for protocol in ("http/protobuf", "http/json")}
+        result = self.run_daemon("".join(f"[export {protocol[5:]}]\nendpoint = {one.url}\nprotocol = {protocol}\n"
+                                         for protocol, one in real.items()))
+        for export, (protocol, one) in zip(result.summary["exports"][1:], real.items(), strict=True):
+            self.assertEqual((export["name"], export["delivered"], export["lost"]), (protocol[5:], result.summary["delivered"], 0))
+            requests = [check_otlp.decode(line) for line in one.stop()]
+            theirs = [sample for request in requests for sample in otlp_read.request_samples(request)]
+            self.assertEqual(sorted(map(repr, theirs)), sorted(map(repr, result.samples)), protocol)
 
 
 class Volume(session.TestCase):

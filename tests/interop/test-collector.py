@@ -5,7 +5,6 @@ sample: its 200 alone proves no more than syntax. setup-collector.sh builds it."
 import importlib
 import os
 import re
-import socket
 import urllib.request
 
 import oracle
@@ -13,30 +12,8 @@ import tap
 
 oracle.enter()
 
+import collector
 import otlp_read
-
-COLLECTOR = tap.BUILD_DIR / "collector"
-CONFIG = """
-receivers:
-  otlp:
-    protocols:
-      http:
-        endpoint: 127.0.0.1:{port}
-exporters:
-  file:
-    path: {path}
-    flush_interval: 50ms
-  debug: {{}}
-service:
-  telemetry:
-    metrics:
-      level: none
-  pipelines:
-    profiles:
-      receivers: [otlp]
-      exporters: [file, debug]
-"""
-
 
 def events(requests):
     """Every event of some requests with all that is known of it, in an order of its own."""
@@ -55,26 +32,15 @@ class Collector(tap.TestCase):
     @classmethod
     def setUpClass(cls):
         oracle.need()
-        if not os.access(COLLECTOR, os.X_OK):
-            tap.skip(f"tool: no collector; run tests/interop/setup-collector.sh {tap.BUILD_DIR}")
+        collector.need()
         cls.check_otlp = importlib.import_module("check_otlp")
 
     def start(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        directory = self.directory()
-        self.written = directory / "out.json"
-        (directory / "config.yaml").write_text(CONFIG.format(port=port, path=self.written))
-        self.collector = self.spawn([COLLECTOR, "--config", f"file:{directory}/config.yaml",
-                                     "--feature-gates=service.profilesSupport"])
-        self.collector.wait_for("Everything is ready")
-        self.url = f"http://127.0.0.1:{port}"
+        self.collector = collector.Collector(self)
+        self.url = self.collector.url
 
     def stop(self):
-        """Ends it, so that its file is whole. Return: the requests in it."""
-        self.collector.process.terminate()
-        self.collector.wait()
-        return [self.check_otlp.decode(line) for line in self.written.read_bytes().splitlines()]
+        return [self.check_otlp.decode(line) for line in self.collector.stop()]
 
     def assert_same(self, sent, got):
         self.assertTrue(events(sent))
@@ -114,7 +80,7 @@ class Collector(tap.TestCase):
         """It moves strings of resources into the dictionary, so its bytes are others: what they say is not."""
         paths = self.window(20000, 3, 500)
         output = self.directory()
-        done = self.run_command([COLLECTOR, "pdata", output, *paths, *[path.with_suffix(".json") for path in paths]])
+        done = self.run_command([collector.PROGRAM, "pdata", output, *paths, *[path.with_suffix(".json") for path in paths]])
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         again = sorted(output.glob("*.pb"))
         self.assertEqual(len(again), len(paths))
@@ -145,7 +111,7 @@ class Collector(tap.TestCase):
         self.run_command(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
                           "-keyout", directory / "key", "-out", directory / "cert", "-subj", "/CN=localhost",
                           "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], expect=0)
-        server = self.spawn([COLLECTOR, "listen", directory / "cert", directory / "key"])
+        server = self.spawn([collector.PROGRAM, "listen", directory / "cert", directory / "key"])
         address = server.wait_for(r"^listening on (\S+)$")[1]
         environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
         done = self.run_command([tap.BUILD_DIR / "tests/lib/export-driver", f"https://{address}/v1development/profiles",
