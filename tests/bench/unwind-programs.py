@@ -153,7 +153,7 @@ def dlopen(options):
     build_id, waits = otlp_read.Symbols().build_id(str(library)), []
     for _ in range(max(10, options.rounds)):
         with bench.Bench() as b:
-            child = b.spawn([DLOPEN, library, "1.5"])
+            child = b.spawn([DLOPEN, library, "0.3"])
             directory, environment = b.receiver()
             child.wait_for(r"^pid")
             run = b.spawn([tap.SPANPROF, "run", "-p", child.pid, "-F", 999, "-d", "4s"], env=environment)

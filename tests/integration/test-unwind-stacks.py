@@ -197,7 +197,8 @@ class Stacks(tap.TestCase):
         self.assertGreater(ends["complete"], 100, ends)
         self.assertEqual(set(ends) - {"complete", "stale"}, set(), ends)
 
-    def check_program(self, argv, n=400, settle=None, gate=GATE):
+    def check_program(self, argv, n=400, settle=None, gate=GATE, recurses=False):
+        """@recurses: it is known to go deeper than the default depth now and then; a stack that is cut there is in order."""
         child = self.spawn(argv)
         tap.wait_until(lambda: os.path.exists(f"/proc/{child.pid}/maps"), "it runs")
         if settle:
@@ -206,7 +207,8 @@ class Stacks(tap.TestCase):
             subprocess.run(["sleep", "0.5"], check=True)
         samples = self.sample(child.pid, n=n, frequency=1999)
         maps = Maps(child.pid)
-        bad = collections.Counter((ENDS[x["end"]], maps.where(x["user"][-1])) for x in samples if x["end"] > 1)
+        bad = collections.Counter((ENDS[x["end"]], maps.where(x["user"][-1])) for x in samples
+                                  if x["end"] > 1 and not (recurses and x["end"] == DEPTH and len(x["user"]) == 512))
         user = [x for x in samples if x["end"] != 1]
         self.assertGreaterEqual(1 - sum(bad.values()) / len(user), gate, f"{argv[0]}: {bad.most_common(5)}")
         print(f"# {os.path.basename(argv[0])}: {len(user)} stacks, incomplete {dict(bad)}")
@@ -240,7 +242,7 @@ class Stacks(tap.TestCase):
         name = self.run_command([tap.need_tool("g++"), "-print-prog-name=cc1plus"], expect=0).stdout.strip()
         machine = self.run_command(["g++", "-print-multiarch"], expect=0).stdout.strip()
         self.check_program([name, "-quiet", "-O2", "-imultiarch", machine, "-ftemplate-depth=3000", "-o", "/dev/null",
-                            self.compiled_file()])
+                            self.compiled_file()], recurses=True)       # its garbage collector marks by recursion
 
     def test_of_clang_are_complete(self):
         self.check_program([tap.need_tool("clang++"), "-O2", "-ftemplate-depth=3000", "-c", "-o", "/dev/null",
