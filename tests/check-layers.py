@@ -25,7 +25,7 @@ LAYERS = {
     "coro": {"target", "util", "sdk"},
     "report": {"profile", "symbol", "otlp", "util"},
     "jfr": {"profile", "util"},
-    "convert": {"jfr", "otlp", "profile", "util"},
+    "convert": {"coro", "jfr", "otlp", "profile", "util"},
 }
 
 # library header → the only files that may include it (one library, one file)

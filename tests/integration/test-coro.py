@@ -494,6 +494,29 @@ class Convert(tap.TestCase):
         self.assertIn("1 lines", done.stderr)
         self.assertEqual((self.dir / "cut.csv").read_text().count("\n"), text.count("\n"))
 
+    def test_sums_up_how_long_coroutines_were_suspended(self):
+        lines, sums, since = [], collections.Counter(), {}
+        for k in range(200):            # three coroutines; each tenth event of one follows a loss
+            station, active, ts = k % 3, (k // 3) % 2 == 1, 10**12 + 1000 * k * k
+            lost = 5 if k % 30 == 3 else 0
+            lines.append({"probe_id": 100 + station, "tid": 7, "addr": f"0x{0 if active else 0x1000 * (station + 1):016x}", "seq": 2,
+                          "is_active": active, "ts": ts, "station": station, "event": k, "birth": 5, **({"lost": lost} if lost else {})})
+            if active and station in since and not lost:
+                sums[f"0x{0x1000 * (station + 1):016x}"] += ts - since[station]
+            since.pop(station, None)
+            if not active:
+                since[station] = ts
+        (self.dir / "t.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+        self.convert("t.jsonl", "t.csv")
+        for source in ("t.jsonl", "t.csv"):
+            self.convert(source, "t.folded")
+            folded = dict(line.rsplit(" ", 1) for line in (self.dir / "t.folded").read_text().splitlines())
+            self.assertEqual({key: int(value) for key, value in folded.items()}, dict(sums))
+        self.convert("t.jsonl", "t.json")
+        text = (self.dir / "t.json").read_text()
+        for key in ("coroutine.probe_id", "coroutine.station", "coroutine.birth_ns", "off_cpu"):
+            self.assertIn(f'"{key}"', text)
+
     def test_refuses_what_it_cannot_do(self):
         text = self.record()
         self.assertIn("input and output", self.convert("t.jsonl", "./t.jsonl", expect=1).stderr)
