@@ -23,6 +23,7 @@
 enum {
         PROGRESS_FIRST_NS = NS_PER_SEC,         /* quick work says nothing */
         PROGRESS_NEXT_NS = NS_PER_SEC / 5,
+        SEND_BYTES = 4 << 20,                   /* of one request */
         SEND_AGE_SECONDS = 30,                  /* somebody waits for the command: retry for less long than a daemon */
 };
 
@@ -262,6 +263,9 @@ static int send_all(ConvertRun *run) {
         uint64_t n_lost = 0;
         int r = open_exporter(run);
 
+        /* a payload is in one request, however large it is */
+        if (run->convert.payload_bytes)
+                options.max_bytes = run->convert.payload_bytes + SEND_BYTES;
         if (!r)
                 r = otlp_encode(run->convert.window, &options, send_document, run, &n_lost);
         run->sent_ns = clock_monotonic_ns();

@@ -62,18 +62,41 @@ int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *
         return 0;
 }
 
+/* Of several inputs that one profile was made from, as one behind the other: for recordings that is a recording. */
+static int join_payload(Convert *convert, uint32_t profile, uint8_t **datap, size_t *sizep) {
+        const WindowProfile *row = window_get_profile(convert->window, profile);
+        uint8_t *joined;
+
+        if (!row->payload_format)
+                return 0;
+        joined = malloc(row->payload_size + *sizep + 1);
+        if (!joined)
+                return error_origin(-ENOMEM);
+        memcpy(joined, row->payload, row->payload_size);
+        memcpy(joined + row->payload_size, *datap, *sizep);
+        free(*datap);
+        *datap = joined;
+        *sizep += row->payload_size;
+        return 0;
+}
+
 int convert_add_payload(Convert *convert, const Source *source, uint32_t profile, const char *format, Text *problem) {
         uint8_t **payloads = realloc(convert->payloads, (convert->n_payloads + 1) * sizeof(*payloads));
+        _cleanup_(freep) uint8_t *data = NULL;
         size_t size;
         int r;
 
         if (!payloads)
                 return error_origin(-ENOMEM);
         convert->payloads = payloads;
-        r = convert_read_all(source, MAX_PAYLOAD, &payloads[convert->n_payloads], &size, problem);
+        r = convert_read_all(source, MAX_PAYLOAD, &data, &size, problem);
+        if (!r)
+                r = join_payload(convert, profile, &data, &size);
         if (r)
                 return r;
-        window_set_profile_payload(convert->window, profile, format, payloads[convert->n_payloads++], size);
+        convert->payload_bytes += size;
+        payloads[convert->n_payloads++] = data;
+        window_set_profile_payload(convert->window, profile, format, take(data), size);
         return 0;
 }
 

@@ -45,6 +45,7 @@ typedef struct Convert {
         uint64_t n_bytes;               /* of all inputs, as they came */
         uint8_t **payloads;             /* lent to the window */
         uint32_t n_payloads;
+        size_t payload_bytes;
 } Convert;
 
 enum {

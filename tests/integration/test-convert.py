@@ -308,6 +308,12 @@ class Convert(tap.TestCase):
         profiles = [parse_message(p) for r in request[1] for s in parse_message(r)[2] for p in parse_message(s)[2]]
         self.assertEqual([p[9] for p in profiles if p[9]], [[b"jfr"]])
         self.assertEqual([p[10] for p in profiles if p[10]], [[path.read_bytes()]])
+        # two recordings of one process are one resource, and one recording behind the other
+        self.spanprof("convert", path, path, "-o", self.dir / "p.pb", "--include-payload")
+        request = parse_message((self.dir / "p.pb").read_bytes())
+        self.assertEqual(len(request[1]), 1)
+        profiles = [parse_message(p) for s in parse_message(request[1][0])[2] for p in parse_message(s)[2]]
+        self.assertEqual([p[10] for p in profiles if p[10]], [[2 * path.read_bytes()]])
 
     def test_sends_to_a_receiver(self):
         out = self.dir / "received"
@@ -318,6 +324,8 @@ class Convert(tap.TestCase):
         document, _ = self.convert(path)
         received = [json.loads(p.read_text()) for p in out.glob("*.json")]
         self.assertEqual(sum(s.value for r in received for s in read_samples(r)), sum(s.value for s in read_samples(document)))
+        self.spanprof("convert", path, "--endpoint", url, "--include-payload")
+        self.assertEqual(len(list(out.glob("*.json"))), len(received) + 1)
         receiver.stop()
         done = self.spanprof("convert", path, "--endpoint", url, "--max-export-age", "1s", expect=1)
         self.assertIn("not delivered", done.stderr)
