@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "confine.h"
 #include "daemon.h"
 #include "util/log.h"
 #include "util/stat.h"
@@ -90,6 +91,9 @@ static int run(Cli *cli) {
         int r;
 
         raise_descriptor_limit();
+        r = confine();
+        if (r < 0)
+                log_notice("the daemon may call what it does not need: no filter of system calls (%s)", strerror(-r));
         r = run_all(&run);
         if (r == DAEMON_E_UNUSABLE)
                 return STATUS_CONFIG;

@@ -85,6 +85,13 @@ class Status(Case):
             return False
         return True
 
+    def test_the_daemon_has_given_up_what_it_does_not_need(self):
+        run, _ = self.begin()
+        text = pathlib.Path(f"/proc/{run.pid}/status").read_text()
+        self.assertIn("NoNewPrivs:\t1", text)
+        self.assertIn("Seccomp:\t2", text)
+        run.stop()
+
     def test_fails_when_none_runs(self):
         done = self.spanprof("status", "--control", self.directory() / "none.sock", expect=1)
         self.assertIn("no spanprof runs here", done.stderr)
