@@ -55,9 +55,9 @@ static bool has_byte_order_mark(const IniCursor *cursor, IniText line) {
 
 /* One name, or a kind and a name with one blank between: [export backup]. */
 static bool is_section(IniText text) {
-        const char *blank = memchr(text.data, ' ', text.size);
+        const char *blank = text.size ? memchr(text.data, ' ', text.size) : NULL;
 
-        if (!text.size || !blank)
+        if (!blank)
                 return is_name(text);
         return is_name((IniText){ text.data, (size_t)(blank - text.data) }) &&
                is_name((IniText){ blank + 1, (size_t)(text.data + text.size - blank - 1) });
