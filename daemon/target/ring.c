@@ -41,6 +41,7 @@ enum {
         RESERVED_PAGES = 1 << 18,       /* … as sanitizers do 20 TiB for their shadow: its first GiB is searched, no more */
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
         RANGES = 64,                    /* present ranges an ioctl */
+        LOOK_AHEAD = 64,                /* pages at least that pagemap is asked for at once */
         HEADER = sizeof(struct spanprof_ring_header),
 };
 
@@ -102,7 +103,9 @@ typedef struct Searcher {
         unsigned n;                     /* candidates that wait for their bytes */
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
-        uint64_t entries[BATCH];
+        uint64_t entries[BATCH];        /* of pagemap, */
+        uint64_t entries_start;         /* … from this address on */
+        size_t n_entries;
         MapsReader reader;
 } Searcher;
 
@@ -198,14 +201,25 @@ static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_e
         return searcher->n == BATCH ? flush(searcher) : 0;
 }
 
-/* Asks pagemap for up to BATCH pages from @address. *n_pagesp = 0: it does not tell. */
-static void read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
-        size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH);
-        ssize_t n = patience_read(searcher->pid, searcher->pagemap_fd, searcher->entries, want * 8,
-                                  (int64_t)(address / searcher->page_size * 8));
+/*
+ * What pagemap says of up to BATCH pages from @address. It is the call that costs: one covers small regions that lie
+ * side by side, of which a process may have 65,530. *n_pagesp = 0: it does not tell.
+ */
+static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
+        size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH), ask = MAX(want, (size_t)LOOK_AHEAD);
+        uint64_t at = (address - searcher->entries_start) / searcher->page_size;
 
-        *n_pagesp = n < 0 ? 0 : (size_t)n / 8;
-        searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)want);
+        if (address < searcher->entries_start || at + want > searcher->n_entries) {
+                ssize_t n = patience_read(searcher->pid, searcher->pagemap_fd, searcher->entries, ask * 8,
+                                          (int64_t)(address / searcher->page_size * 8));
+
+                searcher->entries_start = address;
+                searcher->n_entries = n < 0 ? 0 : (size_t)n / 8;
+                searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)ask);
+                at = 0;
+        }
+        *n_pagesp = MIN(want, searcher->n_entries - at);
+        return searcher->entries + at;
 }
 
 static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
@@ -222,12 +236,12 @@ static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint
 static int search_entries(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
         uint64_t address = *addressp;
         size_t n_pages;
+        const uint64_t *entries = read_pagemap(searcher, address, end, &n_pages);
 
-        read_pagemap(searcher, address, end, &n_pages);
         for (size_t i = 0; i < n_pages; i++, address += searcher->page_size) {
                 int r = 0;
 
-                if (searcher->entries[i] & PAGEMAP_PRESENT)
+                if (entries[i] & PAGEMAP_PRESENT)
                         r = add_candidate(searcher, address, region_end);
                 if (r)
                         return r;
@@ -282,7 +296,7 @@ static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, u
 
 /* The next piece of the range, by the better way that this kernel has. */
 static int search_piece(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
-        if (!searcher->budget->by_entry && end - *addressp > searcher->page_size) {
+        if (!searcher->budget->by_entry && end - *addressp > LOOK_AHEAD * searcher->page_size) {
                 int r = search_ranges(searcher, addressp, end, region_end);
 
                 if (r != RING_E_NO_SCAN)
@@ -319,6 +333,7 @@ static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsE
         if (lseek(searcher->maps_fd, 0, SEEK_SET) < 0)
                 return RING_E_GONE;
         maps_reader_init(&searcher->reader, searcher->maps_fd);
+        searcher->n_entries = 0;        /* a new look */
         for (;;) {
                 r = maps_reader_next(&searcher->reader, &entry);
                 if (r == MAPS_E_EOF)
