@@ -176,7 +176,7 @@
         X(CORO_EVENTS_LOST, "coroutine_events_total", "result=\"lost\"", "overwritten before they could be read")          \
         X(CORO_SAMPLES, "coroutine_samples_total", "result=\"matched\"", "samples whose coroutine is known")               \
         X(CORO_SAMPLES_NONE, "coroutine_samples_total", "result=\"none\"", "of threads that ran no coroutine")             \
-        X(CORO_SAMPLES_LAPPED, "coroutine_samples_total", "result=\"lapped\"", "at a time whose events were lost")         \
+        X(CORO_SAMPLES_LAPPED, "coroutine_samples_total", "result=\"lapped\"", "of a time whose events were lost or not read")  \
         X(CORO_SAMPLES_AMBIGUOUS, "coroutine_samples_total", "result=\"ambiguous\"", "about when a coroutine ended")       \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 

@@ -19,10 +19,7 @@
 #include "util/error.h"
 #include "util/log.h"
 
-enum {
-        MAX_REGIONS = 64,
-        LOOK_SHARE = 300,               /* time between looks ÷ time of a look */
-};
+enum { MAX_REGIONS = 64 };
 
 typedef struct Attach {
         const CoroOptions *options;
@@ -103,9 +100,7 @@ static int make_signals(Attach *attach) {
 }
 
 static uint64_t wait_ns(const Pace *pace) {
-        uint64_t scan_ns = pace->deadline_ns / PACE_IDLE_SHARE;
-
-        return pace->idle ? MIN(MAX(LOOK_SHARE * scan_ns, 10 * NS_PER_MS), NS_PER_SEC) : pace->wait_ns;
+        return pace->idle ? MAX(pace->deadline_ns / 2, 10 * NS_PER_MS) : pace->wait_ns;
 }
 
 /* Return: whether to go on. */

@@ -17,13 +17,14 @@ enum {
         MAX_PROCESSES = 8192,           /* that are asked for; further ones have no coroutines */
         MAX_REGIONS = 64,
         IDLE_SHARE = 300,               /* time between looks at an idle region ÷ time of a look */
+        BUSY_SHARE = 20,                /* the same while samples ask: 5 % of a CPU at most, however large a region is */
 };
 
 #define FIRST_LOOK_NS (100 * NS_PER_MS)
 #define LAST_LOOK_NS (30 * NS_PER_SEC)
 #define KEEP_GONE_NS (3 * NS_PER_SEC)
 #define MIN_WAIT_NS NS_PER_MS
-#define MAX_WAIT_NS (100 * NS_PER_MS)
+#define MAX_WAIT_NS (100 * NS_PER_MS)           /* of regions whose look costs next to nothing */
 
 typedef struct Life {
         uint64_t alive_ns;              /* when it was last seen not to be dead */
@@ -39,6 +40,7 @@ typedef struct Joined {
         uint32_t *active;               /* stations that are resumed by their newest event: whether they live is looked at */
         uint32_t n_active;
         uint64_t scanned_ns;            /* every event until then is in the journal */
+        uint64_t cost_ns;               /* of the last look */
         uint32_t n_users;
 } Joined;
 
@@ -54,6 +56,7 @@ struct CoroJoin {
         Joined *regions[MAX_REGIONS];
         size_t n_regions, n_gone;
         Pace pace;
+        uint64_t due_ns;                /* no look at all regions earlier */
 };
 
 int coro_join_new(CoroJoin **joinp) {
@@ -279,6 +282,7 @@ static int scan(Joined *joined, HarvestFound *found) {
 
         look_at_lives(joined, now_ns);
         joined->scanned_ns = now_ns;
+        joined->cost_ns = clock_monotonic_ns() - now_ns;
         return r;
 }
 
@@ -290,6 +294,10 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
         drop_gone(join, begin_ns);
         if (!join->n_regions)
                 return 0;
+        if (begin_ns < join->due_ns) {
+                *wait_nsp = join->due_ns - begin_ns;
+                return 0;
+        }
         for (size_t i = 0; i < join->n_regions; i++) {
                 HarvestFound found;
                 int r = scan(join->regions[i], &found);
@@ -302,8 +310,10 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
         }
         scan_ns = clock_monotonic_ns() - begin_ns;
         pace_update(&join->pace, &all, scan_ns, begin_ns + scan_ns);
-        *wait_nsp = join->pace.idle ? MIN(MAX(IDLE_SHARE * scan_ns, 10 * NS_PER_MS), MAX_WAIT_NS)
+        *wait_nsp = join->pace.idle ? MIN(10 * NS_PER_MS + IDLE_SHARE * scan_ns, MAX_WAIT_NS)
                                     : MIN(MAX(join->pace.wait_ns, MIN_WAIT_NS), MAX_WAIT_NS);
+        *wait_nsp = MAX(*wait_nsp, BUSY_SHARE * scan_ns);
+        join->due_ns = begin_ns + scan_ns + *wait_nsp;
         return 0;
 }
 
@@ -343,8 +353,13 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
         if (r || !member || !member->joined)
                 return r ? r : CORO_JOIN_E_NONE;
         question.joined = member->joined;
-        if (member->joined->scanned_ns < time_ns)
+        if (member->joined->scanned_ns < time_ns) {
+                if (clock_monotonic_ns() - member->joined->scanned_ns < BUSY_SHARE * member->joined->cost_ns) {
+                        stat_add(COUNTER_CORO_SAMPLES_LAPPED, 1);
+                        return CORO_JOIN_E_UNKNOWN;
+                }
                 r = scan(member->joined, &found);
+        }
         if (r)
                 return r;
         r = journal_find(&member->joined->journal, ns_tid, time_ns, is_dead, &question, &station);

@@ -21,5 +21,6 @@ void pace_update(Pace *pace, const HarvestFound *found, uint64_t scan_ns, uint64
         if (now_ns < pace->hungry_until_ns)
                 pace->wait_ns = 0;
         pace->idle = now_ns - pace->event_ns >= PACE_IDLE_NS && now_ns >= pace->hungry_until_ns;
-        pace->deadline_ns = MIN(MAX(scan_ns * PACE_IDLE_SHARE, PACE_MIN_DEADLINE_NS), PACE_MAX_DEADLINE_NS);
+        pace->deadline_ns = MIN(MAX(scan_ns * PACE_IDLE_SHARE, PACE_MIN_DEADLINE_NS),
+                                MAX(scan_ns * PACE_LARGE_SHARE, PACE_MAX_DEADLINE_NS));
 }

@@ -21,7 +21,8 @@
 #define PACE_HUNGRY_NS (20 * NS_PER_MS)         /* after a loss: no waiting at all */
 #define PACE_MIN_DEADLINE_NS (50 * NS_PER_MS)
 #define PACE_MAX_DEADLINE_NS NS_PER_SEC
-enum { PACE_IDLE_SHARE = 500 };                 /* deadline ÷ time of a scan: 0.2 % */
+/* Deadline ÷ time of a scan: 0.2 % of a CPU; of a region so large that a second is too short for that, 1.25 %. */
+enum { PACE_IDLE_SHARE = 500, PACE_LARGE_SHARE = 80 };
 
 typedef struct Pace {
         uint64_t wait_ns;               /* 0 = scan again at once */

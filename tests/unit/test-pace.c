@@ -63,6 +63,8 @@ Test(pace, keeps_the_cost_of_an_idle_region_small) {
 
         pace_update(&pace, &nothing, NS_PER_MS, NS_PER_SEC);
         cr_expect_eq(pace.deadline_ns, 500 * NS_PER_MS);        /* 1 ms in half a second: 0.2 % */
+        pace_update(&pace, &nothing, 10 * NS_PER_MS, NS_PER_SEC);
+        cr_expect_eq(pace.deadline_ns, NS_PER_SEC);             /* 1 % */
         pace_update(&pace, &nothing, 100 * NS_PER_MS, NS_PER_SEC);
-        cr_expect_eq(pace.deadline_ns, PACE_MAX_DEADLINE_NS);
+        cr_expect_eq(pace.deadline_ns, 8 * NS_PER_SEC);         /* 1.25 % */
 }

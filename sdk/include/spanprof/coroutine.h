@@ -16,8 +16,8 @@
  *     spanprof_coroutine_resume(&c);                          right after it has one again
  *     spanprof_coroutine_end(&c);                             it is destroyed
  *
- * One coroutine's calls never overlap; different ones' may, on any threads. A write takes some 60 ns (two
- * clocks' worth) and never waits. spanprof/coroutine.hpp does the same for C++20 coroutines.
+ * One coroutine's calls never overlap; different ones' may, on any threads. A write takes some 30 ns
+ * and never waits. spanprof/coroutine.hpp does the same for C++20 coroutines.
  */
 
 #include <stdint.h>
