@@ -39,18 +39,21 @@ class HostileRings(session.TestCase):
 
     def ring(self, *commands):
         child, tell = self.commanded("ring")
-        child.changes = []  # (before, after, span or None)
+        child.changes, child.span, child.is_right = [], None, True  # changes: (before, after, span or None)
 
         def note(line):
-            """Does a command; afterwards the thread's span is what `set` said, or none where the memory is gone."""
+            """Does a command; afterwards the thread's span is what `set` said, or none where memory or header is gone."""
             before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
             answer = tell(line)
             after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
             word, *arguments = line.split()
-            if word == "set":
-                child.changes.append((before, after, int(arguments[2], 16)))
-            elif word in ("unmap", "remap", "clear", "publish"):
-                child.changes.append((before, after, None))
+            if word in ("unmap", "remap", "clear", "publish"):
+                child.span = None
+            elif word == "set":
+                child.span = int(arguments[2], 16)
+            if word in ("wrong", "capacity", "unmap", "remap", "right", "publish"):
+                child.is_right = word in ("right", "publish")
+            child.changes.append((before, after, child.span if child.is_right else None))
             return answer
 
         child.tell = note
