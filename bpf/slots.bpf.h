@@ -8,7 +8,8 @@
  * nobody has to clear it. So two things must be known before a slot is believed:
  *
  *     is another living thread's slot the same one?     → ambiguous
- *     was it written since this thread was born?        → else stale
+ *     was it written since this thread was born, and
+ *     since another one that shared it died?            → else stale
  *
  * Both are kept up to date at birth and death of every thread of a process with
  * a ring. Threads that were there before the ring was found are told of by the
@@ -41,26 +42,27 @@ static __always_inline void slots_over_cap(void) {
 
 static __always_inline void slots_enter(uint32_t tgid, uint32_t slot) {
         struct ring_slot key = { .tgid = tgid, .slot = slot };
-        uint32_t first = slots_overflowed;
-        uint32_t *n;
+        struct ring_owners first = { .n = slots_overflowed }, *owners;
 
         bpf_map_update_elem(&ring_slots, &key, &first, BPF_NOEXIST);
-        n = bpf_map_lookup_elem(&ring_slots, &key);
-        if (n)
-                __sync_fetch_and_add(n, 1);
+        owners = bpf_map_lookup_elem(&ring_slots, &key);
+        if (owners)
+                __sync_fetch_and_add(&owners->n, 1);
         else
                 slots_over_cap();
 }
 
 static __always_inline void slots_leave(uint32_t tgid, uint32_t slot) {
         struct ring_slot key = { .tgid = tgid, .slot = slot };
-        uint32_t *n = bpf_map_lookup_elem(&ring_slots, &key);
+        struct ring_owners *owners = bpf_map_lookup_elem(&ring_slots, &key);
 
-        if (!n)
+        if (!owners)
                 return;
-        if (*n)
-                __sync_fetch_and_add(n, -1);
-        if (slot >= SLOTS_KEPT && !*(volatile uint32_t *)n)
+        if (owners->n > 1)
+                owners->left = SLOT_LEFT_BEHIND;
+        if (owners->n)
+                __sync_fetch_and_add(&owners->n, -1);
+        if (slot >= SLOTS_KEPT && !*(volatile uint32_t *)&owners->n)
                 bpf_map_delete_elem(&ring_slots, &key);
 }
 
@@ -154,20 +156,39 @@ int adopt(struct bpf_raw_tracepoint_args *context) {
         return 0;
 }
 
+static __always_inline bool slots_same(const struct abi_span *a, const struct abi_span *b) {
+        return !((a->trace_high ^ b->trace_high) | (a->trace_low ^ b->trace_low) | (a->span ^ b->span));
+}
+
+/* Whether these ids are, or may be, what a thread that has died left behind. */
+static __always_inline bool slots_left(struct ring_owners *owners, const struct abi_span *span) {
+        if (owners->left == SLOT_TRUSTED)
+                return false;
+        if (owners->left == SLOT_LEFT_BEHIND) {
+                owners->ids = *span;
+                owners->left = SLOT_LEFT_IDS;
+        }
+        if (slots_same(&owners->ids, span))
+                return true;
+        owners->left = SLOT_TRUSTED;    /* only one is left who can have written */
+        return false;
+}
+
 /* What is known of the slot that a sample found these ids in. */
 static __always_inline uint8_t slots_judge(uint32_t tgid, uint32_t tid, uint32_t slot, const struct abi_span *span) {
         struct ring_slot key = { .tgid = tgid, .slot = slot };
         struct ring_thread *thread = bpf_map_lookup_elem(&ring_threads, &tid);
-        const uint32_t *n = bpf_map_lookup_elem(&ring_slots, &key);
+        struct ring_owners *owners = bpf_map_lookup_elem(&ring_slots, &key);
 
-        if (n && *n > 1)
+        if (owners && owners->n > 1)
                 return ABI_CONTEXT_AMBIGUOUS;
+        if (owners && slots_left(owners, span))
+                return ABI_CONTEXT_STALE;
         if (!thread)            /* over the cap, or nobody counts (yet) */
                 return slots_overflowed ? ABI_CONTEXT_AMBIGUOUS : ABI_CONTEXT_PRESENT;
         if (!thread->is_unwritten || thread->tgid != tgid || thread->slot != slot)
                 return ABI_CONTEXT_PRESENT;
-        if (!((thread->born.trace_high ^ span->trace_high) | (thread->born.trace_low ^ span->trace_low) |
-              (thread->born.span ^ span->span)))
+        if (slots_same(&thread->born, span))
                 return ABI_CONTEXT_STALE;
         thread->is_unwritten = 0;
         return ABI_CONTEXT_PRESENT;

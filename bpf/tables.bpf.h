@@ -84,6 +84,15 @@ struct ring_slot {
         uint32_t slot;
 };
 
+/* A thread that shared the slot has died: what the slot holds may be its, until somebody has written. */
+enum { SLOT_TRUSTED, SLOT_LEFT_BEHIND, SLOT_LEFT_IDS };
+
+struct ring_owners {
+        uint32_t n;                     /* living threads with this slot */
+        uint32_t left;                  /* SLOT_*; LEFT_IDS: `ids` are what it held at the first sample after that death */
+        struct abi_span ids;
+};
+
 enum { RING_THREADS = 16384 };
 
 /* Threads of processes with a ring, by tid (daemon's namespace). Written at birth and death of each, and by the daemon
@@ -102,7 +111,7 @@ struct {
         __uint(map_flags, BPF_F_NO_PREALLOC);
         __uint(max_entries, RING_THREADS);
         __type(key, struct ring_slot);
-        __type(value, uint32_t);
+        __type(value, struct ring_owners);
 } ring_slots SEC(".maps");
 
 /* What was told of a process at its exit, until it is reaped. */

@@ -226,5 +226,46 @@ class Contexts(session.TestCase):
             self.assertTrue(sample.resource["shop.canary"])
             self.assertFalse({"shop.shards", "shop.share", "host.name"} & set(sample.resource))
 
+    def test_the_sdk_writes_both_forms(self):
+        run = self.start("--frequency", "499")
+        child = self.victim("otel")
+        threads = self.threads(child, 4)
+        run.wait_events(500, pid=child.pid)
+        session.wait_cpu([child.pid], 1.0)
+        result = run.stop()
+        samples = [x for x in result.of(child.pid) if x.thread_id in threads]
+        spans = [x for x in samples if x.trace_id]
+        self.assertGreater(len(spans), 100)
+        self.assertTrue([x for x in samples if threads[x.thread_id] == "none"])
+        for sample in samples:
+            self.assertEqual((sample.resource["service.name"], sample.resource["service.version"]), ("shop", "1.2"))
+            if threads[sample.thread_id] == "none":
+                self.assertIsNone(sample.trace_id)
+            elif "parity" in sample.attributes:  # else it was interrupted between set() and the second attribute
+                self.check_thread(sample, "set")
+        self.assertGreater(len([x for x in spans if "parity" in x.attributes]), len(spans) // 2)
+
+    def test_a_slot_is_never_believed_for_another_thread(self):
+        run = self.start("--frequency", "999")
+        child = self.victim("births", 7)
+        child.wait()
+        births = {int(number): (int(tid), int(begin), int(end)) for number, tid, begin, end in
+                  re.findall(r"^(\d+) (\d+) (\d+) (\d+)$", child.out, re.M)}
+        result = run.stop()
+        spans = [x for x in result.of(child.pid) if x.trace_id]
+        self.assertGreater(len(spans), 500)
+        # Slots of threads that were there when the ring was found are trusted; all others were born under our eyes.
+        found = min(result.monotonic_ns(x) for x in spans)
+        later = {tid for tid, begin, end in births.values() if begin > found + 500_000_000}
+        judged = [x for x in spans if x.thread_id in later]
+        self.assertGreater(len(judged), 300)
+        for sample in judged:
+            tid, begin, end = births[int(sample.span_id, 16)]
+            self.assertEqual(sample.thread_id, tid, sample)
+            self.assertLessEqual(begin - session.CLOCK_SLACK_NS, result.monotonic_ns(sample), sample)
+            self.assertGreaterEqual(end + session.CLOCK_SLACK_NS, result.monotonic_ns(sample), sample)
+        self.assertGreater(result.counter("contexts_total", "stale"), 50, "a third of each life")
+        self.assertGreater(result.counter("contexts_total", "ambiguous"), 0)
+
 
 tap.main()
