@@ -3,6 +3,7 @@
 
 #include "export/retry.h"
 #include "util/clock.h"
+#include "util/macro.h"
 
 static const RetryPolicy policy = { .first_ns = 5 * NS_PER_SEC, .max_age_ns = 900 * NS_PER_SEC };
 
@@ -82,6 +83,30 @@ Test(retry_judge, gives_up_a_batch_that_was_tried_for_too_long) {
         cr_assert_eq(wait_ns, 4 * NS_PER_SEC, "the receiver is given time all the same");
         attempt.status = 200;
         cr_assert_eq(retry_judge(&policy, &attempt, &wait_ns), RETRY_ACCEPTED, "age does not undo a success");
+}
+
+/* A batch a quarter of a minute, a receiver that is away for two hours, and a clock that only this test turns. */
+Test(retry_judge, comes_through_two_hours_without_a_receiver) {
+        RetryPolicy patient = { .first_ns = 5 * NS_PER_SEC, .max_age_ns = 3600 * NS_PER_SEC };
+        uint64_t first_try_ns = 0, n_attempts = 0, n_given_up = 0, wait_ns, longest_ns = 0;
+
+        for (uint64_t now_ns = 0; now_ns < 7200 * NS_PER_SEC; now_ns += wait_ns) {
+                RetryAttempt attempt = { .fault = HTTP_FAULT_CONNECT, .retry_after = "", .n_failures = (unsigned)n_attempts,
+                                         .random = (uint32_t)(n_attempts * 2654435761u), .age_ns = now_ns - first_try_ns };
+                RetryVerdict verdict = retry_judge(&patient, &attempt, &wait_ns);
+
+                n_attempts++;
+                cr_assert(verdict == RETRY_LATER || verdict == RETRY_TOO_OLD);
+                if (verdict == RETRY_TOO_OLD) {         /* the next one is tried from now on */
+                        n_given_up++;
+                        first_try_ns = now_ns + wait_ns;
+                }
+                longest_ns = MAX(longest_ns, wait_ns);
+        }
+        cr_assert_leq(longest_ns, 30 * NS_PER_SEC, "so soon it is noticed that the receiver is back");
+        cr_assert_gt(n_attempts, 7200 / 30);
+        cr_assert_lt(n_attempts, 7200 / 20 + 10, "and it is not beaten while it is away");
+        cr_assert_eq(n_given_up, 1, "one batch an hour, not all that wait behind it");
 }
 
 Test(retry_after_parse, reads_seconds_and_dates) {
