@@ -110,7 +110,7 @@ static int start_worker(void) {
         if (start_thread(worker)) {
                 pthread_cond_destroy(&worker->changed);
                 free(worker);
-                return error_origin(-ENOMEM);
+                return PATIENCE_E_STUCK;        /* no more threads, for now */
         }
         current = worker;
         return 0;

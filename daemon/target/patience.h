@@ -25,7 +25,7 @@ enum {
 
 enum {
         _PATIENCE_E_SUCCESS,
-        PATIENCE_E_STUCK,               /* no answer in time, now or for an earlier call; counted */
+        PATIENCE_E_STUCK,               /* no answer in time, now or for an earlier call, or no thread to ask; counted */
 };
 
 /*
