@@ -125,6 +125,7 @@ typedef struct Config {
         ConfigList resources;           /* KEY=VALUE */
         bool pretty, include_payload, include_arguments, diagnostics;
 
+        bool watch;                     /* contexts */
         bool verbose;                   /* targets: those that are not chosen, too */
 
         /* coro */

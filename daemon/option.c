@@ -145,6 +145,7 @@ const Option option_table[] = {
         { "spans", 0, OPTION_STRING, REPORT, NULL, FIELD(spans), "", .argument = "FILE",
           .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
         { "json", 0, OPTION_BOOL, REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR, NULL, FIELD(json), "off", .help = "print JSON, for programs" },
+        { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(watch), "off", .help = "look again once a second, until the process is gone" },
         { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off", .help = "list the processes that are not chosen, too" },
         { "top", 0, OPTION_NUMBER, REPORT, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
           .help = "rows of each table" },

@@ -41,6 +41,7 @@ enum {
         VERB_CORO = 1 << 10,
         VERB_STATUS = 1 << 16,          /* pause and resume, too */
         VERB_DOCTOR = 1 << 17,
+        VERB_CONTEXTS = 1 << 18,
         VERB_ANY = -1,
 };
 

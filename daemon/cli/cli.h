@@ -53,7 +53,7 @@ struct Cli {
 extern const Verb *const verbs[];
 extern const Verb verb_coro, verb_corotracer;
 extern const Verb verb_status, verb_pause, verb_resume, verb_doctor;
-extern const Verb verb_run, verb_targets, verb_report, verb_convert, verb_receive, verb_validate, verb_spool, verb_config, verb_help, verb_version;
+extern const Verb verb_run, verb_targets, verb_contexts, verb_report, verb_convert, verb_receive, verb_validate, verb_spool, verb_config, verb_help, verb_version;
 
 /* Return: the verb, or NULL and a message with the nearest name. */
 const Verb *verb_find(const char *name);

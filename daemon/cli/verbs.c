@@ -5,6 +5,7 @@
 const Verb *const verbs[] = {
         &verb_run,
         &verb_targets,
+        &verb_contexts,
         &verb_status,
         &verb_pause,
         &verb_resume,

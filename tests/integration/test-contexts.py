@@ -267,5 +267,28 @@ class Contexts(session.TestCase):
         self.assertGreater(result.counter("contexts_total", "stale"), 50, "a third of each life")
         self.assertGreater(result.counter("contexts_total", "ambiguous"), 0)
 
+    def contexts(self, pid, expect=0):
+        return self.run_command([tap.SPANPROF, "contexts", pid], expect=expect)
+
+    def test_shows_what_a_process_publishes(self):
+        child, tell = self.start_victim("-", program="victim-context-exec")
+        self.assertIn("it publishes nothing", re.sub("thread contexts.*\n", "it publishes nothing", self.contexts(child.pid).stdout))
+        self.publish(tell, resource={**self.RESOURCE, "shop.name": "a\x1b[31mb"})
+        text = self.contexts(child.pid).stdout
+        for line in ("    service.name = shop", "    shop.shards = 7", "    shop.canary = true", "    shop.share = 0.25",
+                     "    shop.name = a?[31mb", "    key 1: parity"):
+            self.assertIn(line + "\n", text)
+        self.assertRegex(text, r"thread contexts: static, module 0, offset -\d+")
+        tell("header version")
+        self.assertIn("process context: version 1, of which only 2 is read\n", self.contexts(child.pid).stdout)
+        service = self.spawn([session.SERVICE, "--duration", 60])
+        service.wait_for("^example-service")
+        tap.wait_until(lambda: re.search(r"thread \d+, slot \d+: trace \w{32} span \w{16}", self.contexts(service.pid).stdout),
+                       "a span of the service")
+        self.assertRegex(self.contexts(service.pid).stdout, r"ring at 0x\w+: version 1, 65536 slots")
+        service.kill()
+        self.assertIn("there is none", self.contexts(service.pid, expect=1).stderr)
+        self.assertIn("no process id", self.contexts("x", expect=2).stderr)
+
 
 tap.main()
