@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 
 import tap
@@ -74,8 +75,17 @@ class Machine:
             return next((int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "systemd\n"), None)
 
         self.leader = tap.wait_until(leader, "a leader of the container", 60)
+        self.test.addCleanup(self._end)
         tap.wait_until(lambda: self.run("systemctl", "is-system-running", expect=None).stdout.strip() in ("running", "degraded"),
                        "a booted machine", 120)
+
+    def _end(self):
+        """Its processes are not ours to inherit: with PID 1, all of them go; nspawn that is killed would leave them."""
+        try:
+            os.kill(self.leader, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        tap.wait_until(lambda: not os.path.exists(f"/proc/{self.leader}/ns/pid") or self.child.status is not None, "the end of the machine", 60)
 
     def run(self, *argv, expect=0, **options):
         return self.test.run_command(["nsenter", f"--target={self.leader}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
