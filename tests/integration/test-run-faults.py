@@ -352,12 +352,10 @@ class Storms(session.TestCase):
             pid = os.posix_spawn(path, [path, "2"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
             usage = os.wait4(pid, 0)[2]
             used += usage.ru_utime + usage.ru_stime
-        other = self.spawn([path, "1"])  # a grace period and a drain later, all has been told
-        other.wait()
         run.wait_events(500)
-        time.sleep(0.5)
+        time.sleep(0.5)  # a grace period: if it takes longer, the last few miss some hundredths of a ms each
         result = run.stop()
-        self.assertAlmostEqual(result.summary["target_cpu_ns"] / 1e9, used, delta=0.005 * used + 0.004)
+        self.assertAlmostEqual(result.summary["target_cpu_ns"] / 1e9, used, delta=0.005 * used + 0.001)
         ticks = result.summary["delivered"]
         self.assertLess(result.summary["coverage_ratio"], 1 + 5 / ticks ** 0.5)
 
