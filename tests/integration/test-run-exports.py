@@ -95,10 +95,10 @@ class Volume(session.TestCase):
         return result
 
     def test_above_the_export_rate_the_frequency_falls_and_the_period_says_so(self):
-        self.check("--max-export-rate", 4000, "max-export-rate")
+        self.check("--max-export-rate", 2000, "max-export-rate")
 
     def test_above_the_samples_of_a_process_the_frequency_falls_too(self):
-        self.check("--max-samples", 300, "max-samples")
+        self.check("--max-samples", 100, "max-samples")
 
     def test_without_limits_it_stays(self):
         victim = self.victim("shares", 3600)
