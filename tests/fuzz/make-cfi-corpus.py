@@ -50,8 +50,8 @@ def relative(first):
     return first + fde(len(first), PROLOGUE, pointers=struct.pack("<iI", TEXT - (FRAME + len(first) + 8), 64))
 
 
-def elf(section, with_hdr):
-    """A file whose .eh_frame is found by PT_GNU_EH_FRAME; one pair in its table if @with_hdr."""
+def elf(section, with_hdr, text=b""):
+    """A file whose .eh_frame is found by PT_GNU_EH_FRAME; one pair in its table if @with_hdr. @text: at its end."""
     offset, hdr = 0x200, FRAME + len(section)
     header = bytes([1, 0x1b, 3, 0x3b]) + struct.pack("<iI", FRAME - (hdr + 4), 1 if with_hdr else 0)
     if with_hdr:
@@ -59,10 +59,10 @@ def elf(section, with_hdr):
         header += struct.pack("<ii", TEXT - hdr, FRAME + first_fde - hdr)
     ehdr = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)
     size = len(section) + len(header)
-    phdrs = (struct.pack("<IIQQQQQQ", 1, 5, 0, TEXT, 0, 0, 0x20000, 0x1000)
+    phdrs = (struct.pack("<IIQQQQQQ", 1, 5, offset + size if text else 0, TEXT, 0, len(text), 0x20000, 0x1000)
                  + struct.pack("<IIQQQQQQ", 1, 4, offset, FRAME, 0, size, size, 0x1000)
                  + struct.pack("<IIQQQQQQ", 0x6474e550, 4, 0, hdr, 0, len(header), len(header), 4))
-    return (ehdr + phdrs).ljust(offset, b"\0") + section + header
+    return (ehdr + phdrs).ljust(offset, b"\0") + section + header + text
 
 
 PLT = b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22"
@@ -73,6 +73,11 @@ REGISTERS = (b"\x05\x06\x02\x11\x06\x7f\x2f\x06\x02\x07\x06\x08\x06\x09\x06\x0c\
              b"\x2e\x10\x07\x10")
 SIGNAL = b"\x0f\x04\x77\xa0\x01\x06\x10\x10\x03\x77\xa8\x01\x10\x06\x03\x77\xf8\x00"
 REALIGNED = b"\x45\x0c\x0a\x00\x49\x10\x06\x02\x76\x00\x43\x0f\x03\x76\x78\x06\x02\x40\x0c\x0a\x00"
+# CFA by an indexed word, by r10, and a return address in rdi.
+LEAF = b"\x0f\x0a\x77\x08\x79\x00\x38\x1e\x22\x06\x23\x08\x41\x0c\x0a\x08\x41\x0c\x07\x00\x09\x10\x05"
+# As libgcc leaves for a landing pad: rbp + 16, rcx + 8, rsp + 8, rsp with the return address in rcx; and its code.
+LANDING = b"\x0c\x06\x10\x60\x0c\x02\x08\x43\x0c\x07\x08\x41\x0c\x07\x00\x09\x10\x02"
+LANDING_CODE = (bytes(8) + b"\x48\x89\xc1\x48\x89\x74\x05\x08" + b"\x48\x8d\x4c\x0d\x08").ljust(32, b"\x90") + bytes(32)
 OFFSETS = b"\x12\x06\x7e\x13\x7d\x0c\x03\x10\x0d\x07\x0e\xff\xff\x03"
 
 FILES = {
@@ -97,6 +102,8 @@ FILES = {
         0, struct.pack("<QQ", TEXT, 64) + PROLOGUE),
     "elf-scan": b"E" + elf(frame(cie(), PROLOGUE), False),
     "elf-table": b"E" + elf(frame(cie(), PROLOGUE), True),
+    "leaf": b"F" + frame(cie(), LEAF),
+    "elf-landing": b"E" + elf(frame(cie(), LANDING), True, LANDING_CODE),
     "dense": b"F" + frame(cie(), b"".join(b"\x41\x0e" + bytes([8 + 8 * (i % 2)]) for i in range(1500))),
 }
 
