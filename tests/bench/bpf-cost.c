@@ -43,13 +43,16 @@ enum {
 
 typedef struct Victim {
         pid_t pid;
-        uint64_t ring;
+        uint64_t ring, module_offset;
+        int64_t thread_offset;
 } Victim;
 
 typedef enum Row {
         ROW_NONE,                       /* the victim is a stranger */
         ROW_TARGET,
         ROW_TARGET_WITH_RING,
+        ROW_TARGET_STATIC,              /* a thread context at an offset from the thread pointer */
+        ROW_TARGET_DTV,                 /* the same in a module's block */
 } Row;
 
 typedef struct Variant {
@@ -88,7 +91,7 @@ static Victim start_victim(const char *path, char *const argv[]) {
         }
         close(pipes[1]);
         out = fdopen(pipes[0], "r");
-        if (!out || (fscanf(out, "ring %" SCNu64, &victim.ring) != 1 && fscanf(out, "frames %*u") == EOF))
+        if (!out || (fscanf(out, "ring %" SCNu64 " %" SCNd64 " %" SCNu64, &victim.ring, &victim.thread_offset, &victim.module_offset) != 3 && fscanf(out, "frames %*u") == EOF))
                 die(path);
         fclose(out);
         usleep(100000);
@@ -106,6 +109,10 @@ static void set_row(const Victim *victim, Row kind) {
                 .state = ABI_STATE_TARGET,
                 .ring_address = kind == ROW_TARGET_WITH_RING ? victim->ring : 0,
                 .ring_capacity = RING_CAPACITY,
+                .thread_form = ABI_FORM_THREAD,
+                .thread_model = kind == ROW_TARGET_STATIC ? ABI_THREAD_STATIC : kind == ROW_TARGET_DTV ? ABI_THREAD_GLIBC : 0,
+                .thread_module = kind == ROW_TARGET_DTV,
+                .thread_offset = kind == ROW_TARGET_DTV ? (int64_t)victim->module_offset : victim->thread_offset,
         };
         const uint32_t tgid = (uint32_t)victim->pid;
 
@@ -266,11 +273,15 @@ int main(int argc, char **argv) {
                         { .name = "spanprof, target", .program = sampler->progs.sample, .row = ROW_TARGET },
                         { .name = "spanprof, target with a ring", .program = sampler->progs.sample,
                           .row = ROW_TARGET_WITH_RING },
+                        { .name = "spanprof, target with a thread context, static", .program = sampler->progs.sample,
+                          .row = ROW_TARGET_STATIC },
+                        { .name = "spanprof, target with a thread context, DTV", .program = sampler->progs.sample,
+                          .row = ROW_TARGET_DTV },
                         { .name = "spanprof, target without frame pointers", .program = sampler->progs.sample,
                           .row = ROW_TARGET, .by_rows = true },
                 };
 
-                compare(argv + 1, depths[i], variants, 6, n_repetitions, ms);
+                compare(argv + 1, depths[i], variants, 8, n_repetitions, ms);
         }
         return 0;
 }

@@ -16,8 +16,9 @@
  *     zero        the same, but the return address is 0
  *     far         the same, but it points 2 MiB upwards
  *     loop        the same, but it points to itself
- *     ring        spins, with a context ring of 64 slots that all hold a span; prints
- *                 `ring ADDRESS` before the other line
+ *     ring        spins, with a context ring of 64 slots that all hold a span, and a thread record with 24 bytes of
+ *                 attributes; prints `ring ADDRESS OFFSET MODULE-OFFSET` before the other line: of the variable from
+ *                 the thread pointer, and in module 1's block
  */
 
 #include <fcntl.h>
@@ -34,6 +35,7 @@
 #include <unistd.h>
 
 #include "spanprof/ring.h"
+#include "spanprof/thread.h"
 
 #define NOINLINE __attribute__((noinline))
 
@@ -75,6 +77,23 @@ static void print_frames(const void *start, const void *end) {
         fflush(stdout);
 }
 
+static __thread struct spanprof_thread_record *thread_context;
+
+/* x86-64 and glibc: the thread pointer is at %fs:0, the DTV behind it, in which module 1 is the executable. */
+static void publish_thread(int64_t *offsetp, uint64_t *module_offsetp) {
+        static struct {
+                struct spanprof_thread_record head;
+                uint8_t attributes[24];
+        } record = { .head = { .span_id = { 1 }, .trace_id = { 1 }, .valid = 1, .attributes_size = 24 }, .attributes = { 0, 22 } };
+        uintptr_t pointer, dtv;
+
+        thread_context = &record.head;
+        __asm__("mov %%fs:0, %0" : "=r"(pointer));
+        __asm__("mov %%fs:8, %0" : "=r"(dtv));
+        *offsetp = (int64_t)((uintptr_t)&thread_context - pointer);
+        *module_offsetp = (uintptr_t)&thread_context - ((uintptr_t *)dtv)[2];
+}
+
 static void publish_ring(void) {
         const struct spanprof_ring_header header = {
                 .magic = SPANPROF_RING_MAGIC,
@@ -83,6 +102,8 @@ static void publish_ring(void) {
                 .slot_size = SPANPROF_RING_SLOT_SIZE,
         };
         struct spanprof_ring_slot *slots;
+        uint64_t module_offset;
+        int64_t offset;
         char *ring = mmap(NULL, RING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         if (ring == MAP_FAILED)
@@ -91,7 +112,8 @@ static void publish_ring(void) {
         for (int i = 0; i < RING_CAPACITY; i++)
                 slots[i].span_id = 1;
         memcpy(ring, &header, sizeof(header));
-        printf("ring %" PRIu64 "\n", (uint64_t)(uintptr_t)ring);
+        publish_thread(&offset, &module_offset);
+        printf("ring %" PRIu64 " %" PRId64 " %" PRIu64 "\n", (uint64_t)(uintptr_t)ring, offset, module_offset);
 }
 
 /* Changes the words of the frame BROKEN_FRAME above the leaf: word 0 is its saved rbp, 1 its return address. */
