@@ -101,8 +101,8 @@ class Contexts(session.TestCase):
         self.settled(run, child)
         loaded = tell("load")
         threads = self.threads(child, 6)
-        run.wait_events(500, pid=child.pid)
-        session.wait_cpu([child.pid], 2.0)
+        run.wait_events(400, pid=child.pid)
+        session.wait_cpu([child.pid], 1.2)
         result = run.stop()
         samples = [x for x in result.of(child.pid) if x.thread_id in threads]
         seen = collections.Counter((threads[x.thread_id], bool(x.trace_id)) for x in samples)
@@ -117,7 +117,7 @@ class Contexts(session.TestCase):
         self.assertEqual([x for x in late if not x.trace_id], [], seen)
         self.assertEqual({x.thread_id for x in late}, {tid for tid, kind in threads.items() if kind == "set"})
         self.assertTrue(seen["none", False])
-        self.assertEqual(result.counter("thread_contexts_total", "found"), 1)
+        self.assertGreaterEqual(result.counter("thread_contexts_total", "found"), 1)
         self.assertEqual(result.counter("contexts_total", "present"),
                          sum(x.value for x in result.samples if x.trace_id))
         return result
@@ -136,7 +136,7 @@ class Contexts(session.TestCase):
 
     def test_local_exec_in_the_executable(self):
         result = self.check_model("-", program="victim-context-exec")
-        resource = next(x.resource for x in result.samples)
+        resource = next(x.resource for x in result.samples if x.trace_id and x.trace_id.startswith(TRACE_HIGH))
         self.assertEqual({key: resource[key] for key in self.RESOURCE}, self.RESOURCE)
 
     def test_musl(self):
@@ -206,7 +206,7 @@ class Contexts(session.TestCase):
             tell("load")
             children.append((bad, child))
         run.wait_events(300)
-        session.wait_cpu([child.pid for _, child in children], 2.0)
+        session.wait_cpu([child.pid for _, child in children], 1.0)
         result = run.stop()
         for bad, child in children:
             self.assertTrue(result.of(child.pid), bad)
