@@ -185,6 +185,10 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         if (r)
                 return r;
         is_gone = !process->read_ns;
+        /* Chosen by a name that it has taken since, by an exec that we have not heard of yet: what ran then was not. */
+        if (reason == SELECTOR_COMM && sample->tid == sample->tgid &&
+            strncmp(sample->comm, process->comm, sizeof(process->comm)) != 0)
+                return TARGETS_E_REJECTED;
         r = selector_is_chosen(reason) ? targets_add_chosen(targets, &process, reason, targetp) : TARGETS_E_REJECTED;
         /* The notice of its exit has been here before its sample: nothing else would end it. */
         if (!r && is_gone)

@@ -173,7 +173,7 @@ class AgainstClocks(session.TestCase):
         for child in children:
             counts, truth = self.counts(result.of(child.pid)), session.truth_of(child, r"^(work_[ab]) (\d+)$")
             n = counts["work_a"] + counts["work_b"]
-            self.assertGreater(n, 50)
+            self.assertGreater(n, 25)
             rows.append((counts["work_a"] / n, truth["work_a"] / sum(truth.values()), n, child, sum(truth.values())))
         return rows, result
 
