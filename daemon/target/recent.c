@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/hashmap.h"
 #include "util/stat.h"
@@ -28,6 +29,8 @@ typedef enum ItemKind {
         ITEM_EXEC,
         ITEM_FORK,
 } ItemKind;
+
+#define EXEC_NS (10 * NS_PER_MS)                /* from a program's new name to the record of its exec */
 
 typedef struct Item {
         uint64_t previous;              /* position of the same process' item before, + 1; 0 = none */
@@ -213,6 +216,22 @@ int recent_find_origin(const Recent *recent, uint32_t pid, uint64_t since_ns, ui
         if (begin->kind == ITEM_EXEC)
                 memcpy(originp->comm, begin + 1, ABI_COMM_SIZE);
         return 0;
+}
+
+uint64_t recent_exec_under_way(const Recent *recent, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
+        uint64_t next = newest_of(recent, pid), exec_ns = time_ns;
+
+        while (next && next - 1 >= recent->tail) {
+                const Item *item = item_at(recent, next - 1);
+
+                if (item->time_ns <= time_ns)
+                        break;
+                if (item->kind == ITEM_EXEC && item->time_ns <= time_ns + EXEC_NS &&
+                    !strncmp((const char *)(item + 1), comm, ABI_COMM_SIZE))
+                        exec_ns = item->time_ns;
+                next = item->previous;
+        }
+        return exec_ns;
 }
 
 uint32_t recent_parent(const Recent *recent, uint32_t pid) {

@@ -61,5 +61,11 @@ int recent_visit(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t
 /* The same question: how did it come to that program? Return: 0, RECENT_E_*. */
 int recent_find_origin(const Recent *recent, uint32_t pid, uint64_t since_ns, uint64_t time_ns, RecentOrigin *originp);
 
+/*
+ * An exec gives the new name a moment before the kernel tells of it. Of a process that was called @comm at @time_ns:
+ * the time of an exec to that name that was under way then, or @time_ns.
+ */
+uint64_t recent_exec_under_way(const Recent *recent, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns);
+
 /* The process that forked @pid, 0 = unknown. */
 uint32_t recent_parent(const Recent *recent, uint32_t pid);

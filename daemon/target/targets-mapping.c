@@ -226,6 +226,7 @@ static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
         Recall from = { targets, process };
         int r;
 
+        time_ns = recent_exec_under_way(targets->recent, process->pid, process->comm, time_ns);
         r = recall(&from, process->pid, begin_of(process), time_ns, 0);
         target->is_forgotten = r && target->end_ns;
         if (r)

@@ -125,3 +125,19 @@ Test(recent, tells_what_a_program_was_forked_from) {
         cr_assert_eq(recent_find_origin(recent, 8, 15, 19, &origin), RECENT_E_REPLACED, "before it was there");
         cr_assert_eq(recent_find_origin(recent, 9, 0, 99, &origin), RECENT_E_UNKNOWN);
 }
+
+Test(recent, knows_an_exec_by_its_name_before_it_is_told) {
+        _cleanup_(recent_freep) Recent *recent = NULL;
+        char other[ABI_COMM_SIZE] = "other";
+
+        cr_assert_eq(recent_new(&recent, 64 << 10), 0);
+        cr_assert_eq(recent_add_fork(recent, 8, 7, 20), 0);
+        cr_assert_eq(recent_add_exec(recent, 8, name, 30), 0);
+        add(recent, 8, 32, "/bin/b");
+        cr_assert_eq(recent_exec_under_way(recent, 8, name, 29), 30);
+        cr_assert_eq(recent_exec_under_way(recent, 8, other, 29), 29, "it runs the old program still");
+        cr_assert_eq(recent_exec_under_way(recent, 8, name, 31), 31, "it is over");
+        cr_assert_eq(recent_exec_under_way(recent, 9, name, 29), 29);
+        cr_assert_eq(recent_add_exec(recent, 9, name, UINT64_C(1000000000)), 0);
+        cr_assert_eq(recent_exec_under_way(recent, 9, name, 29), 29, "too long ago");
+}

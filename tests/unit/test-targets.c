@@ -703,6 +703,8 @@ Test(targets, decides_a_rejected_process_anew_after_ten_seconds) {
         cr_assert_eq(row_of(&bench.table, child.pid)->row.state, ABI_STATE_REJECTED);
         cr_assert_eq(targets_work(bench.targets, now_ns + 10 * NS_PER_SEC, &next_ns), 0);
         cr_assert_null(row_of(&bench.table, child.pid));
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), TARGETS_E_REJECTED, "of before it had the name");
+        memcpy(child.comm, "chosen", sizeof("chosen"));
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
         cr_assert_str_eq(process->comm, "chosen");
         bench_end(&bench);
