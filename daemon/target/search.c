@@ -143,7 +143,7 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
         return 0;
 }
 
-int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns) {
+static int add_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, bool swept, uint64_t now_ns) {
         Item *item = hashmap_get(&search->map, tgid);
         int r;
 
@@ -153,9 +153,17 @@ int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool who
         item = hashmap_get(&search->map, tgid);
         if (r || !item)
                 return r;
-        item->swept = true;
+        item->swept = swept;
         item->n_full = whole;
         return 0;
+}
+
+int search_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns) {
+        return add_look(search, tgid, start_time_ns, whole, false, now_ns);
+}
+
+int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns) {
+        return add_look(search, tgid, start_time_ns, whole, true, now_ns);
 }
 
 /* When the item comes up next, after a full search that found nothing. */

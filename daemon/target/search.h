@@ -41,9 +41,13 @@ DEFINE_CLEANUP(Search, search_free)
  * Return: 0, -ENOMEM.
  */
 int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t now_ns);
+
+/* A look at the starts of its regions, or @whole, unless it is being searched anyway. Return: 0, -ENOMEM. */
+int search_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns);
+
 /*
- * A process that the safety sweep came by, unless it is known anyway; what is found in it is counted as the sweep's
- * (SWEEP_FOUND). @whole: else only the starts of its regions are looked at. Return: 0, -ENOMEM.
+ * The same of a process that the safety sweep came by; what is found in it is counted as the sweep's
+ * (SWEEP_FOUND).
  */
 int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns);
 void search_remove(Search *search, uint32_t tgid);

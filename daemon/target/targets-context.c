@@ -89,7 +89,7 @@ int targets_look_again(Targets *targets, Target *target, uint64_t now_ns) {
                 return 0;
         target->again_s = target->again_s ? MIN(2 * target->again_s, LOOK_AGAIN_MAX) : 1;
         target->again_ns = now_ns + target->again_s * NS_PER_SEC;
-        return search_sweep(targets->search, process->pid, process->start_time_ns, false, now_ns);
+        return search_look(targets->search, process->pid, process->start_time_ns, false, now_ns);
 }
 
 int targets_resolve_threads(Targets *targets, Target *target) {
