@@ -36,7 +36,7 @@ service:
 
 def need():
     if not os.access(PROGRAM, os.X_OK):
-        tap.skip(f"tool: no collector; run tests/interop/setup-collector.sh {tap.BUILD_DIR}")
+        tap.skip(f"machine: no collector could be built here; run tests/interop/setup-collector.sh {tap.BUILD_DIR} to see why")
 
 
 class Collector:
