@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Who a target is: what the daemon ships, and `targets` lists, of real processes in real control groups."""
+import collections
 import json
 import os
 import pathlib
@@ -159,7 +160,10 @@ class Identity(tap.TestCase):
         print(f"{len(chosen)} of 40, {len(strict)} with an exclude")
         self.assertGreater(len(chosen), 30)
         self.assertLess(len(chosen), 45, "none of the other group")
-        self.assertEqual({part["container.id"] for pid in chosen for part in found[pid]}, {CONTAINER})
+        # One that exits between two of our looks at it is left without a container, never given another one.
+        containers = collections.Counter(part.get("container.id") for pid in chosen for part in found[pid])
+        self.assertEqual(set(containers) - {None}, {CONTAINER}, containers)
+        self.assertLess(containers[None], 5, containers)
         self.assertLess(len(strict), len(found))
 
     def test_resources_name_the_container(self):
