@@ -28,6 +28,7 @@
 #include "spanprof/process.h"
 #include "spanprof/ring.h"
 #include "target/maps.h"
+#include "target/memory.h"
 #include "target/patience.h"
 #include "target/process.h"
 #include "util/error.h"
@@ -63,7 +64,6 @@ struct pm_scan_arg {
 #define PAGE_CATEGORY_PRESENT (UINT64_C(1) << 3)
 
 #define PAGEMAP_PRESENT (UINT64_C(1) << 63)     /* Documentation/admin-guide/mm/pagemap.rst */
-#define PAGEMAP_SWAPPED (UINT64_C(1) << 62)
 
 RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp) {
         static const uint8_t zero[sizeof((struct spanprof_ring_header){ 0 }.reserved)];
@@ -449,32 +449,13 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         return r;
 }
 
-/* To read a page that is not there would make the kernel fetch it: it is left alone. Return: 0 = it is there, RING_E_*. */
-static int check_page(pid_t pid, uint64_t address) {
-        _cleanup_(closep) int fd = -1;
-        uint64_t entry = 0;
-        char path[32];
-
-        snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return errno == ENOENT || errno == ESRCH ? RING_E_GONE : RING_E_NONE;
-        /* no entry, or one of zeros: unmapped */
-        patience_read(pid, fd, &entry, sizeof(entry), (int64_t)(address / (uint64_t)sysconf(_SC_PAGESIZE) * sizeof(entry)));
-        return entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED) ? 0 : RING_E_NONE;
-}
-
 int ring_check(pid_t pid, uint64_t address, uint32_t capacity) {
         uint8_t bytes[HEADER];
         uint32_t capacity_now;
-        int r = check_page(pid, address);
-        ssize_t n;
+        int r = memory_read(pid, address, bytes, sizeof(bytes));
 
         if (r)
-                return r;
-        n = patience_read_memory(pid, &address, 1, sizeof(bytes), bytes);
-        if (n != (ssize_t)sizeof(bytes))
-                return n == -ESRCH ? RING_E_GONE : RING_E_NONE;
+                return r == MEMORY_E_GONE ? RING_E_GONE : RING_E_NONE;
         /* The end of its region is not asked again: the kernel half checks each slot that it reads. */
         if (ring_check_header(bytes, address, UINT64_MAX, &capacity_now) != RING_HEADER_VALID ||
             capacity_now != capacity)
