@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/adopt.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/directory.h"
 #include "util/file.h"
 #include "util/macro.h"
 #include "util/text.h"
@@ -54,11 +54,6 @@ static int adopt_thread(int task_fd, uint32_t tgid, uint32_t capacity, const cha
         /* Its end may have come before it was known. */
         adoption.slot = ABI_ADOPTION_GONE;
         return visit(userdata, &adoption);
-}
-
-static void closedirp(DIR **dirp) {
-        if (*dirp)
-                closedir(*dirp);
 }
 
 int adopt_threads(uint32_t tgid, uint32_t capacity, AdoptVisit visit, void *userdata) {

@@ -16,8 +16,7 @@ enum {
         GROUPS_MAX = 65536,             /* a line for each v1 hierarchy, each path up to 4 KiB */
 };
 
-/* Leaves it as NULL where there is none to see. */
-static int read_exe(Identity *identity, int proc_fd) {
+int identity_read_exe(int proc_fd, char **exep) {
         static const char mark[] = " (deleted)";
         char path[PATH_MAX];
         ssize_t n = readlinkat(proc_fd, "exe", path, sizeof(path) - 1);
@@ -27,8 +26,8 @@ static int read_exe(Identity *identity, int proc_fd) {
                 return 0;
         if ((size_t)n > m && !memcmp(path + n - m, mark, m))
                 n -= (ssize_t)m;
-        identity->exe = strndup(path, (size_t)n);
-        return identity->exe ? 0 : error_origin(-ENOMEM);
+        *exep = strndup(path, (size_t)n);
+        return *exep ? 0 : error_origin(-ENOMEM);
 }
 
 /* `Uid:` real, effective, saved, filesystem. It may not be the first line's text: a name has no newline in it. */
@@ -117,7 +116,7 @@ int identity_new(Identity **identityp, int proc_fd, unsigned what) {
 
         if (!identity)
                 return error_origin(-ENOMEM);
-        r = what & IDENTITY_EXE ? read_exe(identity, proc_fd) : 0;
+        r = what & IDENTITY_EXE ? identity_read_exe(proc_fd, &identity->exe) : 0;
         if (!r && what & IDENTITY_USER)
                 r = read_user(identity, proc_fd);
         if (!r && what & IDENTITY_CGROUP)

@@ -48,5 +48,11 @@ Identity *identity_ref(Identity *identity);
 Identity *identity_free(Identity *identity);
 DEFINE_CLEANUP(Identity, identity_free)
 
+/*
+ * The executable's path in its own root, ` (deleted)` removed; owned by the caller. Where there is none to see, *exep
+ * stays as it is. Return: 0, -ENOMEM.
+ */
+int identity_read_exe(int proc_fd, char **exep);
+
 /* Pure. The effective user in the text of /proc/PID/status. Return: 0, 1 = no such line. */
 int identity_parse_status(const char *text, uint32_t *uidp);

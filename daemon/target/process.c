@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/process-private.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "util/clock.h"
+#include "util/directory.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/text.h"
@@ -102,17 +101,17 @@ int process_open(pid_t pid, uint64_t start_time_ns, int *fdp) {
 }
 
 /* The directory of a thread that has not exited. Return: 0, PROCESS_E_GONE. */
-static int open_thread(int proc_fd, const char *name, int *fdp) {
+static int open_thread(int proc_fd, uint32_t tid, int *fdp) {
         _cleanup_(closep) int task_fd = -1, fd = -1;
         char path[64];
         ProcessStat stat;
 
-        snprintf(path, sizeof(path), "task/%.16s", name);
+        snprintf(path, sizeof(path), "task/%u", tid);
         task_fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (task_fd < 0 || read_stat(task_fd, &stat) || stat.state == 'Z')
                 return PROCESS_E_GONE;
         /* Every thread has a directory in /proc too, unlisted: only that one has map_files. */
-        snprintf(path, sizeof(path), "/proc/%.16s", name);
+        snprintf(path, sizeof(path), "/proc/%u", tid);
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0 || faccessat(task_fd, "stat", R_OK, 0))      /* the number could be another process' by now */
                 return PROCESS_E_GONE;
@@ -120,21 +119,15 @@ static int open_thread(int proc_fd, const char *name, int *fdp) {
         return 0;
 }
 
-static void closedirp(DIR **dirp) {
-        if (*dirp)
-                closedir(*dirp);
-}
-
 static int find_thread(int proc_fd, int *fdp, pid_t *tidp) {
         int task_fd = openat(proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         _cleanup_(closedirp) DIR *dir = task_fd < 0 ? NULL : fdopendir(task_fd);
-        struct dirent *entry;
-        uint64_t tid;
+        uint32_t tid;
 
         if (!dir && task_fd >= 0)
                 close(task_fd);
-        while (dir && (entry = readdir(dir)))
-                if (!text_u64(entry->d_name, INT32_MAX, &tid) && !open_thread(proc_fd, entry->d_name, fdp)) {
+        while (dir && directory_next_number(dir, &tid))
+                if (!open_thread(proc_fd, tid, fdp)) {
                         *tidp = (pid_t)tid;
                         return 0;
                 }
@@ -187,27 +180,11 @@ int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]) {
         return r ? r : read_comm(fd, comm);
 }
 
-/* Leaves exe as NULL where there is none to see. */
-static int read_exe(int proc_fd, Process *process) {
-        static const char mark[] = " (deleted)";
-        char path[PATH_MAX];
-        ssize_t n = readlinkat(proc_fd, "exe", path, sizeof(path) - 1);
-        size_t m = sizeof(mark) - 1;
-
-        if (n < 0)
-                return 0;
-        if ((size_t)n > m && !memcmp(path + n - m, mark, m))
-                n -= (ssize_t)m;
-        path[n] = 0;
-        process->exe = strdup(path);
-        return process->exe ? 0 : error_origin(-ENOMEM);
-}
-
 /* A leader that has exited before its threads has no executable to show. */
 static int read_threads_exe(Process *process) {
         _cleanup_(closep) int fd = -1;
 
-        return process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL) ? 0 : read_exe(fd, process);
+        return process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL) ? 0 : identity_read_exe(fd, &process->exe);
 }
 
 int process_new(Process **processp, pid_t pid) {
@@ -224,7 +201,7 @@ int process_new(Process **processp, pid_t pid) {
         r = process_open(pid, 0, &fd);
         if (r)
                 return r;
-        r = read_exe(fd, process);
+        r = identity_read_exe(fd, &process->exe);
         if (!r)
                 r = read_comm(fd, process->comm);
         if (!r)

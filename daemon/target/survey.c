@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/survey.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "target/ring.h"
+#include "util/directory.h"
 #include "util/error.h"
 #include "util/text.h"
 
@@ -76,23 +76,15 @@ static int visit_pid(const Selector *selector, unsigned what, pid_t pid, SurveyV
         return r ? r : visit(userdata, &entry);
 }
 
-static void closedirp(DIR **dirp) {
-        if (*dirp)
-                closedir(*dirp);
-}
-
 /* procfs lists ids in ascending order. */
 int survey_processes(const Selector *selector, unsigned what, SurveyVisit visit, void *userdata) {
         _cleanup_(closedirp) DIR *dir = opendir("/proc");
-        struct dirent *entry;
-        uint64_t pid;
+        uint32_t pid;
         int r;
 
         if (!dir)
                 return error_origin(-errno);
-        while ((entry = readdir(dir))) {
-                if (text_u64(entry->d_name, INT32_MAX, &pid))
-                        continue;
+        while (directory_next_number(dir, &pid)) {
                 r = visit_pid(selector, what, (pid_t)pid, visit, userdata);
                 if (r)
                         return r;

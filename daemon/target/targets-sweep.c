@@ -11,8 +11,8 @@
 
 #include <string.h>
 
+#include "util/directory.h"
 #include "util/log.h"
-#include "util/text.h"
 
 enum {
         SLOW_STEP = 16,                 /* processes a step: about 1 ms of CPU */
@@ -72,13 +72,8 @@ static int look(Targets *targets, uint32_t pid) {
 
 /* *pidp: the next process in the order of /proc, 0 = there is none any more. */
 static void next_pid(Sweep *sweep, uint32_t *pidp) {
-        struct dirent *entry;
-        uint64_t pid;
-
-        *pidp = 0;
-        while (sweep->dir && !*pidp && (entry = readdir(sweep->dir)))
-                if (!text_u64(entry->d_name, INT32_MAX, &pid))
-                        *pidp = (uint32_t)pid;
+        if (!sweep->dir || !directory_next_number(sweep->dir, pidp))
+                *pidp = 0;
 }
 
 static void begin_pass(Sweep *sweep) {

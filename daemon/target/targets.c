@@ -12,10 +12,10 @@
  */
 #include "target/targets-private.h"
 
-#include <dirent.h>
 #include <errno.h>
 
 #include "target/ring.h"
+#include "util/directory.h"
 #include "util/error.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -168,23 +168,15 @@ static void find_missing_pid(Targets *targets) {
                         targets->missing_pid = selector->pids[i];
 }
 
-static void closedirp(DIR **dirp) {
-        if (*dirp)
-                closedir(*dirp);
-}
-
 int targets_scan(Targets *targets) {
         _cleanup_(closedirp) DIR *dir = opendir("/proc");
-        struct dirent *entry;
-        uint64_t pid;
+        uint32_t pid;
         int r;
 
         if (!dir)
                 return error_origin(-errno);
         targets->n_all = 0;
-        while ((entry = readdir(dir))) {
-                if (text_u64(entry->d_name, INT32_MAX, &pid))
-                        continue;
+        while (directory_next_number(dir, &pid)) {
                 r = scan_process(targets, (pid_t)pid);
                 if (r)
                         return r;
