@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "otlp/import.h"
 #include "util/error.h"
 
 enum {
@@ -11,22 +12,12 @@ enum {
         MAX_PAYLOAD = 512 << 20,
 };
 
-/* One run, then the process ends: larger than the daemon's, so that a day's recording fits. */
-static const WindowLimits limits = {
-        .max_strings = 4 << 20,
-        .max_modules = 128 << 10,
-        .max_functions = 4 << 20,
-        .max_frames = 4 << 20,
-        .max_stacks = 4 << 20,
-        .max_links = 4 << 20,
-        .max_attributes = 4 << 20,
-        .max_samples = 16 << 20,
-        .max_resources = 64 << 10,
-        .max_times = 256 << 20,
-        .max_bytes = (size_t)4 << 30,
-};
-
 int convert_init(Convert *convert, const ConvertOptions *options) {
+        WindowLimits limits = otlp_import_limits;
+
+        /* One run, then the process ends: a day's recording fits. */
+        limits.max_times = 256 << 20;
+        limits.max_bytes = (size_t)4 << 30;
         *convert = (Convert){ .options = options, .start_ns = UINT64_MAX };
         return window_new(&convert->window, 0, 0, &limits);
 }

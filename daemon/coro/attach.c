@@ -34,7 +34,7 @@ typedef struct Attach {
 
 static bool is_open(const Attach *attach, const Region *region) {
         for (size_t i = 0; i < attach->n_regions; i++)
-                if (attach->regions[i]->device == region->device && attach->regions[i]->inode == region->inode)
+                if (region_is_same(attach->regions[i], region))
                         return true;
         return false;
 }

@@ -179,7 +179,7 @@ static int on_region(void *userdata, int fd, const char *path) {
                 return r < 0 ? r : 0;
         }
         for (size_t i = 0; i < found->join->n_regions; i++)
-                if (found->join->regions[i]->region->inode == region->inode && found->join->regions[i]->region->device == region->device)
+                if (region_is_same(found->join->regions[i]->region, region))
                         found->joined = found->join->regions[i];
         if (found->joined)
                 return 0;

@@ -182,6 +182,10 @@ uint32_t region_allocated(const Region *region, uint32_t *n_withoutp) {
         return MIN(n, region->n_stations);
 }
 
+bool region_is_same(const Region *a, const Region *b) {
+        return a->device == b->device && a->inode == b->inode;
+}
+
 bool region_is_cut(const Region *region) {
         return guards[region->guard].cut;
 }

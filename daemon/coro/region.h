@@ -65,6 +65,9 @@ DEFINE_CLEANUP(Region, region_free)
  */
 uint32_t region_allocated(const Region *region, uint32_t *n_withoutp);
 
+/* Whether both map the same file. */
+bool region_is_same(const Region *a, const Region *b);
+
 /* Whether its owner has cut the file. */
 bool region_is_cut(const Region *region);
 
