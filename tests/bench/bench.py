@@ -4,6 +4,7 @@
 A tool runs in a cgroup of its own, so that its CPU time and memory are the kernel's figures and hold everything that it
 starts, page cache that it fills and BPF maps that it makes. cgroup v1 and v2 are both known.
 """
+import argparse
 import contextlib
 import os
 import pathlib
@@ -128,6 +129,21 @@ def table(title, header, rows):
 def need_root():
     if os.geteuid() != 0:
         sys.exit("this bench loads BPF: run it as root")
+
+
+def main(description, parts, add_options):
+    """Runs the parts (name → function of the options) that the command line names, or all. @add_options: takes the parser."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
+    parser.add_argument("--rounds", type=int, default=3, help="repetitions")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {' '.join(parts)} (default: all)")
+    options = parser.parse_args()
+    for part in options.parts:
+        if part not in parts:
+            parser.error(f"no such part: {part}")
+    need_root()
+    for part in options.parts or parts:
+        parts[part](options)
 
 
 def interrupt(child):

@@ -14,11 +14,11 @@ usage: tests/bench/lives.py [--rounds N] [--processes N] [pass] [idle] [first] [
 
 SPANPROF and BUILD_DIR name the build (default: ./build), which needs tests/interop/setup-venv.sh. Needs root.
 """
+import bench  # first: it knows where the test library is
 import oracle
 
 oracle.enter()
 
-import argparse
 import json
 import os
 import pathlib
@@ -27,7 +27,6 @@ import signal
 import subprocess
 import time
 
-import bench
 import otlp_read
 import session
 import tap
@@ -261,17 +260,7 @@ def storm(options):
 
 def main():
     parts = {"pass": first_pass, "idle": idle, "first": first, "late": late, "shares": shares, "storm": storm}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="repetitions")
-    parser.add_argument("--processes", type=int, default=2000, help="of the first pass")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {' '.join(parts)} (default: all)")
-    options = parser.parse_args()
-    for part in options.parts:
-        if part not in parts:
-            parser.error(f"no such part: {part}")
-    bench.need_root()
-    for part in options.parts or parts:
-        parts[part](options)
+    bench.main(__doc__, parts, lambda parser: parser.add_argument("--processes", type=int, default=2000, help="of the first pass"))
 
 
 if __name__ == "__main__":

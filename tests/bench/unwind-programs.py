@@ -13,7 +13,6 @@ usage: tests/bench/unwind-programs.py [--seconds N] [--rounds N] [cost] [memory]
 
 SPANPROF and BUILD_DIR name the build (default: ./build). Needs root.
 """
-import argparse
 import collections
 import json
 import os
@@ -189,16 +188,9 @@ def start(options):
 
 
 def main():
-    sections = {f.__name__: f for f in (cost, memory, dwarf, dlopen, start)}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=6)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("sections", nargs="*", help=", ".join(sections))
-    options = parser.parse_args()
-    bench.need_root()
+    parts = {f.__name__: f for f in (cost, memory, dwarf, dlopen, start)}
     os.environ["LC_ALL"] = "C"
-    for name in options.sections or sections:
-        sections[name](options)
+    bench.main(__doc__, parts, lambda parser: parser.add_argument("--seconds", type=int, default=6, help="length of one measurement"))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ usage: tests/bench/whole-tools.py [--seconds N] [--rounds N] [cost] [idle] [star
 SPANPROF and BUILD_DIR name the build (default: ./build). Needs root. Rivals that are not installed are left out.
 Costs on the interrupt's side (BPF) are in bpf-cost, beside this file.
 """
-import argparse
 import json
 import os
 import re
@@ -225,17 +224,7 @@ def target(options):
 
 def main():
     parts = {f.__name__: f for f in (cost, idle, start, loss, target)}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=10, help="length of one measurement")
-    parser.add_argument("--rounds", type=int, default=3, help="repetitions")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {' '.join(parts)} (default: all)")
-    options = parser.parse_args()
-    for part in options.parts:
-        if part not in parts:
-            parser.error(f"no such part: {part}")
-    bench.need_root()
-    for part in options.parts or parts:
-        parts[part](options)
+    bench.main(__doc__, parts, lambda parser: parser.add_argument("--seconds", type=int, default=10, help="length of one measurement"))
 
 
 if __name__ == "__main__":
