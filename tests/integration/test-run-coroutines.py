@@ -12,6 +12,8 @@ import signal
 import session
 import tap
 
+SLACK_NS = session.CLOCK_SLACK_NS
+
 
 def read_log(path):
     """tid → (begins, stretches) sorted by time."""
@@ -45,12 +47,15 @@ class Run(session.TestCase):
         for sample in result.of(pid):
             attributes = sample.attributes
             station = attributes.get("coroutine.station")
-            expected = truth_at(log, sample.thread_id, result.monotonic_ns(sample))
+            time_ns = result.monotonic_ns(sample)
+            # Our look at the clocks and the daemon's differ: beside a switch both neighbours are right.
+            allowed = {truth_at(log, sample.thread_id, time_ns + slack) for slack in (-SLACK_NS, 0, SLACK_NS)}
             if station is None:
-                seen["unnamed" if expected is not None else "right"] += 1
+                seen["right" if None in allowed else "unnamed"] += 1
                 continue
             stations[station] += 1
-            seen["right" if station == expected else "wrong"] += 1
+            seen["right" if station in allowed else "wrong"] += 1
+            seen["beside a switch"] += len(allowed) > 1
             self.assertEqual(attributes["coroutine.probe_id"], f"0x{0x5000 + station:016x}")
             self.assertEqual(attributes["coroutine.state"], "running")
             self.assertGreater(attributes["coroutine.birth_ns"], 0)
@@ -63,7 +68,8 @@ class Run(session.TestCase):
             self.assertGreater(seen["right"], 500)
             self.assertEqual(seen["wrong"], 0, seen)
             # The first 100 ms have no region yet, and a death is ambiguous for some ms.
-            self.assertLess(seen["unnamed"], 0.2 * sum(seen.values()), (seen, result.summary["counters"]))
+            self.assertLess(seen["beside a switch"], 0.2 * sum(stations.values()), seen)
+            self.assertLess(seen["unnamed"], 0.2 * len(result.of(pid)), (seen, result.summary["counters"]))
             self.assertEqual(set(stations), set(range(8)))
             counters = result.summary["counters"]["coroutine_samples_total"]
             self.assertEqual(counters["matched"], sum(stations.values()))
