@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Exporter, inside
+ *
+ * What its files share: exporter.c takes batches and makes and ends it all, exporter-send.c sends one and does what the
+ * reply says, exporter-spool.c moves batches between memory and disk.
+ */
+
+#include "export/batch.h"
+#include "export/exporter.h"
+#include "export/http.h"
+#include "export/journal.h"
+#include "export/queue.h"
+#include "export/retry.h"
+#include "export/spool-worker.h"
+
+struct Exporter {
+        sd_event *event;
+        bool gzip;
+        ExportConvert convert;          /* requests are sent as JSON */
+        RetryPolicy policy;
+        Http *http;
+        Queue queue;
+        Batch *flying;
+        sd_event_source *retry_timer;   /* on while a receiver in trouble is given time */
+        bool waiting;
+
+        unsigned n_failures;            /* in a row */
+        uint64_t trouble_since_ns, accepted_ns;
+
+        SpoolWorker *spool;             /* NULL = none */
+        bool fetching;                  /* its oldest batch is being read */
+        bool was_spooled;               /* the last one that was sent: old and new take turns */
+        SpoolEntry tried;               /* of the spool, and since when without success */
+        uint64_t tried_since_ns;
+        bool no_other;                  /* the spool holds nothing behind the one that was tried */
+        bool ending;                    /* what the disk does not take now is lost */
+
+        ExportJournal journal;
+
+        bool secondary;
+        uint64_t submitted_bytes;
+        uint64_t counts[COUNTER_N];
+
+        bool stopping;
+        sd_event_source *deadline_timer, *finished;
+        void (*done)(void *userdata);
+        void *userdata;
+};
+
+static inline void exporter_add(Exporter *exporter, enum counter counter, uint64_t n) {
+        exporter->counts[counter] += n;
+        if (!exporter->secondary)
+                stat_add(counter, n);
+}
+
+void exporter_add_lost(Exporter *exporter, enum counter counter, const QueueDropped *dropped);
+/* @batch and its samples are lost for this reason. */
+void exporter_lose(Exporter *exporter, Batch *batch, enum counter counter);
+void exporter_lose_overflow(Exporter *exporter, const QueueDropped *dropped);
+
+/* ---- exporter-send.c ---- */
+
+/* Begins with the next batch if there is nothing to wait for. */
+void exporter_send_next(Exporter *exporter);
+void exporter_post(Exporter *exporter, Batch *batch);
+/* All is sent, or time is up: done() is called from the loop. */
+void exporter_finish_stop(Exporter *exporter);
+/* Nothing is sent until this time has passed. */
+void exporter_hold_off(Exporter *exporter, uint64_t wait_ns);
+
+/* ---- exporter-spool.c ---- */
+
+/* Return: 0, EXPORTER_E_SPOOL, -errno. */
+int exporter_open_spool(Exporter *exporter, const ExporterConfig *config);
+/* Takes @batch over and gives it to the spool, if there is one and it keeps up. */
+bool exporter_spool(Exporter *exporter, Batch *batch);
+/* A batch that could not be sent now: it stays in the spool, goes there, or waits in memory. */
+void exporter_keep(Exporter *exporter, Batch *batch);
+/* With the receiver in trouble, what waits in memory goes to the disk, oldest first. */
+void exporter_keep_queue(Exporter *exporter);
+/* Takes a batch that is done with, one way or the other, out of the spool. */
+void exporter_leave_spool(Exporter *exporter, const Batch *batch);
+/* Asks for the oldest of the spool if it is its turn. Return: it will come. */
+bool exporter_fetch(Exporter *exporter);
+/* Is this the batch of the spool that was tried without success? */
+bool exporter_is_tried(const Exporter *exporter, const Batch *batch);
