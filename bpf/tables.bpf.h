@@ -216,10 +216,15 @@ static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block)
         return blocks ? bpf_map_lookup_elem(blocks, &block) : NULL;
 }
 
+/*
+ * An update of a hash map puts the new element at the head of its chain and then takes the old one away: a reader that has
+ * passed the head and has not reached the old one meets neither. The second look meets the new one.
+ */
 static __always_inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
         struct unwind_node_key key = { .tgid = tgid, .leaf = leaf };
+        const struct unwind_node *node = bpf_map_lookup_elem(&row_nodes, &key);
 
-        return bpf_map_lookup_elem(&row_nodes, &key);
+        return node ? node : bpf_map_lookup_elem(&row_nodes, &key);
 }
 
 static __always_inline struct counters *counters_get(void) {
