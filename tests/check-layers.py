@@ -43,6 +43,7 @@ LIBRARIES = {
     r"zstd\.h": {"daemon/util/zstd.c"},
     r"lz4.*\.h": {"daemon/util/lz4.c"},
     r"sqlite3\.h": {"daemon/coro/trace-db.c"},
+    r"libiberty/.*": {"daemon/symbol/demangle.c"},
     r"openssl/.*": {"daemon/target/htlhash.c"},
 }
 

@@ -35,6 +35,8 @@ struct Symbolizer {
         size_t max_bytes, bytes;
         Entry **entries;
         uint32_t n_entries;
+        DemangleStyle style;
+        char readable[DEMANGLE_MAX_OUTPUT];
         Entry *latest;                  /* frames of one object come in rows */
         uint64_t clock;
 };
@@ -62,6 +64,7 @@ int symbolizer_new(Symbolizer **symbolizerp, const SymbolizerOptions *options) {
         directory = options->debug_directory ? options->debug_directory : "/usr/lib/debug/.build-id";
         symbolizer->max_objects = options->max_objects ? options->max_objects : DEFAULT_MAX_OBJECTS;
         symbolizer->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
+        symbolizer->style = options->style;
         symbolizer->debug_directory = strdup(directory);
         symbolizer->entries = calloc(symbolizer->max_objects, sizeof(*symbolizer->entries));
         if (!symbolizer->debug_directory || !symbolizer->entries)
@@ -136,6 +139,46 @@ static int read_table(const SymbolObject *object, int fd, uint64_t base, uint64_
         return 0;
 }
 
+/* What a source hands out may be anything too, and its size is needed. */
+static int open_source(const SymbolSource *source, int *fdp, uint64_t *sizep, SymbolState *statep) {
+        _cleanup_(closep) int fd = source->open(source->userdata);
+        struct stat st;
+
+        *statep = SYMBOL_STATE_ABSENT;
+        if (fd < 0)
+                return 1;
+        *statep = SYMBOL_STATE_UNREADABLE;
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return 1;
+        *fdp = take_fd(fd);
+        *sizep = (uint64_t)st.st_size;
+        return 0;
+}
+
+static int open_object(const SymbolObject *object, int *fdp, uint64_t *sizep, SymbolState *statep) {
+        char path[MAX_PATH];
+
+        if (object->source && object->source->open)
+                return open_source(object->source, fdp, sizep, statep);
+        if (!object->source || !object->source->root)
+                return open_regular(object->path, fdp, sizep, statep);
+        *statep = SYMBOL_STATE_ABSENT;
+        if ((size_t)snprintf(path, sizeof(path), "%s%s", object->source->root, object->path) >= sizeof(path))
+                return 1;
+        return open_regular(path, fdp, sizep, statep);
+}
+
+static int read_own_file(const SymbolObject *object, SymbolTable **tablep, SymbolState *statep) {
+        _cleanup_(closep) int fd = -1;
+        uint64_t size;
+        int r;
+
+        if (open_object(object, &fd, &size, statep))
+                return 0;
+        r = read_table(object, fd, 0, size, tablep, statep);
+        return r ? error_fold(r) : 0;
+}
+
 static int read_file(const SymbolObject *object, const char *path, SymbolTable **tablep, SymbolState *statep) {
         _cleanup_(closep) int fd = -1;
         uint64_t size;
@@ -196,7 +239,7 @@ static int read_object(const Symbolizer *symbolizer, const SymbolObject *object,
         if (!strcmp(object->path, "[vdso]"))
                 r = read_vdso(object, tablep, statep);
         else if (object->path[0] == '/')
-                r = read_file(object, object->path, tablep, statep);
+                r = read_own_file(object, tablep, statep);
         if (!r && *statep != SYMBOL_STATE_NAMED)
                 r = read_debug_file(symbolizer, object, tablep, statep);
         return r ? error_fold(r) : 0;
@@ -262,9 +305,9 @@ static Entry *lookup(Symbolizer *symbolizer, const SymbolObject *object) {
         return NULL;
 }
 
-int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, const char **namep,
-                    uint64_t *offsetp, SymbolState *statep) {
+int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name) {
         Entry *entry = lookup(symbolizer, object);
+        SymbolName found = { 0 };
         int r;
 
         if (!entry) {
@@ -274,8 +317,27 @@ int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
                 insert(symbolizer, entry);
         }
         entry->last_use = ++symbolizer->clock;
-        *namep = entry->table ? symbol_table_find(entry->table, address, offsetp) : NULL;
-        *statep = entry->state;
+        found.state = entry->state;
+        if (entry->table)
+                found.linkage_name = symbol_table_find(entry->table, address, &found.offset);
+        found.name = found.linkage_name;
+        if (found.name && demangle(found.name, symbolizer->style, symbolizer->readable, sizeof(symbolizer->readable)))
+                found.name = symbolizer->readable;
+        *name = found;
+        return 0;
+}
+
+int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, const char **namep,
+                    uint64_t *offsetp, SymbolState *statep) {
+        SymbolName name;
+        int r = symbolizer_name(symbolizer, object, address, &name);
+
+        if (r)
+                return error_fold(r);
+        if (name.name)
+                *offsetp = name.offset;
+        *namep = name.name;
+        *statep = name.state;
         return 0;
 }
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Demangle
+ *
+ * The names that compilers of C++ (Itanium ABI) and Rust (legacy and v0) write into symbol tables, as people wrote
+ * them. Names come from files that a target chose: a few bytes of them can stand for gigabytes, or for hours of work.
+ * So length, depth, work and output are limited, and what is over a limit stays as it is in the file.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+        DEMANGLE_MAX_INPUT = 4096,      /* bytes; C++ names also are refused over 1024, as c++filt does */
+        DEMANGLE_MAX_OUTPUT = 16 << 10, /* bytes with the NUL */
+};
+
+typedef enum DemangleStyle {
+        DEMANGLE_SHORT,                 /* without parameters and return type, as `perf report` prints them */
+        DEMANGLE_FULL,                  /* with parameters, as `c++filt --no-verbose` */
+        DEMANGLE_NONE,
+} DemangleStyle;
+
+/*
+ * The readable form of @name, NUL-terminated, in @to, which has @room bytes. Return: its length; 0 = there is none (no
+ * mangled name, damaged, or over a limit), and @to holds nothing that counts.
+ */
+size_t demangle(const char *name, DemangleStyle style, char *to, size_t room);
