@@ -24,16 +24,8 @@ typedef struct Mmap2 {
         struct perf_event_header header;
         uint32_t pid, tid;
         uint64_t address, length, offset;
-        union {
-                struct {
-                        uint32_t major, minor;
-                        uint64_t inode, generation;
-                };
-                struct {
-                        uint8_t build_id_size, unused[3];
-                        uint8_t build_id[NOTICE_MAX_BUILD_ID];
-                };
-        };
+        uint32_t major, minor;
+        uint64_t inode, generation;
         uint32_t prot, flags;
         char path[];
 } Mmap2;
@@ -72,6 +64,7 @@ static bool is_visible(uint32_t pid) {
         return pid && pid <= INT32_MAX;
 }
 
+/* PERF_RECORD_MISC_MMAP_BUILD_ID says nothing: it may be left from somebody else's event (sideband.c). */
 static int parse_mmap2(const Mmap2 *from, size_t size, SidebandRecord *recordp) {
         MappingNotice notice = { 0 };
         uint64_t end;
@@ -82,20 +75,10 @@ static int parse_mmap2(const Mmap2 *from, size_t size, SidebandRecord *recordp) 
                 return SIDEBAND_E_OTHER;
         notice = (MappingNotice){ .time_ns = time_of(from, size), .pid = from->pid, .tid = from->tid,
                                   .start = from->address, .size = from->length, .offset = from->offset,
-                                  .prot = from->prot, .flags = from->flags, .path = from->path };
+                                  .major = from->major, .minor = from->minor, .inode = from->inode, .prot = from->prot, .flags = from->flags, .path = from->path };
         if (!from->length || __builtin_add_overflow(from->address, from->length, &end) || from->offset > FILE_SIZE_MAX)
                 return SIDEBAND_E_MALFORMED;
         notice.path_size = strnlen(from->path, size - sizeof(*from) - sizeof(uint64_t));
-        if (!(from->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
-                notice.major = from->major;
-                notice.minor = from->minor;
-                notice.inode = from->inode;
-        } else {
-                if (from->build_id_size > NOTICE_MAX_BUILD_ID)
-                        return SIDEBAND_E_MALFORMED;
-                notice.build_id_size = from->build_id_size;
-                memcpy(notice.build_id, from->build_id, from->build_id_size);
-        }
         *recordp = (SidebandRecord){ .kind = SIDEBAND_MAPPING, .time_ns = notice.time_ns, .pid = notice.pid,
                                      .mapping = notice };
         return 0;

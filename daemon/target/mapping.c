@@ -76,31 +76,22 @@ static int find_vdso(Mapping *mapping, ObjectCache *objects) {
 }
 
 /* Whether @object is the file that the notice is about. */
-static bool is_object(const Object *object, const MappingNotice *notice, const char *build_id) {
-        if (notice->build_id_size)
-                return !strcmp(object->build_id_gnu, build_id);
+static bool is_object(const Object *object, const MappingNotice *notice) {
         return notice->inode && object_is_file(object, notice->major, notice->minor, notice->inode);
 }
 
 /* *objectp stays NULL if it is not known. */
 static int find_object(const MappingNotice *notice, const char *path, ObjectCache *objects, bool by_path,
                        Object **objectp) {
-        char build_id[2 * NOTICE_MAX_BUILD_ID + 1];
         Object *object;
         int r;
 
-        text_to_hex(build_id, notice->build_id, notice->build_id_size);
-        if (notice->build_id_size) {
-                *objectp = object_find(objects, build_id);
-                if (*objectp)
-                        return 0;
-        }
         if (!by_path || plain_path_size(notice) != notice->path_size)
                 return 0;
         r = object_open_path(objects, path, &object);
         if (r)
                 return r < 0 ? r : 0;
-        if (is_object(object, notice, build_id))
+        if (is_object(object, notice))
                 *objectp = object;
         else
                 object_unref(object);

@@ -30,21 +30,15 @@ typedef struct Mapping {
         char *path;                     /* as the target sees it, ` (deleted)` removed; owned; "" = none */
 } Mapping;
 
-enum {
-        NOTICE_MAX_BUILD_ID = 20,       /* what the kernel tells of a build id */
-};
-
 /* What the kernel tells at once of an executable mapping, from mmap() or mprotect(). */
 typedef struct MappingNotice {
         uint64_t time_ns;               /* MONOTONIC: the mapping is there, its caller has not returned yet */
         uint32_t pid, tid;              /* in our PID namespace */
         uint64_t start, size;
         uint64_t offset;                /* in the file */
-        uint64_t inode;                 /* with major, minor as in maps; all 0 with a build id */
+        uint64_t inode;                 /* with major, minor as in maps */
         uint32_t major, minor;
         uint32_t prot, flags;           /* of mmap() */
-        uint8_t build_id[NOTICE_MAX_BUILD_ID];
-        uint8_t build_id_size;          /* 0 = the kernel did not find one */
         const char *path;               /* as the kernel prints it; `//anon` = no file; not terminated */
         size_t path_size;
 } MappingNotice;
@@ -59,8 +53,8 @@ int mapping_copy(Mapping *to, const Mapping *from, uint64_t start, uint64_t end)
 bool mapping_is_same_file(const Mapping *a, const Mapping *b);
 
 /*
- * What a notice tells, without asking the process, which may be gone: the object is one that is known by its build
- * id, or, with @by_path, the file of that path in our own root if it has the notice's build id, or device and inode.
+ * What a notice tells, without asking the process, which may be gone: the object is, with @by_path, the file of that path
+ * in our own root if it has the notice's device and inode, which the mapping keeps from being used again.
  * A file that is not found so is UNREADABLE. Return: 0, -ENOMEM.
  */
 int mapping_from_notice(Mapping *mapping, const MappingNotice *notice, ObjectCache *objects, bool by_path);

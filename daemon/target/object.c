@@ -57,7 +57,6 @@ struct Entry {
 
 struct ObjectCache {
         Hashmap files;                  /* hash of FileKey → chain of Entry */
-        Hashmap build_ids;              /* hash of the GNU build id → the Entry that was read last */
         Entry *oldest, *newest;         /* without users */
         size_t n_unused, n_all, max_unused;
         uint64_t last_id;
@@ -107,23 +106,6 @@ static uint64_t key_hash(const FileKey *key) {
         return hash_bytes(key, sizeof(*key));
 }
 
-static uint64_t build_id_hash(const char *build_id) {
-        return hash_bytes(build_id, strlen(build_id));
-}
-
-static int index_build_id(ObjectCache *cache, Entry *entry) {
-        if (!entry->object.build_id_gnu[0])
-                return 0;
-        return hashmap_put(&cache->build_ids, build_id_hash(entry->object.build_id_gnu), entry);
-}
-
-static void unindex_build_id(ObjectCache *cache, const Entry *entry) {
-        uint64_t hash = build_id_hash(entry->object.build_id_gnu);
-
-        if (hashmap_get(&cache->build_ids, hash) == entry)
-                hashmap_remove(&cache->build_ids, hash);
-}
-
 static void forget(ObjectCache *cache, Entry *entry) {
         uint64_t hash = key_hash(&entry->key);
         Entry *first = hashmap_get(&cache->files, hash);
@@ -136,7 +118,6 @@ static void forget(ObjectCache *cache, Entry *entry) {
                 hashmap_put(&cache->files, hash, entry->next_same);     /* replaces: needs no memory */
         else
                 hashmap_remove(&cache->files, hash);
-        unindex_build_id(cache, entry);
         unlink_unused(cache, entry);
         cache->n_all--;
         free(entry);
@@ -149,7 +130,6 @@ ObjectCache *object_cache_free(ObjectCache *cache) {
         while (cache->oldest)
                 forget(cache, cache->oldest);
         hashmap_deinit(&cache->files);
-        hashmap_deinit(&cache->build_ids);
         free(cache);
         return NULL;
 }
@@ -379,8 +359,6 @@ static int load_file(ObjectCache *cache, int fd, const FileKey *key, Entry **ent
         if (r)
                 return r;
         r = read_object(fd, key->size, &entry->object);
-        if (!r)
-                r = index_build_id(cache, entry);
         if (r < 0) {
                 forget(cache, entry);
                 return r;
@@ -432,15 +410,6 @@ int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
         if (r > 0)
                 stat_add(counters[r], 1);
         return r;
-}
-
-Object *object_find(ObjectCache *cache, const char *build_id_gnu) {
-        Entry *entry = hashmap_get(&cache->build_ids, build_id_hash(build_id_gnu));
-
-        if (!entry || strcmp(entry->object.build_id_gnu, build_id_gnu))
-                return NULL;
-        stat_add(COUNTER_OBJECTS_CACHED, 1);
-        return object_ref(&entry->object);
 }
 
 int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {

@@ -86,9 +86,6 @@ int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
  */
 int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
 
-/* A known file with this GNU build id; one reference, or NULL. */
-Object *object_find(ObjectCache *cache, const char *build_id_gnu);
-
 /*
  * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The caller checks
  * that it is the one that is meant. Return: 0, OBJECT_E_*, -ENOMEM.

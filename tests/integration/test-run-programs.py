@@ -62,6 +62,18 @@ class AgainstPerf(session.TestCase):
         result = run.stop()
         return result, recording, set(pids)
 
+    def test_recordings_of_perf_are_whole_beside_us(self):
+        """A command's own events come after ours in the kernel: what ours left in the notice of a mapping, perf would read."""
+        directory = self.directory()
+        child = self.victim("chain", 5)
+        run = self.start("--pid", child.pid)
+        run.wait_events(20, child.pid)
+        self.run_command([tap.need_tool("perf"), "record", "-q", "-B", "-N", "-e", "cpu-clock", "-o", directory / "perf.data", "--",
+                          "/bin/true"], expect=0)
+        shown = self.run_command(["perf", "script", "-i", directory / "perf.data", "--show-mmap-events", "-F", "comm,ip"], expect=0)
+        self.assertRegex(shown.stdout, r"PERF_RECORD_MMAP2 .* \w+:\w+ [1-9]\d* \d+\]: r-xp .*/true", "with an inode, as it was asked for")
+        self.assertGreater(len(run.stop().of(child.pid)), 0)
+
     def test_xz(self):
         def start():
             child = self.spawn([tap.need_tool("xz"), "-T2", "-3", "--block-size=512KiB", "-c"], stdin=subprocess.PIPE,

@@ -23,7 +23,7 @@ class Recording:
         self.control, answers = os.open(control, os.O_RDWR), os.open(answer, os.O_RDWR | os.O_NONBLOCK)
         test.addCleanup(os.close, self.control)
         test.addCleanup(os.close, answers)
-        # Without its store of build ids, which fails when files of other processes come and go.
+        # Without its store of build ids, which nobody asks here.
         self.child = test.spawn([self.perf, "record", "-q", "-B", "-N", "-a", "-g", "-k", "CLOCK_MONOTONIC", "-e", "cpu-clock",
                                  "-F", frequency, f"--control=fifo:{control},{answer}", "-o", self.data])
         os.write(self.control, b"ping\n")

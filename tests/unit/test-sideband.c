@@ -33,24 +33,18 @@ static void end(Bytes *bytes, const char *text, uint64_t time_ns) {
         ((struct perf_event_header *)bytes->data)->size = (uint16_t)bytes->size;
 }
 
-/* Of a libc, as perf script shows one. @build_id_size: -1 = device and inode. */
-static void mmap2(Bytes *bytes, int build_id_size, const char *path) {
-        begin(bytes, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER | (build_id_size < 0 ? 0 : PERF_RECORD_MISC_MMAP_BUILD_ID));
+/* Of a libc, as perf script shows one. */
+static void mmap2(Bytes *bytes, uint16_t misc, const char *path) {
+        begin(bytes, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER | misc);
         put(bytes, 812, 4);
         put(bytes, 815, 4);
         put(bytes, 0x7f4496733000, 8);
         put(bytes, 0x156000, 8);
         put(bytes, 0x26000, 8);
-        if (build_id_size < 0) {
-                put(bytes, 253, 4);
-                put(bytes, 1, 4);
-                put(bytes, 4711, 8);
-                put(bytes, 99, 8);
-        } else {
-                put(bytes, (uint64_t)build_id_size, 4);
-                for (uint64_t i = 0; i < 20; i++)
-                        put(bytes, 0xa0 + i, 1);
-        }
+        put(bytes, 253, 4);
+        put(bytes, 1, 4);
+        put(bytes, 4711, 8);
+        put(bytes, 99, 8);
         put(bytes, 5, 4);
         put(bytes, 2, 4);
         end(bytes, path, 123456789);
@@ -60,7 +54,7 @@ Test(sideband, reads_a_mapping_with_device_and_inode) {
         SidebandRecord record;
         Bytes bytes;
 
-        mmap2(&bytes, -1, "/usr/lib/libc.so.6");
+        mmap2(&bytes, 0, "/usr/lib/libc.so.6");
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), 0);
         cr_assert_eq(record.kind, SIDEBAND_MAPPING);
         cr_assert_eq(record.time_ns, 123456789);
@@ -76,30 +70,27 @@ Test(sideband, reads_a_mapping_with_device_and_inode) {
         cr_assert_eq(record.mapping.inode, 4711);
         cr_assert_eq(record.mapping.prot, 5);
         cr_assert_eq(record.mapping.flags, 2);
-        cr_assert_eq(record.mapping.build_id_size, 0);
         cr_assert_eq(record.mapping.path_size, strlen("/usr/lib/libc.so.6"));
         cr_assert(!memcmp(record.mapping.path, "/usr/lib/libc.so.6", record.mapping.path_size));
 }
 
-Test(sideband, reads_a_mapping_with_a_build_id) {
+/* Kernels leave the flag standing when another event has asked for build ids. */
+Test(sideband, does_not_believe_the_flag_of_build_ids) {
         SidebandRecord record;
         Bytes bytes;
 
-        mmap2(&bytes, 20, "//anon");
+        mmap2(&bytes, PERF_RECORD_MISC_MMAP_BUILD_ID, "/usr/lib/libc.so.6");
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), 0);
-        cr_assert_eq(record.mapping.build_id_size, 20);
-        for (unsigned i = 0; i < 20; i++)
-                cr_assert_eq(record.mapping.build_id[i], 0xa0 + i);
-        cr_assert_eq(record.mapping.inode, 0);
-        mmap2(&bytes, 21, "//anon");
-        cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), SIDEBAND_E_MALFORMED);
+        cr_assert_eq(record.mapping.major, 253);
+        cr_assert_eq(record.mapping.minor, 1);
+        cr_assert_eq(record.mapping.inode, 4711);
 }
 
 Test(sideband, reads_a_path_without_an_end) {
         SidebandRecord record;
         Bytes bytes;
 
-        mmap2(&bytes, -1, "/a/bc/de");
+        mmap2(&bytes, 0, "/a/bc/de");
         memcpy(bytes.data + 72 + 8, "fghijklm", 8);     /* where the zeros were */
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), 0);
         cr_assert_eq(record.mapping.path_size, 16);
@@ -139,11 +130,11 @@ Test(sideband, leaves_out_data_and_processes_of_other_namespaces) {
         SidebandRecord record;
         Bytes bytes;
 
-        mmap2(&bytes, -1, "/x");
+        mmap2(&bytes, 0, "/x");
         ((struct perf_event_header *)bytes.data)->misc |= PERF_RECORD_MISC_MMAP_DATA;
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), SIDEBAND_E_OTHER);
         for (int i = 0; i < 2; i++) {
-                mmap2(&bytes, -1, "/x");
+                mmap2(&bytes, 0, "/x");
                 memset(bytes.data + 8, i ? 0xff : 0, 4);
                 cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), SIDEBAND_E_OTHER);
         }
@@ -153,17 +144,17 @@ Test(sideband, refuses_every_other_size_and_range) {
         SidebandRecord record = { .pid = 4711 };
         Bytes bytes;
 
-        mmap2(&bytes, -1, "/x");
+        mmap2(&bytes, 0, "/x");
         for (size_t size = 0; size < bytes.size; size++)
                 cr_assert_eq(sideband_parse(bytes.data, size, &record), SIDEBAND_E_MALFORMED, "%zu", size);
         for (uint16_t size = 8; size < 72 + 8; size += 8) {
                 ((struct perf_event_header *)bytes.data)->size = size;
                 cr_assert_eq(sideband_parse(bytes.data, size, &record), SIDEBAND_E_MALFORMED, "%u", size);
         }
-        mmap2(&bytes, -1, "/x");
+        mmap2(&bytes, 0, "/x");
         memset(bytes.data + 24, 0, 8);                  /* no length */
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), SIDEBAND_E_MALFORMED);
-        mmap2(&bytes, -1, "/x");
+        mmap2(&bytes, 0, "/x");
         memset(bytes.data + 24, 0xff, 8);               /* over the end of the address space */
         cr_assert_eq(sideband_parse(bytes.data, bytes.size, &record), SIDEBAND_E_MALFORMED);
         cr_assert_eq(record.pid, 4711);
