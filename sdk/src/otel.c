@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "spanprof/otel.h"
 #include "spanprof/process.h"
 #include "spanprof/thread.h"
@@ -37,9 +38,8 @@
 
 enum { PAGE = 4096 };
 
-/* What readers find by its name. initial-exec: reached without a call, and never allocated inside a signal handler. */
-SPANPROF_PUBLIC _Thread_local struct spanprof_thread_record *otel_thread_ctx_v1
-        __attribute__((__tls_model__("initial-exec")));
+/* What readers find by its name. */
+SPANPROF_PUBLIC _Thread_local struct spanprof_thread_record *otel_thread_ctx_v1 BACKEND_TLS;
 
 struct record {
         struct spanprof_thread_record head;
@@ -48,7 +48,7 @@ struct record {
         volatile bool writing;
 };
 
-static _Thread_local struct record *this_record __attribute__((__tls_model__("initial-exec")));
+static _Thread_local struct record *this_record BACKEND_TLS;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -160,6 +160,23 @@ int spanprof_otel_attribute(uint8_t index, const char *value, size_t size) {
 void spanprof_otel_clear(void) {
         otel_thread_ctx_v1 = NULL;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static uint64_t get_be64(const uint8_t *from) {
+        uint64_t value;
+
+        memcpy(&value, from, sizeof(value));
+        return __builtin_bswap64(value);
+}
+
+/* In the thread itself, so only a signal handler can meet a write in progress. */
+bool otel_read(struct backend_ids *ids) {
+        const struct spanprof_thread_record *record = otel_thread_ctx_v1;
+
+        if (!record || record->valid != SPANPROF_THREAD_VALID)
+                return false;
+        *ids = (struct backend_ids){ get_be64(record->trace_id), get_be64(record->trace_id + 8), get_be64(record->span_id) };
+        return ids->high | ids->low | ids->span;
 }
 
 /* ---- the process ---- */
@@ -314,4 +331,14 @@ int spanprof_otel_publish(const struct spanprof_otel_process *process) {
         pthread_mutex_unlock(&lock);
         free(writer.to);
         return r;
+}
+
+int otel_publish_empty(void) {
+        struct spanprof_otel_process process = { .size = sizeof(process) };
+        bool published;
+
+        pthread_mutex_lock(&lock);
+        published = header;
+        pthread_mutex_unlock(&lock);
+        return published ? 0 : spanprof_otel_publish(&process);
 }

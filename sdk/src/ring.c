@@ -50,7 +50,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "spanprof/context.h"
+#include "backend.h"
 #include "spanprof/ring.h"
 
 #ifndef PR_SET_VMA              /* headers older than Linux 5.17 */
@@ -83,8 +83,7 @@ static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;   /* start, stop, 
 static struct ring *ring_list;
 static _Atomic(struct ring *) ring_published;
 
-/* initial-exec: found without a call, so it is fast, and never allocated inside a signal handler. */
-static _Thread_local struct thread this_thread __attribute__((__tls_model__("initial-exec")));
+static _Thread_local struct thread this_thread BACKEND_TLS;
 
 static inline void slot_write(struct thread *thread, struct spanprof_ring_slot *slot, uint64_t high, uint64_t low,
                               uint64_t span) {
@@ -135,10 +134,28 @@ void spanprof_context_set(uint64_t trace_high, uint64_t trace_low, uint64_t span
                 thread_attach(thread, ring);
         if (thread->slot)
                 slot_write(thread, thread->slot, trace_high, trace_low, span);
+        else
+                context_set_elsewhere(trace_high, trace_low, span);
 }
 
-void spanprof_context_clear(void) {
-        spanprof_context_set(0, 0, 0);
+/* ids, flag, ids, as above for reader 2. */
+static bool slot_read(const struct spanprof_ring_slot *slot, struct backend_ids *ids) {
+        uint8_t in_use;
+
+        ids->high = __atomic_load_n(&slot->trace_id_high, __ATOMIC_ACQUIRE);
+        ids->low = __atomic_load_n(&slot->trace_id_low, __ATOMIC_ACQUIRE);
+        ids->span = __atomic_load_n(&slot->span_id, __ATOMIC_ACQUIRE);
+        in_use = __atomic_load_n(&slot->in_use, __ATOMIC_ACQUIRE);
+        return !in_use && (ids->high | ids->low | ids->span) &&
+               __atomic_load_n(&slot->trace_id_high, __ATOMIC_ACQUIRE) == ids->high &&
+               __atomic_load_n(&slot->trace_id_low, __ATOMIC_ACQUIRE) == ids->low &&
+               __atomic_load_n(&slot->span_id, __ATOMIC_ACQUIRE) == ids->span;
+}
+
+bool ring_read(uint32_t tid, struct backend_ids *ids) {
+        struct ring *ring = atomic_load_explicit(&ring_published, memory_order_acquire);
+
+        return ring && slot_read(&ring->slots[tid % ring->capacity], ids);
 }
 
 /* The name is for readers' convenience: kernels without named memory refuse it, and readers scan instead. */
@@ -246,16 +263,9 @@ static __attribute__((__constructor__)) void library_load(void) {
         pthread_once(&library_once, library_init);
 }
 
-int spanprof_context_start(const struct spanprof_context_options *options) {
-        uint32_t capacity = SPANPROF_RING_DEFAULT_CAPACITY;
+int ring_publish_new(uint32_t capacity) {
         int r;
 
-        if (options && options->size < sizeof(*options))
-                return -EINVAL;
-        if (options && options->capacity)
-                capacity = options->capacity;
-        if (capacity > SPANPROF_RING_MAX_CAPACITY)
-                return -EINVAL;
         pthread_once(&library_once, library_init);
         if (library_error)
                 return -library_error;
@@ -265,7 +275,7 @@ int spanprof_context_start(const struct spanprof_context_options *options) {
         return r;
 }
 
-void spanprof_context_stop(void) {
+void ring_withdraw(void) {
         struct ring *ring;
 
         pthread_mutex_lock(&ring_lock);

@@ -20,6 +20,7 @@
  * nested spans the caller sets the outer one again when the inner one ends.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -32,29 +33,52 @@ extern "C" {
 #define SPANPROF_PUBLIC
 #endif
 
+/* Where a thread's context is stored. */
+enum spanprof_context_storage {
+        SPANPROF_CONTEXT_UNSAID = 0,    /* as the environment says, else the ring */
+        SPANPROF_CONTEXT_RING = 1,      /* spanprof/ring.h */
+        SPANPROF_CONTEXT_THREAD = 2,    /* OpenTelemetry's thread contexts: spanprof/otel.h */
+        SPANPROF_CONTEXT_PROFILER = 3,  /* for readers inside of the process: spanprof/context-api.h */
+};
+
+/* Environment variable with words as for spanprof_context_parse(). A mistake in it counts as unset. */
+#define SPANPROF_CONTEXT_ENVIRONMENT "SPANPROF_CONTEXT"
+
 struct spanprof_context_options {
         uint32_t size;          /* sizeof(struct spanprof_context_options): later versions may be longer */
-        uint32_t capacity;      /* slots, 1 … 2^24; 0 = 65536. Threads whose ids are equal modulo it share one */
+        uint32_t capacity;      /* slots of the ring, 1 … 2^24; 0 = 65536. Threads whose ids are equal modulo it share one */
+        uint32_t storage;       /* enum spanprof_context_storage */
 };
 
 /*
- * Publishes the region of this process; from here on readers may find it. Not
+ * Reads options from words with commas between them: `ctxstorage=otel` (the ring; also `ring`), `ctxstorage=thread`,
+ * `ctxstorage=profiler`, `capacity=N`. Other words are others'. Return: 0; -EINVAL = no such storage or capacity.
+ */
+SPANPROF_PUBLIC int spanprof_context_parse(const char *text, struct spanprof_context_options *options);
+
+/* Return: enum spanprof_context_storage; 0 = not started. */
+SPANPROF_PUBLIC int spanprof_context_storage_in_use(void);
+
+/*
+ * Begins: the ring of this process is published, and from here on readers may find it. Not
  * for signal handlers. 32 bytes of address space a slot; memory is used only
- * for slots of threads that set a context.
+ * for slots of threads that set a context. With thread contexts, a process context without attributes is published unless
+ * there is one; spanprof_otel_publish() says more.
  *
- * A forked child has a region of its own from the start, with no context in it.
+ * A forked child goes on with what its parent has started (a ring is one of its own), with no context in it.
  *
  * @options: NULL = all defaults.
  *
- * Return: 0; -EALREADY = it is published; -EINVAL = no such capacity or size;
+ * Return: 0; -EALREADY = it is started; -EINVAL = no such capacity, storage or size;
  * -ENOMEM, -EAGAIN = the system has no memory or no pthread key left.
  */
 SPANPROF_PUBLIC int spanprof_context_start(const struct spanprof_context_options *options);
 
 /*
- * Withdraws the region: readers find none, later sets do nothing until the next
+ * Withdraws the ring: readers find none, later sets do nothing until the next
  * start. Other threads may be inside of set(): the address space stays reserved,
- * the memory goes back. Not for signal handlers. Does nothing if not published.
+ * the memory goes back. Of thread contexts the caller's is withdrawn at once, another thread's at its next set() or
+ * clear(), or its end. Not for signal handlers. Does nothing if not started.
  */
 SPANPROF_PUBLIC void spanprof_context_stop(void);
 
@@ -70,6 +94,12 @@ SPANPROF_PUBLIC void spanprof_context_set(uint64_t trace_high, uint64_t trace_lo
 
 /* Says that the calling thread works for no span. As safe and as fast as set(). */
 SPANPROF_PUBLIC void spanprof_context_clear(void);
+
+/*
+ * Adds an attribute to the span that was set: spanprof_otel_attribute() has the details. Return: 0; -ENOTSUP = only
+ * thread contexts have attributes; -EINVAL, -ENOSPC.
+ */
+SPANPROF_PUBLIC int spanprof_context_attribute(uint8_t index, const char *value, size_t size);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Storages of a context, inside of the library
+ *
+ * One of them is in use at a time. A ring that is published gets its sets first (ring.c: that path is the one that is
+ * counted in nanoseconds); what it does not take goes on to context_set_elsewhere().
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "spanprof/context.h"
+
+/*
+ * Variables of a thread, reached without a call and never allocated inside of a signal handler. musl's loader refuses
+ * initial-exec in a library that is loaded late, but allocates at dlopen() what the usual model needs.
+ */
+#if defined(__GLIBC__)
+#define BACKEND_TLS __attribute__((__tls_model__("initial-exec")))
+#else
+#define BACKEND_TLS
+#endif
+
+struct backend_ids {
+        uint64_t high, low, span;
+};
+
+/* context.c */
+int backend_storage(void);              /* enum spanprof_context_storage; 0 = none is in use */
+void context_set_elsewhere(uint64_t trace_high, uint64_t trace_low, uint64_t span);
+
+/* ring.c. Return of ring_read(): whether this thread id's slot holds a span, whole. */
+int ring_publish_new(uint32_t capacity);
+void ring_withdraw(void);
+bool ring_read(uint32_t tid, struct backend_ids *ids);
+
+/* otel.c */
+int otel_publish_empty(void);
+bool otel_read(struct backend_ids *ids);
+
+/* local.c: the root span is in `low` */
+void local_write(uint64_t span, uint64_t root);
+bool local_read(struct backend_ids *ids);
+void local_clear(void);
