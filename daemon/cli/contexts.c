@@ -69,14 +69,14 @@ static void print_process_context(const ProcessContext *context) {
                 printf("  %zu attributes are left out: of another kind, without a key, or too many\n", context->n_left_out);
 }
 
-static void print_thread_context(const ThreadContext *thread, bool unread) {
+static void print_thread_context(const ThreadContext *thread, const char *unread) {
         static const char *const models[] = { "", "static", "glibc's DTV", "musl's DTV" };
 
         if (thread->form)
                 printf("thread contexts%s: %s, module %" PRIu32 ", offset %" PRId64 " (each is read while its thread is sampled)\n",
                        thread->form == ABI_FORM_ELASTIC ? " of Elastic" : "", models[thread->model], thread->module, thread->offset);
         else if (unread)
-                printf("thread contexts: of a form that is not read, or no word leads to them yet\n");
+                printf("thread contexts are not read: %s\n", unread);
 }
 
 /* One look at a thread that runs on: a slot may change under it, so it is looked at twice. */
@@ -121,7 +121,7 @@ static int look(Process *process, uint32_t *versionp, int *conditionp) {
 static int print_all(Process *process, ObjectCache *objects) {
         uint32_t version = 0;
         int condition, r;
-        bool unread;
+        const char *unread;
 
         process->ring_address = 0;
         process->context = process_context_free(process->context);

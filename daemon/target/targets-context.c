@@ -94,13 +94,13 @@ int targets_look_again(Targets *targets, Target *target, uint64_t now_ns) {
 
 int targets_resolve_threads(Targets *targets, Target *target) {
         Process *process = target->process;
-        bool unread;
+        const char *unread;
         ThreadContext found = thread_context_find(process, &unread);
 
         if (unread && !target->told_unread && !found.form) {
                 target->told_unread = true;
                 stat_add(COUNTER_THREAD_CONTEXTS_UNREAD, 1);
-                log_write_target(LOG_LEVEL_DEBUG, process->pid, "it has a thread context, but in a form or place that is not read");
+                log_write_target(LOG_LEVEL_INFO, process->pid, "its thread contexts are not read: %s", unread);
         }
         if (found.form == process->thread.form && found.model == process->thread.model &&
             found.module == process->thread.module && found.offset == process->thread.offset)

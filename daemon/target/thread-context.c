@@ -11,6 +11,7 @@
  */
 #include "target/thread-context.h"
 
+#include <elf.h>
 #include <string.h>
 
 #include "target/memory.h"
@@ -19,6 +20,7 @@
 
 enum {
         MAX_MODULE = 1 << 16,           /* ids are small and used again */
+        FILE_PAGE = 4096,               /* what mappings of files are multiples of */
 };
 
 #define MAX_STATIC (INT64_C(64) << 20)  /* static TLS of one process */
@@ -27,15 +29,21 @@ static bool is_static(int64_t offset) {
         return offset < 0 && offset > -MAX_STATIC;
 }
 
-/* Where @object's ELF address 0 is in the process. */
+/*
+ * Where @object's ELF address 0 is in the process, by an executable mapping. Segments need not begin at a page: the
+ * first page of one may be the last of another in the file, and is mapped for both, at different addresses.
+ */
 static bool find_bias(const Mapping *mapping, uint64_t *biasp) {
-        uint64_t address;
-        uint32_t segment;
+        for (uint32_t i = 0; i < mapping->object->n_segments; i++) {
+                const Segment *segment = &mapping->object->segments[i];
 
-        if (object_address(mapping->object, mapping->offset, &address, &segment))
-                return false;
-        *biasp = mapping->start - address;
-        return true;
+                if (!(segment->flags & PF_X) || mapping->offset < (segment->offset & ~(uint64_t)(FILE_PAGE - 1)) ||
+                    (mapping->offset > segment->offset && mapping->offset - segment->offset >= segment->file_size))
+                        continue;
+                *biasp = mapping->start - mapping->offset + segment->offset - segment->address;
+                return true;
+        }
+        return false;
 }
 
 static bool is_musl(const Process *process) {
@@ -92,20 +100,25 @@ static bool resolve(const Process *process, const Mapping *mapping, ThreadContex
 
         if (!find_bias(mapping, &bias))
                 return false;
-        for (uint32_t i = 0; i < symbol->n_slots; i++) {
-                *context = (ThreadContext){ .form = symbol->form };
-                if (resolve_slot(process, symbol, &symbol->slots[i], bias, context))
-                        return true;
-        }
+        /*
+         * Those with the symbol first: glibc gives a library that lies in static memory a module id as well, but an entry
+         * in a thread's DTV only when that thread asks for it.
+         */
+        for (int pass = 0; pass < 2; pass++)
+                for (uint32_t i = 0; i < symbol->n_slots; i++) {
+                        *context = (ThreadContext){ .form = symbol->form };
+                        if (symbol->slots[i].has_symbol == !pass && resolve_slot(process, symbol, &symbol->slots[i], bias, context))
+                                return true;
+                }
         /* The executable's own block is the first one, wherever the code gets at it by. */
         *context = (ThreadContext){ .form = symbol->form };
         return is_executable && set_static(context, symbol->local_offset);
 }
 
-ThreadContext thread_context_find(const Process *process, bool *unreadp) {
+ThreadContext thread_context_find(const Process *process, const char **unreadp) {
         ThreadContext context;
 
-        *unreadp = false;
+        *unreadp = NULL;
         for (size_t i = 0; i < process->n_mappings; i++) {
                 const Mapping *mapping = &process->mappings[i];
 
@@ -113,7 +126,10 @@ ThreadContext thread_context_find(const Process *process, bool *unreadp) {
                         continue;
                 if (mapping->object->thread_symbol.form && resolve(process, mapping, &context))
                         return context;
-                *unreadp |= mapping->object->thread_symbol.form || mapping->object->thread_symbol.unread;
+                if (mapping->object->thread_symbol.form)
+                        *unreadp = "no word of its process leads to its variable (yet)";
+                else if (mapping->object->thread_symbol.unread)
+                        *unreadp = mapping->object->thread_symbol.unread;
         }
         return (ThreadContext){ 0 };
 }

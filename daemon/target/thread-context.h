@@ -9,7 +9,6 @@
  * The variable itself is read by the kernel half, at each sample.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "abi.h"
@@ -24,7 +23,7 @@ typedef struct ThreadContext {
 } ThreadContext;
 
 /*
- * Looks through the files that @process has mapped. *unreadp: there is a form that is recognised, but not read; or the
- * symbol, but nothing yet that tells where its variable is.
+ * Looks through the files that @process has mapped. *unreadp: NULL, or why a form that is there is not read; a text for
+ * people, static.
  */
-ThreadContext thread_context_find(const Process *process, bool *unreadp);
+ThreadContext thread_context_find(const Process *process, const char **unreadp);

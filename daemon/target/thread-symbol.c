@@ -29,6 +29,8 @@ enum {
         MAX_RELOCATIONS = 1 << 20,
 };
 
+#define ELASTIC_SYMBOL "elastic_apm_profiling_correlation_tls_v1"
+
 #ifndef R_X86_64_TLSDESC
 #define R_X86_64_TLSDESC 36
 #endif
@@ -113,14 +115,13 @@ static bool read_dynamic(Image *image) {
         return image->symbols && image->strings;
 }
 
-/* Whether symbol @index is a thread-local one of this name that is defined here. */
+/* Whether symbol @index has this name, and is defined here. */
 static bool is_symbol(const Image *image, uint32_t index, const char *name, Elf64_Sym *symbol) {
         size_t size = strlen(name) + 1;
         char found[64];
 
         return read_address(image, image->symbols + index * sizeof(*symbol), symbol, sizeof(*symbol)) &&
-               ELF64_ST_TYPE(symbol->st_info) == STT_TLS && symbol->st_shndx != SHN_UNDEF && size <= sizeof(found) &&
-               symbol->st_name < image->strings_size && read_address(image, image->strings + symbol->st_name, found, size) &&
+               symbol->st_shndx != SHN_UNDEF && size <= sizeof(found) && symbol->st_name < image->strings_size && read_address(image, image->strings + symbol->st_name, found, size) &&
                !memcmp(found, name, size);
 }
 
@@ -211,7 +212,10 @@ static void take_relocation(const Elf64_Rela *entry, uint32_t index, ThreadSymbo
         if (!has_symbol && (of || (kind != THREAD_SLOT_MODULE && (uint64_t)entry->r_addend != symbol->value)))
                 return;
         if (symbol->n_slots < THREAD_SYMBOL_MAX_SLOTS)
-                symbol->slots[symbol->n_slots++] = (ThreadSlot){ entry->r_offset, kind, has_symbol };
+                symbol->n_slots++;
+        else if (!has_symbol)
+                return;
+        symbol->slots[symbol->n_slots - 1] = (ThreadSlot){ entry->r_offset, kind, has_symbol };
 }
 
 static int read_relocations(const Image *image, uint64_t address, uint64_t size, uint32_t index, ThreadSymbol *symbol) {
@@ -242,12 +246,14 @@ int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *sy
         static const struct {
                 const char *name;
                 uint8_t form;
+                const char *unread;
         } names[] = {
-                { SPANPROF_THREAD_SYMBOL, ABI_FORM_THREAD },
-                { "elastic_apm_profiling_correlation_tls_v1", ABI_FORM_ELASTIC },
-                { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE },
-                { "custom_labels_current_set_v2", ABI_FORM_NONE },
-                { "context_tls_v1", ABI_FORM_NONE },
+                { SPANPROF_THREAD_SYMBOL, ABI_FORM_THREAD, "its " SPANPROF_THREAD_SYMBOL " is no pointer in thread-local memory" },
+                { ELASTIC_SYMBOL, ABI_FORM_ELASTIC, "its " ELASTIC_SYMBOL " is no pointer in thread-local memory" },
+                { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE, "otel_thread_ctx_nodejs_v1 leads through private structures of V8" },
+                { "custom_labels_current_set_v2", ABI_FORM_NONE, "custom_labels_current_set_v2 has labels, but no span" },
+                { "custom_labels_current_set", ABI_FORM_NONE, "custom_labels_current_set has labels, but no span" },
+                { "context_tls_v1", ABI_FORM_NONE, "context_tls_v1 is an older form, without a trace id" },
         };
         Image image = { .fd = fd, .data = data, .size = size };
         Elf64_Sym symbol;
@@ -263,11 +269,13 @@ int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *sy
         if (i == ARRAY_SIZE(names))
                 return 0;
         symbolp->form = names[i].form;
-        symbolp->unread = !names[i].form;
+        symbolp->unread = names[i].form ? NULL : names[i].unread;
         /* Both forms begin with a pointer. */
         if (symbol.st_value > image.tls->p_memsz || image.tls->p_memsz - symbol.st_value < sizeof(uint64_t) ||
-            symbol.st_size != sizeof(uint64_t))
+            symbol.st_size != sizeof(uint64_t) || ELF64_ST_TYPE(symbol.st_info) != STT_TLS) {
                 symbolp->form = ABI_FORM_NONE;
+                symbolp->unread = names[i].unread;
+        }
         if (!symbolp->form)
                 return 0;
         symbolp->value = symbol.st_value;

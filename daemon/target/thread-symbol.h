@@ -31,7 +31,7 @@ typedef struct ThreadSlot {
 
 typedef struct ThreadSymbol {
         uint8_t form;                   /* enum abi_form; 0 = the file has none that we read */
-        bool unread;                    /* it has an older or a private form: recognised, not read */
+        const char *unread;             /* it has a form that is recognised, and is not read: which, and why. NULL = none */
         uint64_t value;                 /* st_value: offset in the TLS block */
         uint64_t block_size;            /* PT_TLS, memory */
         int64_t local_offset;           /* from the thread pointer, if the file is the executable */

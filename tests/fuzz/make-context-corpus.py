@@ -37,7 +37,7 @@ def payloads():
     yield "200-attributes", field(1, field(1, pair(b"k", text)) * 200)
 
 
-def elf(name=b"otel_thread_ctx_v1", kind=6, size=8, types=(16,), chain=0, block=16):
+def elf(name=b"otel_thread_ctx_v1", kind=6, size=8, types=(16,), chain=0, block=16, unnamed=()):
     """One PT_LOAD of the whole file at address 0, symbols by DT_HASH."""
     strings = b"\0" + name + b"\0"
     n_headers, at = 3, 64 + 3 * 56
@@ -54,7 +54,7 @@ def elf(name=b"otel_thread_ctx_v1", kind=6, size=8, types=(16,), chain=0, block=
     entries = ((6, symbols_at), (5, strings_at), (10, len(strings)), (4, hash_at), (7, rela_at), (8, 24 * len(types)), (0, 0))
     symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x10 | kind, 0, 1, 8, size)
     table = struct.pack("<IIIII", 1, 2, 1, 0, chain)
-    rela = b"".join(struct.pack("<QQq", 0x4000 + 16 * i, 1 << 32 | t, 0) for i, t in enumerate(types))
+    rela = b"".join(struct.pack("<QQq", 0x4000 + 16 * i, (i not in unnamed) << 32 | t, 0) for i, t in enumerate(types))
     data = header + load + dyn + tls + b"".join(struct.pack("<QQ", *e) for e in entries) + symbols + strings
     return data.ljust(hash_at, b"\0") + table.ljust(24, b"\0") + rela
 
@@ -65,6 +65,9 @@ def files():
     yield "initial-exec", elf(types=(18,))
     yield "local-exec", elf(types=())
     yield "many-relocations", elf(types=(16, 36, 18, 16, 16, 1))
+    yield "one-of-many", elf(types=(16,) * 8 + (36,), unnamed=range(8))
+    yield "labels", elf(name=b"custom_labels_current_set")
+    yield "older", elf(name=b"context_tls_v1")
     yield "elastic", elf(name=b"elastic_apm_profiling_correlation_tls_v1")
     yield "node", elf(name=b"otel_thread_ctx_nodejs_v1")
     yield "no-thread-variable", elf(kind=1)

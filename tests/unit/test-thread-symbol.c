@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,7 +58,10 @@ Test(thread_symbol, of_an_executable_needs_no_relocation) {
 Test(thread_symbol, of_other_forms_is_told_apart) {
         cr_assert_eq(read_corpus("elastic").form, ABI_FORM_ELASTIC);
         cr_assert_eq(read_corpus("node").form, ABI_FORM_NONE);
-        cr_assert(read_corpus("node").unread);
+        cr_assert_not_null(strstr(read_corpus("node").unread, "otel_thread_ctx_nodejs_v1"));
+        cr_assert_not_null(strstr(read_corpus("labels").unread, "custom_labels_current_set "));
+        cr_assert_not_null(strstr(read_corpus("older").unread, "context_tls_v1"));
+        cr_assert_null(read_corpus("general-dynamic").unread);
 }
 
 Test(thread_symbol, of_the_wrong_kind_or_size_is_none) {
@@ -65,4 +69,18 @@ Test(thread_symbol, of_the_wrong_kind_or_size_is_none) {
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 cr_assert_eq(read_corpus(names[i]).form, ABI_FORM_NONE, "%s", names[i]);
+        for (size_t i = 0; i < 3; i++)
+                cr_assert_not_null(strstr(read_corpus(names[i]).unread, "otel_thread_ctx_v1 is no pointer"), "%s says why", names[i]);
+}
+
+/* Eight relocations without the symbol, then the one with it: that one is kept. */
+Test(thread_symbol, keeps_the_relocation_that_names_it_among_many) {
+        ThreadSymbol symbol = read_corpus("one-of-many");
+        unsigned int n_named = 0;
+
+        for (uint32_t i = 0; i < symbol.n_slots; i++)
+                n_named += symbol.slots[i].has_symbol;
+        cr_assert_eq(n_named, 1);
+        cr_assert_eq(symbol.slots[symbol.n_slots - 1].kind, THREAD_SLOT_DESCRIPTOR);
+        cr_assert_eq(symbol.slots[symbol.n_slots - 1].address, 0x4080);
 }
