@@ -126,7 +126,7 @@ const Option option_table[] = {
         { "output", 'o', OPTION_STRING, RECEIVE | CONVERT | CORO | VERB_SPOOL, NULL, FIELD(output), "", .argument = "PATH",
           .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, the "
                   "file, whose suffix says the format (- for standard output)" },
-        { "format", 0, OPTION_CHOICE, CONVERT, NULL, FIELD(format), "auto", .choices = "auto otlp json folded pprof",
+        { "format", 0, OPTION_CHOICE, CONVERT, NULL, FIELD(format), "auto", .choices = "auto otlp json folded pprof html svg",
           .argument = "FORMAT", .help = "of the output, whatever its suffix" },
         { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
         { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(resources), .argument = "KEY=VALUE[,…]",

@@ -25,7 +25,8 @@ LAYERS = {
     "coro": {"target", "util", "sdk"},
     "report": {"profile", "symbol", "otlp", "util"},
     "jfr": {"profile", "util"},
-    "convert": {"coro", "jfr", "otlp", "profile", "util"},
+    "page": {"profile", "symbol", "util"},
+    "convert": {"coro", "jfr", "otlp", "page", "profile", "util"},
 }
 
 # library header → the only files that may include it (one library, one file)

@@ -75,7 +75,8 @@ typedef struct ConvertWriter {
 extern const ConvertReader *const convert_readers[];
 extern const ConvertWriter *const convert_writers[];
 extern const ConvertReader convert_read_coro, convert_read_jfr, convert_read_otlp;
-extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write_folded, convert_write_pprof;
+extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write_folded, convert_write_pprof,
+        convert_write_html, convert_write_svg;
 
 /* @options must outlive it. Return: 0, -ENOMEM. */
 int convert_init(Convert *convert, const ConvertOptions *options);

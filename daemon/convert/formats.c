@@ -16,6 +16,8 @@ const ConvertWriter *const convert_writers[] = {
         &convert_write_json,
         &convert_write_folded,
         &convert_write_pprof,
+        &convert_write_html,
+        &convert_write_svg,
         NULL,
 };
 
