@@ -87,7 +87,7 @@ static void jump(JfrScan *scan, uint64_t offset) {
         scan->next = offset;
 }
 
-static int read_event_header(const JfrScan *scan, JfrEvent *event) {
+static inline int read_event_header(const JfrScan *scan, JfrEvent *event) {
         const uint8_t *begin = scan->buffer + scan->at;
         JfrCursor cursor = { begin, scan->buffer + scan->size, scan->chunk->compressed, false };
         uint64_t left = scan->chunk->size - event->offset;

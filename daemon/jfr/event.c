@@ -153,42 +153,46 @@ static int read_text(const JfrStep *step, JfrCursor *cursor, uint64_t *slotp, Jf
         return cursor->failed ? JFR_PLAN_E_MALFORMED : take_text(&string, slotp, userdata);
 }
 
-int jfr_plan_read(const JfrPlan *plan, JfrCursor cursor, uint64_t *slots, JfrTakeText take_text, void *userdata) {
-        uint64_t value;
+/* A step of any kind. Return: 0, JFR_PLAN_E_MALFORMED, or what @take_text returned. */
+static int read_step(const JfrStep *step, JfrCursor *cursor, uint64_t *valuep, JfrTakeText take_text, void *userdata) {
         double real;
-        int r;
+        int r = 0;
 
+        *valuep = 0;
+        switch (step->kind) {
+        case JFR_STEP_INTEGER:
+                *valuep = jfr_integer(cursor, step->size);
+                break;
+        case JFR_STEP_BYTE:
+                *valuep = jfr_byte(cursor);
+                break;
+        case JFR_STEP_REAL:
+                real = step->size == 4 ? jfr_float(cursor) : jfr_double(cursor);
+                memcpy(valuep, &real, sizeof(*valuep));
+                break;
+        case JFR_STEP_TEXT:
+                r = read_text(step, cursor, valuep, take_text, userdata);
+                break;
+        default:
+                jfr_skip_field(cursor, step->field);
+        }
+        return r ? r : cursor->failed ? JFR_PLAN_E_MALFORMED : 0;
+}
+
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata) {
         for (const JfrStep *step = plan->steps, *end = step + plan->n_steps; step < end; step++) {
-                value = 0;
-                switch (step->kind) {
-                case JFR_STEP_INTEGER:
-                        if (cursor.compressed) {
-                                if (cursor.at >= cursor.end)
-                                        return JFR_PLAN_E_MALFORMED;
-                                value = jfr_quick_compressed(&cursor.at);
-                        } else {
-                                value = jfr_big_endian(&cursor, step->size);
-                        }
-                        break;
-                case JFR_STEP_BYTE:
-                        value = jfr_byte(&cursor);
-                        break;
-                case JFR_STEP_REAL:
-                        real = step->size == 4 ? jfr_float(&cursor) : jfr_double(&cursor);
-                        memcpy(&value, &real, sizeof(value));
-                        break;
-                case JFR_STEP_TEXT:
-                        r = read_text(step, &cursor, &value, take_text, userdata);
-                        if (r)
-                                return r;
-                        break;
-                default:
-                        jfr_skip_field(&cursor, step->field);
+                int r;
+
+                /* nearly all of nearly all events; what is behind the event can be read, so one look afterwards is enough */
+                if (step->kind == JFR_STEP_INTEGER && cursor->compressed) {
+                        slots[step->slot] = jfr_quick_compressed(&cursor->at);
+                        if (cursor->at > cursor->end)
+                                return JFR_PLAN_E_MALFORMED;
+                        continue;
                 }
-                if (cursor.failed || cursor.at > cursor.end)
-                        return JFR_PLAN_E_MALFORMED;
-                if (step->slot < JFR_N_SLOTS)
-                        slots[step->slot] = value;
+                r = read_step(step, cursor, &slots[step->slot], take_text, userdata);
+                if (r)
+                        return r;
         }
         return 0;
 }

@@ -104,7 +104,7 @@ enum {
 };
 
 /*
- * Reads one event. @slots: JFR_N_SLOTS, those of the plan are set. At least 16 bytes behind the event may be read.
+ * Reads one event. @slots: JFR_N_SLOTS and one more for what has none; those of the plan are set. At least 16 bytes behind the event may be read.
  * Return: 0, JFR_PLAN_E_MALFORMED, or what @take_text returned.
  */
-int jfr_plan_read(const JfrPlan *plan, JfrCursor cursor, uint64_t *slots, JfrTakeText take_text, void *userdata);
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata);

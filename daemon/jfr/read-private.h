@@ -28,12 +28,12 @@ typedef struct JfrClassState {
 } JfrClassState;
 
 /*
- * Numbers of an event that were seen before, and what they came to. Of the numbers a hash of 128 bits is kept: they
- * would be ten times as much, and the hash is seeded.
+ * Numbers of an event that were seen before, and what they came to. Of the numbers a seeded hash of 96 bits is kept, and its
+ * place is 10 or 16 more: they themselves would be ten times as much, and the table would not stay in a CPU's cache.
  */
 typedef struct JfrKnown {
-        uint64_t hash[2];               /* 0, 0 = free */
-        uint32_t profile;               /* of a sample */
+        uint64_t hash;
+        uint32_t more;                  /* of the hash; 0 = free */
         uint32_t index;                 /* sample, or set of attributes */
 } JfrKnown;
 

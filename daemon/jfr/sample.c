@@ -5,7 +5,7 @@
  *
  * The slots up to JFR_SLOT_START tell samples apart; in a recording the same few combinations come again and again. So a
  * combination is first looked up by the numbers that stand in the event, in a table where a newcomer
- * replaces what was in its place. Only a new one is turned into rows of the window: stack, attributes, link.
+ * replaces the older of two. Only a new one is turned into rows of the window: stack, attributes, link.
  * Attributes are looked up on their own before that: there are far fewer sets of them than samples.
  */
 #include <errno.h>
@@ -192,9 +192,16 @@ static int make_set(JfrReader *reader, JfrClassState *state, const uint64_t *slo
         return r ? r : window_attribute_set(reader->window, set.attributes, set.n, attributesp);
 }
 
-/* Hashes what is in the slots of the key from @from on. */
-static inline void hash_slots(const JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t from,
-                              uint64_t flags, uint64_t *hash) {
+static inline bool is_known(const JfrKnown *known, const JfrKnown *wanted) {
+        return known->hash == wanted->hash && known->more == wanted->more;
+}
+
+/*
+ * Looks up what is in the slots of the key from @from on, in one of two neighbours. @wantedp: its hash. Return: where it is, or
+ * the first of the two.
+ */
+static inline JfrKnown *find_known(const JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t from,
+                                   uint64_t flags, JfrKnown *table, unsigned bits, JfrKnown *wantedp) {
         uint64_t a = reader->seed ^ plan->number, b = ~a + flags;
 
         for (uint32_t i = from; i < plan->n_key; i++) {
@@ -203,26 +210,34 @@ static inline void hash_slots(const JfrReader *reader, const JfrPlan *plan, cons
                 a = ((a << 23 | a >> 41) ^ value) * 0x9E3779B97F4A7C15;
                 b = ((b << 31 | b >> 33) + value) * 0xC2B2AE3D27D4EB4F;
         }
-        hash[0] = a ^ a >> 32;
-        hash[1] = (b ^ b >> 29) | 1;
+        b ^= b >> 29;
+        *wantedp = (JfrKnown){ .hash = a ^ a >> 32, .more = (uint32_t)b | 1 };
+        table += b >> (64 - bits) & ~1ULL;
+        return table + (!is_known(table, wantedp) && is_known(table + 1, wantedp));
+}
+
+/* In the first of two neighbours; what was there takes the place of the other. */
+static inline void remember(JfrKnown *first, const JfrKnown *wanted, uint32_t index) {
+        first[1] = first[0];
+        first[0] = *wanted;
+        first->index = index;
 }
 
 static int find_set(JfrReader *reader, JfrClassState *state, const uint64_t *slots, bool truncated, bool by_root,
                     uint32_t *attributesp) {
-        JfrKnown *known;
-        uint64_t hash[2];
+        JfrKnown *known, wanted;
         int r;
 
-        hash_slots(reader, state->plan, slots, state->plan->first_of_set, (uint64_t)truncated << 1 | by_root, hash);
-        known = &reader->sets[hash[1] >> (64 - JFR_SET_CACHE_BITS)];
-        if (known->hash[0] != hash[0] || known->hash[1] != hash[1]) {
-                r = make_set(reader, state, slots, truncated, by_root, attributesp);
-                if (r)
-                        return r;
-                *known = (JfrKnown){ { hash[0], hash[1] }, 0, *attributesp };
+        known = find_known(reader, state->plan, slots, state->plan->first_of_set, (uint64_t)truncated << 1 | by_root, reader->sets,
+                           JFR_SET_CACHE_BITS, &wanted);
+        if (is_known(known, &wanted)) {
+                *attributesp = known->index;
+                return 0;
         }
-        *attributesp = known->index;
-        return 0;
+        r = make_set(reader, state, slots, truncated, by_root, attributesp);
+        if (!r)
+                remember(known, &wanted, *attributesp);
+        return r;
 }
 
 /* A combination that is new, or was pushed out. */
@@ -243,21 +258,19 @@ static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *
 }
 
 static int known_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep) {
-        JfrKnown *known;
-        uint64_t hash[2];
+        JfrKnown *known, wanted;
         int r;
 
-        hash_slots(reader, state->plan, slots, 0, 0, hash);
-        known = &reader->samples[hash[1] >> (64 - JFR_SAMPLE_CACHE_BITS)];
-        if (known->hash[0] == hash[0] && known->hash[1] == hash[1]) {
+        known = find_known(reader, state->plan, slots, 0, 0, reader->samples, JFR_SAMPLE_CACHE_BITS, &wanted);
+        if (is_known(known, &wanted)) {
                 reader->n_cached++;
-                *profilep = known->profile;
+                *profilep = reader->profiles[state->plan->type->measure] - 1;
                 *samplep = known->index;
                 return 0;
         }
         r = find_sample(reader, state, slots, profilep, samplep);
         if (!r)
-                *known = (JfrKnown){ { hash[0], hash[1] }, *profilep, *samplep };
+                remember(known, &wanted, *samplep);
         return r;
 }
 
@@ -353,12 +366,12 @@ static int add_event(JfrReader *reader, const JfrPlan *plan, uint32_t profile, u
 
 int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *event) {
         JfrTypeCount *count = &reader->types[state->count];
-        uint64_t slots[JFR_N_SLOTS], time_ns;
+        uint64_t slots[JFR_N_SLOTS + 1], time_ns;
         uint32_t profile, sample;
         JfrCursor cursor = { event->data, event->data + event->data_size, reader->chunk->compressed, false };
         int r;
 
-        r = event->data ? jfr_plan_read(state->plan, cursor, slots, take_text, reader) : JFR_PLAN_E_MALFORMED;
+        r = event->data ? jfr_plan_read(state->plan, &cursor, slots, take_text, reader) : JFR_PLAN_E_MALFORMED;
         if (r == JFR_PLAN_E_MALFORMED) {
                 count->n_failed++;
                 jfr_mistake(reader, "byte %llu: the %s there is shorter than its fields",

@@ -85,24 +85,34 @@ static inline uint64_t jfr_compressed(JfrCursor *cursor) {
         return value | jfr_big_endian(cursor, 1) << 56;
 }
 
-/* As jfr_compressed(), for bytes of which at least nine can be read. */
-static inline uint64_t jfr_quick_compressed(const uint8_t **atp) {
+/* As jfr_quick_compressed(), of three bytes and more. */
+static inline uint64_t jfr_quick_long(const uint8_t **atp) {
         const uint8_t *at = *atp;
-        uint64_t value = *at & 0x7F;
+        uint64_t value = 0;
+        unsigned shift = 0;
 
-        if (*at++ & 0x80) {
-                unsigned shift = 7;
-
-                for (; shift < 56; shift += 7) {
-                        value |= (uint64_t)(*at & 0x7F) << shift;
-                        if (!(*at++ & 0x80))
-                                break;
-                }
-                if (shift == 56)
-                        value |= (uint64_t)*at++ << 56;
+        for (; shift < 56; shift += 7) {
+                value |= (uint64_t)(*at & 0x7F) << shift;
+                if (!(*at++ & 0x80))
+                        break;
         }
+        if (shift == 56)
+                value |= (uint64_t)*at++ << 56;
         *atp = at;
         return value;
+}
+
+/*
+ * As jfr_compressed(), for bytes of which at least nine can be read. Most integers are of one byte or two (indices, weights,
+ * states), in an order that no CPU foresees: so there is no branch between these.
+ */
+static inline uint64_t jfr_quick_compressed(const uint8_t **atp) {
+        uint64_t first = (*atp)[0], second = (*atp)[1], more = first >> 7;
+
+        if (first & second & 0x80)
+                return jfr_quick_long(atp);
+        *atp += 1 + more;
+        return (first & 0x7F) | (second & -more) << 7;
 }
 
 /* An integer that is @size bytes when it is plain. */
