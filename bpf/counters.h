@@ -27,6 +27,7 @@
           "a map that must exist was missing in the kernel half")                                              \
         X(NOTICES, "notices_total", "", "exec, exit and changed-mappings notices posted")                      \
         X(LOST_NOTICES, "notices_lost_total", "", "notices that found their ring buffer full")                 \
+        X(WAKE_UPS, "wake_ups_total", "", "times that a sample or a notice woke the daemon, which slept")       \
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "",                                            \
           "threads of processes with a ring that did not fit into the table: slots count as ambiguous since")  \
         X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"",                  \

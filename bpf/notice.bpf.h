@@ -10,6 +10,7 @@
 
 #include "identity.bpf.h"
 #include "tables.bpf.h"
+#include "wake.bpf.h"
 
 static __always_inline void comm_copy(char *to, const char *comm) {
         const uint64_t *from = (const uint64_t *)comm;
@@ -24,7 +25,7 @@ static __always_inline bool notice_send(struct abi_notice *notice) {
 
         if (!counters)
                 return false;
-        if (bpf_ringbuf_output(&notices, notice, sizeof(*notice), BPF_RB_NO_WAKEUP)) {
+        if (bpf_ringbuf_output(&notices, notice, sizeof(*notice), wake_for_notice(notice, counters))) {
                 __sync_fetch_and_add(&counters->values[COUNTER_LOST_NOTICES], 1);
                 return false;
         }

@@ -226,7 +226,7 @@ static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_
         return 0;
 }
 
-/* Exactly what is used. No wake-up: it would cost more than the rest of the sample. */
+/* Exactly what is used. */
 static __always_inline void record_emit(struct scratch *scratch, struct counters *counters) {
         uint64_t n = scratch->unwind.n_frames, size;
 
@@ -234,7 +234,7 @@ static __always_inline void record_emit(struct scratch *scratch, struct counters
                 n = UNWIND_MAX_FRAMES;
         size = sizeof(scratch->sample) + n * sizeof(uint64_t);
         size += attributes_part(scratch, n, counters);
-        if (bpf_ringbuf_output(&samples, &scratch->sample, size, BPF_RB_NO_WAKEUP))
+        if (bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters)))
                 counters->values[COUNTER_LOST_RING_FULL]++;
 }
 

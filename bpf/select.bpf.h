@@ -61,6 +61,11 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
                 bpf_map_update_elem(&strangers, &identity->tgid, &now, BPF_ANY);
 }
 
+/* Whether it may start to publish, and that would matter. */
+static __always_inline bool select_may_publish(const struct abi_process *process) {
+        return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) && process->state != ABI_STATE_REJECTED;
+}
+
 /* Fills *process (zero, but for `state`, without a row). Return: whether the tick is taken. */
 static __always_inline bool select_process(struct task_struct *task, const struct identity *identity,
                                            struct abi_process *process) {
@@ -70,7 +75,7 @@ static __always_inline bool select_process(struct task_struct *task, const struc
                 row = NULL;
                 *process = (struct abi_process){ .state = setting_default_state };
         }
-        if (setting_watch_strangers && !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) && (!row || process->state != ABI_STATE_REJECTED))
+        if (row ? setting_watch_targets && select_may_publish(process) : setting_watch_strangers)
                 select_watch(task, identity);
         return process->state != ABI_STATE_REJECTED;
 }

@@ -23,10 +23,15 @@ const volatile uint32_t setting_self_tgid = 0;
 const volatile uint32_t setting_namespace = 0;
 
 const volatile bool setting_kernel_stacks = false;
+/* Whether changed mappings are told of: of targets that publish nothing yet; of processes without a row. */
+const volatile bool setting_watch_targets = false;
 const volatile bool setting_watch_strangers = false;
 
 /* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
 uint32_t namespace_level = 0;
+
+/* The daemon sleeps until somebody wakes it. Set by the daemon, cleared by whoever wakes it (wake.bpf.h) or by itself. */
+volatile uint32_t daemon_sleeps = 0;
 
 /* A table of slots.bpf.h was full once. */
 volatile uint32_t slots_overflowed = 0;

@@ -56,7 +56,6 @@ static bool is_disabled(void) {
 
 /* Takes in what was sampled before, so that it is in the window that ends here. */
 static int pause_now(Daemon *daemon) {
-        uint64_t n_samples;
         int r;
 
         log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon), "sampling is paused (%s)",
@@ -66,7 +65,7 @@ static int pause_now(Daemon *daemon) {
         daemon->is_paused = true;
         if (!daemon->drain_timer)               /* not started yet */
                 return 0;
-        r = sampler_drain(daemon->sampler, &n_samples);
+        r = sampler_drain(daemon->sampler, NULL);
         return r ? error_fold(r) : daemon_close_window(daemon);
 }
 

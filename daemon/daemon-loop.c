@@ -3,7 +3,8 @@
 /*
  * The event loop has few hands:
  *
- *     drain     each 70 ms while samples flow, 250 ms while none do (20 ms at the start): mappings, notices, samples
+ *     drain     each 70 ms while samples flow, 250 ms while mappings change (20 ms at the start): mappings, notices, samples;
+ *               where nothing flows the loop sleeps for a second, or until the kernel half wakes it
  *     window    0.5 s after the start, then each export interval: encode and hand over
  *     second    about once a second: jitter, counters, targets' housekeeping
  *     duration, SIGTERM, SIGINT: stop
@@ -18,6 +19,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <systemd/sd-daemon.h>
 
 #include "daemon-private.h"
@@ -29,6 +31,9 @@
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
 #define DRAIN_BUSY_NS (70 * NS_PER_MS)          /* and 10 to 30 ms until a library is known and its rows are in force */
 #define DRAIN_IDLE_NS (250 * NS_PER_MS)
+#define DRAIN_WOKEN_NS (20 * NS_PER_MS)         /* what woke us is seldom alone */
+#define ASLEEP_NS (450 * NS_PER_MS)             /* any timer, while nothing flows; with the slack a second at most: */
+#define ASLEEP_SLACK_NS (550 * NS_PER_MS)       /* sd-event prefers whole seconds, so that they wake us up together */
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
 
 /* ---- the end ---- */
@@ -41,7 +46,7 @@ static void on_flushed(void *userdata) {
 
 void daemon_remove_timers(Daemon *daemon) {
         sd_event_source **timers[] = { &daemon->drain_timer, &daemon->window_timer, &daemon->second_timer,
-                                       &daemon->work_timer, &daemon->coroutines_timer };
+                                       &daemon->work_timer, &daemon->coroutines_timer, &daemon->wake_source };
 
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
@@ -49,7 +54,7 @@ void daemon_remove_timers(Daemon *daemon) {
 
 /* Takes the last samples in and sends them; a second call does not wait for that any longer. */
 static int stop(Daemon *daemon) {
-        uint64_t n_samples, now_ns = clock_monotonic_ns();
+        uint64_t now_ns = clock_monotonic_ns();
         int r;
 
         if (daemon->stop_ns)
@@ -60,7 +65,7 @@ static int stop(Daemon *daemon) {
         daemon_remove_timers(daemon);
         sampler_stop(daemon->sampler);
         targets_cpu_time(daemon->targets);      /* now, though the sum comes later */
-        r = sampler_drain(daemon->sampler, &n_samples);
+        r = sampler_drain(daemon->sampler, NULL);
         daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);  /* with those whose exit was still in the ring */
         if (!r)
                 r = sampler_read_counters(daemon->sampler);
@@ -110,15 +115,48 @@ static bool is_done(Daemon *daemon) {
         return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector) && !targets_count(daemon->targets);
 }
 
-static uint64_t drain_interval_ns(const Daemon *daemon, uint64_t n_samples) {
-        if (!daemon->totals->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
-                return DRAIN_FIRST_NS;
-        return n_samples ? DRAIN_BUSY_NS : DRAIN_IDLE_NS;
+/* Woken twice within a second: rather look from time to time. */
+static bool is_restless(const Daemon *daemon) {
+        return daemon->woken_before_ns && daemon->woken_ns < daemon->woken_before_ns + NS_PER_SEC &&
+               clock_monotonic_ns() < daemon->woken_ns + NS_PER_SEC;
 }
 
-static int drain(Daemon *daemon, uint64_t *n_samplesp) {
+static uint64_t drain_interval_ns(const Daemon *daemon, const SamplerDrained *drained) {
+        if (!daemon->totals->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
+                return DRAIN_FIRST_NS;
+        if (drained->n_samples)
+                return DRAIN_BUSY_NS;
+        return drained->n_changes || is_restless(daemon) ? DRAIN_IDLE_NS : ASLEEP_NS;
+}
+
+/* Asleep, timers go off together and records wake us up; awake, none does. */
+static int set_asleep(Daemon *daemon, bool asleep) {
+        sd_event_source *timers[] = { daemon->drain_timer, daemon->second_timer, daemon->work_timer };
+        int r = 0;
+
+        if (asleep == daemon->is_asleep)
+                return 0;
+        daemon->is_asleep = asleep;
+        sampler_sleep(daemon->sampler, asleep);
+        for (size_t i = 0; i < ARRAY_SIZE(timers) && r >= 0; i++)
+                r = sd_event_source_set_time_accuracy(timers[i], (asleep ? ASLEEP_SLACK_NS : NS_PER_MS) / NS_PER_US);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->wake_source, asleep ? SD_EVENT_ON : SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = set_asleep(daemon, false);
+
+        daemon->woken_before_ns = daemon->woken_ns;
+        daemon->woken_ns = clock_monotonic_ns();
+        return r ? r : again(daemon->drain_timer, DRAIN_WOKEN_NS);
+}
+
+static int drain(Daemon *daemon, SamplerDrained *drainedp) {
         uint64_t begin_ns = clock_monotonic_ns();
-        int r = sampler_drain(daemon->sampler, n_samplesp);
+        int r = sampler_drain(daemon->sampler, drainedp);
 
         daemon->drained_ns = clock_monotonic_ns();
         stat_add(COUNTER_STAGE_DRAIN_NS, daemon->drained_ns - begin_ns);
@@ -127,11 +165,12 @@ static int drain(Daemon *daemon, uint64_t *n_samplesp) {
 
 static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
-        uint64_t n_samples = 0;
+        SamplerDrained drained = { 0 };
+        uint64_t after_ns;
         int r = daemon_check_disabled(daemon);
 
         if (!r)
-                r = drain(daemon, &n_samples);
+                r = drain(daemon, &drained);
         if (r)
                 return error_fold(r);
         r = daemon_scan_coroutines(daemon);
@@ -141,7 +180,9 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 log_info("every process that was chosen has exited: stopping");
                 return stop(daemon);
         }
-        return again(source, drain_interval_ns(daemon, n_samples));
+        after_ns = drain_interval_ns(daemon, &drained);
+        r = set_asleep(daemon, after_ns == ASLEEP_NS);
+        return r ? r : again(source, after_ns);
 }
 
 static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -182,7 +223,7 @@ static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
                 r = daemon_govern(daemon);
         if (r)
                 return error_fold(r);
-        return again(source, (uint64_t)(750 + random() % 500) * NS_PER_MS);
+        return again(source, daemon->is_asleep ? ASLEEP_NS : (uint64_t)(750 + random() % 500) * NS_PER_MS);
 }
 
 static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -254,9 +295,21 @@ static uint64_t time_left_ns(const Daemon *daemon) {
         return daemon->config->duration_ns - MIN(daemon->config->duration_ns, daemon->totals->duration_ns);
 }
 
+static int add_wake_source(Daemon *daemon) {
+        int r = sd_event_add_io(daemon->event, &daemon->wake_source, sampler_fd(daemon->sampler), EPOLLIN, on_wake, daemon);
+
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->wake_source, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->wake_source, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
 int daemon_add_timers(Daemon *daemon) {
         int r = add_timer(daemon, &daemon->drain_timer, DRAIN_FIRST_NS, on_drain);
 
+        if (!r)
+                r = add_wake_source(daemon);
         if (!r)
                 r = add_timer(daemon, &daemon->window_timer, FIRST_WINDOW_NS, on_window);
         if (!r)

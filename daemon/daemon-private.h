@@ -46,6 +46,9 @@ struct Daemon {
         const Selector *selector;
         sd_event *event;
         sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer;
+        sd_event_source *wake_source;   /* on while asleep */
+        bool is_asleep;                 /* nothing flows: see daemon-loop.c */
+        uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
         sd_event_source *tables_work, *tables_ready;
         ClockWatch *clock_watch;
         ObjectCache *objects;

@@ -51,7 +51,8 @@ static int make_sampler(Daemon *daemon) {
                 .kernel_stacks = config->kernel_stacks,
                 .jitter = config->jitter,
                 .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED : ABI_STATE_REJECTED,
-                .watch_strangers = true,        /* a chosen target may start to publish later, too */
+                .watch_targets = true,          /* a chosen target may start to publish later, too */
+                .watch_strangers = selector_is_default(daemon->selector),
                 .self_tgid = (uint32_t)getpid(),
                 .btf_path = getenv("SPANPROF_BTF"),
         };

@@ -85,12 +85,13 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_depth = config->depth;
         skeleton->rodata->setting_kernel_stacks = config->kernel_stacks;
         skeleton->rodata->setting_default_state = config->default_state;
+        skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_strangers = config->watch_strangers;
         skeleton->rodata->setting_self_tgid = config->self_tgid;
         skeleton->rodata->setting_namespace = namespace;
         bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_cpus));
         bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_cpus));
-        if (!config->watch_strangers)
+        if (!config->watch_targets && !config->watch_strangers)
                 bpf_map__set_max_entries(skeleton->maps.strangers, 1);
         /* Rows outside of the preallocated pool are allowed in perf event programs since 6.1. */
         if (machine_version() < MACHINE_VERSION(6, 1)) {
@@ -317,6 +318,19 @@ int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KE
         for (size_t i = 0; i < half->n_cpus * COUNTER_N_KERNEL; i++)
                 sums[i % COUNTER_N_KERNEL] += values[i];
         return 0;
+}
+
+void kernel_half_sleep(KernelHalf *half, bool sleeps) {
+        /* Before the look at the rings that follows. */
+        __atomic_store_n(&half->skeleton->bss->daemon_sleeps, sleeps, __ATOMIC_SEQ_CST);
+}
+
+int kernel_half_samples_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.samples);
+}
+
+int kernel_half_notices_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.notices);
 }
 
 size_t kernel_half_map_bytes(const KernelHalf *half) {

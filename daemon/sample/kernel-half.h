@@ -43,6 +43,11 @@ KernelHalfLink *kernel_half_detach(KernelHalfLink *link);
 int kernel_half_drain_samples(KernelHalf *half);
 int kernel_half_drain_notices(KernelHalf *half);
 
+/* Whether records that matter wake whoever polls these descriptors, which are readable as long as there are records. */
+void kernel_half_sleep(KernelHalf *half, bool sleeps);
+int kernel_half_samples_fd(const KernelHalf *half);
+int kernel_half_notices_fd(const KernelHalf *half);
+
 /* As in sampler.h. */
 int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_process *process);
 int kernel_half_remove_process(KernelHalf *half, uint32_t tgid);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "sample/event.h"
 #include "sample/kernel-half.h"
@@ -42,9 +43,10 @@ typedef struct CpuEvent {
 struct Sampler {
         SamplerConfig config;
         KernelHalf *half;
+        int poll_fd;                    /* an epoll that holds those of all rings */
         SamplerRecord on_sample, on_notice;
         void *userdata;
-        uint64_t n_drained;
+        SamplerDrained drained;
         Sideband *sideband;             /* NULL = not asked for, or not possible */
         SidebandVisit on_mapping;
         SamplerPause on_mapped;
@@ -77,7 +79,7 @@ static bool is_too_young(const Sampler *sampler, const void *data, size_t size) 
 static int read_sample(const void *data, size_t size, void *userdata) {
         Sampler *sampler = userdata;
 
-        sampler->n_drained++;
+        sampler->drained.n_samples++;
         if (!sampler->on_sample)
                 return 0;
         if (!is_too_young(sampler, data, size))
@@ -114,8 +116,10 @@ static int drain_sideband(Sampler *sampler) {
 }
 
 static int read_notice(const void *data, size_t size, void *userdata) {
+        const struct abi_notice *notice = data;
         Sampler *sampler = userdata;
 
+        sampler->drained.n_changes += size >= sizeof(*notice) && notice->kind == ABI_NOTICE_MAPPINGS;
         return sampler->on_notice ? sampler->on_notice(data, size, sampler->userdata) : 0;
 }
 
@@ -132,6 +136,22 @@ static int allocate_cpus(Sampler *sampler) {
         return 0;
 }
 
+static int poll_ring(const Sampler *sampler, int fd) {
+        struct epoll_event interest = { .events = EPOLLIN };
+
+        return epoll_ctl(sampler->poll_fd, EPOLL_CTL_ADD, fd, &interest) < 0 ? error_origin(-errno) : 0;
+}
+
+static int poll_rings(Sampler *sampler) {
+        int r;
+
+        sampler->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (sampler->poll_fd < 0)
+                return error_origin(-errno);
+        r = poll_ring(sampler, kernel_half_samples_fd(sampler->half));
+        return r ? r : poll_ring(sampler, kernel_half_notices_fd(sampler->half));
+}
+
 int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
         int r;
@@ -139,6 +159,7 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         if (!sampler)
                 return error_origin(-ENOMEM);
         sampler->config = *config;
+        sampler->poll_fd = -1;
         sampler->period_ns = NS_PER_SEC / config->frequency;
         r = refusal_check(config->btf_path ?: REFUSAL_BTF_PATH);
         if (r)
@@ -146,7 +167,9 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         r = kernel_half_new(&sampler->half, config, read_sample, read_notice, sampler);
         if (r)
                 return r;
-        r = allocate_cpus(sampler);
+        r = poll_rings(sampler);
+        if (!r)
+                r = allocate_cpus(sampler);
         if (r)
                 return error_fold(r);
         *samplerp = take(sampler);
@@ -159,6 +182,7 @@ Sampler *sampler_free(Sampler *sampler) {
         sampler_stop(sampler);
         kernel_half_free(sampler->half);
         sideband_free(sampler->sideband);
+        closep(&sampler->poll_fd);
         free(sampler->cpus);
         free(sampler->online);
         free(sampler);
@@ -263,6 +287,8 @@ int sampler_watch(Sampler *sampler) {
 
         if (!r && sampler->on_mapping)
                 r = sideband_new(&sampler->sideband, sampler->n_possible);
+        if (!r && sampler->sideband)
+                r = poll_ring(sampler, sideband_fd(sampler->sideband));
         if (r)
                 return r;
         sampler->is_watching = true;
@@ -287,29 +313,39 @@ void sampler_stop(Sampler *sampler) {
         sampler->is_running = false;
 }
 
-int sampler_drain(Sampler *sampler, uint64_t *n_samplesp) {
+int sampler_drain(Sampler *sampler, SamplerDrained *drainedp) {
         int r;
 
-        sampler->n_drained = 0;
+        sampler->drained = (SamplerDrained){ 0 };
         r = drain_sideband(sampler);
         if (r >= 0)
                 r = kernel_half_drain_notices(sampler->half);
         if (r >= 0)
                 r = drain_samples(sampler);
-        *n_samplesp = sampler->n_drained;
+        if (drainedp)
+                *drainedp = sampler->drained;
         return MIN(r, 0);
+}
+
+int sampler_fd(const Sampler *sampler) {
+        return sampler->poll_fd;
+}
+
+void sampler_sleep(Sampler *sampler, bool sleeps) {
+        kernel_half_sleep(sampler->half, sleeps);
 }
 
 int sampler_read_counters(Sampler *sampler) {
         uint64_t sums[COUNTER_N_KERNEL];
         int r;
 
-        rate_watch(&sampler->rate);
         for (size_t i = 0; i < sampler->n_possible; i++)
                 stat_add(COUNTER_THROTTLED, event_read_throttles(&sampler->cpus[i].event));
         r = kernel_half_read_counters(sampler->half, sums);
         if (r)
                 return error_fold(r);
+        if (sums[COUNTER_TICKS] != sampler->counted[COUNTER_TICKS])
+                rate_watch(&sampler->rate);     /* before a tick the rate has harmed nobody */
         for (int i = 0; i < COUNTER_N_KERNEL; i++) {
                 stat_add((enum counter)i, sums[i] - sampler->counted[i]);
                 sampler->counted[i] = sums[i];

@@ -25,7 +25,8 @@ typedef struct SamplerConfig {
         bool kernel_stacks;
         bool jitter;
         uint32_t default_state;         /* enum abi_state of a process without a row */
-        bool watch_strangers;           /* post MAPPINGS notices for processes without a row */
+        bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context, */
+        bool watch_strangers;           /* … for processes without a row */
         uint32_t self_tgid;             /* never sampled */
         uint32_t ring_bytes;            /* of the samples' ring, a power of two of pages; 0 = by frequency and CPUs */
         const char *btf_path;           /* of the kernel's types; NULL = /sys/kernel/btf/vmlinux */
@@ -92,8 +93,20 @@ int sampler_processes_fd(const Sampler *sampler);
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);
 
-/* Reads the rings until they are empty: mappings, notices, samples (*n_samplesp of them). Return: 0 or the callback's code. */
-int sampler_drain(Sampler *sampler, uint64_t *n_samplesp);
+typedef struct SamplerDrained {
+        uint64_t n_samples;
+        uint64_t n_changes;             /* notices of changed mappings: who posts them goes on with it, often */
+} SamplerDrained;
+
+/* Reads the rings until they are empty: mappings, notices, samples. @drainedp: may be NULL. Return: 0 or the callback's code. */
+int sampler_drain(Sampler *sampler, SamplerDrained *drainedp);
+
+/*
+ * A descriptor that is readable while there are samples or notices, and once after much was mapped. But whoever waits for
+ * it is woken only after sampler_sleep(true), and then by the next sample or notice of a target alone. The sampler keeps it.
+ */
+int sampler_fd(const Sampler *sampler);
+void sampler_sleep(Sampler *sampler, bool sleeps);
 
 /*
  * Adds what the kernel counted since the last call to stat, throttling and a lowered

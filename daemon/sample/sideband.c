@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -38,6 +39,7 @@ typedef struct Ring {
 } Ring;
 
 struct Sideband {
+        int fd;                         /* an epoll that holds all rings' */
         size_t n, ring_bytes;
         Ring rings[];
 };
@@ -47,6 +49,11 @@ int sideband_new(Sideband **sidebandp, size_t n_cpus) {
 
         if (!sideband)
                 return error_origin(-ENOMEM);
+        sideband->fd = epoll_create1(EPOLL_CLOEXEC);
+        if (sideband->fd < 0) {
+                free(sideband);
+                return error_origin(-errno);
+        }
         sideband->n = n_cpus;
         sideband->ring_bytes = RING_BYTES;
         while (sideband->ring_bytes > MIN_RING_BYTES && sideband->ring_bytes * n_cpus > MAX_BYTES)
@@ -62,6 +69,7 @@ Sideband *sideband_free(Sideband *sideband) {
                 return NULL;
         for (size_t i = 0; i < sideband->n; i++)
                 sideband_close(sideband, i);
+        close(sideband->fd);
         free(sideband);
         return NULL;
 }
@@ -85,7 +93,7 @@ static int open_event(size_t cpu) {
                 .comm = 1,
                 .comm_exec = 1,
                 .watermark = 1,
-                .wakeup_watermark = UINT32_MAX,         /* cut to the ring's size: nobody waits for it */
+                .wakeup_watermark = 0,  /* half of the ring */
         };
 
         return (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -109,6 +117,13 @@ static int map_ring(Ring *ring, size_t size) {
         return 0;
 }
 
+/* Closing the event takes it out again. */
+static int poll_ring(const Sideband *sideband, const Ring *ring) {
+        struct epoll_event interest = { .events = EPOLLIN };
+
+        return epoll_ctl(sideband->fd, EPOLL_CTL_ADD, ring->fd, &interest) < 0 ? -errno : 0;
+}
+
 int sideband_open(Sideband *sideband, size_t cpu) {
         Ring *ring = &sideband->rings[cpu];
         int r;
@@ -118,6 +133,8 @@ int sideband_open(Sideband *sideband, size_t cpu) {
                 return -ENOMEM;
         ring->fd = open_event(cpu);
         r = ring->fd < 0 ? -errno : map_ring(ring, sideband->ring_bytes);
+        if (!r)
+                r = poll_ring(sideband, ring);
         if (r)
                 sideband_close(sideband, cpu);
         return r;
@@ -210,6 +227,10 @@ int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata) {
                 if (sideband->rings[i].control)
                         __atomic_store_n(&sideband->rings[i].control->data_tail, sideband->rings[i].at, __ATOMIC_RELEASE);
         return r;
+}
+
+int sideband_fd(const Sideband *sideband) {
+        return sideband->fd;
 }
 
 size_t sideband_bytes(const Sideband *sideband) {

@@ -7,7 +7,7 @@
  * The kernel's own notices of executable mappings: mmap(), mprotect(), exec; and of
  * forks, whose child has its parent's without a notice of its own. One
  * event that counts nothing on each CPU, with a ring for its records; nobody is
- * woken by them, the daemon drains. Costs a process 0.6 to 1 µs for each
+ * woken by one of them, the daemon drains. Costs a process 0.6 to 1 µs for each
  * executable mapping that it makes, and nothing for anything else.
  */
 
@@ -47,7 +47,7 @@ int sideband_parse(const void *data, size_t size, SidebandRecord *recordp);
 
 typedef struct Sideband Sideband;
 
-/* Return: 0, -ENOMEM. Nothing runs yet. */
+/* Return: 0, -errno. Nothing runs yet. */
 int sideband_new(Sideband **sidebandp, size_t n_cpus);
 Sideband *sideband_free(Sideband *sideband);
 DEFINE_CLEANUP(Sideband, sideband_free)
@@ -65,6 +65,9 @@ typedef int (*SidebandVisit)(void *userdata, const SidebandRecord *record);
 
 /* Hands over what the rings hold at the call, in the order of time. Return: 0 or the visit's code. */
 int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata);
+
+/* Readable once after each half of a ring that was written; belongs to the Sideband. */
+int sideband_fd(const Sideband *sideband);
 
 /* Bytes of all rings. */
 size_t sideband_bytes(const Sideband *sideband);

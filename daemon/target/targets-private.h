@@ -23,10 +23,9 @@
 #include "util/stat.h"
 
 #define TARGETS_REFRESH_MIN_NS (100 * NS_PER_MS)
+#define WORK_INTERVAL_NS (900 * NS_PER_MS)      /* not quite a second: who calls once a second calls in time */
 
 /* A program that is or was profiled. */
-#define WORK_INTERVAL_NS NS_PER_SEC
-
 typedef struct Target {
         Process *process;
         struct Target *older;           /* the program before it, same pid */
@@ -36,6 +35,7 @@ typedef struct Target {
         uint64_t end_ns;                /* 0 = alive */
         uint64_t missed_ns;             /* when it was first seen gone without a notice of its exit */
         uint64_t cpu_base_ns, cpu_last_ns;
+        uint64_t looked_cpu_ns;         /* its CPU time when what it publishes was looked at last */
         uint64_t refresh_ns, refresh_interval_ns;       /* when mappings may be read again */
         size_t n_read;                  /* mappings at the last read */
         uint64_t adopted_ring;          /* whose threads the kernel half knows */

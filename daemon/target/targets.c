@@ -26,8 +26,6 @@ enum {
         TARGETS_PER_PASS = 64,                  /* that are looked at in one pass */
 };
 
-#define WORK_INTERVAL_NS NS_PER_SEC
-
 int targets_new(Targets **targetsp, const TargetsConfig *config) {
         _cleanup_(targets_freep) Targets *targets = calloc(1, sizeof(*targets));
         int r;
@@ -210,17 +208,25 @@ static int work_ring(Targets *targets, Target *target, uint64_t now_ns) {
         return search_add(targets->search, process->pid, process->start_time_ns, now_ns);
 }
 
+/* What it publishes, if it may have changed: who has not run since the last look has changed nothing. */
+static int work_publications(Targets *targets, Target *target, uint64_t cpu_ns, uint64_t now_ns) {
+        int r;
+
+        if (cpu_ns == target->looked_cpu_ns)
+                return 0;
+        target->looked_cpu_ns = cpu_ns;
+        r = work_ring(targets, target, now_ns);
+        if (!r)
+                r = targets_poll_context(targets, target);
+        return r ? r : targets_look_again(targets, target, now_ns);
+}
+
 /* Is this target still there; and its ring? */
 static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
         uint64_t cpu_ns;
 
-        if (!process_cpu_time(target->process, &cpu_ns)) {
-                int r = work_ring(targets, target, now_ns);
-
-                if (!r)
-                        r = targets_poll_context(targets, target);
-                return r ? r : targets_look_again(targets, target, now_ns);
-        }
+        if (!process_cpu_time(target->process, &cpu_ns))
+                return work_publications(targets, target, cpu_ns, now_ns);
         /* The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time better. */
         if (target->missed_ns)
                 return targets_end(targets, target, COUNTER_TARGETS_GONE, target->missed_ns, 0);

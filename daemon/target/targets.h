@@ -61,7 +61,7 @@ DEFINE_CLEANUP(Targets, targets_free)
 int targets_scan(Targets *targets);
 
 /*
- * What the kernel half has noticed. It must watch (`watch_strangers`), whatever the selectors are: a target
+ * What the kernel half has noticed. It must watch (`watch_targets`), whatever the selectors are: a target
  * that starts to publish later is found by such a notice too. Return: 0, -errno.
  */
 int targets_notice(Targets *targets, const struct abi_notice *notice);

@@ -194,6 +194,7 @@ static void load(struct bpf_cost_bpf **otherp) {
                 die("open");
         bpf_map__set_max_entries(sampler->maps.samples, RING_BYTES);
         sampler->rodata->setting_depth = ABI_DEFAULT_FRAMES;
+        sampler->rodata->setting_watch_targets = true;
         sampler->rodata->setting_watch_strangers = true;
         if (sampler_bpf__load(sampler))
                 die("load");

@@ -8,7 +8,9 @@ import bisect
 import collections
 import json
 import os
+import pathlib
 import re
+import signal
 import struct
 import subprocess
 import time
@@ -463,6 +465,52 @@ class KernelHalf(tap.TestCase):
         n = len(dump.notices(MAPPINGS, ringed.pid))
         dump.wait(lambda: dump.notices(MAPPINGS, without.pid), "the first sight")
         self.assertEqual(len(dump.notices(MAPPINGS, ringed.pid)), n, "its ring is known, there is nothing to look for")
+
+    # --- wake-ups
+
+    def fall_asleep(self, dump):
+        dump.send("sleep")
+        dump.wait(lambda: dump.lines("asleep"), "the sleep")
+
+    def wait_woken(self, dump):
+        dump.wait(lambda: dump.lines("woken"), "the end of the sleep")
+        self.assertEqual([x["woken"] for x in dump.lines("woken")], [1], "by whom, not by the minute's end")
+        dump.command("counters")
+        self.assertEqual(dump.lines("counters")[-1]["counters"]["WAKE_UPS"], 1)
+
+    def test_a_sleeper_is_woken_by_the_first_sample_alone(self):
+        dump = Dump(self, frequency=499)
+        victim, _, _ = self.frames_victim(5)
+        dump.row(victim.pid)
+        dump.wait_samples(3)
+        dump.command("counters")
+        self.assertEqual(dump.lines("counters")[-1]["counters"]["WAKE_UPS"], 0, "who is awake is not woken")
+        os.kill(victim.pid, signal.SIGSTOP)
+        tap.wait_until(lambda: pathlib.Path(f"/proc/{victim.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
+                       "a victim that stands still")
+        self.fall_asleep(dump)
+        n = len(dump.samples())
+        os.kill(victim.pid, signal.SIGCONT)
+        self.wait_woken(dump)
+        dump.wait_samples(n + 5)
+        self.assertEqual(dump.stop()["counters"]["WAKE_UPS"], 1)
+
+    def test_a_sleeper_is_woken_by_a_targets_exit(self):
+        dump = Dump(self)
+        victim = self.spawn(["sleep", "1000"])
+        dump.row(victim.pid)
+        self.fall_asleep(dump)
+        victim.kill()
+        self.wait_woken(dump)
+        dump.wait(lambda: dump.notices(EXIT, victim.pid), "notice of exit")
+
+    def test_a_sleeper_is_woken_by_strangers_only_for_want_of_room(self):
+        dump = Dump(self)
+        self.fall_asleep(dump)
+        churn = self.spawn(["sh", "-c", "while :; do /bin/true; done"])
+        self.wait_woken(dump)
+        churn.kill()
+        self.assertGreater(len(dump.lines("notice")), 250, "half of the ring, 64 KiB for each CPU at least")
 
     # --- period
 

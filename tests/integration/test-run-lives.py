@@ -10,6 +10,7 @@ import collections
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +28,16 @@ null = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
 for i in range(int(sys.argv[1])):
     os.waitpid(os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ, file_actions=null), 0)
 """
+
+
+def metric(path, name):
+    """What the daemon says on its control socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(str(path))
+        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        text = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+    return int(re.search(rf"^{name} (\d+)$", text, re.M)[1])
 
 
 def inside(samples, function):
@@ -73,6 +84,22 @@ class Lives(session.TestCase):
 
     def test_children_by_vfork(self):
         self.check_children("vfork", 40)
+
+    def test_a_daemon_that_sleeps_is_woken_by_the_first_sample(self):
+        victim = self.victim("chain", 5)
+        path = self.directory() / "control.sock"
+        run = self.start("--pid", victim.pid, "--control", path, *HZ)
+
+        def rests_and_goes_on():
+            victim.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)             # mostly it falls asleep before that, but not where other processes wake it all the time
+            victim.process.send_signal(signal.SIGCONT)
+            session.wait_cpu([victim.pid], 0.1)
+            return metric(path, "spanprof_wake_ups_total")
+
+        self.assertGreater(tap.wait_until(rests_and_goes_on, "a wake-up"), 0)
+        result = run.stop()
+        self.assertEqual(result.summary["lost"], 0, result.summary)
 
     def test_threads_of_processes_that_are_gone_at_once(self):
         """Only other threads than the leader were ever sampled, under names of their own: the exec tells the process' name."""

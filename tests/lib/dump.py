@@ -41,10 +41,13 @@ class Dump:
 
         return tap.wait_until(look, what)
 
-    def command(self, text):
-        n = sum(x["done"] == text for x in self.lines("done"))
+    def send(self, text):
         self.child.process.stdin.write(text.encode() + b"\n")
         self.child.process.stdin.flush()
+
+    def command(self, text):
+        n = sum(x["done"] == text for x in self.lines("done"))
+        self.send(text)
         self.wait(lambda: sum(x["done"] == text for x in self.lines("done")) > n, text)
         return [x for x in self.lines("done") if x["done"] == text][-1]["result"]
 

@@ -17,6 +17,7 @@
  *     churn A B N         write the nodes of two processes N times, one after the other, while samples go on
  *     hold 0|1            do not drain (to fill the ring)
  *     jitter              draw new periods
+ *     sleep               drain, ask to be woken, print {"asleep":1}, wait for that up to a minute, print {"woken":0|1}
  *     counters            print all counters and sizes
  *     stop                stop sampling, drain the rest, print the counters, exit 0
  *
@@ -39,6 +40,7 @@
 enum {
         EXIT_UNUSABLE = 78,
         DRAIN_INTERVAL_MS = 20,
+        SLEEP_MAX_MS = 60000,
 };
 
 static uint64_t n_malformed;
@@ -170,13 +172,25 @@ static int churn(Driver *driver, unsigned a, unsigned b, unsigned n) {
                 r = process_read_mappings(second, driver->objects);
         for (unsigned i = 0; i < n && !r; i++) {
                 Process *process = i % 2 ? second : first;
-                uint64_t n_samples;
 
                 process->maps_serial += 1 << 20;        /* as if other mappings had been found */
                 r = tables_process(driver->tables, process);
                 if (!r && i % 2048 == 0)
-                        r = sampler_drain(driver->sampler, &n_samples);
+                        r = sampler_drain(driver->sampler, NULL);
         }
+        return r;
+}
+
+/* Does what the daemon's loop does when it has found nothing. */
+static int sleep_until_woken(Driver *driver) {
+        struct pollfd fd = { .fd = sampler_fd(driver->sampler), .events = POLLIN };
+        int r = sampler_drain(driver->sampler, NULL);
+
+        sampler_sleep(driver->sampler, true);
+        printf("{\"asleep\":1}\n");
+        fflush(stdout);
+        printf("{\"woken\":%d}\n", poll(&fd, 1, SLEEP_MAX_MS));
+        sampler_sleep(driver->sampler, false);
         return r;
 }
 
@@ -200,6 +214,8 @@ static int obey(Driver *driver, const char *line) {
                 driver->is_held = n;
         else if (!strcmp(line, "jitter"))
                 return sampler_read_counters(driver->sampler) ?: sampler_jitter(driver->sampler);
+        else if (!strcmp(line, "sleep"))
+                return sleep_until_woken(driver);
         else if (!strcmp(line, "counters"))
                 print_counters(driver->sampler);
         else if (!strcmp(line, "stop"))
@@ -235,7 +251,6 @@ static void read_commands(Driver *driver) {
 
 static int drive(Driver *driver) {
         struct pollfd commands = { .fd = STDIN_FILENO, .events = POLLIN };
-        uint64_t n;
         int r = 0;
 
         printf("{\"ready\":1}\n");
@@ -244,11 +259,11 @@ static int drive(Driver *driver) {
                 if (poll(&commands, 1, DRAIN_INTERVAL_MS) > 0)
                         read_commands(driver);
                 if (!driver->is_held)
-                        r = sampler_drain(driver->sampler, &n);
+                        r = sampler_drain(driver->sampler, NULL);
         }
         sampler_stop(driver->sampler);
         if (!r)
-                r = sampler_drain(driver->sampler, &n);
+                r = sampler_drain(driver->sampler, NULL);
         print_counters(driver->sampler);
         return r;
 }
@@ -279,6 +294,7 @@ int main(int argc, char **argv) {
                 .kernel_stacks = option(argc, argv, "kernel", 0),
                 .jitter = option(argc, argv, "jitter", 0),
                 .default_state = option(argc, argv, "default", ABI_STATE_REJECTED),
+                .watch_targets = option(argc, argv, "watch", 0),
                 .watch_strangers = option(argc, argv, "watch", 0),
                 .self_tgid = option(argc, argv, "spare", (uint32_t)getpid()),
                 .ring_bytes = option(argc, argv, "ring", 0),
