@@ -179,6 +179,28 @@
         X(CORO_SAMPLES_NONE, "coroutine_samples_total", "result=\"none\"", "of threads that ran no coroutine")             \
         X(CORO_SAMPLES_LAPPED, "coroutine_samples_total", "result=\"lapped\"", "of a time whose events were lost or not read")  \
         X(CORO_SAMPLES_AMBIGUOUS, "coroutine_samples_total", "result=\"ambiguous\"", "about when a coroutine ended")       \
+        X(CODE_FILES_READ, "code_files_total", "result=\"read\"", "perf-map files and jitdumps of targets that were taken up") \
+        X(CODE_FILES_REFUSED, "code_files_total", "result=\"refused\"",                                           \
+          "that belong to another user, may be written by any, or are no regular files")                        \
+        X(CODE_FILES_UNREADABLE, "code_files_total", "result=\"unreadable\"", "that could not be opened")         \
+        X(CODE_FILES_STUCK, "code_files_total", "result=\"stuck\"", "that held up their reader, and were given up") \
+        X(CODE_RECORDS, "code_records_total", "result=\"taken\"", "functions that they told of")                  \
+        X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", "lines and records that are none") \
+        X(CODE_RECORDS_OVER_CAP, "code_records_total", "result=\"over_cap\"", "left out for want of room")        \
+        X(CODE_FRAMES_NAMED, "code_frames_total", "result=\"named\"", "frames in memory without a file that have a name") \
+        X(CODE_FRAMES_LATER, "code_frames_total", "result=\"later\"", "that were sent without one while it was looked up") \
+        X(CODE_FRAMES_NONE, "code_frames_total", "result=\"none\"", "of which nobody says what they are")         \
+        X(NAMES_NAMED, "names_total", "result=\"named\"", "addresses in files whose function was found (symbols = local)") \
+        X(NAMES_NONE, "names_total", "result=\"none\"", "that lie in no function that the file tells of")         \
+        X(NAMES_STRIPPED, "names_total", "result=\"stripped\"", "in files without any symbols")                   \
+        X(NAMES_NO_ID, "names_total", "result=\"no_build_id\"", "in files without a build id: none can be believed") \
+        X(NAMES_OTHER, "names_total", "result=\"other_build\"", "whose file has another build id by now")         \
+        X(NAMES_UNREADABLE, "names_total", "result=\"unreadable\"", "whose file could not be opened or read")     \
+        X(NAMES_STUCK, "names_total", "result=\"stuck\"", "whose file held up its reader, and was given up")      \
+        X(NAMES_DROPPED, "names_total", "result=\"dropped\"", "not asked for in this window: the queue was full") \
+        X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", "frames of windows sent before their name was there") \
+        X(NAMES_FORGOTTEN, "names_forgotten_total", "", "names dropped from memory for want of room, to be asked for again") \
+        X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", "giving frames their functions, in the loop") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

@@ -94,6 +94,8 @@ typedef struct Config {
         uint64_t spool_max_bytes, spool_max_age_ns;
         char *certificate, *client_certificate, *client_key;
         bool timestamps;
+        char *symbols;                  /* remote, local */
+        bool jit_symbols;
 
         /* daemon */
         uint64_t duration_ns;           /* 0 = until stopped */

@@ -35,6 +35,7 @@
 #define ASLEEP_NS (450 * NS_PER_MS)             /* any timer, while nothing flows; with the slack a second at most: */
 #define ASLEEP_SLACK_NS (550 * NS_PER_MS)       /* sd-event prefers whole seconds, so that they wake us up together */
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
+#define LAST_NAMES_NS (250 * NS_PER_MS)
 
 /* ---- the end ---- */
 
@@ -69,6 +70,8 @@ static int stop(Daemon *daemon) {
         daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);  /* with those whose exit was still in the ring */
         if (!r)
                 r = sampler_read_counters(daemon->sampler);
+        if (!r)         /* nothing is sampled any more: names of the last window may have a moment */
+                r = naming_wait(daemon->naming, clock_monotonic_ns() + LAST_NAMES_NS);
         if (!r)
                 r = daemon_close_window(daemon);
         if (r)
@@ -174,6 +177,8 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         if (r)
                 return error_fold(r);
         r = daemon_scan_coroutines(daemon);
+        if (!r)
+                r = naming_work(daemon->naming);
         if (r)
                 return error_fold(r);
         if (is_done(daemon)) {

@@ -23,6 +23,7 @@
 #include "exports.h"
 #include "frames/frames.h"
 #include "governor.h"
+#include "naming/naming.h"
 #include "volume.h"
 #include "sample/rivals.h"
 #include "sample/sampler.h"
@@ -60,6 +61,7 @@ struct Daemon {
         bool warned_of_rivals;
         Tables *tables;
         Frames *frames;
+        Naming *naming;
         Aggregator *aggregator;
         Exports *exports;
         Text exports_json;              /* of the summary: what each did, at the end */

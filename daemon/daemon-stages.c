@@ -240,7 +240,9 @@ int daemon_close_window(Daemon *daemon) {
                 return error_fold(r);
         daemon->window_start_ns = now_ns;
         stat_add(COUNTER_WINDOWS, 1);
-        r = otlp_encode(window, &options, submit, daemon, &n_lost);
+        r = naming_window(daemon->naming, window);
+        if (!r)
+                r = otlp_encode(window, &options, submit, daemon, &n_lost);
         stat_add(COUNTER_LOST_ENCODE, n_lost);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
         if (!r)

@@ -73,11 +73,17 @@ static int refresh(void *userdata, Process *process) {
 }
 
 static int make_frames(Daemon *daemon) {
+        const NamingConfig config = { .objects = !strcmp(daemon->config->symbols, "local"), .code = daemon->config->jit_symbols };
+        FramesNaming hooks;
         int r = frames_new(&daemon->frames);
 
+        if (!r)
+                r = naming_new(&daemon->naming, &config);
         if (r)
                 return error_fold(r);
         frames_set_refresh(daemon->frames, refresh, daemon);
+        hooks = naming_hooks(daemon->naming);
+        frames_set_naming(daemon->frames, &hooks);
         return 0;
 }
 
@@ -187,6 +193,7 @@ Daemon *daemon_free(Daemon *daemon) {
         text_deinit(&daemon->exports_json);
         aggregator_free(daemon->aggregator);
         frames_free(daemon->frames);
+        naming_free(daemon->naming);
         targets_free(daemon->targets);
         coro_join_free(daemon->coroutines);
         sd_event_source_disable_unref(daemon->tables_work);

@@ -94,6 +94,10 @@ const Option option_table[] = {
           .help = "of one process in one window; above it the frequency falls (0: no limit)" },
         { "validate", 0, OPTION_BOOL, RUN, "export", FIELD(validate), "off",
           .help = "check each request against the rules of the format, and log what is wrong; for debugging" },
+        { "symbols", 0, OPTION_CHOICE, RUN, "export", FIELD(symbols), "remote", .choices = "remote local", .argument = "WHERE",
+          .help = "who names functions: the backend, by build id and address, or this machine, as far as it has symbols" },
+        { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(jit_symbols), "on",
+          .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
 
         { "duration", 'd', OPTION_DURATION, RUN | CORO, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),

@@ -19,6 +19,7 @@ LAYERS = {
     "sample": {"target", "util", "abi", "sdk"},
     "aggregate": {"sample", "frames", "profile", "target", "util", "abi"},
     "frames": {"target", "profile", "util", "abi"},
+    "naming": {"symbol", "frames", "profile", "target", "util"},
     "symbol": {"target", "profile", "util"},
     "otlp": {"profile", "util"},
     "export": {"util"},

@@ -44,6 +44,8 @@ struct Frames {
         KernelPaths kernel_paths;
         FramesRefresh refresh;
         void *userdata;
+        FramesNaming naming;
+        bool is_preliminary;            /* the stack that is being made: a name in it may come yet */
         uint64_t window_serial;         /* of the window that the cache is for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
@@ -85,6 +87,10 @@ void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata) {
         frames->userdata = userdata;
 }
 
+void frames_set_naming(Frames *frames, const FramesNaming *naming) {
+        frames->naming = *naming;
+}
+
 size_t frames_memory(const Frames *frames) {
         return sizeof(*frames) + frames->keys.arena.total + frames->keys.n_slots * sizeof(uint32_t) +
                frames->keys.items_size * sizeof(InternItem) + frames->stacks_size * sizeof(CachedStack) +
@@ -124,15 +130,44 @@ static int unknown_frame(Window *window, enum counter counter, uint64_t pc, Fram
         return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, pc, wordp);
 }
 
-static int user_frame(Window *window, const Mapping *mapping, uint64_t pc, FrameWord *wordp) {
+/* What the process itself says of an address where no file is. It keeps its kind: nobody knows in which language. */
+static int named_code(Window *window, const char *name, size_t size, uint64_t pc, FrameWord *wordp) {
+        WindowFunction function = { 0 };
+        WindowFrame frame = { .address = pc };
+        int r;
+
+        stat_add(COUNTER_FRAMES_ANONYMOUS, 1);
+        r = window_string(window, name, size, &function.name);
+        if (!r)
+                r = window_function(window, &function, &frame.function);
+        if (!r)
+                r = window_string(window, "unknown", strlen("unknown"), &frame.type);
+        return r ? r : window_frame(window, &frame, wordp);
+}
+
+static int code_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns, uint64_t pc, FrameWord *wordp) {
+        const FramesNaming *naming = &frames->naming;
+        const char *name;
+        size_t size;
+        int r = FRAMES_E_UNNAMED;
+
+        if (naming->code)
+                r = naming->code(naming->userdata, process, pc, time_ns, &name, &size);
+        if (!r)
+                return named_code(window, name, size, pc, wordp);
+        if (r < 0)
+                return r;
+        frames->is_preliminary = frames->is_preliminary || r == FRAMES_E_LATER;
+        return unknown_frame(window, COUNTER_FRAMES_ANONYMOUS, pc, wordp);
+}
+
+static int object_frame(Frames *frames, Window *window, const Process *process, const Mapping *mapping, uint64_t pc,
+                        FrameWord *wordp) {
+        const FramesNaming *naming = &frames->naming;
         uint32_t segment, module;
         uint64_t address;
         int r;
 
-        if (!mapping)
-                return unknown_frame(window, COUNTER_FRAMES_UNMAPPED, pc, wordp);
-        if (mapping->kind == MAPPING_ANONYMOUS)
-                return unknown_frame(window, COUNTER_FRAMES_ANONYMOUS, pc, wordp);
         /* Mapped, but in no segment: somebody mapped a file as it is not meant to be. */
         if (mapping->kind == MAPPING_UNREADABLE ||
             object_address(mapping->object, pc - mapping->start + mapping->offset, &address, &segment))
@@ -141,7 +176,19 @@ static int user_frame(Window *window, const Mapping *mapping, uint64_t pc, Frame
         if (r)
                 return r;
         stat_add(mapping->kind == MAPPING_VDSO ? COUNTER_FRAMES_VDSO : COUNTER_FRAMES_NATIVE, 1);
-        return window_native_frame(window, FRAME_MARK_NATIVE, module, address, wordp);
+        r = window_native_frame(window, FRAME_MARK_NATIVE, module, address, wordp);
+        if (!r && naming->object)
+                r = naming->object(naming->userdata, window, process, mapping, address, *wordp);
+        return r;
+}
+
+static int user_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns, const Mapping *mapping,
+                      uint64_t pc, FrameWord *wordp) {
+        if (!mapping)
+                return unknown_frame(window, COUNTER_FRAMES_UNMAPPED, pc, wordp);
+        if (mapping->kind == MAPPING_ANONYMOUS)
+                return code_frame(frames, window, process, time_ns, pc, wordp);
+        return object_frame(frames, window, process, mapping, pc, wordp);
 }
 
 /* The instruction that a frame stands for: the leaf's own, a caller's call. */
@@ -149,8 +196,8 @@ static uint64_t instruction(const uint64_t *addresses, size_t i) {
         return i && addresses[i] ? addresses[i] - 1 : addresses[i];
 }
 
-static int user_frames(Window *window, const Process *process, uint64_t time_ns, const uint64_t *user, size_t n_user,
-                       FrameWord *words) {
+static int user_frames(Frames *frames, Window *window, const Process *process, uint64_t time_ns, const uint64_t *user,
+                       size_t n_user, FrameWord *words) {
         const Mapping *mapping = NULL;
         bool is_past = past_reaches(&process->past, time_ns);
 
@@ -161,7 +208,7 @@ static int user_frames(Window *window, const Process *process, uint64_t time_ns,
                 /* Neighbours on the stack are mostly in the same mapping. */
                 if (!mapping || is_past || pc < mapping->start || pc >= mapping->end)
                         mapping = process_find_mapping_at(process, pc, time_ns);
-                r = user_frame(window, mapping, pc, &words[i]);
+                r = user_frame(frames, window, process, time_ns, mapping, pc, &words[i]);
                 if (r)
                         return r;
         }
@@ -257,9 +304,10 @@ static int build(Frames *frames, Window *window, Process *process, uint64_t time
                  size_t n_kernel, const uint64_t *user, size_t n_user, CachedStack *stackp) {
         int r;
 
+        frames->is_preliminary = false;
         r = kernel_frames(frames, window, kernel, n_kernel, frames->words);
         if (!r)
-                r = user_frames(window, process, time_ns, user, n_user, frames->words + n_kernel);
+                r = user_frames(frames, window, process, time_ns, user, n_user, frames->words + n_kernel);
         if (!r)
                 r = window_stack(window, frames->words, n_kernel + n_user, &stackp->stack);
         if (r)
@@ -302,8 +350,10 @@ static int find_stack(Frames *frames, Window *window, Process *process, uint64_t
                 return build(frames, window, process, time_ns, kernel, n_kernel, user, n_user, stackp);
         }
         r = build(frames, window, process, time_ns, kernel, n_kernel, user, n_user, stackp);
+        if (r || frames->is_preliminary)
+                return r;
         frames->key.maps_serial = process->maps_serial;
-        return r ? r : remember(frames, key_size, *stackp);
+        return remember(frames, key_size, *stackp);
 }
 
 int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,

@@ -38,6 +38,27 @@ void frames_set_kernel_paths(Frames *frames, const KernelPaths *paths);
 typedef int (*FramesRefresh)(void *userdata, Process *process);
 void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata);
 
+enum {
+        _FRAMES_E_SUCCESS,
+        FRAMES_E_UNNAMED,               /* of FramesNaming.code: nobody knows its name */
+        FRAMES_E_LATER,                 /* somebody may, in a moment: the stack is made anew for the next sample */
+};
+
+/* Who gives names to frames. Either may be NULL: then nobody does. */
+typedef struct FramesNaming {
+        /*
+         * Code that the process made while it ran: in memory without a file. The name is not terminated and lives until
+         * the next call. Return: 0, FRAMES_E_*, -ENOMEM.
+         */
+        int (*code)(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep, size_t *sizep);
+        /* Told of each frame in a file, of a stack that the window has not seen; it is named, or not, when the window closes. */
+        int (*object)(void *userdata, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
+                      FrameWord word);
+        void *userdata;
+} FramesNaming;
+
+void frames_set_naming(Frames *frames, const FramesNaming *naming);
+
 /*
  * The stack of a sample taken at @time_ns: @kernel part, then @user part, each leaf first, by the mappings of that
  * time. @n_kernel ≤ ABI_MAX_KERNEL_FRAMES, @n_user ≤ ABI_MAX_FRAMES. @endp: how the user part ended; FP_END

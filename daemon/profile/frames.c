@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "util/error.h"
 #include "util/stat.h"
 
 #define WORD_MARK_SHIFT 61
@@ -131,7 +132,19 @@ int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_
                             wordp);
 }
 
-WindowFrame window_expand_frame(const Window *window, FrameWord word) {
+int window_name_frame(Window *window, FrameWord word, uint32_t function) {
+        int r;
+
+        if (window->full)
+                return WINDOW_E_FULL;
+        r = hashmap_put(&window->names, word, (void *)(uintptr_t)function);
+        if (r)
+                return error_fold(r);
+        window->full = window_memory(window) > window->limits.max_bytes;
+        return 0;
+}
+
+static WindowFrame expand(const Window *window, FrameWord word) {
         FrameMark mark = (FrameMark)(word >> WORD_MARK_SHIFT);
 
         if (mark == FRAME_MARK_TABLE)
@@ -139,6 +152,14 @@ WindowFrame window_expand_frame(const Window *window, FrameWord word) {
         return (WindowFrame){ .module = (uint32_t)(word >> FRAME_ADDRESS_BITS & WORD_MODULE_MASK),
                               .address = word & WORD_ADDRESS_MASK,
                               .type = window->mark_types[mark] };
+}
+
+WindowFrame window_expand_frame(const Window *window, FrameWord word) {
+        WindowFrame frame = expand(window, word);
+
+        if (!frame.function && window->names.n_entries)
+                frame.function = (uint32_t)(uintptr_t)hashmap_get(&window->names, word);
+        return frame;
 }
 
 int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint32_t *indexp) {

@@ -7,6 +7,7 @@
 
 #include "profile/window.h"
 #include "util/arena.h"
+#include "util/hashmap.h"
 #include "util/intern.h"
 
 enum {
@@ -74,6 +75,7 @@ struct Window {
         FrameType frame_types[MAX_FRAME_TYPES];
         uint32_t n_frame_types;
         uint32_t mark_types[FRAME_MARK_TABLE];  /* string of a native frame's mark, made on first use */
+        Hashmap names;                          /* frame word → function that it was given */
         uint32_t *module_attributes;            /* a set for each module */
         uint32_t module_attributes_size;
 

@@ -112,6 +112,7 @@ Window *window_free(Window *window) {
         arena_deinit(&window->arena);
         free(window->resources);
         free(window->module_attributes);
+        hashmap_deinit(&window->names);
         window_free_samples(window);
         free(window);
         return NULL;
@@ -213,6 +214,7 @@ size_t window_memory(const Window *window) {
         size_t size = sizeof(*window) + window->arena.total + window->log.total +
                       window->resources_size * sizeof(*window->resources) +
                       window->module_attributes_size * sizeof(*window->module_attributes) +
+                      window->names.n_slots * sizeof(HashmapEntry) +
                       window->profiles_size * sizeof(*window->profiles) +
                       window->sums_size * sizeof(*window->sums);
 

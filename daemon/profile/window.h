@@ -165,7 +165,7 @@ void window_move_start(Window *window, uint64_t start_ns);
 uint64_t window_serial(const Window *window);
 
 /*
- * Closes the window: nothing may be added after it. Samples later than @end_ns move the end. Sorts the
+ * Closes the window: nothing but names (window_name_frame()) may be added after it. Samples later than @end_ns move the end. Sorts the
  * events by sample, so that window_get_sample() works from here on. Return: 0, -ENOMEM (the window
  * is closed, but without its samples: free it and count window_n_events()).
  */
@@ -188,6 +188,12 @@ int window_frame(Window *window, const WindowFrame *frame, FrameWord *wordp);
 int window_native_frame(Window *window, FrameMark mark, uint32_t module, uint64_t address, FrameWord *wordp);
 int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint32_t *indexp);
 int window_link(Window *window, const WindowLink *link, uint32_t *indexp);
+
+/*
+ * Gives a frame that came without a function one, wherever it stands in the window; readers see it as if it had been
+ * there from the start. The one thing, with the strings and functions for it, that may be added to a closed window.
+ */
+int window_name_frame(Window *window, FrameWord word, uint32_t function);
 int window_attribute_string(Window *window, const char *key, const char *value, size_t size, uint32_t *indexp);
 int window_attribute_int(Window *window, const char *key, int64_t value, uint32_t *indexp);
 

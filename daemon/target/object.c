@@ -40,23 +40,18 @@ enum {
         MOUNTINFO_MAX = 1 << 20,        /* a longer one is taken as unknown */
 };
 
-typedef struct FileKey {
-        uint64_t device, inode, size;
-        int64_t mtime_ns;
-} FileKey;
-
 typedef struct Entry Entry;
 
 struct Entry {
         Object object;                  /* first, so that an Object is its Entry */
         ObjectCache *cache;
-        FileKey key;
+        ObjectFile key;
         Entry *next_same;               /* files whose keys have the same hash */
         Entry *older, *newer;           /* in the list of the unused */
 };
 
 struct ObjectCache {
-        Hashmap files;                  /* hash of FileKey → chain of Entry */
+        Hashmap files;                  /* hash of ObjectFile → chain of Entry */
         Entry *oldest, *newest;         /* without users */
         size_t n_unused, n_all, max_unused;
         uint64_t last_id;
@@ -102,7 +97,7 @@ static void link_unused(ObjectCache *cache, Entry *entry) {
         cache->n_unused++;
 }
 
-static uint64_t key_hash(const FileKey *key) {
+static uint64_t key_hash(const ObjectFile *key) {
         return hash_bytes(key, sizeof(*key));
 }
 
@@ -159,7 +154,7 @@ Object *object_unref(Object *object) {
         return NULL;
 }
 
-static Entry *find_file(const ObjectCache *cache, const FileKey *key) {
+static Entry *find_file(const ObjectCache *cache, const ObjectFile *key) {
         Entry *entry = hashmap_get(&cache->files, key_hash(key));
 
         while (entry && memcmp(&entry->key, key, sizeof(*key)))
@@ -168,7 +163,7 @@ static Entry *find_file(const ObjectCache *cache, const FileKey *key) {
 }
 
 /* A new entry without users. */
-static int add_file(ObjectCache *cache, const FileKey *key, Entry **entryp) {
+static int add_file(ObjectCache *cache, const ObjectFile *key, Entry **entryp) {
         uint64_t hash = key_hash(key);
         Entry *entry;
         int r;
@@ -295,45 +290,46 @@ static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source
 }
 
 /* Reads what statx() knows without asking a server. Return: 0, OBJECT_E_UNREADABLE. */
-static int file_key(int fd, const ObjectSource *source, bool by_path, FileKey *keyp) {
+static int file_key(int fd, const ObjectSource *source, bool by_path, ObjectFile *keyp) {
         struct statx stx;
 
         if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) || !S_ISREG(stx.stx_mode) ||
             !is_entry(fd, &stx, source, by_path))
                 return OBJECT_E_UNREADABLE;
-        *keyp = (FileKey){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
-                           .inode = stx.stx_ino,
-                           .size = stx.stx_size,
-                           .mtime_ns = stx.stx_mtime.tv_sec * INT64_C(1000000000) + stx.stx_mtime.tv_nsec };
+        *keyp = (ObjectFile){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
+                              .inode = stx.stx_ino,
+                              .size = stx.stx_size,
+                              .mtime_ns = stx.stx_mtime.tv_sec * INT64_C(1000000000) + stx.stx_mtime.tv_nsec };
         return 0;
 }
 
-static int open_for_reading(int path_fd) {
-        char name[32];
-
-        snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
-        return open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+ObjectFile object_file(const Object *object) {
+        return ((const Entry *)object)->key;
 }
 
-int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
-        const FileKey *key = &((const Entry *)object)->key;
-        const MapsEntry where = { .start = start, .end = end, .inode = key->inode };
+int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
+        const MapsEntry where = { .start = start, .end = end, .inode = file->inode };
         const ObjectSource source = { .proc_fd = proc_fd, .entry = &where, .path = path };
         _cleanup_(closep) int path_fd = -1;
         bool by_path;
-        FileKey now;
+        ObjectFile now;
 
         path_fd = open_mapped(&source, &by_path);
-        if (path_fd < 0 || file_key(path_fd, &source, by_path, &now) || now.device != key->device ||
-            now.inode != key->inode || now.size != key->size || now.mtime_ns != key->mtime_ns)
+        if (path_fd < 0 || file_key(path_fd, &source, by_path, &now) || memcmp(&now, file, sizeof(now)))
                 return OBJECT_E_UNREADABLE;
-        *fdp = open_for_reading(path_fd);
+        *fdp = file_open_seen(path_fd);
         return *fdp < 0 ? OBJECT_E_UNREADABLE : 0;
+}
+
+int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
+        const ObjectFile file = object_file(object);
+
+        return object_file_open(&file, proc_fd, start, end, path, fdp);
 }
 
 /* Return: 0, OBJECT_E_UNREADABLE, -ENOMEM. */
 static int read_object(int path_fd, uint64_t size, Object *object) {
-        _cleanup_(closep) int fd = open_for_reading(path_fd);
+        _cleanup_(closep) int fd = file_open_seen(path_fd);
         ElfInfo info;
         int r;
 
@@ -351,7 +347,7 @@ static int read_object(int path_fd, uint64_t size, Object *object) {
 }
 
 /* Files that could not be read stay known by their key too: a damaged one is not parsed again and again. */
-static int load_file(ObjectCache *cache, int fd, const FileKey *key, Entry **entryp) {
+static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, Entry **entryp) {
         Entry *entry = NULL;
         int r;
 
@@ -375,7 +371,7 @@ static int load_file(ObjectCache *cache, int fd, const FileKey *key, Entry **ent
 static int open_object(ObjectCache *cache, ObjectSource *source, Object **objectp) {
         _cleanup_(closep) int fd = -1;
         bool by_path;
-        FileKey key;
+        ObjectFile key;
         Entry *entry;
         int r;
 
@@ -433,7 +429,7 @@ int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
 }
 
 bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode) {
-        const FileKey *key = &((const Entry *)object)->key;
+        const ObjectFile *key = &((const Entry *)object)->key;
 
         return key->device == makedev(major, minor) && key->inode == inode;
 }

@@ -45,6 +45,12 @@ typedef struct Object {
         uint32_t window_module[OBJECT_MAX_SEGMENTS];
 } Object;
 
+/* What a file is known by. */
+typedef struct ObjectFile {
+        uint64_t device, inode, size;
+        int64_t mtime_ns;
+} ObjectFile;
+
 typedef struct ObjectCache ObjectCache;
 
 enum {
@@ -85,6 +91,10 @@ int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
  * OBJECT_E_UNREADABLE.
  */
 int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
+
+/* The same in two steps, of which the second may be taken by another thread, and when the object is gone. */
+ObjectFile object_file(const Object *object);
+int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
 
 /*
  * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The caller checks

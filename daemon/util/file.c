@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -89,6 +90,13 @@ int file_check_regular(const char *path) {
         _cleanup_(closep) int fd = -1;
 
         return open_regular(path, &fd);
+}
+
+int file_open_seen(int path_fd) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
+        return open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset) {

@@ -34,6 +34,12 @@ int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep)
 /* Whether it could be read that way, for files that a library will open. Return: 0, FILE_E_UNREADABLE, FILE_E_KIND. */
 int file_check_regular(const char *path);
 
+/*
+ * Opens for reading what @path_fd, from O_PATH, stands for. Who has looked at that first (statx()) knows that it is no
+ * pipe and no device; a lease of somebody else makes this fail and not wait. Return: a descriptor, or -1.
+ */
+int file_open_seen(int path_fd);
+
 /* pread() until @size bytes or the end. Return: bytes read, or -errno. */
 ssize_t file_pread(int fd, void *data, size_t size, uint64_t offset);
 
