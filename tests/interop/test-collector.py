@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real OpenTelemetry Collector takes what we send, and what its file exporter wrote is what we sent, sample by
 sample: its 200 alone proves no more than syntax. setup-collector.sh builds it."""
+import gzip
 import importlib
 import os
 import re
@@ -105,6 +106,25 @@ class Collector(tap.TestCase):
 
     def test_writes_what_the_exporter_sends_as_json(self):
         self.test_writes_what_the_exporter_sends("--protocol", "http/json")
+
+    def test_writes_what_was_converted_from_recordings(self):
+        """By a file, and sent by the converter itself."""
+        environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+        directory = self.directory()
+        recordings = []
+        for packed in sorted((tap.SOURCE_DIR / "tests/data").glob("*.jfr.gz")):
+            recordings.append(directory / packed.stem)
+            recordings[-1].write_bytes(gzip.decompress(packed.read_bytes()))
+        self.assertGreater(len(recordings), 1)
+        output = directory / "all.pb"
+        self.run_command([tap.SPANPROF, "convert", *recordings, "-o", output], expect=0)
+        self.start()
+        self.post(output, "application/x-protobuf")
+        converted = self.decode([output])
+        self.assert_same(converted, self.stop())
+        self.start()
+        self.run_command([tap.SPANPROF, "convert", *recordings, "--endpoint", self.url], expect=0, env=environment)
+        self.assertEqual(events(self.stop()), events(converted))
 
     def test_http_2_is_spoken_where_tls_agrees_on_it(self):
         directory = self.directory()
