@@ -91,6 +91,7 @@ typedef struct Config {
         ConfigExport *exports;
         size_t n_exports;
         char *spool;                    /* directory; "" = none */
+        char *spool_mode;               /* ahead, flush, failed */
         uint64_t spool_max_bytes, spool_max_age_ns;
         char *certificate, *client_certificate, *client_key;
         bool timestamps;

@@ -78,6 +78,8 @@ const Option option_table[] = {
           SECONDS(7 * 86400), .argument = "TIME", .help = "a request that is retried for longer is dropped" },
         { "spool", 0, OPTION_STRING, RUN | VERB_SPOOL, "export", FIELD(spool), "", .argument = "DIRECTORY",
           .help = "keep what cannot be sent there, over crashes and restarts (empty: $STATE_DIRECTORY/spool of a service manager, else in memory alone)" },
+        { "spool-mode", 0, OPTION_CHOICE, RUN | VERB_SPOOL, "export", FIELD(spool_mode), "ahead", .choices = "ahead flush failed", .argument = "MODE",
+          .help = "when requests go to the spool: ahead of the answer (death of the daemon loses none); ahead, flushed (nor does loss of power); only those that failed" },
         { "spool-max-bytes", 0, OPTION_SIZE, RUN | VERB_SPOOL, "export", FIELD(spool_max_bytes), "1GiB", MIB(1), MIB(UINT64_C(1) << 24),
           .argument = "SIZE", .help = "of the spool; the oldest request is dropped" },
         { "spool-max-age", 0, OPTION_DURATION, RUN | VERB_SPOOL, "export", FIELD(spool_max_age_ns), "168h", SECONDS(1),

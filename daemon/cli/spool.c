@@ -192,9 +192,10 @@ const Verb verb_spool = {
         .summary = "list, send or unpack what waits in the spool",
         .description =
                 "The spool holds requests that could not be delivered: while the receiver was away, or when the daemon\n"
-                "stopped. `ls` lists it, `extract` writes each request as a file that `report`, `validate` and `convert`\n"
-                "read, and leaves the spool as it is. `flush` sends everything, while no daemon does: the one that uses the\n"
-                "spool holds its lock, and sends by itself. Status 1: something is left, or could not be read.\n"
+                "stopped or died; and for a moment each request that is under way (--spool-mode). `ls` lists it, `extract`\n"
+                "writes each request as a file that `report`, `validate` and `convert` read, and leaves the spool as it is.\n"
+                "`flush` sends everything, while no daemon does: the one that uses the spool holds its lock, and sends by\n"
+                "itself. Status 1: something is left, or could not be read.\n"
                 "\n"
                 "  spanprof spool ls\n"
                 "  spanprof spool flush --endpoint http://collector:4318\n"

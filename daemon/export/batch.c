@@ -49,6 +49,7 @@ int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_event
                 memcpy(batch->data, data, size);
                 batch->size = size;
         }
+        batch->n_refs = 1;
         batch->gzip = gzip;
         batch->json = json;
         batch->n_events = n_events;
@@ -57,8 +58,13 @@ int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_event
         return 0;
 }
 
+Batch *batch_ref(Batch *batch) {
+        batch->n_refs++;
+        return batch;
+}
+
 Batch *batch_free(Batch *batch) {
-        if (!batch)
+        if (!batch || (batch->n_refs && --batch->n_refs))
                 return NULL;
         free(batch->data);
         free(batch);

@@ -31,8 +31,12 @@ struct Exporter {
         uint64_t trouble_since_ns, accepted_ns;
 
         SpoolWorker *spool;             /* NULL = none */
+        ExporterSpoolMode spool_mode;
         bool fetching;                  /* its oldest batch is being read */
-        bool was_spooled;               /* the last one that was sent: old and new take turns */
+        bool was_spooled;               /* the last one that was sent came from it: old and new take turns */
+        uint64_t alone_events;          /* of batches that the spool's thread alone has */
+        size_t alone_bytes;
+        uint64_t released_events;       /* of files that are about to be released */
         SpoolEntry tried;               /* of the spool, and since when without success */
         uint64_t tried_since_ns;
         bool no_other;                  /* the spool holds nothing behind the one that was tried */
@@ -75,15 +79,22 @@ void exporter_hold_off(Exporter *exporter, uint64_t wait_ns);
 
 /* Return: 0, EXPORTER_E_SPOOL, -errno. */
 int exporter_open_spool(Exporter *exporter, const ExporterConfig *config);
-/* Takes @batch over and gives it to the spool, if there is one and it keeps up. */
-bool exporter_spool(Exporter *exporter, Batch *batch);
+/* Writes @batch to the disk as well, if that is the mode. */
+void exporter_store_ahead(Exporter *exporter, Batch *batch);
+/* Takes @batch over if it is in the spool, on its way there, or the spool takes it now. */
+bool exporter_put_away(Exporter *exporter, Batch *batch);
 /* A batch that could not be sent now: it stays in the spool, goes there, or waits in memory. */
 void exporter_keep(Exporter *exporter, Batch *batch);
 /* With the receiver in trouble, what waits in memory goes to the disk, oldest first. */
 void exporter_keep_queue(Exporter *exporter);
 /* Takes a batch that is done with, one way or the other, out of the spool. */
-void exporter_leave_spool(Exporter *exporter, const Batch *batch);
+void exporter_leave_spool(Exporter *exporter, Batch *batch);
 /* Asks for the oldest of the spool if it is its turn. Return: it will come. */
 bool exporter_fetch(Exporter *exporter);
+/* The disk has it, or is about to. */
+static inline bool exporter_is_safe(const Batch *batch) {
+        return batch->is_spooled || batch->is_being_stored;
+}
+
 /* Is this the batch of the spool that was tried without success? */
 bool exporter_is_tried(const Exporter *exporter, const Batch *batch);

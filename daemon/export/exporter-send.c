@@ -99,7 +99,7 @@ static void lose_at_stop(Exporter *exporter, Batch *batch, const HttpReply *repl
 
 /* A batch from the spool is not in memory between two attempts: the one that stands in the way is remembered. */
 static uint64_t age_of(const Exporter *exporter, const Batch *batch, uint64_t now_ns) {
-        if (!batch->is_spooled)
+        if (!exporter_is_safe(batch))
                 return now_ns - batch->first_try_ns;
         return exporter_is_tried(exporter, batch) ? now_ns - exporter->tried_since_ns : 0;
 }
@@ -109,7 +109,7 @@ static uint64_t age_of(const Exporter *exporter, const Batch *batch, uint64_t no
  * the batch that breaks the connection.
  */
 static bool is_hopeless(const Exporter *exporter, const Batch *batch) {
-        return !batch->is_spooled || exporter->accepted_ns > exporter->tried_since_ns;
+        return !exporter_is_safe(batch) || exporter->accepted_ns > exporter->tried_since_ns;
 }
 
 static void on_reply(const HttpReply *reply, void *userdata) {
@@ -171,7 +171,7 @@ void exporter_post(Exporter *exporter, Batch *batch) {
         if (!batch->first_try_ns)
                 batch->first_try_ns = clock_monotonic_ns();
         exporter->flying = batch;
-        exporter->was_spooled = batch->is_spooled;
+        exporter->was_spooled = batch->is_spooled && !batch->is_held;
         exporter->no_other = false;
         exporter_add(exporter, COUNTER_EXPORT_REQUESTS, 1);
         r = http_post(exporter->http, batch->data, batch->size, on_reply, exporter);

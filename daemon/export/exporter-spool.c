@@ -2,6 +2,8 @@
 
 /* Batches on their way between memory and the disk. */
 
+#include <errno.h>
+
 #include "export/exporter-private.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -12,7 +14,8 @@ bool exporter_is_tried(const Exporter *exporter, const Batch *batch) {
                batch->spooled.sequence == exporter->tried.sequence;
 }
 
-void exporter_leave_spool(Exporter *exporter, const Batch *batch) {
+void exporter_leave_spool(Exporter *exporter, Batch *batch) {
+        atomic_store(&batch->done, true);
         if (!batch->is_spooled)
                 return;
         if (exporter_is_tried(exporter, batch))
@@ -21,32 +24,71 @@ void exporter_leave_spool(Exporter *exporter, const Batch *batch) {
         spool_worker_remove(exporter->spool, &batch->spooled);
 }
 
-bool exporter_spool(Exporter *exporter, Batch *batch) {
+/* Takes a reference over if there is a spool, and if it keeps up. */
+static bool give(Exporter *exporter, Batch *batch, unsigned how) {
         if (!exporter->spool)
                 return false;
         if (!exporter->ending && spool_worker_waiting_bytes(exporter->spool) + batch->size > exporter->queue.max_bytes)
                 return false;
-        return !spool_worker_put(exporter->spool, batch);
+        return !spool_worker_put(exporter->spool, batch, how);
+}
+
+void exporter_store_ahead(Exporter *exporter, Batch *batch) {
+        unsigned how = SPOOL_PUT_HELD | (exporter->spool_mode == EXPORTER_SPOOL_FLUSH ? SPOOL_PUT_FLUSHED : 0);
+
+        if (exporter->spool_mode != EXPORTER_SPOOL_FAILED && !give(exporter, batch_ref(batch), how))
+                batch_free(batch);
+}
+
+/* Memory lets go of it, and the spool's thread has it alone. */
+static void leave_alone(Exporter *exporter, Batch *batch) {
+        exporter->alone_events += batch->n_events;
+        exporter->alone_bytes += batch->size;
+}
+
+/* Return: it will be, on_released() is called then. */
+static bool release(Exporter *exporter, const Batch *batch) {
+        if (spool_worker_release(exporter->spool, &batch->spooled))
+                return false;
+        exporter->released_events += batch->n_events;
+        return true;
+}
+
+bool exporter_put_away(Exporter *exporter, Batch *batch) {
+        if (batch->is_spooled) {
+                if (batch->is_held && !release(exporter, batch))
+                        return false;
+                batch_free(batch);
+        } else if (batch->is_being_stored) {
+                leave_alone(exporter, batch);
+                batch_free(batch);
+        } else {
+                if (!give(exporter, batch, SPOOL_PUT_FLUSHED))
+                        return false;
+                leave_alone(exporter, batch);
+        }
+        return true;
 }
 
 void exporter_keep(Exporter *exporter, Batch *batch) {
         QueueDropped dropped = { 0 };
 
-        if (batch->is_spooled)
-                batch_free(batch);
-        else if (!exporter_spool(exporter, batch))
+        if (!exporter_put_away(exporter, batch))
                 queue_return(&exporter->queue, batch, &dropped);
         exporter_lose_overflow(exporter, &dropped);
 }
 
 void exporter_keep_queue(Exporter *exporter) {
+        Queue stay = { .max_bytes = exporter->queue.max_bytes };
+        QueueDropped none = { 0 };
         Batch *batch;
 
-        while (exporter->spool && (batch = queue_pop(&exporter->queue)))
-                if (!exporter_spool(exporter, batch)) {
-                        exporter_keep(exporter, batch);
-                        return;
-                }
+        if (!exporter->spool)
+                return;
+        while ((batch = queue_pop(&exporter->queue)))
+                if (!exporter_put_away(exporter, batch))
+                        queue_push(&stay, batch, &none);        /* has room: it was in one of this size */
+        exporter->queue = stay;
 }
 
 /* The oldest of the spool and the newest of the machine take turns, so that neither waits for all of the other. */
@@ -76,23 +118,50 @@ static void on_fetched(Batch *batch, void *userdata) {
         exporter_send_next(exporter);
 }
 
-static void on_stored(Batch *batch, int error, void *userdata) {
-        Exporter *exporter = userdata;
+static void stored(Exporter *exporter, Batch *batch, bool alone) {
+        exporter_add(exporter, COUNTER_SPOOL_WRITTEN, batch->n_events);
+        if (atomic_load(&batch->done))
+                exporter_leave_spool(exporter, batch);
+        else if (alone && batch->is_held)
+                release(exporter, batch);
+        batch_free(batch);
+}
+
+static void not_stored(Exporter *exporter, Batch *batch, int error, bool alone) {
         QueueDropped dropped = { 0 };
 
-        if (!error) {
-                exporter_add(exporter, COUNTER_SPOOL_WRITTEN, batch->n_events);
-                batch_free(batch);
-                return;
+        if (error != ECANCELED) {
+                exporter_add(exporter, COUNTER_SPOOL_FAILED, 1);
+                journal_spool(&exporter->journal, error, batch->n_events);
         }
-        exporter_add(exporter, COUNTER_SPOOL_FAILED, 1);
-        journal_spool(&exporter->journal, error, batch->n_events);
-        if (exporter->ending) {
+        if (!alone)
+                batch_free(batch);      /* it is in memory still, or done with */
+        else if (exporter->ending)
                 exporter_lose(exporter, batch, COUNTER_LOST_STOP);
-                return;
-        }
-        queue_return(&exporter->queue, batch, &dropped);
+        else
+                queue_return(&exporter->queue, batch, &dropped);
         exporter_lose_overflow(exporter, &dropped);
+}
+
+static void on_stored(Batch *batch, int error, void *userdata) {
+        Exporter *exporter = userdata;
+        bool alone = batch->n_refs == 1 && !atomic_load(&batch->done);
+
+        if (alone) {
+                exporter->alone_events -= batch->n_events;
+                exporter->alone_bytes -= batch->size;
+        }
+        if (error)
+                not_stored(exporter, batch, error, alone);
+        else
+                stored(exporter, batch, alone);
+        exporter_send_next(exporter);
+}
+
+static void on_released(const SpoolEntry *entry, void *userdata) {
+        Exporter *exporter = userdata;
+
+        exporter->released_events -= entry->n_events;
         exporter_send_next(exporter);
 }
 
@@ -115,10 +184,12 @@ int exporter_open_spool(Exporter *exporter, const ExporterConfig *config) {
         SpoolWorkerConfig spool = {
                 .path = config->spool, .limits = { config->spool_max_bytes, 0, config->spool_max_age_ns },
                 .gzip = exporter->gzip, .json = exporter->convert != NULL, .convert = config->spool_convert,
-                .on_put = on_stored, .on_next = on_fetched, .on_counts = on_spool_counts, .userdata = exporter,
+                .on_put = on_stored, .on_next = on_fetched, .on_released = on_released, .on_counts = on_spool_counts,
+                .userdata = exporter,
         };
         int r = spool_worker_new(&exporter->spool, exporter->event, &spool);
 
+        exporter->spool_mode = config->spool_mode;
         if (r < 0)
                 return error_fold(r);
         if (r)

@@ -32,6 +32,13 @@ void exporter_lose_overflow(Exporter *exporter, const QueueDropped *dropped) {
         journal_overflow(&exporter->journal, exporter->queue.max_bytes, dropped->n_events);
 }
 
+/* What the disk has is not lost. */
+static void discard(Batch *batch, QueueDropped *dropped) {
+        dropped->n_batches += !batch->is_spooled;
+        dropped->n_events += batch->is_spooled ? 0 : batch->n_events;
+        batch_free(batch);
+}
+
 /*
  * Everything that is left goes to the spool; without one it is counted as LOST_STOP. A request under way is
  * forgotten: whether the receiver has it is not known, and what is not known to be delivered is not.
@@ -44,13 +51,8 @@ static QueueDropped abandon(Exporter *exporter) {
         if (exporter->flying) {
                 http_cancel(exporter->http);
                 batch = take(exporter->flying);
-                if (batch->is_spooled || exporter_spool(exporter, batch)) {
-                        if (batch->is_spooled)
-                                batch_free(batch);
-                } else {
-                        dropped = (QueueDropped){ 1, batch->n_events };
-                        batch_free(batch);
-                }
+                if (!exporter_put_away(exporter, batch))
+                        discard(batch, &dropped);
         }
         exporter_keep_queue(exporter);
         queue_clear(&exporter->queue, &dropped);
@@ -186,13 +188,11 @@ static void enqueue(Exporter *exporter, Batch *batch) {
         QueueDropped dropped = { 0 };
         Batch *oldest;
 
-        while (exporter->spool && batch->size > exporter->queue.max_bytes - exporter->queue.bytes &&
-               (oldest = queue_pop(&exporter->queue)))
-                if (!exporter_spool(exporter, oldest)) {
-                        queue_return(&exporter->queue, oldest, &dropped);
-                        break;
-                }
-        queue_push(&exporter->queue, batch, &dropped);
+        while (batch->size > exporter->queue.max_bytes - exporter->queue.bytes && (oldest = queue_pop(&exporter->queue)))
+                if (!exporter_put_away(exporter, oldest))
+                        discard(oldest, &dropped);
+        if (batch->size <= exporter->queue.max_bytes || !exporter_put_away(exporter, batch))
+                queue_push(&exporter->queue, batch, &dropped);
         exporter_lose_overflow(exporter, &dropped);
 }
 
@@ -219,7 +219,9 @@ int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64
         if (r)
                 return error_fold(r);
         exporter->submitted_bytes += batch->size;
-        if (!exporter->n_failures || !exporter_spool(exporter, batch))
+        if (!exporter->n_failures)
+                exporter_store_ahead(exporter, batch);
+        if (!exporter->n_failures || !exporter_put_away(exporter, batch))
                 enqueue(exporter, batch);
         exporter_send_next(exporter);
         return 0;
@@ -247,14 +249,26 @@ int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *u
         return 0;
 }
 
+/* One that came from the spool is counted there. */
+static bool is_in_memory(const Batch *flying) {
+        return flying && (!flying->is_spooled || flying->is_held);
+}
+
 uint64_t exporter_queued_events(const Exporter *exporter) {
-        return exporter->queue.n_events + (exporter->flying && !exporter->flying->is_spooled ? exporter->flying->n_events : 0) +
-               (exporter->spool ? spool_worker_waiting_events(exporter->spool) : 0);
+        return exporter->queue.n_events + (is_in_memory(exporter->flying) ? exporter->flying->n_events : 0) +
+               exporter->alone_events + exporter->released_events;
 }
 
 size_t exporter_queued_bytes(const Exporter *exporter) {
-        return exporter->queue.bytes + (exporter->flying ? exporter->flying->size : 0) +
-               (exporter->spool ? spool_worker_waiting_bytes(exporter->spool) : 0);
+        return exporter->queue.bytes + (exporter->flying ? exporter->flying->size : 0) + exporter->alone_bytes;
+}
+
+uint64_t exporter_unsaved_events(const Exporter *exporter) {
+        uint64_t n = exporter->alone_events;
+
+        for (const Batch *batch = exporter->queue.first; batch; batch = batch->next)
+                n += batch->is_spooled ? 0 : batch->n_events;
+        return n + (exporter->flying && !exporter->flying->is_spooled ? exporter->flying->n_events : 0);
 }
 
 uint64_t exporter_submitted_bytes(const Exporter *exporter) {

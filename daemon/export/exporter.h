@@ -8,9 +8,10 @@
  * OTLP, and a bounded queue in memory whose oldest batch is dropped and counted
  * when it is full. Runs on the daemon's event loop and never blocks it.
  *
- * With a spool, batches go to the disk as soon as the receiver is in trouble, and at the end; they leave it when they are
- * delivered, oldest first, in turns with new ones. A batch may be delivered twice then (a receiver that took
- * it and died before it said so; we, between its answer and the removal), but none is forgotten.
+ * With a spool, a batch is written to the disk while its first attempt runs (see ExporterSpoolMode) and taken from it with the
+ * answer; without one it stays there, and is sent oldest first, in turns with new ones. A batch may be delivered twice
+ * then (a receiver that took it and died before it said so; we, between its answer and the removal), but none
+ * is forgotten, and a second time it is the same to the byte, with the same profile ids.
  *
  * Each batch ends in exactly one of: EXPORT_OK (its samples are delivered, those that a partial
  * success rejects are LOST_EXPORT_REJECTED), or EXPORT_DROPPED with its samples in one LOST_EXPORT_*
@@ -31,6 +32,12 @@ typedef struct Exporter Exporter;
 /* Turns a request from protobuf into JSON, or back. *datap is malloc()ed. Return: 0, positive = it is none, -ENOMEM. */
 typedef int (*ExportConvert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
 
+typedef enum ExporterSpoolMode {
+        EXPORTER_SPOOL_AHEAD,           /* before there is an answer; flushed once an attempt has failed: our death loses nothing */
+        EXPORTER_SPOOL_FLUSH,           /* the same, flushed at once: nor does the loss of power; two flushes a batch */
+        EXPORTER_SPOOL_FAILED,          /* only what an attempt failed for: nothing is written while all is well */
+} ExporterSpoolMode;
+
 typedef struct ExporterConfig {
         const char *endpoint;           /* full URL of the profiles endpoint */
         const char *headers;            /* baggage form `k=v,k2=v2`, percent-encoded; NULL = none */
@@ -44,6 +51,7 @@ typedef struct ExporterConfig {
         const char *client_certificate, *client_key;
         bool secondary;                 /* one of several: util/stat counts for the first alone */
         const char *spool;              /* directory for what cannot be sent now; NULL = none */
+        ExporterSpoolMode spool_mode;
         uint64_t spool_max_bytes, spool_max_age_ns;     /* 0 = no limit */
         ExportConvert spool_convert;    /* for what was stored in the other form */
         bool spool_required;            /* else a spool that cannot be used is told and done without */
@@ -75,6 +83,7 @@ int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *u
 
 uint64_t exporter_queued_events(const Exporter *exporter);      /* in memory: waiting, in flight, on the way to the disk */
 size_t exporter_queued_bytes(const Exporter *exporter);
+uint64_t exporter_unsaved_events(const Exporter *exporter);     /* in memory alone: what our death would lose */
 uint64_t exporter_submitted_bytes(const Exporter *exporter);    /* as sent, of all so far */
 uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
 size_t exporter_spooled_batches(const Exporter *exporter);

@@ -12,7 +12,7 @@
 #include "util/error.h"
 #include "util/gzip.h"
 
-typedef enum JobKind { JOB_PUT, JOB_NEXT, JOB_REMOVE } JobKind;
+typedef enum JobKind { JOB_PUT, JOB_NEXT, JOB_REMOVE, JOB_RELEASE } JobKind;
 
 typedef struct Job Job;
 
@@ -20,7 +20,8 @@ struct Job {
         Job *next;
         JobKind kind;
         Batch *batch;                   /* of a put; found by a next */
-        SpoolEntry entry;               /* of a remove; of a next, the one before it */
+        SpoolEntry entry;               /* of a remove, a release, a put that is done; of a next, the one before it */
+        unsigned how;                   /* put: SPOOL_PUT_* */
         bool all;                       /* next: from the start */
         int error;
         SpoolCounts counts;             /* after it */
@@ -46,7 +47,7 @@ struct SpoolWorker {
         bool busy, quit;
 
         size_t n_files, waiting_bytes;  /* the loop's */
-        uint64_t file_events, waiting_events;
+        uint64_t file_events;
 };
 
 static void push(JobList *list, Job *job) {
@@ -68,7 +69,9 @@ static Job *pop(JobList *list) {
         return job;
 }
 
-static int put(Spool *spool, const Batch *batch) {
+/* Return: 0, an errno; ECANCELED: it was delivered before its turn came. */
+static int put(Spool *spool, Job *job) {
+        const Batch *batch = job->batch;
         SpoolHeader header = { .form = batch->json ? SPOOL_JSON : SPOOL_PROTOBUF, .n_events = batch->n_events,
                                .n_profiles = batch->n_profiles };
         _cleanup_(freep) uint8_t *expanded = NULL;
@@ -76,13 +79,15 @@ static int put(Spool *spool, const Batch *batch) {
         size_t size = batch->size;
         int r;
 
+        if (atomic_load(&batch->done))
+                return ECANCELED;
         if (batch->gzip) {
                 r = gzip_expand(batch->data, batch->size, SPOOL_MAX_REQUEST, &expanded, &size);
                 if (r)
                         return r < 0 ? -r : EFBIG;
                 data = expanded;
         }
-        r = spool_put(spool, &header, data, size, clock_read_ns(CLOCK_REALTIME));
+        r = spool_put(spool, &header, data, size, clock_read_ns(CLOCK_REALTIME), job->how, &job->entry);
         return r == SPOOL_E_FAILED ? errno : -r;
 }
 
@@ -131,7 +136,7 @@ static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
 static void perform(SpoolWorker *worker, Job *job) {
         switch (job->kind) {
         case JOB_PUT:
-                job->error = put(worker->spool, job->batch);
+                job->error = put(worker->spool, job);
                 break;
         case JOB_NEXT:
                 job->batch = next(worker, job->all ? NULL : &job->entry);
@@ -139,10 +144,13 @@ static void perform(SpoolWorker *worker, Job *job) {
         case JOB_REMOVE:
                 spool_remove(worker->spool, &job->entry);
                 break;
+        case JOB_RELEASE:
+                spool_release(worker->spool, &job->entry);
+                break;
         }
         job->counts = spool_take_counts(worker->spool);
-        job->n_files = spool_n(worker->spool);
-        job->n_events = spool_events(worker->spool);
+        job->n_files = spool_n_free(worker->spool);
+        job->n_events = spool_free_events(worker->spool);
 }
 
 static void *work(void *userdata) {
@@ -169,19 +177,27 @@ static void *work(void *userdata) {
         return NULL;
 }
 
+static void deliver_put(SpoolWorker *worker, const Job *job, Batch *batch) {
+        worker->waiting_bytes -= batch->size;
+        batch->is_being_stored = false;
+        batch->is_spooled = !job->error;
+        batch->is_held = batch->is_spooled && job->entry.held;
+        batch->spooled = job->entry;
+        worker->config.on_put(batch, job->error, worker->config.userdata);
+}
+
 static void deliver(SpoolWorker *worker, Job *job) {
         Batch *batch = take(job->batch);
 
         worker->n_files = job->n_files;
         worker->file_events = job->n_events;
         worker->config.on_counts(&job->counts, worker->config.userdata);
-        if (job->kind == JOB_PUT) {
-                worker->waiting_bytes -= batch->size;
-                worker->waiting_events -= batch->n_events;
-                worker->config.on_put(batch, job->error, worker->config.userdata);
-        } else if (job->kind == JOB_NEXT) {
+        if (job->kind == JOB_PUT)
+                deliver_put(worker, job, batch);
+        else if (job->kind == JOB_NEXT)
                 worker->config.on_next(batch, worker->config.userdata);
-        }
+        else if (job->kind == JOB_RELEASE)
+                worker->config.on_released(&job->entry, worker->config.userdata);
         free(job);
 }
 
@@ -290,16 +306,19 @@ static int give(SpoolWorker *worker, const Job *what) {
         return 0;
 }
 
-int spool_worker_put(SpoolWorker *worker, Batch *batch) {
+int spool_worker_put(SpoolWorker *worker, Batch *batch, unsigned how) {
         size_t size = batch->size;
-        uint64_t n_events = batch->n_events;
-        int r = give(worker, &(Job){ .kind = JOB_PUT, .batch = batch });
+        int r = give(worker, &(Job){ .kind = JOB_PUT, .batch = batch, .how = how });
 
         if (r)
                 return error_fold(r);
+        batch->is_being_stored = true;
         worker->waiting_bytes += size;
-        worker->waiting_events += n_events;
         return 0;
+}
+
+int spool_worker_release(SpoolWorker *worker, const SpoolEntry *entry) {
+        return give(worker, &(Job){ .kind = JOB_RELEASE, .entry = *entry });
 }
 
 int spool_worker_next(SpoolWorker *worker, const SpoolEntry *after) {
@@ -329,10 +348,6 @@ size_t spool_worker_n_files(const SpoolWorker *worker) {
 
 uint64_t spool_worker_file_events(const SpoolWorker *worker) {
         return worker->file_events;
-}
-
-uint64_t spool_worker_waiting_events(const SpoolWorker *worker) {
-        return worker->waiting_events;
 }
 
 size_t spool_worker_waiting_bytes(const SpoolWorker *worker) {

@@ -24,10 +24,14 @@ typedef struct SpoolWorkerConfig {
         /* Into the form that is sent: the configuration may have changed. NULL = such a batch is lost as corrupt. */
         int (*convert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
 
-        /* @batch is the callee's now. @error: 0 = it is in the spool; else an errno, and it is nowhere else. */
+        /*
+         * The reference to @batch is the callee's now. @error: 0 = it is in the spool; ECANCELED = it was done before it
+         * was stored; else an errno, and it is nowhere else.
+         */
         void (*on_put)(Batch *batch, int error, void *userdata);
         /* The oldest one, with batch->spooled set; NULL = there is none. It stays there until it is removed. */
         void (*on_next)(Batch *batch, void *userdata);
+        void (*on_released)(const SpoolEntry *entry, void *userdata);
         /* What went from the spool on its own: too old, too much, corrupt. */
         void (*on_counts)(const SpoolCounts *counts, void *userdata);
         void *userdata;
@@ -40,8 +44,10 @@ int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerCo
 SpoolWorker *spool_worker_free(SpoolWorker *worker);
 DEFINE_CLEANUP(SpoolWorker, spool_worker_free)
 
-/* Takes @batch over. Return: 0, -ENOMEM (the batch stays the caller's). */
-int spool_worker_put(SpoolWorker *worker, Batch *batch);
+/* Takes a reference to @batch over. @how: SPOOL_PUT_*. Return: 0, -ENOMEM (it stays the caller's). */
+int spool_worker_put(SpoolWorker *worker, Batch *batch, unsigned how);
+/* As spool_release(). */
+int spool_worker_release(SpoolWorker *worker, const SpoolEntry *entry);
 /* @after: as spool_next(). */
 int spool_worker_next(SpoolWorker *worker, const SpoolEntry *after);
 int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry);
@@ -49,9 +55,8 @@ int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry);
 /* Waits until all jobs are done and delivers their results. */
 void spool_worker_finish(SpoolWorker *worker);
 
-/* As of the last result. */
+/* As of the last result; what is held does not count. */
 size_t spool_worker_n_files(const SpoolWorker *worker);
 uint64_t spool_worker_file_events(const SpoolWorker *worker);
-/* Of batches that are on their way to the disk. */
-uint64_t spool_worker_waiting_events(const SpoolWorker *worker);
+/* Of batches that are on their way to the disk, whoever else has them. */
 size_t spool_worker_waiting_bytes(const SpoolWorker *worker);

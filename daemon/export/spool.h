@@ -4,9 +4,10 @@
 /*
  * Spool
  *
- * A directory of batches that could not be delivered yet, oldest first. Each file is there whole or not at all, whenever
- * the power goes: it is written under another name, flushed, renamed, and the directory flushed. One
- * process uses it, by lock. Over its caps (bytes, files, age) the oldest go, and are counted.
+ * A directory of batches that are not delivered yet, oldest first. Each file is there whole or not at all, whenever
+ * we die: it is written under another name and renamed; and whenever the power goes, if it is to be flushed: then it is before it is
+ * renamed, and the directory after that. One process uses it, by lock. Over its caps (bytes, files, age) the oldest
+ * go, and are counted; but never one that is held: memory has it, too, and sends it from there.
  *
  *     1700000000000000000-000001-512.batch        REALTIME ns, sequence, samples: an index of names is enough
  *     NAME.batch.corrupt                           set aside: what could not be read, for a person (the last 16)
@@ -40,7 +41,15 @@ typedef struct SpoolEntry {
         uint64_t n_events;
         uint64_t size;                  /* of the file */
         uint32_t sequence;              /* with the time, its id */
+        bool held;                      /* for who stored it: never given out, never dropped */
+        bool flushed;                   /* survives the loss of power */
 } SpoolEntry;
+
+/* How to store: two flushes of a disk are what storing costs, a few ms each. */
+typedef enum SpoolPut {
+        SPOOL_PUT_FLUSHED = 1 << 0,     /* else it survives our death, and that of the machine a little later */
+        SPOOL_PUT_HELD = 1 << 1,
+} SpoolPut;
 
 enum {
         _SPOOL_E_SUCCESS,
@@ -61,8 +70,12 @@ int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool 
 Spool *spool_free(Spool *spool);
 DEFINE_CLEANUP(Spool, spool_free)
 
-/* Stores one request at REALTIME @now_ns. Return: 0, SPOOL_E_FAILED, -ENOMEM. */
-int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns);
+/* Stores one request at REALTIME @now_ns. @how: SPOOL_PUT_*. Return: 0, SPOOL_E_FAILED, -ENOMEM. */
+int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns, unsigned how,
+              SpoolEntry *entryp);
+
+/* One that was held is like the others from now on, and on the disk for good. */
+void spool_release(Spool *spool, const SpoolEntry *entry);
 
 /*
  * The oldest batch that can be read (@after: of those behind it; NULL = of all); those that cannot are set aside, those
@@ -74,6 +87,10 @@ void spool_remove(Spool *spool, const SpoolEntry *entry);
 
 /* Sets one aside that was read, but is no request, as if it were damaged. */
 void spool_reject(Spool *spool, const SpoolEntry *entry);
+
+/* What is not held. */
+size_t spool_n_free(const Spool *spool);
+uint64_t spool_free_events(const Spool *spool);
 
 /* What there is, oldest first. */
 size_t spool_n(const Spool *spool);

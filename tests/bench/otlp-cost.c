@@ -59,8 +59,9 @@ static void compress(const Bench *bench) {
 
 static void store(const Bench *bench) {
         SpoolHeader header = { .form = SPOOL_PROTOBUF, .n_events = 1 };
+        SpoolEntry entry;
 
-        check(spool_put(bench->spool, &header, bench->data, bench->size, clock_read_ns(CLOCK_REALTIME)));
+        check(spool_put(bench->spool, &header, bench->data, bench->size, clock_read_ns(CLOCK_REALTIME), SPOOL_PUT_FLUSHED, &entry));
 }
 
 static void measure(const char *name, void (*work)(const Bench *), const Bench *bench, int n_rounds) {

@@ -10,74 +10,15 @@ oracle.enter()
 
 import json
 import os
-import re
 import shutil
 import signal
-import socket
 import subprocess
-import time
 
 import tap
-from fault_server import Server, close, ok, slow, status
+from fault_server import close, ok, slow, status
+from spool_case import DELIVERED, EVENTS, FAILED, FAULT_AT, TAKEN, WRITTEN, SpoolCase, lost
 
-DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
-FAULT_AT = tap.BUILD_DIR / "tests/lib/libfault-at.so"
-EVENTS = 100
-DELIVERED = "samples_delivered_total{}"
-WRITTEN, TAKEN = (f'spool_samples_total{{event="{e}"}}' for e in ("written", "taken"))
 DAY = 86400 * 10**9
-
-
-def lost(reason):
-    return f'lost_total{{reason="{reason}"}}'
-
-
-class SpoolCase(tap.TestCase):
-    def setUp(self):
-        self.spool = self.directory() / "spool"
-
-    def serve(self, *plays, **options):
-        server = Server(plays, **options)
-        self.addCleanup(server.close)
-        return server
-
-    def closed_port(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            return listener.getsockname()[1]
-
-    def away(self):
-        return f"http://127.0.0.1:{self.closed_port()}/x"
-
-    def command(self, url, **options):
-        arguments = [str(a) for name, value in options.items() for a in (f"--{name.replace('_', '-')}", value)]
-        return [DRIVER, url, "--spool", self.spool, *arguments]
-
-    def drive(self, url, expect=0, environment=None, **options):
-        """Runs the driver. Return: {counter: value}, with its log as "log". Checks the books."""
-        environment = {"PATH": os.environ["PATH"], **(environment or {})}
-        done = self.run_command(self.command(url, **options), expect=expect, env=environment)
-        values = {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
-        if expect == 0:
-            n_lost = sum(n for name, n in values.items() if name.startswith("lost_total"))
-            submitted = options.get("batches", 1) * options.get("events", EVENTS)
-            self.assertEqual(submitted + values.get(TAKEN, 0),
-                             values.get(DELIVERED, 0) + n_lost + values.get(WRITTEN, 0), done.stdout + done.stderr)
-        values["log"] = done.stderr
-        return values
-
-    def fill(self, n, **options):
-        """Leaves @n batches in the spool, as a receiver that is away does."""
-        values = self.drive(self.away(), batches=n, spooled=n, **options)
-        self.assertEqual((len(self.files()), values[WRITTEN]), (n, n * EVENTS))
-
-    def files(self):
-        return sorted(self.spool.glob("*.batch"))
-
-    def drain(self, *plays, **options):
-        server = self.serve(*(plays or [ok()]))
-        values = self.drive(server.url(), batches=0, drained=1, **options)
-        self.assertEqual(self.files(), [])
-        return server, values
 
 
 class Life(SpoolCase):
@@ -254,7 +195,7 @@ class Kill(SpoolCase):
         """The calls that three batches on the way to the disk make."""
         log = self.directory() / "calls"
         environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_LOG": str(log)}
-        self.drive(self.away(), batches=3, spooled=3, environment=environment)
+        self.drive(self.away(), batches=3, spooled=3, environment=environment, spool_mode=FAILED)
         shutil.rmtree(self.spool)
         calls = log.read_text().split()
         self.assertEqual(calls[:6], ["unlinkat", "openat", "write", "fdatasync", "renameat2", "fsync"])
@@ -279,7 +220,7 @@ class Kill(SpoolCase):
                 with self.subTest(kind=kind, at=at, call=calls[at - 1]):
                     shutil.rmtree(self.spool, ignore_errors=True)
                     environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": str(at), "FAULT_KIND": kind}
-                    self.drive(self.away(), batches=3, spooled=3, environment=environment, expect=-signal.SIGKILL)
+                    self.drive(self.away(), batches=3, spooled=3, environment=environment, expect=-signal.SIGKILL, spool_mode=FAILED)
                     self.check_after(calls[:at - 1].count("renameat2"))
 
     def test_between_delivery_and_removal_sends_once_more_and_never_less(self):
@@ -295,7 +236,7 @@ class Kill(SpoolCase):
 class Disk(SpoolCase):
     def fail(self, kind, at, **options):
         environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": str(at), "FAULT_KIND": kind}
-        return self.drive(self.away(), environment=environment, **options)
+        return self.drive(self.away(), environment=environment, spool_mode=FAILED, **options)
 
     def test_errors_at_each_step_of_a_write_keep_the_batch_in_memory(self):
         for kind in ("ENOSPC", "EIO", "EROFS"):
@@ -312,7 +253,7 @@ class Disk(SpoolCase):
         port = self.closed_port()
         environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": "9", "FAULT_KIND": "ENOSPC",
                        "PATH": os.environ["PATH"]}
-        driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=4, drained=1), env=environment)
+        driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=4, drained=1, spool_mode=FAILED), env=environment)
         driver.wait_for("cannot write to the spool: No space left on device")
         self.assertEqual(len(self.files()), 1)
         server = self.serve(ok(), port=port)

@@ -6,7 +6,8 @@
  * Runs one Exporter on an event loop as the daemon does: submits batches, waits until all have an outcome
  * (or for --run-ms, or until --retries requests are to be tried again, --spooled ones are in the spool, or it is
  * --drained), stops, and prints the counters and memory. Each batch is a small request with --profiles
- * profiles and the string `batch-N` in its dictionary, so that a receiver can tell which one it got.
+ * profiles and the string `batch-N` in its dictionary (N from --first), so that a receiver can tell which one it got.
+ * With --accepted 1 it says `accepted N` when everything before batch N is delivered or on the disk.
  *
  * usage: export-driver URL [--OPTION VALUE]…
  */
@@ -30,7 +31,9 @@ typedef struct Driver {
         sd_event *event;
         uint64_t n_batches, n_events, n_profiles, padding;
         uint64_t interval_ms, run_ms, stop_ms, n_retries, n_spooled, drained;
-        uint64_t n_submitted, start_ns;
+        uint64_t n_submitted, first, start_ns;
+        uint64_t accepted, n_accepted;
+        bool pausing;
         const char *file;               /* whose bytes are submitted */
         char *file_data;
         size_t file_size;
@@ -77,9 +80,9 @@ static void submit(Driver *driver) {
                 put_field(&scope, 2, "", 0);
         put_field(&resource, 2, scope.data ? scope.data : "", scope.size);
         put_field(&request, 1, resource.data, resource.size);
-        snprintf(name, sizeof(name), "batch-%" PRIu64, driver->n_submitted);
+        snprintf(name, sizeof(name), "batch-%" PRIu64, driver->first + driver->n_submitted);
         put_field(&dictionary, 5, name, strlen(name));
-        put_noise(&noise, driver->padding, driver->n_submitted + 1);
+        put_noise(&noise, driver->padding, driver->first + driver->n_submitted + 1);
         put_field(&dictionary, 5, noise.data ? noise.data : "", noise.size);
         put_field(&request, 2, dictionary.data, dictionary.size);
         if (exporter_submit(driver->exporter, (const uint8_t *)request.data, request.size, driver->n_events))
@@ -109,11 +112,29 @@ static int is_over(const Driver *driver, uint64_t now_ns) {
         return driver->run_ms && now_ns - driver->start_ns > driver->run_ms * NS_PER_MS;
 }
 
+/* A disk that does not keep up is waited for, else there would never be an end to what is not accepted. */
+static bool must_pause(Driver *driver) {
+        enum { MAX_UNSAVED = 20 };
+        uint64_t n = driver->accepted ? exporter_unsaved_events(driver->exporter) : 0;
+
+        driver->pausing = n >= MAX_UNSAVED * driver->n_events || (n && driver->pausing);
+        return driver->pausing;
+}
+
+static void say_accepted(Driver *driver) {
+        if (!driver->accepted || driver->n_accepted == driver->n_submitted || exporter_unsaved_events(driver->exporter))
+                return;
+        driver->n_accepted = driver->n_submitted;
+        printf("accepted %" PRIu64 "\n", driver->first + driver->n_accepted);
+        fflush(stdout);
+}
+
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata) {
         Driver *driver = userdata;
         uint64_t now_ns = clock_monotonic_ns();
 
-        while (driver->n_submitted < driver->n_batches) {
+        say_accepted(driver);
+        while (driver->n_submitted < driver->n_batches && !must_pause(driver)) {
                 submit(driver);
                 if (driver->interval_ms)
                         break;
@@ -140,6 +161,7 @@ static void print_memory(const char *when) {
 
 static int parse(Driver *driver, const char *name, char *value) {
         ExporterConfig *config = &driver->config;
+        uint64_t spool_mode = UINT64_MAX;
         const struct {
                 const char *name;
                 uint64_t *to, unit;
@@ -153,6 +175,8 @@ static int parse(Driver *driver, const char *name, char *value) {
                 { "--retries", &driver->n_retries, 1 },
                 { "--spool-bytes", &config->spool_max_bytes, 1 },     { "--spool-age-ms", &config->spool_max_age_ns, NS_PER_MS },
                 { "--drained", &driver->drained, 1 },                 { "--spooled", &driver->n_spooled, 1 },
+                { "--first", &driver->first, 1 },                     { "--accepted", &driver->accepted, 1 },
+                { "--spool-mode", &spool_mode, 1 },
         };
         const struct {
                 const char *name, **to;
@@ -172,6 +196,8 @@ static int parse(Driver *driver, const char *name, char *value) {
                         int r = text_u64(value, UINT64_MAX / NS_PER_MS, numbers[i].to);
 
                         *numbers[i].to *= numbers[i].unit;
+                        if (!r && spool_mode <= EXPORTER_SPOOL_FAILED)
+                                config->spool_mode = (ExporterSpoolMode)spool_mode;
                         return r;
                 }
         for (size_t i = 0; i < ARRAY_SIZE(strings); i++)

@@ -4,8 +4,9 @@
  * Fault At (LD_PRELOAD)
  *
  * Counts the calls that change files below FAULT_DIR, and at number FAULT_AT (from 1) does what FAULT_KIND says
- * instead: `kill` (SIGKILL before the call), `half` (half of a write, then SIGKILL), or an errno by name that this call
- * and all later ones get (ENOSPC, EIO, EROFS). With FAULT_LOG each counted call is a line there.
+ * instead: `kill` (SIGKILL before the call), `half` (half of a write, then SIGKILL), `hang` (until there is a file FAULT_GO),
+ * or an errno by name that this call and all later ones get (ENOSPC, EIO, EROFS). With FAULT_LOG each counted call
+ * is a line there.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -63,6 +64,11 @@ static int fault(int fd, const char *what, int *halfp) {
                 return 0;
         if (!strcmp(kind, "half") && !strcmp(what, "write")) {
                 *halfp = 1;
+                return 0;
+        }
+        if (!strcmp(kind, "hang")) {
+                while (access(getenv("FAULT_GO"), F_OK))
+                        usleep(2000);
                 return 0;
         }
         if (!strcmp(kind, "kill") || !strcmp(kind, "half"))

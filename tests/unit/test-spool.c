@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,10 +31,16 @@ static Spool *open_spool(const SpoolLimits *limits) {
         return spool;
 }
 
-static void put(Spool *spool, const char *request, uint64_t n_events, uint64_t now_ns) {
+static SpoolEntry put_so(Spool *spool, const char *request, uint64_t n_events, uint64_t now_ns, unsigned how) {
         SpoolHeader header = { .form = SPOOL_PROTOBUF, .n_events = n_events, .n_profiles = 2 };
+        SpoolEntry entry;
 
-        cr_assert_eq(spool_put(spool, &header, request, strlen(request), now_ns), 0);
+        cr_assert_eq(spool_put(spool, &header, request, strlen(request), now_ns, how, &entry), 0);
+        return entry;
+}
+
+static void put(Spool *spool, const char *request, uint64_t n_events, uint64_t now_ns) {
+        put_so(spool, request, n_events, now_ns, SPOOL_PUT_FLUSHED);
 }
 
 static void expect_next(Spool *spool, const char *request, uint64_t now_ns) {
@@ -206,6 +213,76 @@ Test(spool, goes_on_behind_one_that_is_in_the_way) {
         spool_remove(spool, &entry);
         cr_assert_eq(spool_next(spool, 3000, &first, &entry, &header, &bytes), SPOOL_E_EMPTY);
         expect_next(spool, "one", 3000);
+        spool_free(spool);
+}
+
+Test(spool, gives_out_what_is_held_when_it_is_released) {
+        Spool *spool = open_spool(NULL);
+        SpoolEntry held = put_so(spool, "held", 7, 1000, SPOOL_PUT_HELD);
+
+        cr_assert(held.held && !held.flushed);
+        cr_assert_eq(spool_n(spool), 1);
+        cr_assert_eq(spool_n_free(spool), 0);
+        cr_assert_eq(spool_free_events(spool), 0);
+        expect_empty(spool, 3000);
+        put(spool, "free", 20, 2000);
+        expect_next(spool, "free", 3000);
+        spool_release(spool, &held);
+        cr_assert_eq(spool_n_free(spool), 1);
+        cr_assert_eq(spool_free_events(spool), 7);
+        cr_assert(spool_entry(spool, 0)->flushed);
+        expect_next(spool, "held", 3000);
+        spool_release(spool, &held);
+        cr_assert_eq(spool_n(spool), 0);
+        spool_free(spool);
+}
+
+Test(spool, takes_back_what_is_held) {
+        Spool *spool = open_spool(NULL);
+        SpoolEntry held = put_so(spool, "held", 7, 1000, SPOOL_PUT_HELD);
+
+        spool_remove(spool, &held);
+        cr_assert_eq(spool_n(spool), 0);
+        cr_assert_eq(spool_n_free(spool), 0);
+        cr_assert_eq(spool_free_events(spool), 0);
+        cr_assert_eq(spool_bytes(spool), 0);
+        spool_free(spool);
+}
+
+Test(spool, finds_what_was_held_after_a_restart) {
+        Spool *spool = open_spool(NULL);
+
+        put_so(spool, "held", 7, 1000, SPOOL_PUT_HELD);
+        spool_free(spool);
+        spool = open_spool(NULL);
+        cr_assert_eq(spool_free_events(spool), 7);
+        expect_next(spool, "held", 2000);
+        spool_free(spool);
+}
+
+Test(spool, never_drops_what_is_held) {
+        SpoolLimits limits = { .max_files = 2, .max_age_ns = 10000 };
+        SpoolHeader header = { .form = SPOOL_PROTOBUF, .n_events = 1 };
+        Spool *spool = open_spool(&limits);
+        SpoolEntry held, none = { .size = 77 };
+        SpoolCounts counts;
+
+        held = put_so(spool, "held", 7, 1000, SPOOL_PUT_HELD);
+        put(spool, "one", 1, 2000);
+        put(spool, "two", 20, 3000);            /* in the place of `one` */
+        counts = spool_take_counts(spool);
+        cr_assert_eq(counts.lost_full, 1);
+        put(spool, "three", 300, 90000);        /* `two` is too old, `held` even more so */
+        cr_assert_eq(spool_take_counts(spool).lost_age, 20);
+        expect_next(spool, "three", 90000);
+        put_so(spool, "held too", 1, 90000, SPOOL_PUT_HELD);
+        errno = 0;
+        cr_assert_eq(spool_put(spool, &header, "x", 1, 90000, 0, &none), SPOOL_E_FAILED);
+        cr_assert_eq(errno, ENOSPC);
+        cr_assert_eq(none.size, 77, "untouched");
+        spool_release(spool, &held);
+        put(spool, "four", 1, 90000);           /* now it is as old as it is */
+        cr_assert_eq(spool_take_counts(spool).lost_age, 7);
         spool_free(spool);
 }
 
