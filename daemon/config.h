@@ -23,7 +23,7 @@ typedef struct Option Option;
 
 #define CONTROL_DEFAULT "/run/spanprof/control.sock"
 
-enum { CONFIG_MAX_OPTIONS = 96 };
+enum { CONFIG_MAX_OPTIONS = 128 };
 
 typedef enum ConfigLevel {
         CONFIG_DEFAULT,
@@ -122,8 +122,12 @@ typedef struct Config {
         bool json;                      /* targets too */
         uint64_t top;                   /* rows of each table */
 
-        /* convert */
+        bool diff;
+        char *sort;                     /* self, total */
+
+        /* report and convert */
         char *format;
+        ConfigList processes, services, threads, span_ids, trace_ids, operations, coroutines;
         char *start, *end;              /* times, as typed */
         ConfigList resources;           /* KEY=VALUE */
         bool pretty, include_payload, include_arguments, diagnostics;

@@ -48,6 +48,23 @@ int option_check_exclude(const char *item, Text *problem) {
         return rule.kind == SELECTOR_KIND_COMM ? option_check_comm(rule.pattern, problem) : 0;
 }
 
+static int check_id(const char *item, size_t digits, const char *what, Text *problem) {
+        size_t n = strspn(item, "0123456789abcdefABCDEF");
+
+        if (n && !item[n] && n <= digits)
+                return 0;
+        text_printf(problem, "`%s` is no id of a %s: up to %zu hexadecimal digits", item, what, digits);
+        return refuse(problem);
+}
+
+int option_check_span(const char *item, Text *problem) {
+        return check_id(item, 16, "span", problem);
+}
+
+int option_check_trace(const char *item, Text *problem) {
+        return check_id(item, 32, "trace", problem);
+}
+
 int option_check_resource(const char *item, Text *problem) {
         const char *equals = strchr(item, '=');
 

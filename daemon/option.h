@@ -108,6 +108,8 @@ int option_check_comm(const char *item, Text *problem);
 int option_check_user(const char *item, Text *problem);
 int option_check_exclude(const char *item, Text *problem);
 int option_check_resource(const char *item, Text *problem);
+int option_check_span(const char *item, Text *problem);
+int option_check_trace(const char *item, Text *problem);
 int option_check_headers(const char *value, Text *problem);
 
 /*

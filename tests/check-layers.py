@@ -27,7 +27,7 @@ LAYERS = {
     "report": {"profile", "symbol", "otlp", "util"},
     "jfr": {"profile", "util"},
     "page": {"profile", "symbol", "util"},
-    "convert": {"coro", "jfr", "otlp", "page", "profile", "util"},
+    "convert": {"coro", "export", "jfr", "otlp", "page", "profile", "symbol", "util"},
 }
 
 # library header → the only files that may include it (one library, one file)

@@ -1,180 +1,185 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/input.h"
-#include "otlp/decode.h"
-#include "otlp/import.h"
-#include "report/raw.h"
+#include "cli/inputs.h"
+#include "cli/outputs.h"
+#include "cli/report-raw.h"
 #include "report/report.h"
-#include "util/file.h"
+#include "util/error.h"
 #include "util/log.h"
+#include "util/text.h"
 
-enum {
-        MAX_SPANS_BYTES = 1 << 30,
-        WHERE_MAX = 256,
-};
+/* What a report is for: people, programs, or other tools. */
+typedef enum Form { FORM_TEXT, FORM_MARKDOWN, FORM_JSON, FORM_WRITER } Form;
 
 typedef struct ReportRun {
         const Config *config;
-        Report *report;                 /* NULL with --raw */
-        size_t n_files;                 /* read without a mistake */
-        bool many;                      /* more than one file was named */
-        Input input;
+        Form form;
+        const ConvertWriter *writer;    /* of FORM_WRITER */
+        Inputs inputs;
+        Symbolizer *symbolizer;
+        Report *report;
+        FILE *out;
+        uint64_t n_repeated, n_filtered, n_untimed;
 } ReportRun;
 
-static int decode(const char *name, const char *data, size_t size, OtlpRequest **requestp) {
-        static const char *const texts[] = {
-                [OTLP_DECODE_E_TOO_LARGE] = "would take too much memory",
-                [OTLP_DECODE_E_TOO_DEEP] = "is nested too deeply",
-                [OTLP_DECODE_E_MALFORMED] = "is no profiles file (OTLP protobuf or JSON), or was cut off",
-        };
-        char where[WHERE_MAX] = "";
-        int r = otlp_decode_request((const uint8_t *)data, size, requestp, where, sizeof(where));
+/* Forms */
 
-        return r > 0 ? input_mistake(name, texts[r], where) : r;
+static bool has_suffix(const char *path, const char *suffix) {
+        size_t size = strlen(path), n = strlen(suffix);
+
+        return size >= n && !strcmp(path + size - n, suffix);
 }
 
-static int add_request(ReportRun *run, const char *name, const OtlpRequest *request) {
-        _cleanup_(window_freep) Window *window = NULL;
-        char where[WHERE_MAX] = "";
-        int r = otlp_import(&window, &request, 1, NULL, where, sizeof(where));
+static int find_form(ReportRun *run) {
+        const char *output = run->config->output, *format = run->config->format;
+        bool by_suffix = !strcmp(format, "auto");
 
-        if (r > 0)
-                return input_mistake(name, "is no sound profiles file", where);
+        run->form = FORM_WRITER;
+        if (run->config->json || !strcmp(format, "json") || (by_suffix && has_suffix(output, ".json")))
+                run->form = FORM_JSON;
+        else if (!strcmp(format, "markdown") || (by_suffix && has_suffix(output, ".md")))
+                run->form = FORM_MARKDOWN;
+        else if (!strcmp(format, "text") || (by_suffix && (!*output || !strcmp(output, "-") || has_suffix(output, ".txt"))))
+                run->form = FORM_TEXT;
+        if (run->form != FORM_WRITER)
+                return 0;
+        run->writer = outputs_find_writer(*output ? output : "-", format);
+        return run->writer ? 0 : STATUS_USAGE;
+}
+
+static int open_output(ReportRun *run) {
+        const char *path = run->config->output;
+
+        run->out = !*path || !strcmp(path, "-") ? stdout : fopen(path, "we");
+        if (run->out)
+                return 0;
+        log_error("%s: cannot be written: %s", path, strerror(errno));
+        return STATUS_FAILURE;
+}
+
+static int close_output(ReportRun *run) {
+        bool failed = fflush(run->out) || ferror(run->out);
+
+        failed |= run->out != stdout && fclose(run->out);
+        if (!failed)
+                return 0;
+        log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output", strerror(errno));
+        return STATUS_FAILURE;
+}
+
+/* Reports: each input is a window of its own, so that memory does not grow with their number. */
+
+static void note_counts(ReportRun *run, const Convert *convert) {
+        run->n_repeated += convert->n_repeated;
+        run->n_filtered += convert->counts.n_filtered;
+        run->n_untimed += convert->counts.n_untimed;
+}
+
+static int add_input(ReportRun *run, size_t index) {
+        _cleanup_(source_deinit) Source source = { .fd = -1 };
+        Convert convert = { 0 };
+        int r = inputs_open(&run->inputs, index, &source);
+
         if (r)
-                return r;
-        return report_add(run->report, window);
-}
-
-static int print_raw(const ReportRun *run, const char *name, const OtlpRequest *request) {
-        bool titled = run->many || strchr(name, ',');
-
-        if (titled)
-                printf("%s:\n", name);
-        raw_print(request, titled ? 2 : 0, stdout);
-        return 0;
-}
-
-static int add_document(ReportRun *run, const char *name, const char *data, size_t size) {
-        _cleanup_(otlp_request_freep) OtlpRequest *request = NULL;
-        int r = decode(name, data, size, &request);
-
-        if (r)
-                return r;
-        if (!request->n_resource_profiles && !request->dictionary)
-                return input_mistake(name, "has no profiles in it", NULL);
-        return run->report ? add_request(run, name, request) : print_raw(run, name, request);
-}
-
-static int add_documents(ReportRun *run, const char *name, const char *data, size_t size) {
-        char numbered[PATH_MAX + 32];
-
-        for (unsigned n = 1; size; n++) {
-                size_t first = otlp_document_size((const uint8_t *)data, size);
-                int r;
-
-                snprintf(numbered, sizeof(numbered), "%s, document %u", name, n);
-                r = add_document(run, n == 1 && first == size ? name : numbered, data, first);
-                if (r)
-                        return r;
-                data += first;
-                size -= first;
-        }
-        return 0;
-}
-
-/* Return: 0, STATUS_FAILURE after a message, -ENOMEM. */
-static int add_file(ReportRun *run, const char *argument) {
-        const char *name = input_name(argument);
-        _cleanup_(freep) char *data = NULL;
-        size_t size;
-        int r = input_read(&run->input, argument, &data, &size);
-
+                return MIN(r, 0);
+        r = convert_init(&convert, &run->inputs.options);
         if (!r)
-                r = add_documents(run, name, data, size);
-        run->n_files += !r;
-        return r;
-}
-
-static int add_files(ReportRun *run, const Cli *cli) {
-        int status = STATUS_OK;
-
-        run->many = cli->n_arguments > 1;
-        for (int i = 0; i < cli->n_arguments; i++) {
-                int r = add_file(run, cli->arguments[i]);
-
-                if (r < 0)
-                        return r;
-                if (r)
-                        status = r;
+                r = inputs_add_source(&run->inputs, &source, &convert);
+        if (!r) {
+                inputs_fix_times(&run->inputs, &convert);
+                r = convert_close(&convert);
         }
-        return status;
-}
-
-static int read_spans(const char *path, SpanList **listp) {
-        _cleanup_(freep) char *data = NULL;
-        SpanListProblem problem;
-        size_t size;
-        int r = file_read(path, MAX_SPANS_BYTES, &data, &size);
-
-        if (r == FILE_E_UNREADABLE)
-                return input_mistake(path, "cannot be read", strerror(errno));
-        if (r == FILE_E_TOO_LARGE)
-                return input_mistake(path, "is larger than 1 GiB", NULL);
         if (!r)
-                r = span_list_new(listp, data, size, &problem);
-        if (r == SPAN_LIST_E_INVALID) {
-                log_error("%s:%lu: %s", path, (unsigned long)problem.line, problem.text);
-                return STATUS_FAILURE;
-        }
+                r = report_add(run->report, convert.window);
+        note_counts(run, &convert);
+        convert_deinit(&convert);
         return r;
 }
 
 static int print_report(const ReportRun *run) {
-        ReportFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(), .n_files = run->n_files };
+        ReportFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(),
+                                .markdown = run->form == FORM_MARKDOWN, .n_files = run->inputs.n_read + run->inputs.n_partly,
+                                .n_repeated = run->n_repeated, .n_filtered = run->n_filtered, .n_untimed = run->n_untimed };
 
-        if (run->config->json)
-                return report_print_json(run->report, &format, stdout);
-        return report_print(run->report, &format, stdout);
+        if (run->form == FORM_JSON)
+                return report_print_json(run->report, &format, run->out);
+        return report_print(run->report, &format, run->out);
 }
 
-static int make_report(ReportRun *run, const Cli *cli) {
-        _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
-        _cleanup_(span_list_freep) SpanList *spans = NULL;
-        _cleanup_(report_freep) Report *report = NULL;
-        ReportOptions options = { .pids = cli->config.pids.items, .n_pids = cli->config.pids.n_items,
-                                  .names = cli->config.comms.items, .n_names = cli->config.comms.n_items };
-        int r = *cli->config.spans ? read_spans(cli->config.spans, &spans) : 0, status;
+/* Processes are chosen by the report itself, which says how many it has left out. */
+static int make_report(ReportRun *run) {
+        const Config *config = run->config;
+        ReportOptions options = { .symbolizer = run->symbolizer, .spans = run->inputs.spans, .pids = config->pids.items,
+                                  .n_pids = config->pids.n_items, .names = config->comms.items, .n_names = config->comms.n_items,
+                                  .by_total = !strcmp(config->sort, "total") };
+        FilterOptions *filter = &run->inputs.options.filter;
+        int r = report_new(&run->report, &options);
 
-        if (!r)
-                r = symbolizer_new(&symbolizer, NULL);
-        options.symbolizer = symbolizer;
-        options.spans = spans;
-        if (!r)
-                r = report_new(&report, &options);
+        filter->n_pids = filter->comms.n_items = 0;
+        for (size_t i = 0; i < run->inputs.n_paths && !r; i++)
+                r = add_input(run, i);
+        if (r || !(run->inputs.n_read + run->inputs.n_partly))
+                return r ? r : STATUS_FAILURE;
+        r = open_output(run);
         if (r)
                 return r;
-        run->report = report;
-        status = add_files(run, cli);
-        if (status < 0 || !run->n_files)
-                return status;
         r = print_report(run);
-        return r ? r : status;
+        return r ? r : close_output(run);
+}
+
+/* Forms that other programs read: one window, with the names that this machine knows. */
+static int write_window(ReportRun *run) {
+        Outputs outputs = { .path = *run->config->output ? run->config->output : "-" };
+        Convert convert = { 0 };
+        int r;
+
+        run->inputs.options.symbolizer = run->symbolizer;
+        r = convert_init(&convert, &run->inputs.options);
+        for (size_t i = 0; i < run->inputs.n_paths && !r; i++)
+                r = inputs_add(&run->inputs, i, &convert);
+        if (!r)
+                r = convert_close(&convert);
+        if (!r && !window_n_events(convert.window)) {
+                log_error("nothing to write: no input has an event that counts");
+                r = STATUS_FAILURE;
+        }
+        if (!r)
+                r = outputs_write(&outputs, run->writer, &convert);
+        convert_deinit(&convert);
+        return r;
 }
 
 static int check_options(const Config *config) {
         if (!config->raw)
                 return 0;
-        if (config->json || *config->spans || config->pids.n_items || config->comms.n_items) {
+        if (config->json || *config->spans || config->pids.n_items || config->comms.n_items || *config->output) {
                 log_error("--raw prints files as they are: it goes with no other option");
                 return STATUS_USAGE;
         }
         return 0;
+}
+
+static int run_forms(ReportRun *run, const Cli *cli) {
+        int r = find_form(run);
+
+        if (!r)
+                r = inputs_init(&run->inputs, cli);
+        if (!r)
+                r = symbolizer_new(&run->symbolizer, NULL);
+        if (!r)
+                r = run->form == FORM_WRITER ? write_window(run) : make_report(run);
+        r = r ? r : run->inputs.status;
+        report_free(run->report);
+        symbolizer_free(run->symbolizer);
+        inputs_deinit(&run->inputs);
+        return r;
 }
 
 static int run(Cli *cli) {
@@ -183,7 +188,7 @@ static int run(Cli *cli) {
 
         if (r)
                 return r;
-        r = cli->config.raw ? add_files(&run, cli) : make_report(&run, cli);
+        r = cli->config.raw ? report_raw(cli) : run_forms(&run, cli);
         if (r < 0) {
                 log_error("cannot report: %s", strerror(-r));
                 return STATUS_FAILURE;
@@ -197,17 +202,22 @@ const Verb verb_report = {
         .arguments = "FILE…",
         .min_arguments = 1,
         .max_arguments = INT_MAX,
-        .summary = "print OTLP profiles files for people",
+        .summary = "print profiles and traces for people, or write them for other tools",
         .description =
-                "Reads OTLP profiles requests, protobuf or JSON by content, and prints what they say: how much was\n"
-                "sampled and how well, and the functions, stacks and spans that it fell into. Several files are\n"
-                "summed up; `-` is standard input; a profile that is in two files counts once.\n"
+                "Reads profiles of any known form, told by content (see `convert`), and prints what they say: how much was\n"
+                "sampled and how well, and the functions, stacks and spans that it fell into. Several files are summed up;\n"
+                "`-` is standard input, a directory all files in it; a profile that is there twice counts once. A file that\n"
+                "cannot be read is named and makes the status 1; the others, and what is whole of it, count.\n"
                 "Native frames get names from files of this machine (.symtab, .dynsym, debug files) that have the\n"
                 "build id of the profile. With --spans, samples are joined with the operations of their spans.\n"
                 "\n"
-                "  spanprof report profiles/*.pb                  what was hot\n"
+                "Writes text to the terminal; by the suffix of -o, or --format: .txt, .md (Markdown), .json (a summary for\n"
+                "programs), .html (a page), .svg, .folded, .pb.gz (pprof), .otlp and .pb, with the names that were found.\n"
+                "\n"
+                "  spanprof report profiles/                      what was hot\n"
                 "  spanprof report --spans spans.csv *.pb         … by operation\n"
-                "  spanprof report --pid 812 --top 50 *.pb        one process\n"
+                "  spanprof report --process shop --thread 'io-*' --start +10s --end +20s *.pb\n"
+                "  spanprof report cpu.pb.gz -o cpu.md            a profile of a Go program as Markdown\n"
                 "  spanprof report --raw 000001.pb                every field, for debugging payloads\n",
         .run = run,
 };

@@ -2,28 +2,39 @@
 #include "convert/convert.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "otlp/import.h"
+#include "symbol/window-names.h"
 #include "util/error.h"
 
 enum {
-        HEAD = 64,                      /* bytes that tell a format */
+        HEAD = 4096,                    /* bytes that tell a format */
+        MAX_SEEN = 16 << 20,
         MAX_PAYLOAD = 512 << 20,
 };
 
-int convert_init(Convert *convert, const ConvertOptions *options) {
+/* One run, then the process ends: a day's recording fits. */
+static WindowLimits convert_limits(void) {
         WindowLimits limits = otlp_import_limits;
 
-        /* One run, then the process ends: a day's recording fits. */
         limits.max_times = 256 << 20;
         limits.max_bytes = (size_t)4 << 30;
+        return limits;
+}
+
+int convert_init(Convert *convert, const ConvertOptions *options) {
+        WindowLimits limits = convert_limits();
+
         *convert = (Convert){ .options = options, .start_ns = UINT64_MAX };
+        intern_init(&convert->seen, MAX_SEEN);
         return window_new(&convert->window, 0, 0, &limits);
 }
 
 void convert_deinit(Convert *convert) {
         window_free(convert->window);
+        intern_deinit(&convert->seen);
         for (uint32_t i = 0; i < convert->n_payloads; i++)
                 free(convert->payloads[i]);
         free(convert->payloads);
@@ -91,19 +102,27 @@ int convert_add_payload(Convert *convert, const Source *source, uint32_t profile
         return 0;
 }
 
-static int read_source(Convert *convert, const Source *source, Text *problem) {
+const ConvertReader *convert_recognize(const Source *source) {
         uint8_t head[HEAD];
         size_t size = source_read(source, head, sizeof(head), 0);
 
-        if (!size) {
-                text_printf(problem, "is empty");
+        for (const ConvertReader *const *reader = convert_readers; size && *reader; reader++)
+                if ((*reader)->recognize(head, size))
+                        return *reader;
+        return NULL;
+}
+
+int convert_add_source(Convert *convert, const Source *source, Text *problem) {
+        const ConvertReader *reader = convert_recognize(source);
+
+        convert->n_inputs++;
+        convert->n_bytes += source->packed_size;
+        if (!reader) {
+                text_printf(problem, source->size ? "is in no format that can be read" : "is empty");
                 return CONVERT_E_INPUT;
         }
-        for (const ConvertReader *const *reader = convert_readers; *reader; reader++)
-                if ((*reader)->recognize(head, size))
-                        return (*reader)->read(convert, source, problem);
-        text_printf(problem, "is in no format that can be read");
-        return CONVERT_E_INPUT;
+        convert->times_open |= !reader->keeps_times;
+        return reader->read(convert, source, problem);
 }
 
 int convert_add(Convert *convert, const char *path, Text *problem) {
@@ -111,13 +130,11 @@ int convert_add(Convert *convert, const char *path, Text *problem) {
         Text rest = { 0 };
         int r, q = 0;
 
-        convert->n_inputs++;
         r = source_open(&source, path, problem);
         /* what could be unpacked is worth reading; then the first problem is the one to tell */
         if (!r || (r == SOURCE_E_CUT && source.size))
-                q = read_source(convert, &source, r ? &rest : problem);
+                q = convert_add_source(convert, &source, r ? &rest : problem);
         text_deinit(&rest);
-        convert->n_bytes += source.packed_size;
         if (q < 0)
                 return q;
         return r < 0 ? r : r || q ? CONVERT_E_INPUT : 0;
@@ -160,11 +177,69 @@ static int add_resources(Convert *convert) {
         return r == WINDOW_E_FULL ? error_origin(-ENOMEM) : r;
 }
 
+/* Times of the command line count from where the inputs begin, or from 1970. */
+static void set_times(const Convert *convert, FilterOptions *filter) {
+        const ConvertOptions *options = convert->options;
+
+        filter->start_ns = 0;
+        filter->end_ns = UINT64_MAX;
+        if (!convert->times_open)
+                return;
+        filter->start_ns = options->start_ns + (options->start_relative ? convert->start_ns : 0);
+        if (options->end_ns != UINT64_MAX)
+                filter->end_ns = options->end_ns + (options->end_relative ? convert->start_ns : 0);
+}
+
+static size_t name_frame(void *userdata, FrameWord word, CopyName names[static COPY_MAX_INLINED]) {
+        const NamedFrame *frames;
+        size_t n = MIN(window_names_get(userdata, word, &frames), (size_t)COPY_MAX_INLINED);
+
+        for (size_t i = 0; i < n; i++)
+                names[i] = (CopyName){ .name = frames[i].name,
+                                       .system_name = *frames[i].linkage_name ? frames[i].linkage_name : NULL,
+                                       .file = *frames[i].file ? frames[i].file : NULL, .line = frames[i].line };
+        return n;
+}
+
+static int copy_window(Convert *convert, const FilterOptions *filter, WindowNames *names) {
+        WindowLimits limits = convert_limits();
+        CopyOptions options = { .filter = filter, .namer = names ? name_frame : NULL, .userdata = names, .limits = &limits };
+        Window *window;
+        int r = window_copy(&window, convert->window, &options, &convert->counts);
+
+        if (r)
+                return r < 0 ? r : error_origin(-ENOMEM);
+        window_free(convert->window);
+        convert->window = window;
+        return 0;
+}
+
+/* Only what a filter changes or a frame without a name needs a second window. */
+static int select_samples(Convert *convert) {
+        _cleanup_(window_names_freep) WindowNames *names = NULL;
+        FilterOptions filter = convert->options->filter;
+        int r;
+
+        set_times(convert, &filter);
+        if (convert->options->symbolizer) {
+                r = window_names_new(&names, convert->window, convert->options->symbolizer, NULL);
+                if (r)
+                        return r;
+        }
+        return filter_is_needed(&filter) || names ? copy_window(convert, &filter, names) : 0;
+}
+
 int convert_close(Convert *convert) {
         int r = add_resources(convert);
 
         if (r)
                 return r;
         window_move_start(convert->window, MIN(convert->start_ns, convert->end_ns));
-        return window_close(convert->window, convert->end_ns);
+        r = window_close(convert->window, convert->end_ns);
+        return r ? r : select_samples(convert);
+}
+
+void convert_loss(Text *words, uint64_t n, const char *what) {
+        if (n)
+                text_printf(words, "%s%" PRIu64 " %s", words->size ? ", " : "", n, what);
 }

@@ -6,7 +6,11 @@
 /* In the order in which they are asked. OTLP as protobuf begins with nothing special, so it is the last. */
 const ConvertReader *const convert_readers[] = {
         &convert_read_jfr,
+        &convert_read_spool,
+        &convert_read_framed,
         &convert_read_coro,
+        &convert_read_pprof,
+        &convert_read_folded,
         &convert_read_otlp,
         NULL,
 };

@@ -69,4 +69,4 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         return q ? q : r ? CONVERT_E_INPUT : 0;
 }
 
-const ConvertReader convert_read_jfr = { "jfr", recognize, read_jfr };
+const ConvertReader convert_read_jfr = { .name = "jfr", .recognize = recognize, .keeps_times = true, .read = read_jfr };

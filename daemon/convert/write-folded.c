@@ -15,6 +15,7 @@
 
 #include "convert/convert.h"
 #include "util/error.h"
+#include "util/intern.h"
 #include "util/log.h"
 
 enum { FLUSH = 1 << 20 };
@@ -112,18 +113,63 @@ static int sum_stacks(const Window *window, const WindowProfile *chosen, int64_t
         return 0;
 }
 
-static int write_lines(const Window *window, const int64_t *sums, ConvertSink sink, void *userdata) {
+/* Stacks that differ only in lines or addresses are one line. */
+typedef struct Lines {
+        Intern texts;
+        int64_t *sums;
+        size_t room;
+} Lines;
+
+static int add_line(Lines *lines, const Text *text, int64_t value) {
+        uint32_t index;
+        int r;
+
+        if (lines->texts.n_items == lines->room) {
+                size_t room = MAX(lines->room * 2, (size_t)1024);
+                int64_t *bigger = reallocarray(lines->sums, room, sizeof(*bigger));
+
+                if (!bigger)
+                        return error_origin(-ENOMEM);
+                lines->sums = bigger;
+                lines->room = room;
+        }
+        r = intern_add(&lines->texts, text->data, text->size, &index);
+        if (r < 0 || r == INTERN_E_FULL)
+                return r < 0 ? r : error_origin(-ENOMEM);
+        if (r == 0)
+                lines->sums[index] = 0;
+        if (__builtin_add_overflow(lines->sums[index], value, &lines->sums[index]))
+                lines->sums[index] = INT64_MAX;
+        return 0;
+}
+
+static int make_lines(const Window *window, const int64_t *sums, Lines *lines) {
         Text text = { 0 };
         int r = 0;
 
         for (uint32_t i = 0; i < window_n_stacks(window) && !r; i++) {
-                if (sums[i]) {
-                        append_stack(window, i, &text);
-                        text_printf(&text, " %" PRId64 "\n", sums[i]);
-                }
+                if (!sums[i])
+                        continue;
+                text.size = 0;
+                append_stack(window, i, &text);
+                r = text.failed ? error_origin(-ENOMEM) : add_line(lines, &text, sums[i]);
+        }
+        text_deinit(&text);
+        return r;
+}
+
+static int write_lines(const Lines *lines, ConvertSink sink, void *userdata) {
+        Text text = { 0 };
+        int r = 0;
+
+        for (uint32_t i = 0; i < lines->texts.n_items && !r; i++) {
+                const InternItem *item = intern_get(&lines->texts, i);
+
+                text_append(&text, item->data, item->size);
+                text_printf(&text, " %" PRId64 "\n", lines->sums[i]);
                 if (text.failed)
                         r = error_origin(-ENOMEM);
-                else if (text.size > FLUSH || (i + 1 == window_n_stacks(window) && text.size)) {
+                else if (text.size > FLUSH || i + 1 == lines->texts.n_items) {
                         r = sink((const uint8_t *)text.data, text.size, 0, userdata);
                         text.size = 0;
                 }
@@ -135,11 +181,40 @@ static int write_lines(const Window *window, const int64_t *sums, ConvertSink si
 static int write_folded(const Convert *convert, ConvertSink sink, void *userdata, Text *problem) {
         const Window *window = convert->window;
         _cleanup_(freep) int64_t *sums = calloc(window_n_stacks(window), sizeof(*sums));
+        Lines lines = { 0 };
+        int r;
 
         if (!sums)
                 return error_origin(-ENOMEM);
         sum_stacks(window, choose(window), sums);
-        return write_lines(window, sums, sink, userdata);
+        intern_init(&lines.texts, UINT32_MAX - 1);
+        r = make_lines(window, sums, &lines);
+        if (!r)
+                r = write_lines(&lines, sink, userdata);
+        intern_deinit(&lines.texts);
+        free(lines.sums);
+        return r;
 }
 
-const ConvertWriter convert_write_folded = { "folded", ".folded .collapsed", write_folded };
+/* What stands beside a stack. Types that are not chosen are told where they are. */
+static void losses(const Convert *convert, Text *words) {
+        uint64_t n_times = 0, n_links = 0, n_attributes = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(convert->window); i++)
+                for (uint32_t j = 0; j < window_get_profile(convert->window, i)->n_samples; j++) {
+                        WindowSample sample;
+
+                        window_get_sample(convert->window, i, j, &sample);
+                        n_times += sample.n_times;
+                        n_links += sample.link ? sample.n_events : 0;
+                        n_attributes += sample.attributes ? sample.n_events : 0;
+                }
+        convert_loss(words, n_times, "times");
+        convert_loss(words, n_links, "spans of events");
+        convert_loss(words, n_attributes, "events' attributes");
+        convert_loss(words, window_n_resources(convert->window) - 1, "resources");
+}
+
+const ConvertWriter convert_write_folded = {
+        .name = "folded", .suffixes = ".folded .collapsed", .names = true, .write = write_folded, .losses = losses,
+};

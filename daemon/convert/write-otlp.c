@@ -60,5 +60,5 @@ static int write_json(const Convert *convert, ConvertSink sink, void *userdata, 
         return encode(convert, print_json, &output, problem);
 }
 
-const ConvertWriter convert_write_otlp = { "otlp", ".otlp .pb", write_protobuf };
-const ConvertWriter convert_write_json = { "json", ".json", write_json };
+const ConvertWriter convert_write_otlp = { .name = "otlp", .suffixes = ".otlp .pb", .write = write_protobuf };
+const ConvertWriter convert_write_json = { .name = "json", .suffixes = ".json", .write = write_json };

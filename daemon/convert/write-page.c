@@ -12,7 +12,7 @@ typedef int (*PageWrite)(const Window *window, const PageOptions *options, FILE 
 
 static int write_page(const Convert *convert, PageWrite write, ConvertSink sink, void *userdata) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
-        PageOptions options = { 0 };
+        PageOptions options = { .operation = convert->options->filter.operation, .userdata = convert->options->filter.userdata };
         _cleanup_(freep) char *data = NULL;
         size_t size = 0;
         FILE *out;
@@ -38,5 +38,5 @@ static int write_svg(const Convert *convert, ConvertSink sink, void *userdata, T
         return write_page(convert, page_write_svg, sink, userdata);
 }
 
-const ConvertWriter convert_write_html = { "html", ".html .htm", write_html };
-const ConvertWriter convert_write_svg = { "svg", ".svg", write_svg };
+const ConvertWriter convert_write_html = { .name = "html", .suffixes = ".html .htm", .write = write_html };
+const ConvertWriter convert_write_svg = { .name = "svg", .suffixes = ".svg", .write = write_svg };

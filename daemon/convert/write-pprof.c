@@ -12,22 +12,10 @@
 #include <string.h>
 
 #include "convert/convert.h"
+#include "convert/pprof-fields.h"
 #include "util/error.h"
 #include "util/gzip.h"
 #include "util/hashmap.h"
-
-/* Field numbers of profile.proto. */
-enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING,
-       PROFILE_TIME = 9, PROFILE_DURATION, PROFILE_PERIOD_TYPE, PROFILE_PERIOD, PROFILE_DEFAULT_TYPE = 14 };
-enum { TYPE_TYPE = 1, TYPE_UNIT };
-enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL };
-enum { LABEL_KEY = 1, LABEL_TEXT, LABEL_NUMBER };
-enum { MAPPING_ID = 1, MAPPING_START, MAPPING_LIMIT, MAPPING_OFFSET, MAPPING_FILE, MAPPING_BUILD_ID };
-enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
-enum { LINE_FUNCTION = 1, LINE_LINE };
-enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILE, FUNCTION_START };
-
-enum { VARINT, BYTES = 2 };
 
 enum { MAX_COLUMNS = 64 };
 
@@ -55,12 +43,12 @@ static void put_varint(Text *text, uint64_t value) {
 static void put_number(Text *text, unsigned field, uint64_t value) {
         if (!value)
                 return;
-        put_varint(text, field << 3 | VARINT);
+        put_varint(text, field << 3 | PROTO_VARINT);
         put_varint(text, value);
 }
 
 static void put_bytes(Text *text, unsigned field, const char *data, size_t size) {
-        put_varint(text, field << 3 | BYTES);
+        put_varint(text, field << 3 | PROTO_BYTES);
         put_varint(text, size);
         text_append(text, data ? data : "", size);
 }
@@ -318,4 +306,20 @@ static int write_pprof(const Convert *convert, ConvertSink sink, void *userdata,
         return r;
 }
 
-const ConvertWriter convert_write_pprof = { "pprof", ".pb.gz .pprof", write_pprof };
+/* Of resources only process and service are kept, as labels. */
+static void losses(const Convert *convert, Text *words) {
+        uint64_t n_times = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(convert->window); i++)
+                for (uint32_t j = 0; j < window_get_profile(convert->window, i)->n_samples; j++) {
+                        WindowSample sample;
+
+                        window_get_sample(convert->window, i, j, &sample);
+                        n_times += sample.n_times;
+                }
+        convert_loss(words, n_times, "times");
+}
+
+const ConvertWriter convert_write_pprof = {
+        .name = "pprof", .suffixes = ".pb.gz .pprof", .names = true, .write = write_pprof, .losses = losses,
+};

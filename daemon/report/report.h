@@ -13,6 +13,7 @@
  * was seen before is a copy and counts once.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@ typedef struct ReportOptions {
         size_t n_pids;
         char *const *names;             /* … or with a name that matches one of these globs; none of both = all */
         size_t n_names;
+        bool by_total;                  /* functions are sorted by total, not by self */
         uint32_t max_rows;              /* of each table that is kept; 0 = 4 million. What is over it is counted */
 } ReportOptions;
 
@@ -49,9 +51,13 @@ uint32_t report_n_processes(const Report *report);
 typedef struct ReportFormat {
         uint32_t top;                   /* rows of each table; 0 = 20 */
         unsigned width;                 /* columns of the text, 80 to 200; 0 = 100 */
-        size_t n_files;                 /* said in the summary */
+        bool markdown;                  /* instead of text */
+        bool brief;                     /* functions and spans alone, as after a recording */
+        size_t n_files;                 /* said in the summary; the following, too */
+        uint64_t n_repeated;            /* profiles that were left out before the report saw them */
+        uint64_t n_filtered, n_untimed; /* events that a filter has left out; that have no time for it to judge by */
 } ReportFormat;
 
-/* Writes the report as text, or as one JSON object. Return: 0, -ENOMEM; what @out does is the caller's to check. */
+/* Writes the report as text (or Markdown), or as one JSON object. Return: 0, -ENOMEM; what @out does is the caller's to check. */
 int report_print(const Report *report, const ReportFormat *format, FILE *out);
 int report_print_json(const Report *report, const ReportFormat *format, FILE *out);

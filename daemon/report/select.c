@@ -148,8 +148,8 @@ int report_rows(const Report *report, ReportTable table, uint32_t section, uint3
                 [REPORT_OPERATIONS] = { &report->by_operation, compare_operations },
         };
         uint32_t prefix[2] = { section, operation };
-        int r = tally_sort(tables[table].tally, prefix, table == REPORT_FUNCTIONS ? 2 : 1, tables[table].compare,
-                           report, rowsp, np);
+        int r = tally_sort(tables[table].tally, prefix, table == REPORT_FUNCTIONS ? 2 : 1,
+                           table == REPORT_FUNCTIONS && report->options.by_total, tables[table].compare, report, rowsp, np);
 
         return r ? error_fold(r) : 0;
 }

@@ -52,12 +52,15 @@ int tally_add(Tally *tally, const void *key, size_t size, uint64_t self, uint64_
 typedef struct Order {
         int (*compare)(const uint32_t *a, const uint32_t *b, const void *userdata);
         const void *userdata;
+        bool by_total;
 } Order;
 
 static int compare_rows(const void *left, const void *right, void *data) {
         const TallyRow *a = left, *b = right;
         const Order *order = data;
 
+        if (order->by_total && a->total != b->total)
+                return a->total > b->total ? -1 : 1;
         if (a->self != b->self)
                 return a->self > b->self ? -1 : 1;
         if (a->total != b->total)
@@ -65,10 +68,10 @@ static int compare_rows(const void *left, const void *right, void *data) {
         return order->compare(a->key, b->key, order->userdata);
 }
 
-int tally_sort(const Tally *tally, const uint32_t *prefix, size_t n_prefix,
+int tally_sort(const Tally *tally, const uint32_t *prefix, size_t n_prefix, bool by_total,
                int (*compare)(const uint32_t *a, const uint32_t *b, const void *userdata), const void *userdata,
                TallyRow **rowsp, size_t *n_rowsp) {
-        Order order = { compare, userdata };
+        Order order = { compare, userdata, by_total };
         TallyRow *rows = calloc(tally->keys.n_items + 1u, sizeof(*rows));
         size_t n = 0;
 

@@ -8,6 +8,7 @@
  * number of the section they belong to.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,10 +37,10 @@ void tally_deinit(Tally *tally);
 int tally_add(Tally *tally, const void *key, size_t size, uint64_t self, uint64_t total);
 
 /*
- * The rows whose key begins with @prefix, the largest first: by self, then by total, and equal ones in the
- * order of @compare (which gets two keys and @userdata). Return: 0 with *rowsp owned by the caller, -ENOMEM.
+ * The rows whose key begins with @prefix, the largest first: by self, then by total (or the other way
+ * round, @by_total), and equal ones in the order of @compare (which gets two keys and @userdata). Return: 0 with *rowsp owned by the caller, -ENOMEM.
  */
-int tally_sort(const Tally *tally, const uint32_t *prefix, size_t n_prefix,
+int tally_sort(const Tally *tally, const uint32_t *prefix, size_t n_prefix, bool by_total,
                int (*compare)(const uint32_t *a, const uint32_t *b, const void *userdata), const void *userdata,
                TallyRow **rowsp, size_t *n_rowsp);
 

@@ -37,7 +37,7 @@ size_t text_columns(const char *text) {
 }
 
 /* C0 and DEL are one byte; C1 (U+0080 to U+009F) is C2 80 to C2 9F in UTF-8, and terminals obey it as well. */
-static void clean(char *text) {
+void text_clean(char *text) {
         char *to = text;
 
         for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
@@ -54,7 +54,7 @@ void print_clean(const char *text, FILE *out) {
         _cleanup_(freep) char *copy = strdup(text);
 
         if (copy)
-                clean(copy);
+                text_clean(copy);
         fputs(copy ? copy : "?", out);
 }
 
@@ -86,7 +86,7 @@ void text_table_add(TextTable *table, const char *format, ...) {
                 table->failed = true;
                 return;
         }
-        clean(text);
+        text_clean(text);
         cell = arena_string(&table->arena, text, strlen(text));
         if (!cell || !make_room(table)) {
                 table->failed = true;

@@ -53,3 +53,6 @@ size_t text_columns(const char *text);
 
 /* Prints @text with each control character as `?`. */
 void print_clean(const char *text, FILE *out);
+
+/* Replaces each control character by `?`, in place. */
+void text_clean(char *text);

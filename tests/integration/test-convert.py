@@ -351,7 +351,7 @@ class Convert(tap.TestCase):
         self.assertIn(f"byte {len(data)}: no chunk begins there", said)
         self.assertEqual(sum(s.value for s in read_samples(document) if s.type == "samples"), n_whole)
 
-        for content, what in ((b"", "is empty"), (b"FLR\0", "no chunk begins"), (zlib.compress(data), "in no format"),
+        for content, what in ((b"", "is empty"), (b"FLR\0", "no chunk begins"), (zlib.compress(data), "is no profiles file"),
                               (gzip.compress(data)[:-100], "damaged or cut off as gzip")):
             cut.write_bytes(content)
             done = self.spanprof("convert", cut, "-o", self.dir / "cut.json", expect=1)

@@ -94,7 +94,7 @@ class Report(tap.TestCase):
         raw = self.spanprof("report", "--raw", path).stdout
         self.assertEqual(re.findall(r"^(\S.*):$", raw, re.M), [f"{path}, document {i}" for i in (1, 2, 3)])
         path.write_text("\n".join(lines)[:-3])
-        self.assertIn("lines.json, document 3: is no profiles file", self.spanprof("report", path, expect=1).stderr)
+        self.assertIn("lines.json: document 3 is no profiles file", self.spanprof("report", path, expect=1).stderr)
         indented = json.dumps(self.payload(), indent=1)
         path.write_text(indented + "\n" + indented)
         self.assertEqual(self.summary(path)["profiles_repeated"], 1)
@@ -196,19 +196,27 @@ class Report(tap.TestCase):
         empty.write_bytes(b"")
         cut.write_bytes(good.read_bytes()[:-7])
         for path, message in ((text, "is no profiles file"), (empty, "is empty"), (cut, "is no profiles file"),
-                              (self.dir, "cannot be read: Is a directory"),
                               (self.dir / "none", "cannot be read: No such file or directory")):
             done = self.spanprof("report", path, expect=1)
             self.assertIn(f"{path}: {message}", done.stderr)
             self.assertEqual(done.stdout, "")
         done = self.spanprof("report", text, good, expect=1)
         self.assertIn("is no profiles file", done.stderr)
+        store = self.dir / "store"
+        store.mkdir()
+        for path in (good, text, empty, cut):
+            os.rename(path, store / path.name)
+        done = self.spanprof("report", store, expect=1)
+        self.assertEqual(done.stderr.count(f"{store}/"), 3, "each bad file of a directory has a line")
+        self.assertIn("Files       1\n", done.stdout)
+        (self.dir / "no-files").mkdir()
+        self.assertIn("is a directory without files", self.spanprof("report", self.dir / "no-files", expect=1).stderr)
         self.assertIn("Files       1\n", done.stdout, "the others are reported")
 
     def test_json_mistakes_say_where(self):
         path = self.dir / "a.json"
         path.write_text('{"resourceProfiles": [\n {"resource": oops}]}')
-        self.assertRegex(self.spanprof("report", path, expect=1).stderr, r"a\.json: is no profiles file .*line 2, column 15")
+        self.assertRegex(self.spanprof("report", path, expect=1).stderr, r"a\.json: is no profiles file of any form, or was cut off: .*line 2, column 15")
         request = self.payload()
         request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = "many"
         self.assertRegex(self.spanprof("report", self.write("b.json", request), expect=1).stderr, r"stackIndex|stack_index")

@@ -29,7 +29,7 @@ Test(tally, sums_and_sorts_the_rows_of_a_section) {
         add(&tally, 2, 9, 100, 100);
         add(&tally, 1, 4, 5, 6);
         add(&tally, 1, 7, 1, 1);
-        cr_assert_eq(tally_sort(&tally, &section, 1, by_what, NULL, &rows, &n), 0);
+        cr_assert_eq(tally_sort(&tally, &section, 1, false, by_what, NULL, &rows, &n), 0);
         cr_assert_eq(n, 4);
         cr_assert_eq(rows[0].key[1], 7);
         cr_assert_eq(rows[0].self, 6);

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/inputs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/input.h"
+#include "cli/when.h"
+#include "util/clock.h"
+#include "util/directory.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/log.h"
+
+enum {
+        PROGRESS_FIRST_NS = NS_PER_SEC,         /* quick work says nothing */
+        PROGRESS_NEXT_NS = NS_PER_SEC / 5,
+        MAX_SPANS_BYTES = 1 << 30,
+        MAX_SEEN = 16 << 20,
+};
+
+bool inputs_asked(const Config *config, const char *option) {
+        return config->origins[option_index(option_find(option, strlen(option)))].level == CONFIG_COMMAND_LINE;
+}
+
+/* Progress: only for people who look at it, and only on work that takes a while. */
+static void show_progress(const char *name, uint64_t done, uint64_t size, void *userdata) {
+        Inputs *inputs = userdata;
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (now_ns < inputs->next_progress_ns)
+                return;
+        inputs->next_progress_ns = now_ns + PROGRESS_NEXT_NS;
+        inputs->progress_shown = true;
+        fprintf(stderr, "\r%s: %3.0f %% of %.1f MiB\033[K", name, size ? 100.0 * (double)done / (double)size : 100.0,
+                (double)size / (1 << 20));
+}
+
+static void hide_progress(Inputs *inputs) {
+        if (inputs->progress_shown)
+                fprintf(stderr, "\r\033[K");
+        inputs->progress_shown = false;
+}
+
+/* Options */
+
+static FilterWords words(const ConfigList *list) {
+        return (FilterWords){ list->items, list->n_items };
+}
+
+static const char *operation_of(const WindowLink *link, void *userdata) {
+        uint32_t operation;
+
+        return span_list_find(userdata, link->span_id, &operation) ? NULL : span_list_operation(userdata, operation);
+}
+
+static void set_filter(Inputs *inputs) {
+        const Config *config = inputs->config;
+
+        inputs->options.filter = (FilterOptions){
+                .pids = config->pids.items, .n_pids = config->pids.n_items, .comms = words(&config->comms),
+                .processes = words(&config->processes), .services = words(&config->services), .threads = words(&config->threads),
+                .spans = words(&config->span_ids), .traces = words(&config->trace_ids), .operations = words(&config->operations),
+                .coroutines = words(&config->coroutines), .operation = inputs->spans ? operation_of : NULL,
+                .userdata = inputs->spans, .end_ns = UINT64_MAX,
+        };
+}
+
+static int set_times(Inputs *inputs) {
+        ConvertOptions *options = &inputs->options;
+        int r = when_parse("start", inputs->config->start, &options->start_ns, &options->start_relative);
+
+        if (!r)
+                r = when_parse("end", inputs->config->end, &options->end_ns, &options->end_relative);
+        if (!r && options->start_relative == options->end_relative && options->start_ns >= options->end_ns) {
+                log_error("--start is not before --end");
+                r = STATUS_USAGE;
+        }
+        return r;
+}
+
+static int set_options(Inputs *inputs) {
+        const Config *config = inputs->config;
+        const char **resource = calloc(config->resources.n_items + 1, sizeof(*resource));
+
+        if (!resource)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < config->resources.n_items; i++)
+                resource[i] = config->resources.items[i];
+        inputs->resource = resource;
+        inputs->options = (ConvertOptions){ .end_ns = UINT64_MAX, .timestamps = config->timestamps,
+                                            .timestamps_asked = inputs_asked(config, "timestamps"),
+                                            .payload = config->include_payload, .arguments = config->include_arguments,
+                                            .pretty = config->pretty, .version = SPANPROF_VERSION, .resource = resource,
+                                            .seen = &inputs->seen, .userdata = inputs };
+        if (isatty(STDERR_FILENO))
+                inputs->options.progress = show_progress;
+        inputs->next_progress_ns = clock_monotonic_ns() + PROGRESS_FIRST_NS;
+        set_filter(inputs);
+        return set_times(inputs);
+}
+
+static int read_spans(Inputs *inputs) {
+        const char *path = inputs->config->spans;
+        _cleanup_(freep) char *data = NULL;
+        SpanListProblem problem;
+        size_t size;
+        int r = file_read(path, MAX_SPANS_BYTES, &data, &size);
+
+        if (r == FILE_E_UNREADABLE)
+                return input_mistake(path, "cannot be read", strerror(errno));
+        if (r == FILE_E_TOO_LARGE)
+                return input_mistake(path, "is larger than 1 GiB", NULL);
+        if (!r)
+                r = span_list_new(&inputs->spans, data, size, &problem);
+        if (r == SPAN_LIST_E_INVALID) {
+                log_error("%s:%lu: %s", path, (unsigned long)problem.line, problem.text);
+                return STATUS_FAILURE;
+        }
+        return r;
+}
+
+/* Paths */
+
+static int add_path(Inputs *inputs, const char *path) {
+        char **bigger = reallocarray(inputs->paths, inputs->n_paths + 1, sizeof(*bigger));
+
+        if (!bigger)
+                return error_origin(-ENOMEM);
+        inputs->paths = bigger;
+        bigger[inputs->n_paths] = strdup(path);
+        if (!bigger[inputs->n_paths])
+                return error_origin(-ENOMEM);
+        inputs->n_paths++;
+        return 0;
+}
+
+static int is_visible(const struct dirent *entry) {
+        return entry->d_name[0] != '.' && (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN);
+}
+
+/* A receiver stores each request twice: NNNNNN.json is a copy of NNNNNN.pb. */
+static bool has_twin(const char *path) {
+        size_t size = strlen(path);
+        _cleanup_(freep) char *twin = NULL;
+
+        if (size < 5 || strcmp(path + size - 5, ".json") || asprintf(&twin, "%.*s.pb", (int)size - 5, path) < 0)
+                return false;
+        return access(twin, F_OK) == 0;
+}
+
+static int add_entry(Inputs *inputs, const char *directory, const char *name) {
+        _cleanup_(freep) char *path = NULL;
+
+        if (asprintf(&path, "%s/%s", directory, name) < 0) {
+                path = NULL;
+                return error_origin(-ENOMEM);
+        }
+        return has_twin(path) ? 0 : add_path(inputs, path);
+}
+
+static int add_directory(Inputs *inputs, const char *directory) {
+        struct dirent **entries;
+        int n = scandir(directory, &entries, is_visible, alphasort), r = 0;
+
+        if (n < 0 || n == 0) {
+                if (n == 0)
+                        free(entries);
+                inputs->status = input_mistake(directory, n ? "cannot be read" : "is a directory without files", n ? strerror(errno) : NULL);
+                return 0;
+        }
+        for (int i = 0; i < n; i++) {
+                if (!r)
+                        r = add_entry(inputs, directory, entries[i]->d_name);
+                free(entries[i]);
+        }
+        free(entries);
+        return r;
+}
+
+static int add_argument(Inputs *inputs, const char *argument) {
+        struct stat status;
+
+        if (strcmp(argument, "-") && !stat(argument, &status) && S_ISDIR(status.st_mode))
+                return add_directory(inputs, argument);
+        return add_path(inputs, argument);
+}
+
+int inputs_init(Inputs *inputs, const Cli *cli) {
+        int r;
+
+        *inputs = (Inputs){ .config = &cli->config };
+        intern_init(&inputs->seen, MAX_SEEN);
+        r = *cli->config.spans ? read_spans(inputs) : 0;
+        if (!r)
+                r = set_options(inputs);
+        for (int i = 0; i < cli->n_arguments && !r; i++)
+                r = add_argument(inputs, cli->arguments[i]);
+        return r;
+}
+
+void inputs_deinit(Inputs *inputs) {
+        for (size_t i = 0; i < inputs->n_paths; i++)
+                free(inputs->paths[i]);
+        free(inputs->paths);
+        free((void *)inputs->resource);
+        span_list_free(inputs->spans);
+        intern_deinit(&inputs->seen);
+        *inputs = (Inputs){ 0 };
+}
+
+/* Reading */
+
+void inputs_mistake(Inputs *inputs, const Source *source, const Text *problem) {
+        hide_progress(inputs);
+        log_error("%s: %s", source->name, problem->data ? problem->data : "cannot be read");
+        inputs->status = STATUS_FAILURE;
+}
+
+int inputs_open(Inputs *inputs, size_t index, Source *source) {
+        const char *path = inputs->paths[index];
+        Text problem = { 0 };
+        int r;
+
+        if (!strcmp(path, "-") && inputs->stdin_used) {
+                inputs->status = input_mistake("standard input", "can be read only once", NULL);
+                return 1;
+        }
+        inputs->stdin_used |= !strcmp(path, "-");
+        r = source_open(source, path, &problem);
+        if (r > 0)
+                inputs_mistake(inputs, source, &problem);
+        text_deinit(&problem);
+        if (r == SOURCE_E_CUT && source->size)          /* what could be unpacked is worth reading */
+                return 0;
+        return r < 0 ? r : r > 0;
+}
+
+int inputs_add_source(Inputs *inputs, const Source *source, Convert *convert) {
+        uint64_t n_before = window_n_events(convert->window);
+        Text problem = { 0 };
+        int r = convert_add_source(convert, source, &problem);
+
+        hide_progress(inputs);
+        if (r > 0)
+                inputs_mistake(inputs, source, &problem);
+        text_deinit(&problem);
+        inputs->n_read += !r;
+        inputs->n_partly += r && window_n_events(convert->window) > n_before;
+        return MIN(r, 0);
+}
+
+int inputs_add(Inputs *inputs, size_t index, Convert *convert) {
+        _cleanup_(source_deinit) Source source = { .fd = -1 };
+        int r = inputs_open(inputs, index, &source);
+
+        return r < 0 ? r : r ? 0 : inputs_add_source(inputs, &source, convert);
+}
+
+void inputs_fix_times(Inputs *inputs, const Convert *first) {
+        ConvertOptions *options = &inputs->options;
+
+        if (first->start_ns == UINT64_MAX)
+                return;
+        if (options->start_relative)
+                options->start_ns += first->start_ns;
+        if (options->end_relative && options->end_ns != UINT64_MAX)
+                options->end_ns += first->start_ns;
+        options->start_relative = options->end_relative = false;
+}

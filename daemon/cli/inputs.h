@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Inputs
+ *
+ * What `report` and `convert` were given to read, and how: files, directories, standard input, and the options that
+ * say what counts of them. An input that cannot be read is named with the reason and does not end it: the others, and what
+ * could be read of this one, count.
+ */
+
+#include "cli/cli.h"
+#include "convert/convert.h"
+#include "report/spans.h"
+
+typedef struct Inputs {
+        const Config *config;
+        ConvertOptions options;
+        char **paths;                   /* directories are replaced by what is in them */
+        size_t n_paths;
+        const char **resource;
+        SpanList *spans;                /* of --spans, or NULL */
+        Intern seen;
+        uint64_t next_progress_ns;
+        bool progress_shown, stdin_used;
+        size_t n_read;                  /* inputs without a mistake */
+        size_t n_partly;                /* of the others, those that something could be read of */
+        int status;                     /* STATUS_FAILURE once an input had a mistake */
+} Inputs;
+
+/* Whether an option stands on the command line. */
+bool inputs_asked(const Config *config, const char *option);
+
+/* Reads the options and looks into directories. Pair with inputs_deinit() in any case. Return: 0, STATUS_* after a message, -ENOMEM. */
+int inputs_init(Inputs *inputs, const Cli *cli);
+void inputs_deinit(Inputs *inputs);
+
+/* Opens one input. Return: 0, 1 after a message: nothing can be read, -ENOMEM. */
+int inputs_open(Inputs *inputs, size_t index, Source *source);
+
+/* Reads an open input. Return: 0, also after messages, -ENOMEM. */
+int inputs_add_source(Inputs *inputs, const Source *source, Convert *convert);
+
+/* Both. */
+int inputs_add(Inputs *inputs, size_t index, Convert *convert);
+
+/* Says and counts what is wrong with an input. */
+void inputs_mistake(Inputs *inputs, const Source *source, const Text *problem);
+
+/* Times that count from the recording's start count from this one for all that follow. */
+void inputs_fix_times(Inputs *inputs, const Convert *first);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/outputs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "util/file.h"
+#include "util/log.h"
+
+const ConvertWriter *outputs_find_writer(const char *path, const char *format) {
+        const ConvertWriter *writer = convert_find_writer(strcmp(format, "auto") ? format : NULL, path);
+
+        if (writer)
+                return writer;
+        if (strcmp(format, "auto"))
+                log_error("--format %s is for reports: this verb does not write it", format);
+        else if (!strcmp(path, "-"))
+                log_error("-o -: say which --format");
+        else
+                log_error("%s: its suffix names no format; say which --format", path);
+        return NULL;
+}
+
+static int write_document(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+        Outputs *outputs = userdata;
+        int r = file_write(outputs->fd, data, size);
+
+        if (r) {
+                log_error("%s: cannot be written: %s", outputs->path, strerror(-r));
+                return STATUS_FAILURE;
+        }
+        outputs->n_bytes += size;
+        return 0;
+}
+
+static void say_losses(const Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
+        Text words = { 0 };
+
+        if (writer->losses)
+                writer->losses(convert, &words);
+        if (words.data)
+                log_notice("%s: %s has no place for: %s", outputs->path, writer->name, words.data);
+        text_deinit(&words);
+}
+
+static int write_documents(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
+        Text problem = { 0 };
+        int r = writer->write(convert, write_document, outputs, &problem);
+
+        if (r == CONVERT_E_OUTPUT && problem.data)
+                log_error("%s: %s", outputs->path, problem.data);
+        text_deinit(&problem);
+        return r > 0 ? STATUS_FAILURE : r;
+}
+
+int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
+        bool to_stdout = !strcmp(outputs->path, "-");
+        int r;
+
+        outputs->fd = to_stdout ? STDOUT_FILENO :
+                                  open(outputs->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+        if (outputs->fd < 0) {
+                log_error("%s: cannot be written: %s", outputs->path, strerror(errno));
+                return STATUS_FAILURE;
+        }
+        r = write_documents(outputs, writer, convert);
+        if (!to_stdout && close(outputs->fd) < 0 && !r) {
+                log_error("%s: cannot be written: %s", outputs->path, strerror(errno));
+                r = STATUS_FAILURE;
+        }
+        if (!r)
+                say_losses(outputs, writer, convert);
+        return r;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Writing a window in one of the forms of the table, to a file or standard output. */
+
+#include "convert/convert.h"
+
+typedef struct Outputs {
+        const char *path;               /* `-` = standard output */
+        int fd;
+        uint64_t n_bytes;
+} Outputs;
+
+/* The writer for a path and a --format (`auto`: by the path's suffix), or NULL after a message. */
+const ConvertWriter *outputs_find_writer(const char *path, const char *format);
+
+/* Says what the form cannot hold. Return: 0, STATUS_FAILURE after a message, -errno. */
+int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert);
