@@ -4,7 +4,10 @@
 # Makes async-profiler.jfr.gz, datadog.jfr.gz and events.json again: recordings by profilers that are no Debian packages.
 # Needs a JDK 17 and Maven, which gets them from Maven Central:
 #
-#     make-recordings.sh ASYNC-PROFILER-VERSION DDPROF-VERSION          (4.1 and 1.22.0 made those that are here)
+#     make-recordings.sh ASYNC-PROFILER-VERSION DDPROF-VERSION [LIBRARY]        (4.1 and 1.22.0 made those that are here)
+#
+# remote.jfr.gz, with frames that were left for a symbol service (remotesym), is by Datadog's profiler too, but no release on
+# Maven Central has that option: LIBRARY is a libjavaProfiler.so built from its sources (d034fcaf4 made the one that is here).
 #
 # events.json says how many events of each type are in each, by the JDK's own `jfr summary`.
 set -euo pipefail
@@ -22,7 +25,12 @@ clean=(env -i PATH=/usr/bin HOME=/)
 "${clean[@]}" java -agentpath:$work/libasyncProfiler.so=start,event=cpu,interval=5ms,wall=50ms,alloc=10m,lock=1ms,jfr,file=async-profiler.jfr \
         -cp . Work 2
 "${clean[@]}" java -cp "$(echo ddprof-*.jar):." Spans datadog.jfr
-for name in async-profiler datadog; do
+names=(async-profiler datadog)
+if [ $# -gt 2 ]; then
+        "${clean[@]}" java -XX:TieredStopAtLevel=1 "-agentpath:$3=start,cpu=2ms,remotesym=true,jfr,file=remote.jfr" -cp . Work 1
+        names+=(remote)
+fi
+for name in "${names[@]}"; do
         jfr summary $name.jfr | awk -v name=$name '$2 ~ /^[1-9]/ && $1 ~ /^(jdk|datadog|profiler)\./ { print name, $1, $2 }'
         gzip -9n <$name.jfr >"$here/$name.jfr.gz"
 done | python3 -c 'import json, sys

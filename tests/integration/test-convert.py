@@ -227,6 +227,41 @@ class Convert(tap.TestCase):
         self.assertGreater(sum(s.value for s in work if s.span), 0.9 * sum(s.value for s in work))
         self.assertEqual({s.attributes["profile.type"] for s in samples}, {"cpu", "wall", "alloc-samples"})
 
+    def test_leaves_remote_frames_to_build_id_and_address(self):
+        """Each frame that the JDK's reader prints as `<remote>` has its library's mapping, and no name."""
+        tap.need_tool("jfr")
+        path = self.unpacked("remote")
+        document, said = self.convert(path)
+        self.check_counts(said, json.loads((DATA / "events.json").read_text())["remote"])
+
+        def events(kind):
+            done = self.run_command(["jfr", "print", "--json", "--stack-depth", "2048", "--events", kind, path], expect=0)
+            return [event["values"] for event in json.loads(done.stdout)["recording"]["events"]]
+
+        theirs = collections.Counter()
+        for event in events("datadog.ExecutionSample"):
+            for method in (frame["method"] for frame in event["stackTrace"]["frames"]):
+                if method["name"] == "<remote>":
+                    theirs[method["type"]["name"], int(method["descriptor"], 16)] += 1
+        self.assertGreater(len(theirs), 10)
+        paths = {event["buildId"]: event["name"] for event in events("jdk.NativeLibrary") if event["buildId"]}
+        d = document["dictionary"]
+        strings, ours = d["stringTable"], collections.Counter()
+        for profile in (p for r in document["resourceProfiles"] for s in r["scopeProfiles"] for p in s["profiles"]):
+            for sample in profile["samples"]:
+                for index in d["stackTable"][sample.get("stackIndex", 0)].get("locationIndices", []):
+                    location = d["locationTable"][index]
+                    if not location.get("mappingIndex"):
+                        continue
+                    mapping = d["mappingTable"][location["mappingIndex"]]
+                    attributes = {strings[a["keyStrindex"]]: a["value"]["stringValue"]
+                                  for a in (d["attributeTable"][i] for i in mapping["attributeIndices"])}
+                    build_id = attributes["process.executable.build_id.gnu"]
+                    self.assertEqual(strings[mapping["filenameStrindex"]], paths[build_id])
+                    self.assertEqual(location.get("lines", []), [])
+                    ours[build_id, int(location["address"])] += len(sample["timestampsUnixNano"])
+        self.assertEqual(ours, theirs)
+
     def test_writes_what_others_read(self):
         inputs = [self.unpacked("async-profiler"), self.unpacked("datadog")]
         outputs = [self.dir / "all.pb", self.dir / "all.json", self.dir / "all.otlp"]
