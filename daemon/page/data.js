@@ -80,6 +80,20 @@ function readFrames(reader) {
                  line: reader.column(n), inlined: reader.column(n, new Uint8Array(n)) };
 }
 
+/** The frame of each node but the root: which one of the callees of its parent's frame. */
+function readCallees(reader, parent, frame) {
+        const n = frame.length - 1, which = reader.column(n), fresh = reader.column(reader.number()), callees = [];
+        let at = 0;
+
+        for (let i = 1; i <= n; i++) {
+                const caller = parent[i] ? frame[parent[i]] + 1 : 0, seen = (callees[caller] ||= []);
+
+                if (!which[i - 1])
+                        seen.push(fresh[at++]);
+                frame[i] = seen[which[i - 1] ? which[i - 1] - 1 : seen.length - 1];
+        }
+}
+
 /**
  * Nodes are numbered in the order of a walk: the descendants of i are i + 1 … end[i] - 1, and its children are
  * found by going from i + 1 to end[i + 1] and so on.
@@ -96,7 +110,7 @@ function readNodes(reader) {
                 depth[i] = at + 1;
                 path[at + 1] = i;
         }
-        reader.column(n - 1, frame.subarray(1));
+        readCallees(reader, parent, frame);
         for (let i = n; i-- > 0;) {
                 end[i] = Math.max(end[i], i + 1);
                 if (i)
@@ -126,14 +140,14 @@ function readDimension(reader, key) {
 }
 
 function readContexts(reader, n_dimensions) {
-        const n = reader.number(), kind = reader.column(n), side = reader.column(n), values = [];
+        const n = reader.number(), kind = reader.column(n), side = reader.column(n), first = reader.column(n), values = [];
 
         for (let i = 0; i < n_dimensions; i++)
                 values.push(reader.column(n));
-        return { n, kind, side, values };
+        return { n, kind, side, first, values };
 }
 
-function readRows(reader) {
+function readRows(reader, contexts) {
         const n = reader.number();
         const node = reader.column(n), context = reader.column(n), bucket = reader.column(n);
         const value = reader.column(n, new Float64Array(n));
@@ -146,6 +160,9 @@ function readRows(reader) {
                 }
                 node[i] += node[i - 1];
         }
+        for (let i = 0; i < n; i++)
+                if (bucket[i])
+                        bucket[i] += contexts.first[context[i]] - 1;
         return { n, node, context, bucket, value };
 }
 
@@ -157,7 +174,7 @@ function readModel(bytes) {
         const meta = JSON.parse(reader.text(reader.number()));
         const strings = readStrings(reader), frames = readFrames(reader), nodes = readNodes(reader);
         const dimensions = meta.dimensions.map((key) => readDimension(reader, key));
-        const contexts = readContexts(reader, dimensions.length), rows = readRows(reader);
+        const contexts = readContexts(reader, dimensions.length), rows = readRows(reader, contexts);
 
         nodes.outer = findOuter(nodes, frames.n);
         return { meta, strings, frames, nodes, dimensions, contexts, rows };

@@ -8,12 +8,17 @@
  *     bytes, JSON                         what is no table: title, kinds, dimensions' keys, times, facts
  *     n, bytes, texts                     strings, each ended by NUL
  *     n: name object file type line inlined           frames; strings by number
- *     n: up frame                         nodes in the order of a walk; up = by how much the depth of the node before
- *                                         exceeds that of the parent. Node 0 is the root, and is not written.
+ *     n: up callee                        nodes in the order of a walk; up = by how much the depth of the node before
+ *                                         exceeds that of the parent. Node 0 is the root, and is not written. callee:
+ *                                         which one of the parent's function, since functions call few others:
+ *                                         1, 2, … = the first, second … that was seen in the walk, 0 = a new one
+ *     n: frame                            of the new ones, in their order
  *     for each dimension: n, labels       strings; value 0 is none, 1 is "others". Spans: 24 bytes each from value 2 on
- *     n: kind side, one for each dimension            contexts
+ *     n: kind side first, one for each dimension      contexts; first: the earliest bucket of the context's rows
  *     n: step, context, bucket, value     rows; step: from the node of the row before. Where it is 0, context is the
- *                                         difference to the row before, and where that is 0 too, so is bucket
+ *                                         difference to the row before. bucket: 0 = no time, else 1 + the distance
+ *                                         from the context's first, which is short for spans; where step and context
+ *                                         are 0, the difference to that of the row before
  *
  * tests/lib/page_read.py reads it, and page/data.js.
  */
@@ -185,8 +190,8 @@ static void put_frames(const PageModel *model, Bytes *bytes) {
                         put(bytes, *(const uint32_t *)((const uint8_t *)page_get_frame(model, i) + columns[column]));
 }
 
-static int put_nodes(const PageModel *model, Bytes *bytes) {
-        uint32_t *depths = calloc(model->n_nodes, sizeof(*depths));
+static int put_depths(const PageModel *model, Bytes *bytes) {
+        _cleanup_(freep) uint32_t *depths = calloc(model->n_nodes, sizeof(*depths));
 
         if (!depths)
                 return error_origin(-ENOMEM);
@@ -197,10 +202,63 @@ static int put_nodes(const PageModel *model, Bytes *bytes) {
                 depths[i] = depths[parent] + 1;
                 put(bytes, depths[i - 1] - depths[parent]);
         }
-        for (uint32_t i = 1; i < model->n_nodes; i++)
-                put(bytes, model->nodes[i].frame);
-        free(depths);
         return 0;
+}
+
+typedef struct Callees {
+        Intern pairs;                   /* {caller, callee} */
+        uint32_t *numbers;              /* by pair: which of the caller's it is, from 1 */
+        uint32_t room;
+        uint32_t *counts;               /* by caller; the root is behind all frames */
+        Bytes fresh;
+        uint32_t n_fresh;
+} Callees;
+
+static int new_callee(Callees *callees, uint32_t pair, uint32_t caller, uint32_t callee) {
+        uint32_t room = MAX(callees->room * 2, pair + 1024);
+        uint32_t *bigger;
+
+        if (pair >= callees->room) {
+                bigger = reallocarray(callees->numbers, room, sizeof(*bigger));
+                if (!bigger)
+                        return error_origin(-ENOMEM);
+                callees->numbers = bigger;
+                callees->room = room;
+        }
+        callees->numbers[pair] = ++callees->counts[caller];
+        callees->n_fresh++;
+        put(&callees->fresh, callee);
+        return 0;
+}
+
+static int put_callee(const PageModel *model, Callees *callees, const PageNode *node, Bytes *bytes) {
+        uint32_t caller = node->parent ? model->nodes[node->parent].frame : model->frames.n_items;
+        uint32_t key[] = { caller, node->frame }, pair;
+        int r = intern_add(&callees->pairs, key, sizeof(key), &pair);
+
+        if (r == INTERN_E_FOUND) {
+                put(bytes, callees->numbers[pair]);
+                return 0;
+        }
+        put(bytes, 0);
+        return r ? error_fold(r) : new_callee(callees, pair, caller, node->frame);
+}
+
+static int put_nodes(const PageModel *model, Bytes *bytes) {
+        Callees callees = { .counts = calloc(model->frames.n_items + 1u, sizeof(*callees.counts)) };
+        int r = callees.counts ? put_depths(model, bytes) : error_origin(-ENOMEM);
+
+        intern_init(&callees.pairs, UINT32_MAX / 4);
+        for (uint32_t i = 1; i < model->n_nodes && !r; i++)
+                r = put_callee(model, &callees, &model->nodes[i], bytes);
+        put(bytes, callees.n_fresh);
+        put_raw(bytes, callees.fresh.data, callees.fresh.size);
+        bytes->failed |= callees.fresh.failed;
+        intern_deinit(&callees.pairs);
+        free(callees.numbers);
+        free(callees.counts);
+        free(callees.fresh.data);
+        return r;
 }
 
 static void put_dimension(const PageModel *model, uint32_t number, Bytes *bytes) {
@@ -214,7 +272,24 @@ static void put_dimension(const PageModel *model, uint32_t number, Bytes *bytes)
                         put_raw(bytes, intern_get(&dimension->values, i)->data, sizeof(WindowLink));
 }
 
-static void put_contexts(const PageModel *model, const uint32_t *used, uint32_t n_used, Bytes *bytes) {
+/* The earliest bucket with a time of each context; 0 for those without any. */
+static int find_first(const PageModel *model, uint32_t **firstp) {
+        uint32_t *first = calloc(model->contexts.n_items + 1u, sizeof(*first));
+
+        if (!first)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < model->n_rows; i++) {
+                const PageRow *row = &model->rows[i];
+
+                if (row->bucket && (!first[row->context] || row->bucket < first[row->context]))
+                        first[row->context] = row->bucket;
+        }
+        *firstp = first;
+        return 0;
+}
+
+static void put_contexts(const PageModel *model, const uint32_t *used, uint32_t n_used, const uint32_t *first,
+                         Bytes *bytes) {
         uint32_t n = model->contexts.n_items;
 
         put(bytes, n);
@@ -222,13 +297,19 @@ static void put_contexts(const PageModel *model, const uint32_t *used, uint32_t 
                 put(bytes, page_get_context(model, i)->kind);
         for (uint32_t i = 0; i < n; i++)
                 put(bytes, page_get_context(model, i)->side);
+        for (uint32_t i = 0; i < n; i++)
+                put(bytes, first[i]);
         for (uint32_t j = 0; j < n_used; j++)
                 for (uint32_t i = 0; i < n; i++)
                         put(bytes, page_get_context(model, i)->values[used[j]]);
 }
 
-static void put_rows(const PageModel *model, Bytes *bytes) {
-        const PageRow *row = model->rows, *end = row + model->n_rows, none = { 0 };
+static uint32_t distance(const PageRow *row, const uint32_t *first) {
+        return row->bucket ? row->bucket - first[row->context] + 1 : 0;
+}
+
+static void put_rows(const PageModel *model, const uint32_t *first, Bytes *bytes) {
+        const PageRow *row = model->rows, *end = row + model->n_rows;
 
         put(bytes, model->n_rows);
         for (const PageRow *p = row; p < end; p++)
@@ -236,9 +317,9 @@ static void put_rows(const PageModel *model, Bytes *bytes) {
         for (const PageRow *p = row; p < end; p++)
                 put(bytes, p->context - (p > row && p[-1].node == p->node ? p[-1].context : 0));
         for (const PageRow *p = row; p < end; p++) {
-                const PageRow *last = p > row ? p - 1 : &none;
+                bool same = p > row && p[-1].node == p->node && p[-1].context == p->context;
 
-                put(bytes, p->bucket - (last->node == p->node && last->context == p->context ? last->bucket : 0));
+                put(bytes, distance(p, first) - (same ? distance(p - 1, first) : 0));
         }
         for (const PageRow *p = row; p < end; p++)
                 put(bytes, p->value);
@@ -246,10 +327,13 @@ static void put_rows(const PageModel *model, Bytes *bytes) {
 
 int page_encode(const PageModel *model, uint8_t **datap, size_t *sizep) {
         static const char magic[] = "spanprof page 1\n";
+        _cleanup_(freep) uint32_t *first = NULL;
         uint32_t used[PAGE_MAX_DIMENSIONS], n_used = used_dimensions(model, used);
         Bytes bytes = { 0 };
-        int r;
+        int r = find_first(model, &first);
 
+        if (r)
+                return error_fold(r);
         put_raw(&bytes, magic, sizeof(magic) - 1);
         r = put_json(model, used, n_used, &bytes);
         put_strings(model, &bytes);
@@ -258,8 +342,8 @@ int page_encode(const PageModel *model, uint8_t **datap, size_t *sizep) {
                 r = put_nodes(model, &bytes);
         for (uint32_t i = 0; i < n_used; i++)
                 put_dimension(model, used[i], &bytes);
-        put_contexts(model, used, n_used, &bytes);
-        put_rows(model, &bytes);
+        put_contexts(model, used, n_used, first, &bytes);
+        put_rows(model, first, &bytes);
         if (!r && bytes.failed)
                 r = error_origin(-ENOMEM);
         if (r) {

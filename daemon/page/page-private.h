@@ -27,7 +27,8 @@ enum {
         PAGE_MAX_DIMENSIONS = 16,
         PAGE_MAX_KINDS = 64,
         PAGE_MAX_ROWS = 500000,         /* over it time gets coarser */
-        PAGE_BUCKETS = 300,             /* so many parts of the time at most */
+        PAGE_BUCKETS = 300,             /* so many parts of the time at most … */
+        PAGE_LEAST_BUCKETS = 30,        /* … and no fewer than these for the sake of fewer rows */
 };
 
 typedef struct PageFrame {

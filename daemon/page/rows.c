@@ -48,13 +48,19 @@ static void find_times(PageSide *side) {
         side->end_ns = last_ns + offset_ns;
 }
 
-static uint64_t choose_bucket(const PageModel *model) {
+static uint64_t longest(const PageModel *model) {
         uint64_t length_ns = 0;
-        size_t i;
 
-        for (i = 0; i < model->n_sides; i++)
+        for (uint32_t i = 0; i < model->n_sides; i++)
                 if (model->sides[i].end_ns)
                         length_ns = MAX(length_ns, model->sides[i].end_ns - model->sides[i].start_ns + 1);
+        return length_ns;
+}
+
+static uint64_t choose_bucket(const PageModel *model) {
+        uint64_t length_ns = longest(model);
+        size_t i;
+
         if (!length_ns)
                 return 0;
         for (i = 0; i + 1 < ARRAY_SIZE(bucket_lengths_ns); i++)
@@ -183,12 +189,16 @@ static void merge_rows(Rows *rows) {
         rows->n = n;
 }
 
-static void make_coarser(Rows *rows) {
-        uint64_t from_ns = rows->model->bucket_ns, to_ns = from_ns;
+static uint64_t next_length(uint64_t length_ns) {
+        for (size_t i = 0; i < ARRAY_SIZE(bucket_lengths_ns); i++)
+                if (bucket_lengths_ns[i] > length_ns)
+                        return bucket_lengths_ns[i];
+        return UINT64_MAX;
+}
 
-        for (size_t i = 0; i < ARRAY_SIZE(bucket_lengths_ns) && to_ns == from_ns; i++)
-                if (bucket_lengths_ns[i] > from_ns)
-                        to_ns = bucket_lengths_ns[i];
+static void make_coarser(Rows *rows) {
+        uint64_t from_ns = rows->model->bucket_ns, to_ns = next_length(from_ns);
+
         for (size_t i = 0; i < rows->n; i++)
                 if (rows->rows[i].bucket)
                         rows->rows[i].bucket = (uint32_t)((rows->rows[i].bucket - 1) / (to_ns / from_ns)) + 1;
@@ -197,8 +207,10 @@ static void make_coarser(Rows *rows) {
 }
 
 static bool too_many(const Rows *rows) {
-        return rows->n > PAGE_MAX_ROWS && rows->model->bucket_ns &&
-               rows->model->bucket_ns < bucket_lengths_ns[ARRAY_SIZE(bucket_lengths_ns) - 1];
+        const PageModel *model = rows->model;
+
+        return rows->n > PAGE_MAX_ROWS && model->bucket_ns &&
+               longest(model) / next_length(model->bucket_ns) >= PAGE_LEAST_BUCKETS;
 }
 
 int page_rows_make(PageModel *model) {
