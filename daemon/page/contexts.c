@@ -164,8 +164,9 @@ static void append_process(const Window *window, uint32_t resource, Text *text) 
         const char *service = resource_text(window, resource, "service.name");
         const char *program = resource_text(window, resource, "process.executable.name");
 
+        /* what OpenTelemetry's conventions say where nobody gave a name: `unknown_service:java` */
         if (!strncmp(service, "unknown_service", 15))
-                service = *program ? "" : service;
+                service = *program ? "" : service[15] == ':' && service[16] ? service + 16 : service;
         if (*service && *program && strcmp(service, program))
                 text_printf(text, "%s · %s", service, program);
         else

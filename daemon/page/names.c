@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From the stacks of a window to paths of frames that have a name. Each frame word is looked up once.
+ * From the stacks of a window to paths of frames that have a name. Each frame word is looked up once; where code was
+ * inlined, one address becomes several frames.
  *
- * Code that was inlined stands in a stack as frames of one address: the innermost first, and last the function that the
- * machine was really in. So a frame is inlined if its caller has the same address in the same object, and another function
+ * A window may bring such frames itself. They stand in a stack one behind the other, with one address: the innermost first, and
+ * last the function that the machine was really in. So a frame is inlined if its caller has the same address in the same object, and another function
  * or line. (A function that calls itself has the same address too, but also the same function and line.)
  */
 #include <errno.h>
@@ -16,7 +17,10 @@
 typedef struct Names {
         PageModel *model;
         const Window *window;
-        Hashmap known;                  /* frame word, and whether it is inlined → frame + 1 */
+        WindowNames *native;            /* of native code; NULL = only what the window brings */
+        Hashmap known;                  /* frame word, and whether it is inlined → where its chain begins, and its length */
+        uint32_t *chains;               /* frames, the innermost first */
+        size_t n_chains, chains_room;
         uint32_t *strings;              /* string of the window → string + 1; 0 = not yet */
         uint32_t *path;                 /* room for the deepest stack so far */
         size_t path_room;
@@ -71,31 +75,11 @@ static int object_of(Names *names, const WindowFrame *frame, bool is_kernel, uin
         return string_of(names, module->path, objectp);
 }
 
-static int symbolize(Names *names, const WindowFrame *frame, uint32_t *namep) {
-        const WindowModule *module = window_get_module(names->window, frame->module);
-        SymbolObject object = { .path = window_get_string(names->window, module->path, NULL),
-                                .build_id_gnu = window_get_string(names->window, module->build_id_gnu, NULL),
-                                .build_id_go = window_get_string(names->window, module->build_id_go, NULL) };
-        const char *name = NULL;
-        SymbolState state;
-        uint64_t offset;
-        int r;
-
-        if (!names->model->options->symbolizer)
-                return 0;
-        r = symbolizer_find(names->model->options->symbolizer, &object, frame->address, &name, &offset, &state);
-        return r || !name ? r : add_text(names->model, name, namep);
-}
-
 static int name_of(Names *names, const WindowFrame *frame, bool is_kernel, PageFrame *made) {
         const WindowFunction *function = window_get_function(names->window, frame->function);
         const char *type;
-        int r = 0;
+        int r = string_of(names, function->name, &made->name);
 
-        if (function->name)
-                r = string_of(names, function->name, &made->name);
-        else if (frame->module && !is_kernel)
-                r = symbolize(names, frame, &made->name);
         if (r || made->name)
                 return r;
         if (made->object)
@@ -118,42 +102,89 @@ static int type_of(Names *names, const WindowFrame *frame, PageFrame *made) {
         return string_of(names, frame->type, &made->type);
 }
 
-static int make_frame(Names *names, FrameWord word, bool inlined, uint32_t *framep) {
-        WindowFrame frame = window_expand_frame(names->window, word);
-        const WindowFunction *function = window_get_function(names->window, frame.function);
-        bool is_kernel = !strcmp(window_get_string(names->window, frame.type, NULL), "kernel");
-        PageFrame made = { .inlined = inlined };
-        int r = type_of(names, &frame, &made);
+static int add_to_chain(Names *names, const PageFrame *made) {
+        size_t room = names->chains_room ? names->chains_room * 2 : 1024;
+        uint32_t *bigger, frame;
+        int r = page_intern(&names->model->frames, made, sizeof(*made), &frame);
 
-        if (!r && (frame.module || is_kernel))
-                r = object_of(names, &frame, is_kernel, &made.object);
+        if (r == INTERN_E_FULL)
+                frame = 0;
+        else if (r)
+                return r;
+        if (names->n_chains == names->chains_room) {
+                bigger = reallocarray(names->chains, room, sizeof(*bigger));
+                if (!bigger)
+                        return error_origin(-ENOMEM);
+                names->chains = bigger;
+                names->chains_room = room;
+        }
+        names->chains[names->n_chains++] = frame;
+        return 0;
+}
+
+/* What the window itself says of a frame. @common: what all frames of the word share. */
+static int add_own(Names *names, const WindowFrame *frame, bool is_kernel, const PageFrame *common) {
+        const WindowFunction *function = window_get_function(names->window, frame->function);
+        PageFrame made = *common;
+        int r = name_of(names, frame, is_kernel, &made);
+
         if (!r)
-                r = name_of(names, &frame, is_kernel, &made);
-        if (!r && function->filename)
                 r = string_of(names, function->filename, &made.file);
         if (r)
                 return r;
         if (function->start_line > 0 && function->start_line < UINT32_MAX)
                 made.line = (uint32_t)function->start_line;
-        r = page_intern(&names->model->frames, &made, sizeof(made), framep);
-        if (r == INTERN_E_FULL) {
-                *framep = 0;
-                r = 0;
-        }
+        return add_to_chain(names, &made);
+}
+
+/* The line of a call says where, not which function: frames of one function are one. */
+static int add_named(Names *names, const NamedFrame *named, const WindowFrame *frame, const PageFrame *common) {
+        PageFrame made = *common;
+        int r = *named->name ? add_text(names->model, named->name, &made.name) : name_of(names, frame, false, &made);
+
+        made.inlined |= named->is_inlined;
+        if (!r)
+                r = add_text(names->model, named->file, &made.file);
+        return r ? r : add_to_chain(names, &made);
+}
+
+static int make_chain(Names *names, FrameWord word, bool inlined) {
+        WindowFrame frame = window_expand_frame(names->window, word);
+        bool is_kernel = !strcmp(window_get_string(names->window, frame.type, NULL), "kernel");
+        PageFrame common = { .inlined = inlined };
+        const NamedFrame *named;
+        size_t n = names->native ? window_names_get(names->native, word, &named) : 0;
+        int r = type_of(names, &frame, &common);
+
+        if (!r && (frame.module || is_kernel))
+                r = object_of(names, &frame, is_kernel, &common.object);
+        if (!r && !n)
+                r = add_own(names, &frame, is_kernel, &common);
+        for (size_t i = 0; i < n && !r; i++)
+                r = add_named(names, &named[i], &frame, &common);
         return r;
 }
 
-static int frame_of(Names *names, FrameWord word, bool inlined, uint32_t *framep) {
+/* A chain as one word: its beginning and, below, its length. Never NULL, since no chain is empty. */
+static int chain_of(Names *names, FrameWord word, bool inlined, size_t *beginp, size_t *np) {
         uint64_t key = inlined ? word ^ WORD_INLINED : word;
-        void *known = hashmap_get(&names->known, key);
+        uintptr_t known = (uintptr_t)hashmap_get(&names->known, key);
         int r;
 
-        if (known) {
-                *framep = (uint32_t)((uintptr_t)known - 1);
-                return 0;
+        if (!known) {
+                size_t begin = names->n_chains;
+
+                r = make_chain(names, word, inlined);
+                if (r)
+                        return r;
+                known = (uintptr_t)begin << 16 | MIN(names->n_chains - begin, (size_t)UINT16_MAX);
+                r = hashmap_put(&names->known, key, (void *)known);
+                if (r)
+                        return r;
         }
-        r = make_frame(names, word, inlined, framep);
-        return r ? r : hashmap_put(&names->known, key, (void *)(uintptr_t)(*framep + 1u));
+        *beginp = known >> 16;
+        *np = known & UINT16_MAX;
+        return 0;
 }
 
 static bool is_table(FrameWord word) {
@@ -170,31 +201,33 @@ static bool is_inlined(const Window *window, FrameWord word, FrameWord caller) {
         return a.address && a.function && b.function && a.address == b.address && a.module == b.module;
 }
 
-static int reserve(Names *names, size_t n) {
-        uint32_t *path;
+static int add_to_path(Names *names, size_t *np, uint32_t frame) {
+        size_t room = names->path_room ? names->path_room * 2 : 256;
+        uint32_t *bigger;
 
-        if (n <= names->path_room)
-                return 0;
-        path = reallocarray(names->path, n * 2, sizeof(*path));
-        if (!path)
-                return error_origin(-ENOMEM);
-        names->path = path;
-        names->path_room = n * 2;
+        if (*np == names->path_room) {
+                bigger = reallocarray(names->path, room, sizeof(*bigger));
+                if (!bigger)
+                        return error_origin(-ENOMEM);
+                names->path = bigger;
+                names->path_room = room;
+        }
+        names->path[(*np)++] = frame;
         return 0;
 }
 
+/* Stacks and chains begin inside, paths outside. */
 static int make_path(Names *names, uint32_t stack, PagePath *path) {
-        size_t n;
-        const FrameWord *words = window_get_stack(names->window, stack, &n);
+        size_t n_words, n = 0, begin, length;
+        const FrameWord *words = window_get_stack(names->window, stack, &n_words);
         const uint32_t *frames;
-        int r = reserve(names, n + 1);
+        int r = n_words ? 0 : add_to_path(names, &n, 0);        /* `[no stack]` */
 
-        for (size_t i = 0; i < n && !r; i++)
-                r = frame_of(names, words[i], i + 1 < n && is_inlined(names->window, words[i], words[i + 1]),
-                             &names->path[n - 1 - i]);
-        if (!r && !n) {
-                names->path[0] = 0;             /* `[no stack]` */
-                n = 1;
+        for (size_t i = n_words; i-- > 0 && !r;) {
+                r = chain_of(names, words[i], i + 1 < n_words && is_inlined(names->window, words[i], words[i + 1]), &begin,
+                             &length);
+                for (size_t j = r ? 0 : length; j-- > 0 && !r;)
+                        r = add_to_path(names, &n, names->chains[begin + j]);
         }
         if (r)
                 return r;
@@ -214,18 +247,35 @@ static int add_no_stack(PageModel *model) {
         return r || model->frames.n_items ? r : page_intern(&model->frames, &none, sizeof(none), &frame);
 }
 
+static int names_init(Names *names, const Window *window) {
+        const PageOptions *options = names->model->options;
+        int r = add_no_stack(names->model);
+
+        names->strings = calloc(window_n_strings(window) + 1u, sizeof(*names->strings));
+        if (!names->strings)
+                r = error_origin(-ENOMEM);
+        if (!r && options->symbolizer)
+                r = window_names_new(&names->native, window, options->symbolizer, options->naming);
+        return r;
+}
+
+static void names_deinit(Names *names) {
+        window_names_free(names->native);
+        hashmap_deinit(&names->known);
+        free(names->chains);
+        free(names->strings);
+        free(names->path);
+}
+
 int page_paths_of(PageModel *model, PageSide *side) {
         Names names = { .model = model, .window = side->window };
-        int r = add_no_stack(model);
+        int r = names_init(&names, side->window);
 
-        names.strings = calloc(window_n_strings(side->window) + 1u, sizeof(*names.strings));
         side->paths = calloc(window_n_stacks(side->window), sizeof(*side->paths));
-        if (!names.strings || !side->paths)
+        if (!side->paths && !r)
                 r = error_origin(-ENOMEM);
         for (uint32_t i = 0; i < window_n_stacks(side->window) && !r; i++)
                 r = make_path(&names, i, &side->paths[i]);
-        hashmap_deinit(&names.known);
-        free(names.strings);
-        free(names.path);
+        names_deinit(&names);
         return r;
 }

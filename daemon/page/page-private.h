@@ -28,6 +28,7 @@ enum {
         PAGE_MAX_KINDS = 64,
         PAGE_MAX_ROWS = 500000,         /* over it time gets coarser */
         PAGE_BUCKETS = 300,             /* so many parts of the time at most … */
+        PAGE_BUCKET_EVENTS = 8,         /* in each on average, where that is possible */
         PAGE_LEAST_BUCKETS = 30,        /* … and no fewer than these for the sake of fewer rows */
 };
 

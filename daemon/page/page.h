@@ -21,7 +21,7 @@
 #include <stdio.h>
 
 #include "profile/window.h"
-#include "symbol/symbolizer.h"
+#include "symbol/window-names.h"
 
 /* A line of the header. Both texts are borrowed. */
 typedef struct PageFact {
@@ -44,6 +44,7 @@ typedef struct PageOptions {
         bool losses_known;              /* false = nobody counted, and the page says nothing of them */
         double coverage;                /* of the time that was to be sampled, 0 to 1; 0 = not known */
         Symbolizer *symbolizer;         /* names of native code; NULL = only those in the window */
+        const WindowNamesOptions *naming;       /* how far it goes; NULL = functions alone */
 
         /* The operation of a sample with this span; NULL for none. May be NULL. */
         const char *(*operation)(const WindowLink *link, void *userdata);

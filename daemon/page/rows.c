@@ -58,13 +58,17 @@ static uint64_t longest(const PageModel *model) {
 }
 
 static uint64_t choose_bucket(const PageModel *model) {
-        uint64_t length_ns = longest(model);
+        uint64_t length_ns = longest(model), n_events = 0, n_buckets;
         size_t i;
 
         if (!length_ns)
                 return 0;
+        /* a bucket with a sample or two shows nothing but chance */
+        for (i = 0; i < model->n_sides; i++)
+                n_events = MAX(n_events, window_n_events(model->sides[i].window));
+        n_buckets = MIN(MAX(n_events / PAGE_BUCKET_EVENTS, (uint64_t)PAGE_LEAST_BUCKETS), (uint64_t)PAGE_BUCKETS);
         for (i = 0; i + 1 < ARRAY_SIZE(bucket_lengths_ns); i++)
-                if (length_ns / PAGE_BUCKETS < bucket_lengths_ns[i])
+                if (length_ns / n_buckets < bucket_lengths_ns[i])
                         break;
         return bucket_lengths_ns[i];
 }

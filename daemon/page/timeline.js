@@ -139,8 +139,8 @@ class Timeline {
                 context.lineWidth = 1;
                 context.textBaseline = "alphabetic";
                 context.textAlign = "left";
-                for (let at = 0; at < length; at += step) {
-                        const x = Math.round(this.xOf(at / this.seconds)) + 0.5;
+                for (let i = 0; i * step < length; i++) {
+                        const at = Number((i * step).toFixed(3)), x = Math.round(this.xOf(at / this.seconds)) + 0.5;
 
                         context.beginPath();
                         context.moveTo(x, 2);

@@ -78,7 +78,7 @@ def samples(n, n_stacks, timed, chance):
         link = span * N_THREADS + thread + 1 if span % 4 else 0
         groups.setdefault((stack, thread, link), []).append(at)
     for i in range(n_stacks):
-        groups.setdefault((i + 1, 0, 0), [0])
+        groups.setdefault((i + 1, 0, 0), [chance.randrange(SECONDS * 10**9)])
     out = bytearray()
     for (stack, thread, link), times in groups.items():
         message = field(1, stack) + packed(2, [3 + thread]) + (field(3, link) if link else b"")
