@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "symbol/lines.h"
 #include "util/log.h"
 
 /*
@@ -39,6 +40,8 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], LINES_WORKER_NAME))
+                return lines_worker();
         signal(SIGPIPE, SIG_IGN);
         fill_standard_descriptors();
         return finish(cli_main(argc, argv));

@@ -44,7 +44,9 @@ LIBRARIES = {
     r"zlib\.h": {"daemon/util/gzip.c"},
     r"zstd\.h": {"daemon/util/zstd.c"},
     r"lz4.*\.h": {"daemon/util/lz4.c"},
+    r"lzma\.h": {"daemon/util/xz.c"},
     r"sqlite3\.h": {"daemon/coro/trace-db.c"},
+    r"(elfutils/.*|dwarf\.h)": {"daemon/symbol/lines-worker.c"},
     r"libiberty/.*": {"daemon/symbol/demangle.c"},
     r"openssl/.*": {"daemon/target/htlhash.c"},
 }

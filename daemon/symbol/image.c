@@ -67,6 +67,30 @@ static int count_sections(const ElfImage *image, uint64_t *np) {
         return *np <= IMAGE_MAX_SECTIONS ? 0 : IMAGE_E_MALFORMED;
 }
 
+/* Which section has the names of all; 0xffff: section 0 tells, in sh_link (gABI, ELF header). */
+static const Elf64_Shdr *names_section(const ElfImage *image) {
+        uint32_t index = image->header.e_shstrndx;
+
+        if (index == SHN_XINDEX && image->n_sections)
+                index = image->sections[0].sh_link;
+        return index && index < image->n_sections ? &image->sections[index] : NULL;
+}
+
+/* Names serve to find some sections; a file is read without them too. */
+static int read_names(ElfImage *image) {
+        const Elf64_Shdr *section = names_section(image);
+        uint64_t size = section ? MIN(section->sh_size, (uint64_t)IMAGE_MAX_NAMES) : 0;
+        int r;
+
+        if (!size || section->sh_type != SHT_STRTAB)
+                return 0;
+        r = elf_image_read(image, section->sh_offset, size, &image->names);
+        if (r < 0)
+                return error_fold(r);
+        image->names_size = r ? 0 : size;
+        return 0;
+}
+
 int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
         ElfImage new = { .fd = fd, .base = base, .size = size };
         uint64_t n;
@@ -88,13 +112,48 @@ int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
                 new.sections = (Elf64_Shdr *)data;
                 new.n_sections = (uint32_t)n;
         }
+        r = read_names(&new);
+        if (r) {
+                elf_image_deinit(&new);
+                return error_fold(r);
+        }
         *image = new;
         return 0;
 }
 
 void elf_image_deinit(ElfImage *image) {
         free(image->sections);
+        free(image->names);
         *image = (ElfImage){ .fd = -1 };
+}
+
+const char *elf_image_section_name(const ElfImage *image, uint32_t index) {
+        uint32_t at = index < image->n_sections ? image->sections[index].sh_name : 0;
+
+        return at < image->names_size ? image->names + at : "";
+}
+
+int elf_image_find_section(const ElfImage *image, const char *name, const Elf64_Shdr **sectionp) {
+        for (uint32_t i = 1; i < image->n_sections; i++)
+                if (!strcmp(elf_image_section_name(image, i), name)) {
+                        *sectionp = &image->sections[i];
+                        return 0;
+                }
+        return IMAGE_E_ABSENT;
+}
+
+int elf_image_read_section(const ElfImage *image, const char *name, uint64_t max, char **datap, uint64_t *sizep) {
+        const Elf64_Shdr *section;
+        int r;
+
+        if (elf_image_find_section(image, name, &section) || section->sh_type == SHT_NOBITS)
+                return IMAGE_E_ABSENT;
+        if (section->sh_size > max)
+                return IMAGE_E_MALFORMED;
+        r = elf_image_read(image, section->sh_offset, section->sh_size, datap);
+        if (!r)
+                *sizep = section->sh_size;
+        return r < 0 ? error_fold(r) : r;
 }
 
 static void take_note(ImageIds *ids, const char *name, size_t n_name, uint32_t type, const uint8_t *data,

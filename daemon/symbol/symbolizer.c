@@ -2,30 +2,32 @@
 #include "symbol/symbolizer.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/stat.h>
 
-#include "symbol/image.h"
+#include "symbol/line-cache.h"
 #include "symbol/symbols.h"
+#include "util/arena.h"
+#include "util/clock.h"
 #include "util/error.h"
+#include "util/hashmap.h"
 
 enum {
         DEFAULT_MAX_OBJECTS = 1024,
         DEFAULT_MAX_BYTES = 256 << 20,
-        MAX_PATH = 4096,
-        VDSO_MAX_BYTES = 16 << 10,      /* x86-64: two pages; reads stop at the end of its mapping */
+        DEFAULT_LINES_MS = 120000,
 };
 
 /* Objects that cannot be read are remembered too, so that each is tried once. */
 typedef struct Entry {
-        char *path, *gnu, *go;          /* the key */
+        char *path, *gnu, *go, *htlhash;        /* the key */
         SymbolTable *table;             /* NULL = none */
         SymbolState state;
+        Hashmap readable;               /* name in the table → demangled name, or the same */
+        Arena readable_texts;
+        LineCache lines;
+        LinesState lines_state;
+        size_t bytes;                   /* as counted in the symbolizer */
         uint64_t last_use;
 } Entry;
 
@@ -35,38 +37,51 @@ struct Symbolizer {
         size_t max_bytes, bytes;
         Entry **entries;
         uint32_t n_entries;
+        Hashmap by_key;                 /* hash of the key → the entry that had it last */
         DemangleStyle style;
+        LinesOptions lines;
+        uint64_t lines_left_ns;
         char readable[DEMANGLE_MAX_OUTPUT];
         Entry *latest;                  /* frames of one object come in rows */
         uint64_t clock;
+        SymbolizerStats stats;
 };
 
 static Entry *entry_free(Entry *entry) {
         if (!entry)
                 return NULL;
         symbol_table_free(entry->table);
+        hashmap_deinit(&entry->readable);
+        arena_deinit(&entry->readable_texts);
+        line_cache_deinit(&entry->lines);
         free(entry->path);
         free(entry->gnu);
         free(entry->go);
+        free(entry->htlhash);
         free(entry);
         return NULL;
 }
 DEFINE_CLEANUP(Entry, entry_free)
 
-int symbolizer_new(Symbolizer **symbolizerp, const SymbolizerOptions *options) {
-        static const SymbolizerOptions none;
-        _cleanup_(symbolizer_freep) Symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
-        const char *directory;
+static void take_options(Symbolizer *symbolizer, const SymbolizerOptions *options) {
+        uint32_t lines_ms = options->lines_ms ? options->lines_ms : DEFAULT_LINES_MS;
 
-        if (!symbolizer)
-                return error_origin(-ENOMEM);
-        options = options ? options : &none;
-        directory = options->debug_directory ? options->debug_directory : "/usr/lib/debug/.build-id";
         symbolizer->max_objects = options->max_objects ? options->max_objects : DEFAULT_MAX_OBJECTS;
         symbolizer->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
         symbolizer->style = options->style;
-        symbolizer->debug_directory = strdup(directory);
+        symbolizer->lines = options->lines;
+        symbolizer->lines_left_ns = lines_ms * NS_PER_MS;
+        symbolizer->debug_directory = strdup(options->debug_directory ? options->debug_directory : "/usr/lib/debug");
         symbolizer->entries = calloc(symbolizer->max_objects, sizeof(*symbolizer->entries));
+}
+
+int symbolizer_new(Symbolizer **symbolizerp, const SymbolizerOptions *options) {
+        static const SymbolizerOptions none;
+        _cleanup_(symbolizer_freep) Symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+
+        if (!symbolizer)
+                return error_origin(-ENOMEM);
+        take_options(symbolizer, options ? options : &none);
         if (!symbolizer->debug_directory || !symbolizer->entries)
                 return error_origin(-ENOMEM);
         *symbolizerp = take(symbolizer);
@@ -79,58 +94,53 @@ Symbolizer *symbolizer_free(Symbolizer *symbolizer) {
         for (uint32_t i = 0; i < symbolizer->n_entries; i++)
                 entry_free(symbolizer->entries[i]);
         free(symbolizer->entries);
+        hashmap_deinit(&symbolizer->by_key);
         free(symbolizer->debug_directory);
         free(symbolizer);
         return NULL;
 }
 
-/* A FIFO or a device would block or act on open(): look first (O_PATH touches neither), then open what was seen. */
-static int open_regular(const char *path, int *fdp, uint64_t *sizep, SymbolState *statep) {
-        _cleanup_(closep) int seen = open(path, O_PATH | O_CLOEXEC);
-        char link[64];
-        struct stat st;
+/*
+ * The best table that there is: .symtab of the object, else of its debug file, else what is packed in it, the latter
+ * two with .dynsym; else .dynsym alone. @own: NULL = there is only the debug file. Return: 0 with *tablep, 1, -ENOMEM.
+ */
+static int read_tables(const Symbolizer *symbolizer, const SymbolObject *object, const ElfImage *own,
+                       SymbolTable **tablep) {
+        _cleanup_(symbol_file_deinit) SymbolFile split = SYMBOL_FILE_NULL;
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL, *both = NULL;
+        int r = own ? symbol_table_new(&table, own, NULL) : 1, q;
 
-        *statep = SYMBOL_STATE_ABSENT;
-        if (seen < 0)
-                return 1;
-        *statep = SYMBOL_STATE_UNREADABLE;
-        if (fstat(seen, &st) < 0 || !S_ISREG(st.st_mode))
-                return 1;
-        snprintf(link, sizeof(link), "/proc/self/fd/%d", seen);
-        *fdp = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        *sizep = (uint64_t)st.st_size;
-        return *fdp < 0;
-}
-
-/* Whether the ids agree: by the GNU id if the profile has one, else by Go's. */
-static bool is_same(const SymbolObject *object, const ImageIds *ids) {
-        if (object->build_id_gnu[0])
-                return !strcmp(object->build_id_gnu, ids->gnu);
-        return !strcmp(object->build_id_go, ids->go);
-}
-
-/* Return: 0, -ENOMEM; *statep NAMED or DYNAMIC and the table, or why not. */
-static int read_table(const SymbolObject *object, int fd, uint64_t base, uint64_t size, SymbolTable **tablep,
-                      SymbolState *statep) {
-        _cleanup_(elf_image_deinit) ElfImage image = { .fd = -1 };
-        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
-        ImageIds ids;
-        int r;
-
-        *statep = SYMBOL_STATE_UNREADABLE;
-        r = elf_image_init(&image, fd, base, size);
-        if (r)
-                return r < 0 ? error_fold(r) : 0;
-        r = elf_image_ids(&image, &ids);
-        if (r)
+        if (r < 0)
                 return error_fold(r);
-        if (!is_same(object, &ids)) {
-                *statep = SYMBOL_STATE_OTHER;
+        if (!table || !symbol_table_is_full(table)) {
+                q = symbol_file_open_debug(&split, object, own, symbolizer->debug_directory, DEBUG_FOR_SYMBOLS);
+                if (q > 0 && own)
+                        q = symbol_file_open_packed(&split, own);
+                if (!q)
+                        q = symbol_table_new_split(&both, own ? own : &split.image, own ? &split.image : NULL, NULL);
+                if (q < 0)
+                        return error_fold(q);
+        }
+        *tablep = both ? take(both) : take(table);
+        return *tablep ? 0 : r;
+}
+
+static int read_object(const Symbolizer *symbolizer, const SymbolObject *object, SymbolTable **tablep,
+                       SymbolState *statep) {
+        _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        int r = symbol_file_open(&own, object, statep);
+        bool is_here = r == 0;
+
+        if (r >= 0)
+                r = read_tables(symbolizer, object, is_here ? &own.image : NULL, &table);
+        if (r < 0)
+                return error_fold(r);
+        if (r) {
+                if (is_here)
+                        *statep = SYMBOL_STATE_UNREADABLE;
                 return 0;
         }
-        r = symbol_table_new(&table, &image, NULL);
-        if (r)
-                return r < 0 ? error_fold(r) : 0;
         *statep = SYMBOL_STATE_STRIPPED;
         if (!symbol_table_n_symbols(table))
                 return 0;
@@ -139,114 +149,13 @@ static int read_table(const SymbolObject *object, int fd, uint64_t base, uint64_
         return 0;
 }
 
-/* What a source hands out may be anything too, and its size is needed. */
-static int open_source(const SymbolSource *source, int *fdp, uint64_t *sizep, SymbolState *statep) {
-        _cleanup_(closep) int fd = source->open(source->userdata);
-        struct stat st;
-
-        *statep = SYMBOL_STATE_ABSENT;
-        if (fd < 0)
-                return 1;
-        *statep = SYMBOL_STATE_UNREADABLE;
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-                return 1;
-        *fdp = take_fd(fd);
-        *sizep = (uint64_t)st.st_size;
-        return 0;
-}
-
-static int open_object(const SymbolObject *object, int *fdp, uint64_t *sizep, SymbolState *statep) {
-        char path[MAX_PATH];
-
-        if (object->source && object->source->open)
-                return open_source(object->source, fdp, sizep, statep);
-        if (!object->source || !object->source->root)
-                return open_regular(object->path, fdp, sizep, statep);
-        *statep = SYMBOL_STATE_ABSENT;
-        if ((size_t)snprintf(path, sizeof(path), "%s%s", object->source->root, object->path) >= sizeof(path))
-                return 1;
-        return open_regular(path, fdp, sizep, statep);
-}
-
-static int read_own_file(const SymbolObject *object, SymbolTable **tablep, SymbolState *statep) {
-        _cleanup_(closep) int fd = -1;
-        uint64_t size;
-        int r;
-
-        if (open_object(object, &fd, &size, statep))
-                return 0;
-        r = read_table(object, fd, 0, size, tablep, statep);
-        return r ? error_fold(r) : 0;
-}
-
-static int read_file(const SymbolObject *object, const char *path, SymbolTable **tablep, SymbolState *statep) {
-        _cleanup_(closep) int fd = -1;
-        uint64_t size;
-        int r;
-
-        if (open_regular(path, &fd, &size, statep))
-                return 0;
-        r = read_table(object, fd, 0, size, tablep, statep);
-        return r ? error_fold(r) : 0;
-}
-
-static int read_vdso(const SymbolObject *object, SymbolTable **tablep, SymbolState *statep) {
-        _cleanup_(closep) int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-        uint64_t base = getauxval(AT_SYSINFO_EHDR);
-        int r;
-
-        *statep = SYMBOL_STATE_ABSENT;
-        if (fd < 0 || !base)
-                return 0;
-        r = read_table(object, fd, base, VDSO_MAX_BYTES, tablep, statep);
-        return r ? error_fold(r) : 0;
-}
-
-/* A debug file of the right name with another build id is no debug file: the state of the object stays. */
-static int read_debug_file(const Symbolizer *symbolizer, const SymbolObject *object, SymbolTable **tablep,
-                           SymbolState *statep) {
-        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
-        const char *id = object->build_id_gnu;
-        char path[MAX_PATH];
-        SymbolState state;
-        int r;
-
-        /* The id names a file, and it comes from a payload. */
-        if (strlen(id) < 4 || strspn(id, "0123456789abcdef") != strlen(id))
-                return 0;
-        r = snprintf(path, sizeof(path), "%s/%.2s/%s.debug", symbolizer->debug_directory, id, id + 2);
-        if (r < 0 || (size_t)r >= sizeof(path))
-                return 0;
-        r = read_file(object, path, &table, &state);
-        if (r)
-                return error_fold(r);
-        if (state == SYMBOL_STATE_NAMED) {
-                symbol_table_free(*tablep);
-                *tablep = take(table);
-                *statep = state;
-        }
-        return 0;
-}
-
-static int read_object(const Symbolizer *symbolizer, const SymbolObject *object, SymbolTable **tablep,
-                       SymbolState *statep) {
-        int r = 0;
-
-        *statep = SYMBOL_STATE_NO_ID;
-        if (!object->build_id_gnu[0] && !object->build_id_go[0])
-                return 0;
-        *statep = SYMBOL_STATE_ABSENT;
-        if (!strcmp(object->path, "[vdso]"))
-                r = read_vdso(object, tablep, statep);
-        else if (object->path[0] == '/')
-                r = read_own_file(object, tablep, statep);
-        if (!r && *statep != SYMBOL_STATE_NAMED)
-                r = read_debug_file(symbolizer, object, tablep, statep);
-        return r ? error_fold(r) : 0;
-}
-
 static size_t entry_memory(const Entry *entry) {
-        return entry->table ? symbol_table_memory(entry->table) : 0;
+        return (entry->table ? symbol_table_memory(entry->table) : 0) + entry->readable_texts.total +
+               entry->readable.n_slots * sizeof(HashmapEntry) + line_cache_memory(&entry->lines);
+}
+
+static const char *text_of(const char *text) {
+        return text ? text : "";
 }
 
 static int entry_new(Entry **entryp, const Symbolizer *symbolizer, const SymbolObject *object) {
@@ -255,10 +164,12 @@ static int entry_new(Entry **entryp, const Symbolizer *symbolizer, const SymbolO
 
         if (!entry)
                 return error_origin(-ENOMEM);
+        line_cache_init(&entry->lines);
         entry->path = strdup(object->path);
-        entry->gnu = strdup(object->build_id_gnu);
-        entry->go = strdup(object->build_id_go);
-        if (!entry->path || !entry->gnu || !entry->go)
+        entry->gnu = strdup(text_of(object->build_id_gnu));
+        entry->go = strdup(text_of(object->build_id_go));
+        entry->htlhash = strdup(text_of(object->build_id_htlhash));
+        if (!entry->path || !entry->gnu || !entry->go || !entry->htlhash)
                 return error_origin(-ENOMEM);
         r = read_object(symbolizer, object, &entry->table, &entry->state);
         if (r)
@@ -267,62 +178,138 @@ static int entry_new(Entry **entryp, const Symbolizer *symbolizer, const SymbolO
         return 0;
 }
 
-static void drop_oldest(Symbolizer *symbolizer) {
-        uint32_t oldest = 0;
-
-        for (uint32_t i = 1; i < symbolizer->n_entries; i++)
-                if (symbolizer->entries[i]->last_use < symbolizer->entries[oldest]->last_use)
-                        oldest = i;
-        symbolizer->bytes -= entry_memory(symbolizer->entries[oldest]);
-        entry_free(symbolizer->entries[oldest]);
-        symbolizer->entries[oldest] = symbolizer->entries[--symbolizer->n_entries];
-        symbolizer->latest = NULL;
+static uint64_t add_hash(uint64_t hash, const char *text) {
+        return hash * UINT64_C(0x9e3779b97f4a7c15) + hash_bytes(text, strlen(text));
 }
 
-/* One table that is larger than the cap is kept alone: without it nothing could be named. */
-static void insert(Symbolizer *symbolizer, Entry *entry) {
+static uint64_t key_of(const char *path, const char *gnu, const char *go, const char *htlhash) {
+        return add_hash(add_hash(add_hash(add_hash(0, path), gnu), go), htlhash);
+}
+
+static void drop(Symbolizer *symbolizer, uint32_t index) {
+        Entry *entry = symbolizer->entries[index];
+        uint64_t key = key_of(entry->path, entry->gnu, entry->go, entry->htlhash);
+
+        if (hashmap_get(&symbolizer->by_key, key) == entry)
+                hashmap_remove(&symbolizer->by_key, key);
+        symbolizer->bytes -= entry->bytes;
+        entry_free(entry);
+        symbolizer->entries[index] = symbolizer->entries[--symbolizer->n_entries];
+        symbolizer->latest = NULL;
+        symbolizer->stats.n_evicted++;
+}
+
+/* Drops the one that was not used for longest, but not @kept. Return: whether there was one. */
+static bool drop_oldest(Symbolizer *symbolizer, const Entry *kept) {
+        uint32_t oldest = UINT32_MAX;
+
+        for (uint32_t i = 0; i < symbolizer->n_entries; i++)
+                if (symbolizer->entries[i] != kept &&
+                    (oldest == UINT32_MAX || symbolizer->entries[i]->last_use < symbolizer->entries[oldest]->last_use))
+                        oldest = i;
+        if (oldest != UINT32_MAX)
+                drop(symbolizer, oldest);
+        return oldest != UINT32_MAX;
+}
+
+/* One object that is larger than the cap is kept alone: without it nothing could be named. */
+static void account(Symbolizer *symbolizer, Entry *entry) {
         size_t bytes = entry_memory(entry);
 
-        while (symbolizer->n_entries &&
-               (symbolizer->n_entries == symbolizer->max_objects || symbolizer->bytes + bytes > symbolizer->max_bytes))
-                drop_oldest(symbolizer);
+        symbolizer->bytes += bytes - entry->bytes;
+        entry->bytes = bytes;
+        while (symbolizer->bytes > symbolizer->max_bytes && drop_oldest(symbolizer, entry))
+                ;
+}
+
+static int insert(Symbolizer *symbolizer, Entry *entry) {
+        int r = hashmap_put(&symbolizer->by_key, key_of(entry->path, entry->gnu, entry->go, entry->htlhash), entry);
+
+        if (r)
+                return error_fold(r);
+        if (symbolizer->n_entries == symbolizer->max_objects)
+                drop_oldest(symbolizer, NULL);
         symbolizer->entries[symbolizer->n_entries++] = entry;
-        symbolizer->bytes += bytes;
-        symbolizer->latest = entry;
+        account(symbolizer, entry);
+        symbolizer->stats.n_objects[entry->state]++;
+        return 0;
 }
 
 static bool matches(const Entry *entry, const SymbolObject *object) {
-        return !strcmp(entry->gnu, object->build_id_gnu) && !strcmp(entry->go, object->build_id_go) &&
-               !strcmp(entry->path, object->path);
+        return !strcmp(entry->gnu, text_of(object->build_id_gnu)) && !strcmp(entry->go, text_of(object->build_id_go)) &&
+               !strcmp(entry->path, object->path) && !strcmp(entry->htlhash, text_of(object->build_id_htlhash));
 }
 
+/* Two keys with one hash: the later one takes the place, and the earlier is read anew when it is wanted. */
 static Entry *lookup(Symbolizer *symbolizer, const SymbolObject *object) {
-        if (symbolizer->latest && matches(symbolizer->latest, object))
-                return symbolizer->latest;
-        for (uint32_t i = 0; i < symbolizer->n_entries; i++)
-                if (matches(symbolizer->entries[i], object))
-                        return symbolizer->latest = symbolizer->entries[i];
-        return NULL;
+        Entry *entry = symbolizer->latest;
+
+        if (entry && matches(entry, object))
+                return entry;
+        entry = hashmap_get(&symbolizer->by_key, key_of(object->path, text_of(object->build_id_gnu),
+                                                        text_of(object->build_id_go), text_of(object->build_id_htlhash)));
+        return entry && matches(entry, object) ? entry : NULL;
 }
 
-int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name) {
+static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry **entryp) {
+        _cleanup_(entry_freep) Entry *new = NULL;
         Entry *entry = lookup(symbolizer, object);
-        SymbolName found = { 0 };
         int r;
 
         if (!entry) {
-                r = entry_new(&entry, symbolizer, object);
+                symbolizer->stats.n_misses++;
+                r = entry_new(&new, symbolizer, object);
+                if (!r)
+                        r = insert(symbolizer, new);
                 if (r)
                         return error_fold(r);
-                insert(symbolizer, entry);
+                entry = take(new);
+        } else {
+                symbolizer->stats.n_hits++;
         }
         entry->last_use = ++symbolizer->clock;
+        symbolizer->latest = entry;
+        *entryp = entry;
+        return 0;
+}
+
+/* Each name of a table is demangled once. */
+static int make_readable(Symbolizer *symbolizer, Entry *entry, const char *name, const char **readablep) {
+        size_t n;
+        int r;
+
+        *readablep = name;
+        if (name[0] != '_' || symbolizer->style == DEMANGLE_NONE)
+                return 0;
+        *readablep = hashmap_get(&entry->readable, (uint64_t)(uintptr_t)name);
+        if (*readablep)
+                return 0;
+        n = demangle(name, symbolizer->style, symbolizer->readable, sizeof(symbolizer->readable));
+        *readablep = n ? arena_string(&entry->readable_texts, symbolizer->readable, n) : name;
+        if (!*readablep)
+                return error_origin(-ENOMEM);
+        r = hashmap_put(&entry->readable, (uint64_t)(uintptr_t)name, (void *)*readablep);
+        if (r)
+                return error_fold(r);
+        symbolizer->stats.n_demangled += n > 0;
+        account(symbolizer, entry);
+        return 0;
+}
+
+int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name) {
+        SymbolName found = { 0 };
+        Entry *entry;
+        int r = get_entry(symbolizer, object, &entry);
+
+        if (r)
+                return error_fold(r);
         found.state = entry->state;
         if (entry->table)
                 found.linkage_name = symbol_table_find(entry->table, address, &found.offset);
-        found.name = found.linkage_name;
-        if (found.name && demangle(found.name, symbolizer->style, symbolizer->readable, sizeof(symbolizer->readable)))
-                found.name = symbolizer->readable;
+        if (found.linkage_name)
+                r = make_readable(symbolizer, entry, found.linkage_name, &found.name);
+        if (r)
+                return error_fold(r);
         *name = found;
         return 0;
 }
@@ -341,6 +328,91 @@ int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
         return 0;
 }
 
+/* The object itself if it has DWARF, else its debug file. Return: 0, 1 = neither has, -ENOMEM. */
+static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, SymbolFile *file) {
+        _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
+        SymbolState state;
+        int r = symbol_file_open(&own, object, &state);
+        bool is_here = r == 0;
+
+        if (is_here && elf_image_serves(&own.image, DEBUG_FOR_LINES)) {
+                *file = own;
+                own = (SymbolFile)SYMBOL_FILE_NULL;
+                return 0;
+        }
+        if (r >= 0)
+                r = symbol_file_open_debug(file, object, is_here ? &own.image : NULL, symbolizer->debug_directory,
+                                           DEBUG_FOR_LINES);
+        return r < 0 ? error_fold(r) : r;
+}
+
+/* What did not come by the deadline is not asked for again: the next answer would take as long. */
+static LinesState state_after(int r) {
+        return r == 0 ? LINES_STATE_READ : r == LINES_E_TIMEOUT ? LINES_STATE_TIMEOUT : LINES_STATE_FAILED;
+}
+
+static int ask(Symbolizer *symbolizer, Entry *entry, const SymbolObject *object, const uint64_t *addresses, uint32_t n) {
+        _cleanup_(symbol_file_deinit) SymbolFile file = SYMBOL_FILE_NULL;
+        uint64_t start_ns = clock_monotonic_ns(), took_ns;
+        LinesOptions options = symbolizer->lines;
+        int r = open_dwarf(symbolizer, object, &file);
+
+        if (r) {
+                entry->lines_state = LINES_STATE_ABSENT;
+                return r < 0 ? error_fold(r) : 0;
+        }
+        if (symbolizer->lines_left_ns < NS_PER_MS) {
+                entry->lines_state = LINES_STATE_TIMEOUT;
+                return 0;
+        }
+        options.timeout_ms = (uint32_t)MIN(options.timeout_ms ? options.timeout_ms : LINES_DEFAULT_TIMEOUT_MS,
+                                           symbolizer->lines_left_ns / NS_PER_MS);
+        r = line_cache_fill(&entry->lines, file.fd, addresses, n, &options);
+        if (r < 0)
+                return error_fold(r);
+        entry->lines_state = state_after(r);
+        took_ns = clock_monotonic_ns() - start_ns;
+        symbolizer->lines_left_ns -= MIN(took_ns, symbolizer->lines_left_ns);
+        symbolizer->stats.n_line_runs++;
+        return 0;
+}
+
+/* The addresses that nobody has asked for yet. Return: 0 with *newp owned by the caller, -ENOMEM. */
+static int select_new(const Entry *entry, const uint64_t *addresses, uint32_t n, uint64_t **newp, uint32_t *n_newp) {
+        uint64_t *new = reallocarray(NULL, n ? n : 1, sizeof(*new));
+
+        if (!new)
+                return error_origin(-ENOMEM);
+        *n_newp = 0;
+        for (uint32_t i = 0; i < n; i++)
+                if (!line_cache_find(&entry->lines, addresses[i]))
+                        new[(*n_newp)++] = addresses[i];
+        *newp = new;
+        return 0;
+}
+
+int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
+                     LinesSink sink, void *userdata, LinesState *statep) {
+        _cleanup_(freep) uint64_t *new = NULL;
+        uint32_t n_new = 0;
+        Entry *entry;
+        int r = get_entry(symbolizer, object, &entry);
+
+        if (!r)
+                r = select_new(entry, addresses, n, &new, &n_new);
+        if (!r && n_new && (entry->lines_state == LINES_STATE_UNKNOWN || entry->lines_state == LINES_STATE_READ)) {
+                r = ask(symbolizer, entry, object, new, n_new);
+                symbolizer->stats.n_lines[entry->lines_state]++;
+        }
+        if (r < 0)
+                return error_fold(r);
+        for (uint32_t i = 0; i < n && !r; i++)
+                r = line_cache_give(&entry->lines, addresses[i], i, sink, userdata);
+        *statep = entry->lines_state;
+        account(symbolizer, entry);
+        return r ? error_fold(r) : 0;
+}
+
 const char *symbol_state_text(SymbolState state) {
         static const char *const texts[SYMBOL_N_STATES] = {
                 [SYMBOL_STATE_NAMED] = "symbols",
@@ -355,10 +427,30 @@ const char *symbol_state_text(SymbolState state) {
         return texts[state];
 }
 
+const char *lines_state_text(LinesState state) {
+        static const char *const texts[LINES_N_STATES] = {
+                [LINES_STATE_UNKNOWN] = "not asked",
+                [LINES_STATE_READ] = "lines",
+                [LINES_STATE_ABSENT] = "no DWARF here",
+                [LINES_STATE_TIMEOUT] = "DWARF took too long",
+                [LINES_STATE_FAILED] = "DWARF could not be read",
+        };
+
+        return texts[state];
+}
+
+DemangleStyle symbolizer_style(const Symbolizer *symbolizer) {
+        return symbolizer->style;
+}
+
 size_t symbolizer_memory(const Symbolizer *symbolizer) {
         return symbolizer->bytes;
 }
 
 uint32_t symbolizer_n_objects(const Symbolizer *symbolizer) {
         return symbolizer->n_entries;
+}
+
+const SymbolizerStats *symbolizer_stats(const Symbolizer *symbolizer) {
+        return &symbolizer->stats;
 }

@@ -4,57 +4,31 @@
 /*
  * Symbolizer
  *
- * Names functions of objects that a profile knows by path and build id, from files
- * of this machine: the file at that path, if it has .symtab; else its debug file
- * /usr/lib/debug/.build-id/xx/yyyy.debug; else the file's .dynsym. A file is believed only if
- * it has the object's build id. The vdso is read from our own memory under the same rule.
+ * Names functions of objects that a profile knows by path and build id, from files of this machine: .symtab of the
+ * object; else of its debug file, else of .gnu_debugdata, beside .dynsym; else .dynsym alone. How these are found and
+ * why they are believed says object.h.
  *
  * Tables stay in a cache with a cap in bytes and objects; the one that was not used
- * for longest goes. Paths come from payloads, so only regular files are opened.
+ * for longest goes.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "symbol/demangle.h"
+#include "symbol/lines.h"
+#include "symbol/object.h"
 #include "util/macro.h"
 
 typedef struct Symbolizer Symbolizer;
 
-/*
- * Where to get an object that cannot be opened by its path here: of a process in a container, or deleted. Not part of
- * what an object is known by: whoever comes first gives the file for all.
- */
-typedef struct SymbolSource {
-        /* Opens the file itself (map_files). Return: a descriptor that is the symbolizer's, or -1. NULL = by path. */
-        int (*open)(void *userdata);
-        void *userdata;
-        const char *root;               /* put before paths: /proc/PID/root. NULL = none */
-} SymbolSource;
-
-typedef struct SymbolObject {
-        const char *path;               /* absolute, or `[vdso]` */
-        const char *build_id_gnu;       /* lower-case hex; "" = none */
-        const char *build_id_go;        /* "" = none */
-        const SymbolSource *source;     /* NULL = by path */
-} SymbolObject;
-
-typedef enum SymbolState {
-        SYMBOL_STATE_NAMED,             /* .symtab of the file or of its debug file */
-        SYMBOL_STATE_DYNAMIC,           /* .dynsym alone: static functions have no name */
-        SYMBOL_STATE_NO_ID,             /* the profile has no build id, so that no file can be believed */
-        SYMBOL_STATE_ABSENT,            /* no such file here, and no debug file */
-        SYMBOL_STATE_OTHER,             /* the file here has another build id */
-        SYMBOL_STATE_UNREADABLE,        /* no regular file, no permission, no sound ELF */
-        SYMBOL_STATE_STRIPPED,          /* no symbols at all */
-        SYMBOL_N_STATES,
-} SymbolState;
-
 typedef struct SymbolizerOptions {
-        const char *debug_directory;    /* NULL = /usr/lib/debug/.build-id */
+        const char *debug_directory;    /* NULL = /usr/lib/debug */
         uint32_t max_objects;           /* 0 = 1024 */
         size_t max_bytes;               /* of all tables; 0 = 256 MiB; one table may exceed it alone */
         DemangleStyle style;            /* of C++ and Rust names; 0 = short */
+        LinesOptions lines;             /* of one object */
+        uint32_t lines_ms;              /* for the lines of all objects; 0 = 120,000 */
 } SymbolizerOptions;
 
 /* @options may be NULL. Return: 0, -ENOMEM. */
@@ -78,6 +52,41 @@ int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
 /* The same in parts. @offsetp is not set without a name. */
 int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, const char **namep,
                     uint64_t *offsetp, SymbolState *statep);
+
+DemangleStyle symbolizer_style(const Symbolizer *symbolizer);
+
+/* How the lines of an object were read. */
+typedef enum LinesState {
+        LINES_STATE_UNKNOWN,            /* nobody has asked */
+        LINES_STATE_READ,
+        LINES_STATE_ABSENT,             /* no .debug_info in the object, and no debug file that has it */
+        LINES_STATE_TIMEOUT,            /* some are missing: reading was cut off, and is not tried again */
+        LINES_STATE_FAILED,             /* DWARF is damaged, or its reader could not run */
+        LINES_N_STATES,
+} LinesState;
+
+/*
+ * Hands the source line at each address of @object, and the functions inlined there, to @sink (see lines.h), in the order
+ * of @addresses; those of which nothing is known are left out. What was asked before comes from memory. Each new
+ * batch starts a process: ask for many at once. Texts live for the call. Return: 0, the sink's negative code, -ENOMEM.
+ */
+int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
+                     LinesSink sink, void *userdata, LinesState *statep);
+
+/* What a state means, for people: `no DWARF here`, … Static string. */
+const char *lines_state_text(LinesState state);
+
+/* What was done since the symbolizer was made. */
+typedef struct SymbolizerStats {
+        uint64_t n_hits, n_misses;      /* look-ups whose object was in memory, or was read first */
+        uint64_t n_evicted;             /* objects that left for others */
+        uint64_t n_objects[SYMBOL_N_STATES];    /* read, by what came of it */
+        uint64_t n_demangled;           /* names, each once while it is in memory */
+        uint64_t n_line_runs;           /* processes started */
+        uint64_t n_lines[LINES_N_STATES];       /* batches of addresses, by what came of them */
+} SymbolizerStats;
+
+const SymbolizerStats *symbolizer_stats(const Symbolizer *symbolizer);
 
 /* What a state means, for people: `stripped`, … Static string. */
 const char *symbol_state_text(SymbolState state);

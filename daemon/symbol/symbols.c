@@ -28,6 +28,8 @@ enum {
         CHUNK_SYMBOLS = 2048,           /* read at a time */
         NO_PARENT = UINT32_MAX,
         N_TABLES = 2,                   /* .symtab, .dynsym */
+        N_IMAGES = 2,                   /* the object, what was split from it */
+        MAX_MOVED_SECTIONS = 1024,      /* looked up by name, each among all */
         MAX_NESTING = 64,               /* enclosing functions that a lookup tries */
 };
 
@@ -40,8 +42,8 @@ typedef struct RawSymbol {
         uint64_t start, size;
         const char *name;               /* in a string table */
         uint16_t n_name;
-        uint8_t binding;
-        uint16_t section;
+        uint8_t binding, image;
+        uint16_t section;               /* of that image */
 } RawSymbol;
 
 typedef struct Function {
@@ -61,11 +63,18 @@ struct SymbolTable {
         bool is_full;
 };
 
+/* Where the names of one table are. */
+typedef struct Strings {
+        char *data;
+        uint64_t size;
+} Strings;
+
 typedef struct Reader {
-        const ElfImage *image;
+        const ElfImage *images[N_IMAGES];
+        unsigned image;                 /* that is read now */
+        uint64_t *shifts;               /* by section of images[1]: where it lies in images[0], less where it lies itself */
         const SymbolLimits *limits;
-        char *strings[N_TABLES];
-        uint64_t strings_size[N_TABLES];
+        Strings strings[N_IMAGES][N_TABLES];
         RawSymbol *symbols;
         uint32_t n_symbols, room;
         uint32_t n_left_out;
@@ -73,8 +82,9 @@ typedef struct Reader {
 } Reader;
 
 static void reader_deinit(Reader *reader) {
-        for (size_t i = 0; i < N_TABLES; i++)
-                free(reader->strings[i]);
+        for (size_t i = 0; i < N_IMAGES * N_TABLES; i++)
+                free(reader->strings[i / N_TABLES][i % N_TABLES].data);
+        free(reader->shifts);
         free(reader->symbols);
 }
 
@@ -99,22 +109,30 @@ static bool is_function(const Elf64_Sym *symbol) {
  * Length of the name at @at: up to `@@` and its version, the end of the table, or the cap. Old versions (`f@V1`
  * beside `f@@V2`) are other functions, and keep theirs.
  */
-static uint16_t name_length(const Reader *reader, unsigned table, uint32_t at) {
-        uint64_t left = at < reader->strings_size[table] ? reader->strings_size[table] - at : 0;
-        const char *name = reader->strings[table] + at, *version;
+static uint16_t name_length(const Strings *strings, uint32_t at) {
+        uint64_t left = at < strings->size ? strings->size - at : 0;
+        const char *name = strings->data + at, *version;
         size_t n = left ? strnlen(name, MIN(left, (uint64_t)SYMBOLS_MAX_NAME)) : 0;
 
         version = n > 1 ? memmem(name + 1, n - 1, "@@", 2) : NULL;
         return (uint16_t)(version ? version - name : (ptrdiff_t)n);
 }
 
+/* The address in the object of a symbol of the file that is read. */
+static uint64_t address_of(const Reader *reader, const Elf64_Sym *symbol) {
+        if (reader->image == 0 || !reader->shifts || symbol->st_shndx >= reader->images[1]->n_sections)
+                return symbol->st_value;
+        return symbol->st_value + reader->shifts[symbol->st_shndx];
+}
+
 static int add(Reader *reader, const Elf64_Sym *symbol, unsigned table) {
+        const Strings *strings = &reader->strings[reader->image][table];
         uint16_t n_name;
         int r;
 
         if (!is_function(symbol))
                 return 0;
-        n_name = name_length(reader, table, symbol->st_name);
+        n_name = name_length(strings, symbol->st_name);
         if (n_name == 0)
                 return 0;
         if (reader->n_symbols >= reader->limits->max_symbols) {
@@ -127,15 +145,16 @@ static int add(Reader *reader, const Elf64_Sym *symbol, unsigned table) {
                         return error_fold(r);
         }
         reader->symbols[reader->n_symbols++] = (RawSymbol){
-                .start = symbol->st_value, .size = symbol->st_size, .section = symbol->st_shndx,
-                .name = reader->strings[table] + symbol->st_name, .n_name = n_name,
-                .binding = ELF64_ST_BIND(symbol->st_info),
+                .start = address_of(reader, symbol), .size = symbol->st_size, .section = symbol->st_shndx,
+                .name = strings->data + symbol->st_name, .n_name = n_name,
+                .binding = ELF64_ST_BIND(symbol->st_info), .image = (uint8_t)reader->image,
         };
         return 0;
 }
 
 static int read_strings(Reader *reader, const Elf64_Shdr *section, unsigned table) {
-        const ElfImage *image = reader->image;
+        const ElfImage *image = reader->images[reader->image];
+        Strings *to = &reader->strings[reader->image][table];
         const Elf64_Shdr *strings;
         uint64_t size;
         int r;
@@ -146,9 +165,9 @@ static int read_strings(Reader *reader, const Elf64_Shdr *section, unsigned tabl
         if (strings->sh_type != SHT_STRTAB)
                 return IMAGE_E_MALFORMED;
         size = MIN(strings->sh_size, reader->limits->max_string_bytes);
-        r = elf_image_read(image, strings->sh_offset, size, &reader->strings[table]);
+        r = elf_image_read(image, strings->sh_offset, size, &to->data);
         if (!r)
-                reader->strings_size[table] = size;
+                to->size = size;
         return r;
 }
 
@@ -158,7 +177,7 @@ static int read_symbols(Reader *reader, const Elf64_Shdr *section, unsigned tabl
         for (uint64_t at = 0; at < n; at += CHUNK_SYMBOLS) {
                 uint64_t n_here = MIN(n - at, (uint64_t)CHUNK_SYMBOLS);
                 _cleanup_(freep) char *chunk = NULL;
-                int r = elf_image_read(reader->image, section->sh_offset + at * sizeof(Elf64_Sym),
+                int r = elf_image_read(reader->images[reader->image], section->sh_offset + at * sizeof(Elf64_Sym),
                                        n_here * sizeof(Elf64_Sym), &chunk);
 
                 for (uint64_t i = 0; i < n_here && !r; i++)
@@ -171,7 +190,7 @@ static int read_symbols(Reader *reader, const Elf64_Shdr *section, unsigned tabl
 
 /* One table of each kind (gABI); of more the first is read. */
 static int read_tables(Reader *reader) {
-        const ElfImage *image = reader->image;
+        const ElfImage *image = reader->images[reader->image];
         static const uint32_t types[N_TABLES] = { SHT_SYMTAB, SHT_DYNSYM };
 
         for (unsigned table = 0; table < N_TABLES; table++)
@@ -247,22 +266,27 @@ static void reduce(Reader *reader) {
         reader->n_symbols = n;
 }
 
-static uint64_t end_of_section(const ElfImage *image, const RawSymbol *symbol) {
+static uint64_t end_of_section(const Reader *reader, const RawSymbol *symbol) {
+        const ElfImage *image = reader->images[symbol->image];
         const Elf64_Shdr *section;
+        uint64_t start;
 
         if (symbol->section >= image->n_sections)
                 return UINT64_MAX;
         section = &image->sections[symbol->section];
-        if (symbol->start < section->sh_addr || symbol->start - section->sh_addr >= section->sh_size)
+        start = section->sh_addr;
+        if (symbol->image && reader->shifts)
+                start += reader->shifts[symbol->section];
+        if (symbol->start < start || symbol->start - start >= section->sh_size)
                 return UINT64_MAX;
-        return section->sh_addr + MIN(section->sh_size, UINT64_MAX - section->sh_addr);
+        return start + MIN(section->sh_size, UINT64_MAX - start);
 }
 
 /* Assembly often has no sizes: such a function ends where the next one starts, or its section ends. */
 static void set_sizes(Reader *reader) {
         for (uint32_t i = 0; i < reader->n_symbols; i++) {
                 RawSymbol *symbol = &reader->symbols[i];
-                uint64_t end = end_of_section(reader->image, symbol);
+                uint64_t end = end_of_section(reader, symbol);
 
                 if (symbol->size)
                         continue;
@@ -339,10 +363,39 @@ static int make_table(SymbolTable **tablep, const Reader *reader) {
         return 0;
 }
 
-int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits) {
-        _cleanup_(reader_deinit) Reader reader = { .image = image,
+/* Sections are the same if they have the same name; one that the object does not have stays where it is. */
+static int find_shifts(Reader *reader) {
+        const ElfImage *image = reader->images[0], *split = reader->images[1];
+
+        if (!image->n_sections || !split->n_sections)
+                return 0;
+        reader->shifts = calloc(split->n_sections, sizeof(*reader->shifts));
+        if (!reader->shifts)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 1; i < split->n_sections && i <= MAX_MOVED_SECTIONS; i++) {
+                const Elf64_Shdr *section = &split->sections[i], *same;
+
+                if (section->sh_flags & SHF_EXECINSTR &&
+                    !elf_image_find_section(image, elf_image_section_name(split, i), &same))
+                        reader->shifts[i] = same->sh_addr - section->sh_addr;
+        }
+        return 0;
+}
+
+static int read_images(Reader *reader) {
+        int r = reader->images[1] ? find_shifts(reader) : 0;
+
+        for (reader->image = 0; !r && reader->image < N_IMAGES; reader->image++)
+                if (reader->images[reader->image])
+                        r = read_tables(reader);
+        return r;
+}
+
+int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
+                           const SymbolLimits *limits) {
+        _cleanup_(reader_deinit) Reader reader = { .images = { image, split },
                                                    .limits = limits ? limits : &symbol_default_limits };
-        int r = read_tables(&reader);
+        int r = read_images(&reader);
 
         if (r)
                 return r < 0 ? error_fold(r) : r;
@@ -350,6 +403,10 @@ int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLi
         set_sizes(&reader);
         r = make_table(tablep, &reader);
         return r ? error_fold(r) : 0;
+}
+
+int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits) {
+        return symbol_table_new_split(tablep, image, NULL, limits);
 }
 
 SymbolTable *symbol_table_free(SymbolTable *table) {

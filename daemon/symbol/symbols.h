@@ -32,6 +32,14 @@ extern const SymbolLimits symbol_default_limits;
  * sense is left out. @limits: NULL = symbol_default_limits. Return: 0, IMAGE_E_*, -ENOMEM.
  */
 int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits);
+
+/*
+ * The same of two files: an object and what was split from it (a debug file, .gnu_debugdata). Where a section lies at
+ * another address in @split than in @image (the object was moved by a prelinker), its symbols are moved as well.
+ */
+int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
+                           const SymbolLimits *limits);
+
 SymbolTable *symbol_table_free(SymbolTable *table);
 DEFINE_CLEANUP(SymbolTable, symbol_table_free)
 

@@ -15,6 +15,13 @@ typedef struct Row {
         NamedFrame frames[];
 } Row;
 
+/* A word whose lines are to be asked for. */
+typedef struct Pending {
+        uint64_t address;
+        FrameWord word;
+        uint32_t module;
+} Pending;
+
 struct WindowNames {
         const Window *window;
         Symbolizer *symbolizer;
@@ -22,6 +29,11 @@ struct WindowNames {
         Hashmap rows;                   /* word → Row */
         Arena arena;                    /* rows and their texts */
         SymbolState *states;            /* by module */
+        LinesState *lines_states;
+        Pending *pending;
+        size_t n_pending, pending_room;
+        const Pending *batch;           /* those that are asked for now */
+        Hashmap seen;                   /* words */
 };
 
 static int copy_text(WindowNames *names, const char *text, const char **copyp) {
@@ -55,8 +67,23 @@ static SymbolObject object_of(const WindowNames *names, uint32_t index) {
                 .path = window_get_string(names->window, module->path, NULL),
                 .build_id_gnu = window_get_string(names->window, module->build_id_gnu, NULL),
                 .build_id_go = window_get_string(names->window, module->build_id_go, NULL),
+                .build_id_htlhash = window_get_string(names->window, module->build_id_htlhash, NULL),
                 .source = options && options->source ? options->source(options->userdata, module) : NULL,
         };
+}
+
+static int add_pending(WindowNames *names, const WindowFrame *frame, FrameWord word) {
+        if (names->n_pending == names->pending_room) {
+                size_t room = MAX(names->pending_room * 2, (size_t)256);
+                Pending *bigger = reallocarray(names->pending, room, sizeof(*bigger));
+
+                if (!bigger)
+                        return error_origin(-ENOMEM);
+                names->pending = bigger;
+                names->pending_room = room;
+        }
+        names->pending[names->n_pending++] = (Pending){ frame->address, word, frame->module };
+        return 0;
 }
 
 static int name_word(WindowNames *names, FrameWord word) {
@@ -65,15 +92,21 @@ static int name_word(WindowNames *names, FrameWord word) {
         SymbolName found;
         int r;
 
-        if (!frame.module || frame.function || hashmap_get(&names->rows, word) ||
+        if (!frame.module || frame.function || hashmap_get(&names->seen, word) ||
             !strcmp(window_get_string(names->window, frame.type, NULL), "kernel"))
                 return 0;
+        r = hashmap_put(&names->seen, word, names);
+        if (r)
+                return error_fold(r);
         object = object_of(names, frame.module);
         r = symbolizer_name(names->symbolizer, &object, frame.address, &found);
         if (r)
                 return error_fold(r);
         names->states[frame.module] = found.state;
-        return found.name ? add_row(names, word, &found) : 0;
+        r = found.name ? add_row(names, word, &found) : 0;
+        if (!r && names->options && names->options->lines)
+                r = add_pending(names, &frame, word);
+        return r ? error_fold(r) : 0;
 }
 
 static int name_stacks(WindowNames *names) {
@@ -91,10 +124,113 @@ static int name_stacks(WindowNames *names) {
         return 0;
 }
 
+static int compare_pending(const void *left, const void *right) {
+        const Pending *a = left, *b = right;
+
+        if (a->module != b->module)
+                return a->module < b->module ? -1 : 1;
+        return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static int copy_part(WindowNames *names, const char *text, size_t size, const char **copyp) {
+        *copyp = arena_string(&names->arena, text, size);
+        return *copyp ? 0 : error_origin(-ENOMEM);
+}
+
+static int set_frame(WindowNames *names, NamedFrame *to, const LineFrame *from) {
+        char readable[DEMANGLE_MAX_OUTPUT];
+        size_t n;
+        int r = copy_part(names, from->name, from->n_name, &to->linkage_name);
+
+        if (!r)
+                r = copy_part(names, from->file, from->n_file, &to->file);
+        if (r)
+                return error_fold(r);
+        to->line = from->line;
+        to->name = to->linkage_name;
+        n = demangle(to->linkage_name, symbolizer_style(names->symbolizer), readable, sizeof(readable));
+        if (n)
+                r = copy_part(names, readable, n, &to->name);
+        return r ? error_fold(r) : 0;
+}
+
+/* The function that the code lies in keeps the name that it has without lines: of aliases DWARF may know another. */
+static int add_lines(void *userdata, uint32_t index, const LineFrame *frames, size_t n) {
+        WindowNames *names = userdata;
+        FrameWord word = names->batch[index].word;
+        const Row *before = hashmap_get(&names->rows, word);
+        Row *row = arena_zero(&names->arena, 1, sizeof(*row) + n * sizeof(row->frames[0]));
+        int r = 0;
+
+        if (!row)
+                return error_origin(-ENOMEM);
+        row->n_frames = (uint32_t)n;
+        for (size_t i = 0; i < n && !r; i++) {
+                r = set_frame(names, &row->frames[i], &frames[i]);
+                row->frames[i].is_inlined = i + 1 < n;
+        }
+        if (before) {
+                row->frames[n - 1].name = before->frames[0].name;
+                row->frames[n - 1].linkage_name = before->frames[0].linkage_name;
+        }
+        if (!r)
+                r = hashmap_put(&names->rows, word, row);
+        return r ? error_fold(r) : 0;
+}
+
+static int ask_batch(WindowNames *names, const Pending *pending, size_t n) {
+        SymbolObject object = object_of(names, pending->module);
+        _cleanup_(freep) uint64_t *addresses = reallocarray(NULL, n, sizeof(*addresses));
+        int r;
+
+        if (!addresses)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < n; i++)
+                addresses[i] = pending[i].address;
+        names->batch = pending;
+        r = symbolizer_lines(names->symbolizer, &object, addresses, (uint32_t)n, add_lines, names,
+                             &names->lines_states[pending->module]);
+        return r ? error_fold(r) : 0;
+}
+
+/* Object by object, LINES_MAX_ADDRESSES of each at a time. */
+static int ask_lines(WindowNames *names) {
+        const Pending *pending = names->pending;
+        int r = 0;
+
+        if (names->n_pending)
+                qsort(names->pending, names->n_pending, sizeof(*pending), compare_pending);
+        for (size_t i = 0, k; i < names->n_pending && !r; i = k) {
+                for (k = i; k < names->n_pending && pending[k].module == pending[i].module && k - i < LINES_MAX_ADDRESSES;)
+                        k++;
+                r = ask_batch(names, pending + i, k - i);
+        }
+        return r ? error_fold(r) : 0;
+}
+
+static int init_states(WindowNames *names) {
+        uint32_t n = window_n_modules(names->window);
+
+        names->states = calloc(n + 1u, sizeof(*names->states));
+        names->lines_states = calloc(n + 1u, sizeof(*names->lines_states));
+        if (!names->states || !names->lines_states)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n; i++)
+                names->states[i] = SYMBOL_N_STATES;
+        return 0;
+}
+
+/* Only for the look-ups; options are the caller's for one call. */
+static void forget_work(WindowNames *names) {
+        free(names->pending);
+        hashmap_deinit(&names->seen);
+        names->pending = NULL;
+        names->options = NULL;
+}
+
 int window_names_new(WindowNames **namesp, const Window *window, Symbolizer *symbolizer,
                      const WindowNamesOptions *options) {
         _cleanup_(window_names_freep) WindowNames *names = calloc(1, sizeof(*names));
-        uint32_t n_modules = window_n_modules(window);
         int r;
 
         if (!names)
@@ -102,15 +238,14 @@ int window_names_new(WindowNames **namesp, const Window *window, Symbolizer *sym
         names->window = window;
         names->symbolizer = symbolizer;
         names->options = options;
-        names->states = calloc(n_modules + 1u, sizeof(*names->states));
-        if (!names->states)
-                return error_origin(-ENOMEM);
-        for (uint32_t i = 0; i < n_modules; i++)
-                names->states[i] = SYMBOL_N_STATES;
-        r = name_stacks(names);
+        r = init_states(names);
+        if (!r)
+                r = name_stacks(names);
+        if (!r)
+                r = ask_lines(names);
         if (r)
                 return error_fold(r);
-        names->options = NULL;          /* the caller's, for this call */
+        forget_work(names);
         *namesp = take(names);
         return 0;
 }
@@ -118,9 +253,11 @@ int window_names_new(WindowNames **namesp, const Window *window, Symbolizer *sym
 WindowNames *window_names_free(WindowNames *names) {
         if (!names)
                 return NULL;
+        forget_work(names);
         hashmap_deinit(&names->rows);
         arena_deinit(&names->arena);
         free(names->states);
+        free(names->lines_states);
         free(names);
         return NULL;
 }
@@ -136,4 +273,8 @@ size_t window_names_get(const WindowNames *names, FrameWord word, const NamedFra
 
 SymbolState window_names_state(const WindowNames *names, uint32_t module) {
         return names->states[module];
+}
+
+LinesState window_names_lines_state(const WindowNames *names, uint32_t module) {
+        return names->lines_states[module];
 }

@@ -16,6 +16,10 @@ enum {
         GZIP_FIRST_ROOM = 16 << 10,
 };
 
+uint32_t gzip_crc32(uint32_t sum, const void *data, size_t size) {
+        return (uint32_t)crc32_z(sum, data, size);
+}
+
 int gzip_compress(const void *data, size_t size, uint8_t **datap, size_t *sizep) {
         z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
         _cleanup_(freep) uint8_t *to = NULL;

@@ -17,6 +17,9 @@ enum {
         GZIP_E_TOO_LARGE,               /* more than the cap */
 };
 
+/* CRC-32 of more bytes, from the sum so far (0 at first): gzip's, and that of .gnu_debuglink. */
+uint32_t gzip_crc32(uint32_t sum, const void *data, size_t size);
+
 /* *datap is malloc()ed, owned by the caller. Return: 0, -ENOMEM. */
 int gzip_compress(const void *data, size_t size, uint8_t **datap, size_t *sizep);
 

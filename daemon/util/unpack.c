@@ -14,7 +14,7 @@ struct Unpack {
 };
 
 static const UnpackMethod *find_method(const uint8_t *data, size_t size) {
-        static const UnpackMethod *const methods[] = { &unpack_gzip, &unpack_zstd, &unpack_lz4 };
+        static const UnpackMethod *const methods[] = { &unpack_gzip, &unpack_zstd, &unpack_lz4, &unpack_xz };
 
         for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
                 if (size >= methods[i]->n_magic && !memcmp(data, methods[i]->magic, methods[i]->n_magic))

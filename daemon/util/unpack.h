@@ -5,7 +5,7 @@
  * Unpack
  *
  * A stream of packed bytes → the bytes, piece by piece. Which packing it is says its beginning: gzip, zstd, lz4
- * (frames), or none of them. Several members behind each other are one stream. Each library is used in
+ * (frames), xz, or none of them. Several members behind each other are one stream. Each library is used in
  * one file behind the same three functions.
  */
 
@@ -38,7 +38,7 @@ typedef struct UnpackMethod {
         int (*step)(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp, bool *at_borderp);
 } UnpackMethod;
 
-extern const UnpackMethod unpack_gzip, unpack_zstd, unpack_lz4;
+extern const UnpackMethod unpack_gzip, unpack_zstd, unpack_lz4, unpack_xz;
 
 typedef struct Unpack Unpack;
 

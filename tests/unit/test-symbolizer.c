@@ -99,8 +99,8 @@ Test(symbolizer, prefers_a_debug_file_to_exported_symbols) {
         const char *path = write_elf("object", exported_function, 1, id_bytes);
 
         cr_assert_str_eq(find(symbolizer, path, ID, 0x1000, SYMBOL_STATE_DYNAMIC), "exported");
-        cr_assert_eq(mkdir(path_of("ab"), 0700), 0);
-        write_elf("ab/cd02030405060708090a0b0c0d0e0f10111213.debug", static_function, 1, id_bytes);
+        cr_assert_eq(mkdir(path_of(".build-id"), 0700) | mkdir(path_of(".build-id/ab"), 0700), 0);
+        write_elf(".build-id/ab/cd02030405060708090a0b0c0d0e0f10111213.debug", static_function, 1, id_bytes);
         cr_assert_str_eq(find(symbolizer, path, ID, 0x1000, SYMBOL_STATE_DYNAMIC), "exported", "each is tried once");
         symbolizer_free(symbolizer);
         symbolizer = new_symbolizer(0, 0);
@@ -112,8 +112,8 @@ Test(symbolizer, does_not_believe_a_debug_file_of_another_build) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = new_symbolizer(0, 0);
         const char *path = write_elf("object", exported_function, 1, id_bytes);
 
-        cr_assert_eq(mkdir(path_of("ab"), 0700), 0);
-        write_elf("ab/cd02030405060708090a0b0c0d0e0f10111213.debug", static_function, 1,
+        cr_assert_eq(mkdir(path_of(".build-id"), 0700) | mkdir(path_of(".build-id/ab"), 0700), 0);
+        write_elf(".build-id/ab/cd02030405060708090a0b0c0d0e0f10111213.debug", static_function, 1,
                   (const uint8_t *)"another build's bytes");
         cr_assert_str_eq(find(symbolizer, path, ID, 0x1000, SYMBOL_STATE_DYNAMIC), "exported");
         cr_assert_null(find(symbolizer, "/no/such/file", ID, 0x1000, SYMBOL_STATE_ABSENT));

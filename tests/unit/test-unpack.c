@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Streams that gzip, zstd and lz4 (the programs of other people, in their libraries) have packed. */
+/* Streams that gzip, zstd, lz4 and xz (the programs of other people, in their libraries) have packed. */
 
 #include <criterion/criterion.h>
 #include <lz4frame.h>
+#include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -62,6 +63,12 @@ static size_t pack(int method, uint8_t *to, size_t room) {
                 return ZSTD_compress(to, room, plain, SIZE, 3);
         case 2:
                 return LZ4F_compressFrame(to, room, plain, SIZE, NULL);
+        case 3: {
+                size_t n = 0;
+
+                cr_assert_eq(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL, plain, SIZE, to, &n, room), LZMA_OK);
+                return n;
+        }
         default:
                 memcpy(to, plain, SIZE);
                 return SIZE;
@@ -72,7 +79,7 @@ Test(unpack, gives_back_what_was_packed_in_pieces_of_any_size, .init = fill) {
         static uint8_t packed[2 * SIZE];
         static Out out;
 
-        for (int method = 0; method < 4; method++) {
+        for (int method = 0; method < 5; method++) {
                 size_t size = pack(method, packed, sizeof(packed));
                 const size_t pieces[] = { 1, 7, 4096, size };
 
@@ -88,7 +95,7 @@ Test(unpack, reads_several_members_as_one_stream, .init = fill) {
         static uint8_t packed[4 * SIZE];
         static Out out;
 
-        for (int method = 0; method < 3; method++) {
+        for (int method = 0; method < 4; method++) {
                 size_t size = pack(method, packed, 2 * SIZE);
 
                 memcpy(packed + size, packed, size);
@@ -102,7 +109,7 @@ Test(unpack, hands_on_what_stands_before_a_cut_and_says_so, .init = fill) {
         static uint8_t packed[2 * SIZE];
         static Out out;
 
-        for (int method = 0; method < 3; method++) {
+        for (int method = 0; method < 4; method++) {
                 size_t size = pack(method, packed, sizeof(packed));
 
                 for (size_t cut = 5; cut < size; cut += size / 20) {
@@ -111,4 +118,35 @@ Test(unpack, hands_on_what_stands_before_a_cut_and_says_so, .init = fill) {
                         cr_expect_arr_eq(out.data, plain, out.size);
                 }
         }
+}
+
+/* 8 zeros stand between two streams of xz (2.2 of its format). */
+Test(unpack, skips_the_padding_of_xz, .init = fill) {
+        static uint8_t packed[4 * SIZE];
+        static Out out;
+        size_t size = pack(3, packed, 2 * SIZE);
+
+        memset(packed + size, 0, 8);
+        memcpy(packed + size + 8, packed, size);
+        cr_expect_eq(unpack(packed, size + 8, 1, &out), 0);
+        cr_expect_eq(out.size, SIZE);
+        cr_expect_eq(unpack(packed, 2 * size + 8, 1000, &out), 0);
+        cr_expect_eq(out.size, 2 * SIZE);
+        packed[size + 8] = 1;
+        cr_expect_eq(unpack(packed, 2 * size + 8, 1000, &out), UNPACK_E_MALFORMED, "no stream behind the padding");
+}
+
+/* A stream that needs 192 MiB to unpack (recipe: the dictionary size of its only filter) is refused, not served. */
+Test(unpack, does_not_give_xz_the_memory_that_it_asks_for, .init = fill) {
+        static uint8_t packed[2 * SIZE];
+        static Out out;
+        lzma_options_lzma options;
+        lzma_filter filters[] = { { LZMA_FILTER_LZMA2, &options }, { LZMA_VLI_UNKNOWN, NULL } };
+        size_t n = 0;
+
+        cr_assert_not(lzma_lzma_preset(&options, 0));
+        options.dict_size = 192 << 20;
+        cr_assert_eq(lzma_stream_buffer_encode(filters, LZMA_CHECK_CRC32, NULL, plain, 4096, packed, &n, sizeof(packed)), LZMA_OK);
+        cr_expect_eq(unpack(packed, n, n, &out), UNPACK_E_MALFORMED);
+        cr_expect_eq(out.size, 0);
 }
