@@ -54,7 +54,7 @@ void daemon_remove_timers(Daemon *daemon) {
 }
 
 /* Takes the last samples in and sends them; a second call does not wait for that any longer. */
-static int stop(Daemon *daemon) {
+int daemon_stop(Daemon *daemon) {
         uint64_t now_ns = clock_monotonic_ns();
         int r;
 
@@ -76,12 +76,18 @@ static int stop(Daemon *daemon) {
                 r = daemon_close_window(daemon);
         if (r)
                 return error_fold(r);
+        if (daemon->sink)
+                return sd_event_exit(daemon->event, 0);
         return exports_stop(daemon->exports, now_ns + daemon->config->stop_timeout_ns, on_flushed, daemon);
 }
 
 static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+        Daemon *daemon = userdata;
+
         log_info("%s: %s", strsignal((int)info->ssi_signo), "stopping");
-        return stop(userdata);
+        daemon->stop_signal = (int)info->ssi_signo;
+        daemon->stopped_by_terminal = info->ssi_code == SI_KERNEL;
+        return daemon_stop(daemon);
 }
 
 /* systemd takes the reload for done at the next READY=1 that is younger than this. */
@@ -102,7 +108,7 @@ static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *inf
                 return 0;
         }
         daemon->reloading = true;
-        return stop(daemon);
+        return daemon_stop(daemon);
 }
 
 /* ---- timers ---- */
@@ -183,7 +189,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 return error_fold(r);
         if (is_done(daemon)) {
                 log_info("every process that was chosen has exited: stopping");
-                return stop(daemon);
+                return daemon_stop(daemon);
         }
         after_ns = drain_interval_ns(daemon, &drained);
         r = set_asleep(daemon, after_ns == ASLEEP_NS);
@@ -249,7 +255,7 @@ static int on_coroutines(sd_event_source *source, uint64_t usec, void *userdata)
 static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
         int r = sd_event_source_set_enabled(source, SD_EVENT_OFF);      /* a second stop() would not wait */
 
-        return r < 0 ? error_origin(r) : stop(userdata);
+        return r < 0 ? error_origin(r) : daemon_stop(userdata);
 }
 
 static void on_clock_step(void *userdata) {

@@ -40,9 +40,12 @@ enum daemon_pause {
 struct Daemon {
         const Config *config;
         DaemonTotals *totals;
+        const DaemonSink *sink;         /* NULL = the exports take the windows */
         DaemonReload reload;            /* NULL = SIGHUP stops */
         void *reload_userdata;
         bool reloading;                 /* this stop is for a new configuration */
+        int stop_signal;                /* 0 = none */
+        bool stopped_by_terminal;
         ConfigSelector selection;
         const Selector *selector;
         sd_event *event;
@@ -63,7 +66,7 @@ struct Daemon {
         Frames *frames;
         Naming *naming;
         Aggregator *aggregator;
-        Exports *exports;
+        Exports *exports;               /* NULL with a sink */
         Text exports_json;              /* of the summary: what each did, at the end */
         Control *control;
         Governor governor;

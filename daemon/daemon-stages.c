@@ -228,11 +228,26 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
         return (int64_t)((double)(length_ns * daemon->n_cpus) / n);
 }
 
-/* Closes the window and hands its requests to the exporter. */
-int daemon_close_window(Daemon *daemon) {
+static int hand_over(Daemon *daemon, const Window *window) {
         OtlpOptions options = { .scope_version = SPANPROF_VERSION, .timestamps = daemon->config->timestamps };
+        uint64_t n_lost = 0;
+        int r;
+
+        if (daemon->sink) {
+                r = daemon->sink->window(daemon->sink->userdata, window, &n_lost);
+                stat_add(COUNTER_LOST_WINDOW_FULL, n_lost);
+                stat_add(COUNTER_SAMPLES_DELIVERED, window_n_events(window) - n_lost);
+                return error_fold(r);
+        }
+        r = otlp_encode(window, &options, submit, daemon, &n_lost);
+        stat_add(COUNTER_LOST_ENCODE, n_lost);
+        return error_fold(r);
+}
+
+/* Closes the window and hands it to the sink, or its requests to the exporter. */
+int daemon_close_window(Daemon *daemon) {
         _cleanup_(window_freep) Window *window = NULL;
-        uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window_start_ns, n_lost = 0;
+        uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window_start_ns;
         int r;
 
         r = aggregator_rotate(daemon->aggregator, now_ns, mean_period_ns(daemon, now_ns), &window);
@@ -242,10 +257,9 @@ int daemon_close_window(Daemon *daemon) {
         stat_add(COUNTER_WINDOWS, 1);
         r = naming_window(daemon->naming, window);
         if (!r)
-                r = otlp_encode(window, &options, submit, daemon, &n_lost);
-        stat_add(COUNTER_LOST_ENCODE, n_lost);
+                r = hand_over(daemon, window);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
-        if (!r)
+        if (!r && !daemon->sink)
                 daemon_follow_volume(daemon, window, now_ns - MIN(now_ns, begun_ns));
         return error_fold(r);
 }

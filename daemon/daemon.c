@@ -38,7 +38,7 @@ static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, voi
 
 static int make_exporter(Daemon *daemon) {
         const Config *config = daemon->config;
-        int r = exports_new(&daemon->exports, daemon->event, config);
+        int r = daemon->sink ? 0 : exports_new(&daemon->exports, daemon->event, config);
 
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
 }
@@ -147,7 +147,7 @@ static int check_summary(const char *path) {
         return DAEMON_E_UNUSABLE;
 }
 
-int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals) {
+int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, const DaemonSink *sink) {
         _cleanup_(daemon_freep) Daemon *daemon = calloc(1, sizeof(*daemon));
         int r;
 
@@ -155,6 +155,7 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals) {
                 return error_origin(-ENOMEM);
         daemon->config = config;
         daemon->totals = totals;
+        daemon->sink = sink;
         daemon->start_ns = clock_monotonic_ns();
         if (!totals->start_ns)
                 totals->start_ns = daemon->start_ns;
@@ -235,7 +236,8 @@ static void log_start(Daemon *daemon) {
                 log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
                                 "capabilities that are missing, and what that costs: %s", lost);
         log_targets(daemon);
-        log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->shown_url);
+        if (!daemon->sink)
+                log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->shown_url);
 }
 
 static int start_sampling(Daemon *daemon) {
@@ -248,6 +250,18 @@ static int start_sampling(Daemon *daemon) {
         daemon->window_entries = sampler_entries(daemon->sampler);
         daemon->window_programmed = sampler_programmed(daemon->sampler);
         daemon->n_cpus = sampler_n_cpus(daemon->sampler);
+        return 0;
+}
+
+/* One that works for its own process alone has nothing to tell others: a service manager, `spanprof status`. */
+static int open_to_others(Daemon *daemon) {
+        int r = daemon->sink ? 0 : control_new(&daemon->control, daemon);
+
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        log_start(daemon);
+        if (!daemon->sink)
+                sd_notify(0, "READY=1");
         return 0;
 }
 
@@ -276,16 +290,30 @@ static int start(Daemon *daemon) {
                 r = start_sampling(daemon);
         if (r)
                 return r;
-        r = control_new(&daemon->control, daemon);
+        r = open_to_others(daemon);
         if (r)
-                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
-        log_start(daemon);
+                return r;
         daemon->drained_ns = clock_monotonic_ns();
         r = daemon_add_timers(daemon);
-        if (r)
-                return error_fold(r);
-        sd_notify(0, "READY=1");
-        return 0;
+        if (!r && daemon->sink && daemon->sink->started)
+                r = daemon->sink->started(daemon->sink->userdata);
+        return error_fold(r);
+}
+
+sd_event *daemon_loop(Daemon *daemon) {
+        return daemon->event;
+}
+
+int daemon_stop_signal(const Daemon *daemon) {
+        return daemon->stop_signal;
+}
+
+bool daemon_stopped_by_terminal(const Daemon *daemon) {
+        return daemon->stopped_by_terminal;
+}
+
+size_t daemon_n_targets(const Daemon *daemon) {
+        return targets_count(daemon->targets);
 }
 
 static uint64_t since_start(const Daemon *daemon, uint64_t time_ns) {
@@ -301,9 +329,10 @@ static void add_up(Daemon *daemon) {
         totals->programmed += sampler_programmed(daemon->sampler);
 }
 
-static int report(Daemon *daemon) {
+void daemon_summarize(const Daemon *daemon, Summary *summary) {
         const DaemonTotals *totals = daemon->totals;
-        Summary summary = {
+
+        *summary = (Summary){
                 .duration_ns = totals->duration_ns,
                 .frequency = (uint32_t)daemon->config->frequency,
                 .n_cpus = daemon->n_cpus,
@@ -316,8 +345,13 @@ static int report(Daemon *daemon) {
                 .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
                 .exports = daemon->exports_json.data,
         };
+}
+
+static int report(Daemon *daemon) {
+        Summary summary;
         int r;
 
+        daemon_summarize(daemon, &summary);
         summary_log(&summary);
         if (!*daemon->config->summary)
                 return 0;
@@ -339,8 +373,10 @@ int daemon_run(Daemon *daemon) {
         if (r)
                 return r;
         r = sd_event_loop(daemon->event);
-        exports_append_json(daemon->exports, &daemon->exports_json);
-        exports_log(daemon->exports);
+        if (daemon->exports) {
+                exports_append_json(daemon->exports, &daemon->exports_json);
+                exports_log(daemon->exports);
+        }
         daemon->exports = exports_free(daemon->exports);
         add_up(daemon);
         if (r >= 0 && daemon->reloading)

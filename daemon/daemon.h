@@ -15,8 +15,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <systemd/sd-event.h>
 
 #include "config.h"
+#include "profile/window.h"
+#include "summary.h"
 #include "util/macro.h"
 
 typedef struct Daemon Daemon;
@@ -43,9 +46,24 @@ typedef struct DaemonTotals {
 } DaemonTotals;
 
 /*
- * Makes everything, samples nothing yet. @config and @totals are borrowed. Return: 0, DAEMON_E_UNUSABLE, -errno.
+ * Takes the windows in the exporters' place, in this process: nothing is encoded or sent, and there is no socket for
+ * `status` and no metrics.
  */
-int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals);
+typedef struct DaemonSink {
+        /*
+         * A closed window, borrowed for the call. *n_lostp: events of it that were not kept (0 before the call), the others are
+         * delivered. Return: 0, or -errno, which ends the daemon.
+         */
+        int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
+        int (*started)(void *userdata); /* sampling is on. Return: 0, -errno. May be NULL */
+        void *userdata;
+} DaemonSink;
+
+/*
+ * Makes everything, samples nothing yet. @config and @totals are borrowed, and so is @sink, which is NULL for a daemon that
+ * exports. Return: 0, DAEMON_E_UNUSABLE, -errno.
+ */
+int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, const DaemonSink *sink);
 Daemon *daemon_free(Daemon *daemon);
 DEFINE_CLEANUP(Daemon, daemon_free)
 
@@ -59,3 +77,17 @@ void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata);
 
 /* Runs until a signal or the configured duration ends it, and flushes. Return: 0, DAEMON_E_*, -errno. */
 int daemon_run(Daemon *daemon);
+
+/* For users of a sink: the loop, for what they wait for themselves. It is the daemon's. */
+sd_event *daemon_loop(Daemon *daemon);
+
+/* Ends daemon_run(), as a signal would. Return: 0, -errno. */
+int daemon_stop(Daemon *daemon);
+
+/* The signal that has ended it, 0 = none, and whether a terminal sent it, to everybody in front of it. */
+int daemon_stop_signal(const Daemon *daemon);
+bool daemon_stopped_by_terminal(const Daemon *daemon);
+
+/* How many processes are sampled now, and what was done until now or, after daemon_run(), in all. */
+size_t daemon_n_targets(const Daemon *daemon);
+void daemon_summarize(const Daemon *daemon, Summary *summary);

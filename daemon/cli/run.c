@@ -50,7 +50,7 @@ static int run_once(Run *run) {
 
         if (!log_level_parse(run->cli->config.log_level, &level))
                 log_set_level(level);
-        r = daemon_new(&daemon, &run->cli->config, &run->totals);
+        r = daemon_new(&daemon, &run->cli->config, &run->totals, NULL);
         if (r)
                 return r;
         if (run->reloads)
@@ -119,7 +119,6 @@ const Verb verb_run = {
                 "  spanprof run                                   profile what publishes spans, ship to localhost:4318\n"
                 "  spanprof run -C 'nginx*' -d 30s                profile nginx for half a minute\n"
                 "  spanprof run -p 812 --endpoint http://collector:4318\n",
-        .refusal = "`run` starts no program: start it yourself, then `spanprof run --pid PID`; `record -- ./app`, which will do "
-                   "both, does not exist yet",
+        .refusal = "`run` starts no program: `spanprof record -- ./app` does, or start it yourself, then `spanprof run --pid PID`",
         .run = run,
 };
