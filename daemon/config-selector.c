@@ -79,6 +79,8 @@ int config_selector_init(ConfigSelector *self, const Config *config) {
                 .comms = (const char *const *)config->comms.items,
                 .n_comms = config->comms.n_items,
                 .rules = self->rules,
+                .trees = config->trees,
+                .n_trees = config->n_trees,
                 .all = config->all,
                 .excluded = &self->self,
                 .n_excluded = 1,

@@ -61,6 +61,8 @@ typedef struct Config {
         ConfigList comms;               /* globs on the leader's comm */
         ConfigList exes, cgroups, containers, users, units;
         ConfigList excludes;            /* KIND=PATTERN */
+        const uint32_t *trees;          /* no option: programs that we have started, with what descends from them; borrowed */
+        size_t n_trees;
         bool all;
         bool target_environment;        /* whether targets' environments are looked into */
 

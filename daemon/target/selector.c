@@ -12,7 +12,7 @@ static const unsigned needs[SELECTOR_N_KINDS] = {
 };
 
 bool selector_is_default(const Selector *selector) {
-        return !selector->n_pids && !selector->n_comms && !selector->n_rules && !selector->all;
+        return !selector->n_pids && !selector->n_comms && !selector->n_rules && !selector->n_trees && !selector->all;
 }
 
 static bool is_by_pid(const SelectorRule *rule) {
@@ -23,7 +23,7 @@ bool selector_is_by_name(const Selector *selector) {
         for (size_t i = 0; i < selector->n_rules; i++)
                 if (!is_by_pid(&selector->rules[i]))
                         return true;
-        return selector->n_comms || selector->all;
+        return selector->n_comms || selector->n_trees || selector->all;
 }
 
 unsigned selector_needs(const Selector *selector) {
@@ -123,6 +123,8 @@ SelectorReason selector_decide(const Selector *selector, const SelectorFacts *fa
         for (size_t i = 0; i < selector->n_rules; i++)
                 if (rule_matches(&selector->rules[i], facts))
                         return SELECTOR_PID + (SelectorReason)selector->rules[i].kind;
+        if (facts->in_tree)
+                return SELECTOR_TREE;
         if (selector->all)
                 return SELECTOR_ALL;
         if (!selector_is_default(selector))
@@ -148,6 +150,7 @@ const char *selector_reason_text(SelectorReason reason) {
                 [SELECTOR_CONTAINER] = "chosen by --container",
                 [SELECTOR_USER] = "chosen by --user",
                 [SELECTOR_UNIT] = "chosen by --unit",
+                [SELECTOR_TREE] = "descends from the command",
                 [SELECTOR_ALL] = "chosen by --all",
                 [SELECTOR_PUBLISHER] = "publishes context",
         };

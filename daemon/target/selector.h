@@ -41,6 +41,8 @@ typedef struct Selector {
         size_t n_comms;
         const SelectorRule *rules;      /* more of them, of any kind */
         size_t n_rules;
+        const uint32_t *trees;          /* pids of programs that we have started: they and all that descends from them */
+        size_t n_trees;
         bool all;
         const uint32_t *excluded;       /* pids that are never profiled, our own for one */
         size_t n_excluded;
@@ -59,6 +61,7 @@ typedef enum SelectorReason {
         SELECTOR_CONTAINER,
         SELECTOR_USER,
         SELECTOR_UNIT,
+        SELECTOR_TREE,
         SELECTOR_ALL,
         SELECTOR_PUBLISHER,
 } SelectorReason;
@@ -69,6 +72,7 @@ typedef struct SelectorFacts {
         const char *comm;               /* of the leader, NUL-terminated */
         bool is_kernel;                 /* a kernel thread: only pid and comm choose it, never user or group */
         bool publishes;                 /* a context ring */
+        bool in_tree;                   /* it descends from one of `trees`, or is it */
         const Identity *identity;       /* with what selector_needs() says; NULL = unknown: chosen by no rule, excluded by any */
         bool is_inherited;              /* identity is its parent's: good enough to choose it, not to say that no exclude fits */
 } SelectorFacts;

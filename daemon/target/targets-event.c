@@ -77,7 +77,7 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
 static void settle_unseen(Targets *targets, const struct abi_notice *notice) {
         const Selector *selector = targets->config.selector;
         char comm[ABI_COMM_SIZE] = { 0 };
-        SelectorFacts facts = { .pid = notice->tgid, .comm = comm };
+        SelectorFacts facts = { .pid = notice->tgid, .comm = comm, .in_tree = tree_contains(targets->tree, notice->tgid) };
 
         memcpy(comm, notice->comm, sizeof(comm) - 1);
         if (selector_is_by_name(selector) && !selector_needs(selector) && notice->start_time_ns > targets->start_ticks_ns &&

@@ -331,6 +331,8 @@ int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COM
 
 /* A child that lives is read when it is sampled; this is for those that will be gone by then. */
 int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time_ns) {
+        if (targets->tree)
+                tree_fork(targets->tree, tgid, parent);
         return targets->recent ? recent_add_fork(targets->recent, tgid, parent, time_ns) : 0;
 }
 

@@ -35,6 +35,7 @@ int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorR
         if (r)
                 return r;
         more.identity = identity;
+        more.in_tree = tree_contains(targets->tree, facts->pid);
         *reasonp = selector_decide(targets->config.selector, &more);
         return 0;
 }

@@ -18,6 +18,7 @@
 #include "target/rejects.h"
 #include "target/search.h"
 #include "target/targets.h"
+#include "target/tree.h"
 #include "util/clock.h"
 #include "util/hashmap.h"
 #include "util/stat.h"
@@ -77,6 +78,7 @@ struct Targets {
         uint32_t missing_pid;
         Search *search;
         Sweep sweep;
+        Tree *tree;                     /* NULL = nobody is chosen by descent */
         Recent *recent;                 /* NULL = only living processes become targets */
         Target *first_changed;          /* until the next flush */
 };

@@ -41,6 +41,8 @@ int targets_new(Targets **targetsp, const TargetsConfig *config) {
         r = search_new(&targets->search);
         if (!r && selector_is_by_name(config->selector))
                 r = recent_new(&targets->recent, RECENT_BYTES);
+        if (!r && config->selector->n_trees)
+                r = tree_new(&targets->tree, config->selector->trees, config->selector->n_trees);
         if (r)
                 return error_fold(r);
         *targetsp = take(targets);
@@ -69,6 +71,7 @@ Targets *targets_free(Targets *targets) {
         if (targets->sweep.dir)
                 closedir(targets->sweep.dir);
         recent_free(targets->recent);
+        tree_free(targets->tree);
         free(targets);
         return NULL;
 }
