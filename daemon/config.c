@@ -476,11 +476,12 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
         LoadState state = { .config = config, .errors = errors };
         int r = load_environment(&state, source->verb, source->environment);
 
-        if (!r && source->files) {
+        if (!r && source->files)
                 warn_of_near_variables(source->environment);
-                r = *config->config ? load_file(config->config, &state)
-                                    : config_visit_files(source->root, load_file, &state);
-        }
+        if (!r && *config->config)
+                r = load_file(config->config, &state);
+        else if (!r && source->files)
+                r = config_visit_files(source->root, load_file, &state);
         if (!r)
                 r = load_state_directory(&state, source->verb, source->environment);
         if (!r && source->verb & (VERB_RUN | VERB_CONFIG))

@@ -41,7 +41,7 @@ static const Unit *find_unit(const Unit *units, const char *name) {
 }
 
 /* NUMBER, blanks, UNIT → product. Return: 0, 1 = no number, 2 = no such unit, 3 = too large. */
-static int parse_with_unit(const char *value, const Unit *units, uint64_t *resultp) {
+static int parse_with_unit(const char *value, const Unit *units, const char *bare, uint64_t *resultp) {
         size_t n_digits = strspn(value, "0123456789");
         char digits[24];
         const Unit *unit;
@@ -61,7 +61,7 @@ static int parse_with_unit(const char *value, const Unit *units, uint64_t *resul
                 *resultp = 0;           /* zero needs no unit */
                 return 0;
         }
-        unit = find_unit(units, value);
+        unit = find_unit(units, *value ? value : bare);
         if (!unit)
                 return 2;
         return __builtin_mul_overflow(number, unit->factor, resultp) ? 3 : 0;
@@ -102,7 +102,7 @@ static int set_number(const Option *option, uint64_t *to, const char *value, Tex
 static int set_quantity(const Option *option, uint64_t *to, const char *value, Text *problem) {
         bool is_time = option->kind == OPTION_DURATION;
         uint64_t number;
-        int r = parse_with_unit(value, is_time ? time_units : size_units, &number);
+        int r = parse_with_unit(value, is_time ? time_units : size_units, option->bare_seconds ? "s" : "", &number);
 
         if (r == 1)
                 return invalid(option, value, is_time ? "is no time" : "is no size", problem);

@@ -11,7 +11,10 @@
 
 enum {
         RUN = VERB_RUN,
-        CHOOSERS = VERB_RUN | VERB_TARGETS,     /* verbs that look for targets */
+        RECORD = VERB_RECORD,
+        DESK = VERB_RECORD | VERB_TOP,
+        SAMPLERS = VERB_RUN | DESK,
+        CHOOSERS = SAMPLERS | VERB_TARGETS,     /* verbs that look for targets */
         REPORT = VERB_REPORT,
         RECEIVE = VERB_RECEIVE,
         CORO = VERB_CORO,
@@ -49,13 +52,13 @@ const Option option_table[] = {
         { "attributes-deny", 0, OPTION_LIST, RUN, "export", FIELD(attributes_deny), .argument = "GLOB[,GLOB…]",
           .help = "never send attributes whose key matches, whatever is allowed" },
 
-        { "frequency", 'F', OPTION_NUMBER, RUN, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
+        { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
           .help = "samples per second and CPU" },
-        { "depth", 0, OPTION_NUMBER, RUN, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",
+        { "depth", 0, OPTION_NUMBER, SAMPLERS, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",
           .help = "most user frames of one stack" },
-        { "kernel-stacks", 0, OPTION_BOOL, RUN, "sampling", FIELD(kernel_stacks), "on",
+        { "kernel-stacks", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(kernel_stacks), "on",
           .help = "add the kernel's part of each stack" },
-        { "jitter", 0, OPTION_BOOL, RUN, "sampling", FIELD(jitter), "on",
+        { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
           .help = "vary the period, so that periodic work is not sampled in lock-step" },
 
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
@@ -102,8 +105,8 @@ const Option option_table[] = {
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
 
-        { "duration", 'd', OPTION_DURATION, RUN | CORO, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
-          .argument = "TIME", .help = "stop after this time (0: run until stopped)" },
+        { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
+          .argument = "TIME", .bare_seconds = true, .help = "stop after this time (0: run until stopped)" },
         { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(control), "", .argument = "PATH",
           .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT ", if that directory is there)" },
         { "metrics", 0, OPTION_STRING, RUN, "daemon", FIELD(metrics), "", .argument = "ADDRESS:PORT|PATH",
@@ -112,9 +115,9 @@ const Option option_table[] = {
           .help = "of one CPU that the daemon itself may use; above it the frequency is halved (0: no limit)" },
         { "max-memory", 0, OPTION_SIZE, RUN, "daemon", FIELD(max_memory_bytes), "0", 0, MIB(UINT64_C(1) << 20), .argument = "SIZE",
           .help = "that the daemon itself may have resident; above it sampling pauses (0: no limit)" },
-        { "summary", 0, OPTION_STRING, RUN, "daemon", FIELD(summary), "", .argument = "FILE",
+        { "summary", 0, OPTION_STRING, RUN | RECORD, "daemon", FIELD(summary), "", .argument = "FILE",
           .help = "write all counters to FILE as JSON at the end" },
-        { "log-level", 0, OPTION_CHOICE, RUN | RECEIVE | CORO | CONVERT | VERB_SPOOL, "daemon", FIELD(log_level), "info",
+        { "log-level", 0, OPTION_CHOICE, SAMPLERS | RECEIVE | CORO | CONVERT | VERB_SPOOL, "daemon", FIELD(log_level), "info",
           .choices = "error warning notice info debug", .argument = "LEVEL", .help = "least important messages to show" },
 
         { "port", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(port), "4318", 0, 65535, .argument = "PORT",
@@ -129,10 +132,10 @@ const Option option_table[] = {
           .argument = "SIZE", .help = "of all stored requests; what comes then is refused until there is room" },
         { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
           .argument = "N", .help = "stored files, two a request; what comes then is refused" },
-        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL, NULL, FIELD(output), "", .argument = "PATH",
-          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert` and `report`, "
-                  "the file, whose suffix says the format (- for standard output)" },
-        { "format", 0, OPTION_CHOICE, REPORT | CONVERT, NULL, FIELD(format), "auto",
+        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD, NULL, FIELD(output), "", .argument = "PATH",
+          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report` and "
+                  "`record`, the file, whose suffix says the format (- for standard output)" },
+        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD, NULL, FIELD(format), "auto",
           .choices = "auto text markdown json html svg folded pprof otlp",
           .argument = "FORMAT", .help = "of the output, whatever its suffix" },
         { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
@@ -170,7 +173,7 @@ const Option option_table[] = {
         { "json", 0, OPTION_BOOL, REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR, NULL, FIELD(json), "off", .help = "print JSON, for programs" },
         { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(watch), "off", .help = "look again once a second, until the process is gone" },
         { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off", .help = "list the processes that are not chosen, too" },
-        { "top", 0, OPTION_NUMBER, REPORT, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
+        { "top", 0, OPTION_NUMBER, REPORT | RECORD, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
           .help = "rows of each table" },
 
         { "stations", 'n', OPTION_NUMBER, CORO, NULL, FIELD(stations), "4096", 1, 1 << 24, .argument = "N",
@@ -183,11 +186,11 @@ const Option option_table[] = {
           .help = "make the socket for wake-ups here (default: beside the region)" },
         { "max-trace", 0, OPTION_SIZE, CORO, NULL, FIELD(max_trace_bytes), "0", 0, UINT64_C(1) << 50, .argument = "SIZE",
           .help = "of the trace; events that come then are counted and left out; 0 = no limit" },
-        { "progress", 0, OPTION_BOOL, CORO, NULL, FIELD(progress), "on",
-          .help = "show events and losses once a second, if standard error is a terminal" },
+        { "progress", 0, OPTION_BOOL, CORO | RECORD, NULL, FIELD(progress), "on",
+          .help = "show how far it is, if standard error is a terminal" },
 
         { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS, NULL, FIELD(config), "", .argument = "FILE",
-          .help = "read FILE instead of the installed configuration" },
+          .help = "read FILE instead of the installed configuration (`record` and `top`: instead of none)" },
         { "help", 'h', OPTION_BOOL, VERB_ANY, NULL, FIELD(help), "off", .help = "show this help" },
         { "version", 0, OPTION_BOOL, VERB_ANY, NULL, FIELD(version), "off", .help = "show the version" },
 };
@@ -202,9 +205,10 @@ const Option *option_find(const char *name, size_t size) {
         return NULL;
 }
 
-const Option *option_find_letter(char letter) {
+const Option *option_find_letter(char letter, int verb) {
         for (size_t i = 0; i < ARRAY_SIZE(option_table); i++)
-                if (letter && option_table[i].letter == letter)
+                if (letter && option_table[i].letter == letter &&
+                    (option_is_for(&option_table[i], verb) || !option_is_setting(&option_table[i])))
                         return &option_table[i];
         return NULL;
 }

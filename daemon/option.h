@@ -42,6 +42,8 @@ enum {
         VERB_STATUS = 1 << 16,          /* pause and resume, too */
         VERB_DOCTOR = 1 << 17,
         VERB_CONTEXTS = 1 << 18,
+        VERB_RECORD = 1 << 24,
+        VERB_TOP = 1 << 25,
         VERB_ANY = -1,
 };
 
@@ -58,6 +60,7 @@ struct Option {
         const char *argument;           /* what help calls the value */
         int (*check)(const char *item, Text *problem);  /* of a string, or each item of a list; may be NULL */
         const char *otel;               /* OTEL_EXPORTER_OTLP_[PROFILES_]… that sets it too */
+        bool bare_seconds;              /* of a duration: a number without a unit is one */
         bool secret;                    /* `config show` hides the value */
         const char *help;
 };
@@ -79,9 +82,9 @@ static inline bool option_is_setting(const Option *option) {
         return option->verbs != VERB_ANY;
 }
 
-/* Return: the option, or NULL. */
+/* Return: the option, or NULL. A letter means one option of a verb; another verb may use it for another. */
 const Option *option_find(const char *name, size_t size);
-const Option *option_find_letter(char letter);
+const Option *option_find_letter(char letter, int verb);
 
 /* Name in the environment, e.g. SPANPROF_EXPORT_INTERVAL. @to has OPTION_ENVIRONMENT_MAX bytes. */
 enum { OPTION_ENVIRONMENT_MAX = 64 };

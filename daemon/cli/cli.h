@@ -36,6 +36,7 @@ typedef struct Verb {
         const char *summary;            /* one line, for the list of verbs */
         const char *description;        /* paragraphs of `spanprof VERB --help`; may end with examples */
         const char *refusal;            /* hint for an argument too many; may be NULL */
+        bool takes_command;             /* its arguments are a command line: options end with its first word */
         bool raw;                       /* reads its command line itself: arguments are all that follows the verb */
         int (*run)(Cli *cli);           /* Return: enum status */
 } Verb;
@@ -51,6 +52,7 @@ struct Cli {
 
 /* All verbs, ended by NULL. */
 extern const Verb *const verbs[];
+extern const Verb verb_record;
 extern const Verb verb_coro, verb_corotracer;
 extern const Verb verb_status, verb_pause, verb_resume, verb_doctor;
 extern const Verb verb_run, verb_targets, verb_contexts, verb_report, verb_convert, verb_receive, verb_validate, verb_spool, verb_config, verb_help, verb_version;

@@ -84,11 +84,11 @@ static int parse_long(Parse *parse, const char *name) {
 
 static int parse_short(Parse *parse, const char *letters) {
         for (; *letters; letters++) {
-                const Option *option = option_find_letter(*letters);
+                const Option *option = option_find_letter(*letters, parse->cli->verb->bit);
                 const char written[] = { '-', *letters, 0 };
                 int r;
 
-                if (!is_taken(parse, option)) {
+                if (!option) {
                         text_printf(&parse->errors, "%s: unknown option -%c\n", parse->cli->verb->name, *letters);
                         return complain(parse);
                 }
@@ -128,9 +128,10 @@ static int parse_all(Parse *parse) {
                 char *word = parse->argv[parse->at++];
                 int r = 0;
 
-                if (only_arguments || word[0] != '-' || !word[1])
+                if (only_arguments || word[0] != '-' || !word[1]) {
                         cli->arguments[cli->n_arguments++] = word;
-                else if (!strcmp(word, "--"))
+                        only_arguments |= cli->verb->takes_command;
+                } else if (!strcmp(word, "--"))
                         only_arguments = true;
                 else
                         r = word[1] == '-' ? parse_long(parse, word + 2) : parse_short(parse, word + 1);

@@ -3,6 +3,7 @@
 
 /* In the order of `spanprof help`. A verb is listed once it works. */
 const Verb *const verbs[] = {
+        &verb_record,
         &verb_run,
         &verb_targets,
         &verb_contexts,

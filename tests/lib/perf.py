@@ -12,8 +12,9 @@ import tap
 
 
 class Recording:
-    def __init__(self, test, frequency=499):
-        self.test, self.perf = test, tap.need_tool("perf")
+    def __init__(self, test, frequency=499, pid=None):
+        """@pid: records that process alone. perf reads the files of all that it records, and some ends it."""
+        self.test, self.perf, self.all = test, tap.need_tool("perf"), None
         directory = test.directory()
         self.data = directory / "perf.data"
         control, answer = directory / "control", directory / "answer"
@@ -24,8 +25,9 @@ class Recording:
         test.addCleanup(os.close, self.control)
         test.addCleanup(os.close, answers)
         # Without its store of build ids, which nobody asks here.
-        self.child = test.spawn([self.perf, "record", "-q", "-B", "-N", "-a", "-g", "-k", "CLOCK_MONOTONIC", "-e", "cpu-clock",
-                                 "-F", frequency, f"--control=fifo:{control},{answer}", "-o", self.data])
+        self.child = test.spawn([self.perf, "record", "-q", "-B", "-N", *(["-a"] if pid is None else ["-p", pid]), "-g",
+                                 "-k", "CLOCK_MONOTONIC", "-e", "cpu-clock", "-F", frequency,
+                                 f"--control=fifo:{control},{answer}", "-o", self.data])
         os.write(self.control, b"ping\n")
         tap.wait_until(lambda: self.answered(answers), f"an answer of {self.child}")
 
@@ -38,8 +40,9 @@ class Recording:
 
     def samples(self):
         """All samples; ends the recording at the first call."""
-        if self.child.status is None:
-            os.write(self.control, b"stop\n")
+        if self.all is None:
+            if self.child.status is None:       # of one process it ends with that
+                os.write(self.control, b"stop\n")
             self.test.assertEqual(self.child.wait(), 0, self.child)
             text = self.test.run_command([self.perf, "script", "-i", self.data, "--ns", "--max-stack", "1",
                                           "-F", "comm,pid,tid,time,ip,sym,dso"], expect=0).stdout

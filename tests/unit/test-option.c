@@ -222,7 +222,9 @@ Test(option, has_a_consistent_table) {
                 const Option *option = &option_table[i];
 
                 cr_assert_eq(option_find(option->name, strlen(option->name)), option, "%s has its name alone", option->name);
-                cr_assert(!option->letter || option_find_letter(option->letter) == option, "-%c is unique", option->letter);
+                for (int bit = 1; bit > 0 && bit < 1 << 30; bit <<= 1)
+                        cr_assert(!option->letter || !option_is_for(option, bit) || option_find_letter(option->letter, bit) == option,
+                                  "-%c is one option of each verb", option->letter);
                 cr_assert(option->verbs && option->help && *option->help, "%s", option->name);
                 cr_assert(option->kind == OPTION_BOOL || option->argument, "%s names its value", option->name);
                 for (size_t j = 0; j < i; j++)

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "convert/convert.h"
+#include "desk/counts.h"
+#include "desk/namer.h"
+#include "desk/outfile.h"
+#include "desk/session.h"
+#include "desk/tables.h"
+#include "otlp/import.h"
+#include "profile/merge.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/stat.h"
+
+#define DEFAULT_OUTPUT "spanprof.html"
+#define WINDOW_NS (2 * NS_PER_SEC)              /* how often the recording takes in what was sampled */
+#define PROGRESS_NS (200 * NS_PER_MS)
+#define MAX_TIMES (UINT64_C(256) << 20)
+#define MAX_BYTES (UINT64_C(4) << 30)
+
+typedef struct Record {
+        Cli *cli;
+        const char *path;
+        const ConvertWriter *writer;
+        Window *window;                 /* all that was sampled */
+        Outfile output;
+        Session session;
+        Summary summary;
+        uint64_t begin_ns, end_ns;      /* REALTIME */
+        uint64_t n_lost;                /* in the window that gets the names */
+        bool progress_shown;
+} Record;
+
+static bool asked(const Config *config, const char *option) {
+        return config->origins[option_index(option_find(option, strlen(option)))].level > CONFIG_DEFAULT;
+}
+
+/* ---- before it ---- */
+
+static bool chooses(const Config *config) {
+        return config->all || config->pids.n_items || config->comms.n_items || config->exes.n_items || config->cgroups.n_items ||
+               config->containers.n_items || config->users.n_items || config->units.n_items;
+}
+
+static int check_targets(const Cli *cli) {
+        if (cli->n_arguments && chooses(&cli->config))
+                log_error("a command and a choice of processes cannot be used together");
+        else if (!cli->n_arguments && !chooses(&cli->config))
+                log_error("record what? -- COMMAND…, or -p PID, -C NAME, -u UNIT, -a for everything (`spanprof record --help`)");
+        else
+                return 0;
+        return STATUS_USAGE;
+}
+
+static int check_output(Record *record) {
+        const Config *config = &record->cli->config;
+        const char *format = strcmp(config->format, "auto") ? config->format : NULL;
+        int r;
+
+        record->path = *config->output ? config->output : DEFAULT_OUTPUT;
+        record->writer = convert_find_writer(format, record->path);
+        if (!record->writer) {
+                log_error(strcmp(record->path, "-") ? "%s: its ending says no format: .html, .svg, .folded, .pb.gz, .otlp, .json" :
+                                                      "-o %s: say which --format", record->path);
+                return STATUS_USAGE;
+        }
+        if (!strcmp(record->path, "-") && isatty(STDOUT_FILENO) && strcmp(record->writer->name, "folded")) {
+                log_error("-o -: standard output is a terminal, which is no place for %s", record->writer->name);
+                return STATUS_USAGE;
+        }
+        r = outfile_check(record->path);
+        if (r)
+                log_error("%s: cannot be written: %s", record->path, strerror(-r));
+        return r ? STATUS_FAILURE : 0;
+}
+
+static int check(Record *record) {
+        const char *obstacle;
+        int r = check_targets(record->cli);
+
+        if (!r)
+                r = check_output(record);
+        if (r)
+                return r;
+        obstacle = session_obstacle();
+        if (obstacle)
+                log_error("%s", obstacle);
+        return obstacle ? STATUS_CONFIG : 0;
+}
+
+/* ---- while it runs ---- */
+
+static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
+        Record *record = userdata;
+
+        return window_merge(record->window, window, NULL, n_lostp);
+}
+
+static int on_started(void *userdata, Daemon *daemon) {
+        Record *record = userdata;
+
+        record->begin_ns = clock_read_ns(CLOCK_REALTIME);
+        window_move_start(record->window, record->begin_ns);
+        return 0;
+}
+
+static void show_progress(void *userdata, Daemon *daemon) {
+        Record *record = userdata;
+        uint64_t limit_ns = record->cli->config.duration_ns, passed_ns = clock_read_ns(CLOCK_REALTIME) - record->begin_ns;
+        uint64_t n_samples = stat_get(COUNTER_TICKS) - MIN(stat_get(COUNTER_TICKS), stat_get(COUNTER_LOST_NOT_TARGET));
+        size_t n = daemon_n_targets(daemon);
+
+        fprintf(stderr, "\rrecording %.1f", (double)passed_ns / (double)NS_PER_SEC);
+        if (limit_ns)
+                fprintf(stderr, " of %.0f", (double)limit_ns / (double)NS_PER_SEC);
+        fprintf(stderr, " s: %zu process%s, %" PRIu64 " samples, %" PRIu64 " lost; Ctrl-C ends it\033[K", n, n == 1 ? "" : "es",
+                n_samples, stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
+        fflush(stderr);
+        record->progress_shown = true;
+}
+
+static void hide_progress(Record *record) {
+        if (record->progress_shown)
+                fprintf(stderr, "\r\033[K");
+        record->progress_shown = false;
+}
+
+/* A command that writes to the terminal is not written over, unless somebody asks for it. */
+static bool wants_progress(const Record *record) {
+        const Config *config = &record->cli->config;
+        bool shared = record->cli->n_arguments && isatty(STDOUT_FILENO) && !asked(config, "progress");
+
+        return config->progress && isatty(STDERR_FILENO) && !shared;
+}
+
+/* ---- what came out ---- */
+
+static int write_document(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+        Record *record = userdata;
+        int r = outfile_write(&record->output, data, size);
+
+        if (!r)
+                return 0;
+        log_error("%s: cannot be written: %s", record->path, strerror(-r));
+        return STATUS_FAILURE;
+}
+
+static int write_window(Record *record, Window *named) {
+        const ConvertOptions options = { .end_ns = UINT64_MAX, .timestamps = true, .version = SPANPROF_VERSION };
+        const Convert convert = { .options = &options, .window = named, .start_ns = record->begin_ns, .end_ns = record->end_ns };
+        Text problem = { 0 };
+        int r = outfile_open(&record->output, record->path);
+
+        if (r) {
+                log_error("%s: cannot be written: %s", record->path, strerror(-r));
+                return STATUS_FAILURE;
+        }
+        r = record->writer->write(&convert, write_document, record, &problem);
+        if (r == CONVERT_E_OUTPUT && problem.data)
+                log_error("%s: %s", record->path, problem.data);
+        text_deinit(&problem);
+        if (!r)
+                r = outfile_finish(&record->output);
+        if (r < 0)
+                log_error("%s: cannot be written: %s", record->path, strerror(-r));
+        return r ? STATUS_FAILURE : 0;
+}
+
+/* On standard error if the recording itself goes to standard output. */
+static int print_tables(const Record *record, const Window *named) {
+        const Config *config = &record->cli->config;
+        TablesFormat format = { .rows = asked(config, "top") ? config->top : 10, .width = cli_output_width() };
+        FILE *out = strcmp(record->path, "-") ? stdout : stderr;
+        Counts counts;
+        int r;
+
+        counts_init(&counts);
+        r = counts_add(&counts, named);
+        if (!r)
+                r = tables_print(&counts, &record->summary, &format, out);
+        counts_deinit(&counts);
+        fflush(out);
+        return r;
+}
+
+static int new_window(Window **windowp, uint64_t start_ns) {
+        WindowLimits limits = otlp_import_limits;
+
+        limits.max_times = MAX_TIMES;
+        limits.max_bytes = MAX_BYTES;
+        return window_new(windowp, start_ns, 0, &limits);
+}
+
+/* With names, and with the period that was the true one over all of the time. */
+static int name_window(Record *record, Window **namedp) {
+        _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
+        _cleanup_(window_freep) Window *named = NULL;
+        double rate = summary_rate(&record->summary);
+        int r = symbolizer_new(&symbolizer, NULL);
+
+        if (!r)
+                r = new_window(&named, record->begin_ns);
+        if (!r)
+                r = window_close(record->window, record->end_ns);
+        if (!r)
+                r = namer_merge(named, record->window, symbolizer, &record->n_lost);
+        if (r)
+                return r;
+        if (rate > 0)
+                window_set_period(named, PROFILE_CPU, (int64_t)((double)NS_PER_SEC / rate));
+        r = window_close(named, record->end_ns);
+        if (!r)
+                *namedp = take(named);
+        return r;
+}
+
+static void say_where(const Record *record) {
+        if (record->n_lost)
+                log_warning("%" PRIu64 " samples found no room in the recording", record->n_lost);
+        if (record->session.signal)
+                log_notice("ended by %s", strsignal(record->session.signal));
+        if (record->output.path)
+                log_notice("%s: %.1f KiB", record->path, (double)record->output.size / 1024);
+}
+
+static int finish(Record *record) {
+        _cleanup_(window_freep) Window *named = NULL;
+        int r, r_tables;
+
+        record->end_ns = clock_read_ns(CLOCK_REALTIME);
+        daemon_summarize(record->session.daemon, &record->summary);
+        r = name_window(record, &named);
+        if (r)
+                return r;
+        if (!window_n_events(named))
+                log_warning("not one sample: nothing that was chosen used a CPU meanwhile");
+        r = write_window(record, named);
+        r_tables = print_tables(record, named);
+        if (!r)
+                say_where(record);
+        return r ? r : r_tables;
+}
+
+/* ---- all of it ---- */
+
+static int run_session(Record *record) {
+        int r = session_run(&record->session), failure = 0;
+
+        hide_progress(record);
+        if (r == DAEMON_E_UNUSABLE)
+                return STATUS_CONFIG;
+        if (r)
+                return r < 0 ? r : STATUS_FAILURE;
+        if (command_has_ended(&record->session.command))
+                failure = command_failure(&record->session.command);
+        if (!failure)
+                return finish(record);
+        log_error("%s: cannot be started: %s", record->session.command.name, strerror(failure));
+        return 0;
+}
+
+static int run_record(Record *record) {
+        const SessionOptions options = {
+                .config = &record->cli->config,
+                .command = record->cli->n_arguments ? record->cli->arguments : NULL,
+                .interval_ns = WINDOW_NS,
+                .progress_ns = wants_progress(record) ? PROGRESS_NS : 0,
+                .window = on_window, .started = on_started, .progress = show_progress, .userdata = record,
+        };
+        Command *command = &record->session.command;
+        int r = new_window(&record->window, 0), number = 0;
+
+        record->cli->arguments[record->cli->n_arguments] = NULL;        /* of argv, which ends with one too */
+        if (!r)
+                r = session_init(&record->session, &options);
+        if (!r)
+                r = run_session(record);
+        if (r < 0)
+                log_error("stopped by an error: %s", strerror(-r));
+        if (command->pid && command->go < 0)
+                number = command_wait(command);
+        if (command->pid && (command->is_done || number) && (!r || command_exit_status(command)))
+                r = number ? 128 + number : command_exit_status(command);
+        session_deinit(&record->session);
+        return r < 0 ? STATUS_FAILURE : r;
+}
+
+static int run(Cli *cli) {
+        Record record = { .cli = cli, .output = OUTFILE_NONE };
+        int r = check(&record);
+
+        if (!r) {
+                if (!asked(&cli->config, "log-level"))
+                        log_set_level(LOG_LEVEL_NOTICE);
+                r = run_record(&record);
+        }
+        outfile_deinit(&record.output);
+        window_free(record.window);
+        return r;
+}
+
+const Verb verb_record = {
+        .name = "record",
+        .bit = VERB_RECORD,
+        .arguments = "[-- COMMAND…]",
+        .max_arguments = INT_MAX,
+        .takes_command = true,
+        .summary = "record a command or processes of this host into a flame graph, without a receiver",
+        .description =
+                "Samples COMMAND with all processes that descend from it, from its first instruction until it ends, or\n"
+                "processes that run already, until the duration or Ctrl-C ends it. What came out is written to a file\n"
+                "(default: " DEFAULT_OUTPUT ") in the form that its ending says: .html (a page with a flame graph), .svg,\n"
+                ".folded, .pb.gz (pprof), .otlp or .pb, .json; `-o -` is standard output and needs --format. The file\n"
+                "appears whole or not at all, and one that was there is kept as FILE.old. Ends with tables: the hottest\n"
+                "functions and spans, coverage, losses.\n"
+                "\n"
+                "COMMAND is started as whoever has started spanprof: under sudo, as root, as with other profilers; for a\n"
+                "program that should not be, `sudo spanprof record -- sudo -u \"$USER\" ./app`. The recording belongs to the\n"
+                "caller of sudo. If the duration ends first, COMMAND runs on, and spanprof waits for it. The exit status is\n"
+                "COMMAND's, 128 + N for signal N, 126 if it cannot be executed and 127 if it is not found; failures of\n"
+                "spanprof itself are 1, 2 and 78.\n"
+                "\n"
+                "No configuration file is read. The daemon of this host may run meanwhile: each samples for itself.\n"
+                "\n"
+                "  spanprof record -- ./app -x                    a command, to " DEFAULT_OUTPUT "\n"
+                "  spanprof record -d 10 -p 812 -o hot.pb.gz      a process for ten seconds, for pprof\n"
+                "  spanprof record -a -d 30 -F 499 -o all.html    everything on this machine\n"
+                "  spanprof record -u nginx -d 10 -o - --format folded | flamegraph.pl >nginx.svg\n",
+        .run = run,
+};

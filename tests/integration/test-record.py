@@ -1,0 +1,454 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof record`: a command or running processes into one file, with the truth from the victims and from perf."""
+import oracle
+
+oracle.enter()
+
+import collections
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import stat
+import sys
+import time
+
+import compare
+import otlp_read
+import perf
+import session
+import shares
+import tap
+
+SYMBOLS = otlp_read.Symbols()
+FAILURE, USAGE, CONFIG = 1, 2, 78
+
+
+class Recording:
+    """A finished recording in OTLP, with what session.Result has of a run."""
+
+    def __init__(self, path, summary=None, offset_ns=0):
+        self.path, self.offset_ns = path, offset_ns
+        self.samples = list(otlp_read.samples(path))
+        self.summary = json.loads(summary.read_text()) if summary else None
+
+    def of(self, pid):
+        return [sample for sample in self.samples if sample.resource["process.pid"] == pid]
+
+    @property
+    def pids(self):
+        return {sample.resource["process.pid"] for sample in self.samples}
+
+    def monotonic_ns(self, sample):
+        return sample.time_ns - self.offset_ns
+
+    def leaves(self, pid):
+        """Names of the innermost functions outside the kernel, as the recording has them."""
+        frames = (next((f for f in s.frames if f.type != "kernel"), None) for s in self.of(pid))
+        return collections.Counter(frame.name for frame in frames if frame)
+
+
+class Record(session.TestCase):
+    def setUp(self):
+        self.where = self.directory()
+
+    def record(self, *arguments, expect=0, **options):
+        """Runs to its end, in a directory of its own."""
+        options.setdefault("env", session.clean_environment())
+        options.setdefault("cwd", self.where)
+        return self.spanprof("record", *arguments, expect=expect, **options)
+
+    def begin(self, *arguments, output="out.otlp", **options):
+        """In the background: (child, path of the recording, path of the summary)."""
+        options.setdefault("env", session.clean_environment())
+        path, summary = self.where / output, self.where / "summary.json"
+        return self.spawn([tap.SPANPROF, "record", "-o", path, "--summary", summary, *arguments], **options), path, summary
+
+    def started(self, child):
+        """The pid of the first victim that has said so."""
+        return int(child.wait_for(r"^pid (\d+)$")[1])
+
+    def check(self, path, summary):
+        """What holds for every recording: sound OTLP, every tick is in it or counted as lost."""
+        self.assertEqual(oracle.check([path]), [])
+        result = Recording(path, summary, session.realtime_offset_ns())
+        s = result.summary
+        self.assertEqual(s["ticks"], s["delivered"] + s["lost"], s)
+        self.assertEqual(s["pending"], 0)
+        self.assertEqual(sum(x.value for x in result.samples), s["delivered"])
+        return result
+
+    def files(self):
+        return sorted(path.name for path in self.where.iterdir())
+
+
+class Command(Record):
+    def test_passes_the_exit_status_on(self):
+        for script, status in (("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137)):
+            with self.subTest(script=script):
+                self.record("-o", "x.folded", "--", "sh", "-c", script, expect=status)
+                self.assertTrue((self.where / "x.folded").exists())
+
+    def test_that_cannot_be_started_is_told_and_leaves_no_file(self):
+        (self.where / "text").write_text("no program\n")
+        for name, status in (("./none", 127), ("no-such-command-anywhere", 127), ("./text", 126)):
+            with self.subTest(name=name):
+                done = self.record("-o", "x.folded", "--", name, expect=status)
+                self.assertIn(f"{name}: cannot be started", done.stderr)
+                self.assertEqual(self.files(), ["text"])
+
+    def test_needs_no_dashes_and_keeps_its_own_options(self):
+        done = self.record("-o", "x.folded", "printf", "%s|", "-F", "--help", "-o")
+        self.assertEqual(done.stdout.split("\n")[0].split("|")[:3], ["-F", "--help", "-o"])
+
+    def test_has_our_input_directory_and_signals(self):
+        script = "cat; pwd; grep -E '^Sig(Blk|Ign)' /proc/self/status"
+        plain = self.run_command(["sh", "-c", script], input="hello\n", stdin=None, cwd=self.where, expect=0).stdout
+        done = self.record("-o", "x.folded", "--", "sh", "-c", script, input="hello\n", stdin=None)
+        self.assertTrue(done.stdout.startswith(plain), done.stdout)
+        self.assertEqual(plain.splitlines()[:2], ["hello", str(self.where)])
+
+    def test_shares_are_those_of_the_victim(self):
+        child, path, summary = self.begin("-F", "499", "--", session.LIB / "victim-shares")
+        pid = self.started(child)
+        session.wait_cpu([pid], 3)
+        self.assertEqual(child.stop(signal.SIGTERM), 0, "passed on to the command, which ends well by it")
+        result = self.check(path, summary)
+        shares.check(self, result.leaves(pid), session.truth_of(child, r"^(share_\d+) (\d+)$"))
+        whole = sum(result.leaves(pid).values())
+        self.assertRegex(child.out, r"(?m)^ +\d+\.\d % +\d+\.\d %  \S+ +victim-shares$")
+        self.assertRegex(child.out, rf"(?m)^  samples +{result.summary['delivered']} in ")
+        self.assertGreater(whole, 0)
+
+    def test_descendants_are_recorded_and_nobody_else(self):
+        bystander = self.victim("shares")
+        children, ms = 6, 300
+        child, path, summary = self.begin("-F", "499", "--", "sh", "-c",
+                                          f"'{session.LIB}/victim-family' grandchild {children} {ms}; exit 4")
+        self.assertEqual(child.wait(), 4, child)
+        result = self.check(path, summary)
+        self.assertNotIn(bystander.pid, result.pids)
+        burners = {pid for pid in result.pids if result.leaves(pid)["family_child"]}
+        self.assertEqual(len(burners), children, child)
+        # A grandchild's samples are binomial with 499 a second of what it says that it used; 9 deviations, and the jitter.
+        expected = int(re.search(r"^cpu_ns (\d+)", child.out, re.M)[1]) / 1e9 * result.summary["rate_hz"]
+        seen = sum(len(result.of(pid)) for pid in result.pids)
+        self.assertGreater(seen, 0.75 * expected - 9 * expected ** 0.5, child)
+
+    def test_one_that_leaves_its_session_stays_in_the_recording(self):
+        script = self.where / "daemonise"
+        script.write_text(f"(setsid '{session.LIB}/victim-shares' >daemon.txt 2>&1 </dev/null &)\n"
+                          "while [ ! -e enough ]; do sleep 0.05; done\nexit 3\n")
+        child, path, summary = self.begin("-F", "499", "--", "sh", script, cwd=self.where)
+        said = self.where / "daemon.txt"
+        pid = int(tap.wait_until(lambda: re.search(r"^pid (\d+)$", said.read_text() if said.exists() else "", re.M),
+                                 f"the daemon's pid; {child}")[1])
+        self.addCleanup(lambda: os.path.exists(f"/proc/{pid}") and os.kill(pid, signal.SIGKILL))
+        session.wait_cpu([pid], 1)
+        (self.where / "enough").touch()
+        self.assertEqual(child.wait(), 3, child)
+        result = self.check(path, summary)
+        self.assertGreater(result.leaves(pid)["share_50"], 0)
+        self.assertTrue(os.path.exists(f"/proc/{pid}"), "it is none of the recording's business to end it")
+
+    def test_killed_from_outside(self):
+        child, path, summary = self.begin("--", session.LIB / "victim-shares")
+        pid = self.started(child)
+        session.wait_cpu([pid], 1)
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(child.wait(), 137, child)
+        self.assertGreater(len(self.check(path, summary).of(pid)), 0)
+
+    def test_outlives_a_duration_and_is_waited_for(self):
+        child, path, summary = self.begin("-d", "1", "--", "sh", "-c", "echo pid $$; while [ ! -e end ]; do sleep 0.05; done; exit 9",
+                                          cwd=self.where)
+        pid = self.started(child)
+        tap.wait_until(path.exists, f"the recording, while the command runs; {child}")
+        self.assertTrue(os.path.exists(f"/proc/{pid}"))
+        (self.where / "end").touch()
+        self.assertEqual(child.wait(), 9)
+        self.assertLess(self.check(path, summary).summary["duration_ns"], 30e9)
+
+
+class Signals(Record):
+    def test_interrupt_ends_a_recording_of_others_with_a_result(self):
+        victim = self.victim("shares")
+        child, path, summary = self.begin("-p", victim.pid)
+        session.wait_cpu([victim.pid], 1)
+        tap.wait_until(lambda: child.status is not None or self.has_begun(child), "the samplers")
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+        self.assertEqual(self.check(path, summary).pids - {victim.pid}, set())
+        self.assertIsNone(victim.status, "who is recorded does not notice")
+        self.assertIn("ended by Interrupt", child.err)
+
+    @staticmethod
+    def has_begun(child):
+        """Whether it has its loop, which takes signals in (SigBlk has SIGINT)."""
+        try:
+            status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+        except OSError:
+            return False
+        return int(re.search(r"^SigBlk:\s+(\w+)", status, re.M)[1], 16) & 1 << signal.SIGINT - 1
+
+    def test_interrupt_of_the_terminal_reaches_the_command_by_itself(self):
+        """One Ctrl-C: the command gets one signal, ends, and the recording is written."""
+        script = "trap 'echo got >>signals; exit 5' INT; echo pid $$; while :; do sleep 0.05; done"
+        leader, follower = pty.openpty()
+        self.addCleanup(os.close, leader)
+        child = self.spawn([tap.SPANPROF, "record", "-o", "x.folded", "--", "sh", "-c", script], cwd=self.where, stdin=follower,
+                           env=session.clean_environment(), preexec_fn=lambda: self.take_terminal(follower))
+        os.close(follower)
+        self.started(child)
+        os.write(leader, b"\x03")
+        self.assertEqual(child.wait(), 5, child)
+        self.assertEqual((self.where / "signals").read_text(), "got\n")
+        self.assertTrue((self.where / "x.folded").exists())
+
+    @staticmethod
+    def take_terminal(fd):
+        import fcntl
+        import termios
+        os.setsid()
+        fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
+
+    def test_a_second_one_leaves_a_command_that_ignores_them(self):
+        script = "trap '' INT TERM; echo pid $$; while [ ! -e end ]; do sleep 0.05; done"
+        child, path, _ = self.begin("--", "sh", "-c", script, cwd=self.where)
+        pid = self.started(child)
+        self.addCleanup((self.where / "end").touch)
+        child.process.send_signal(signal.SIGTERM)
+        tap.wait_until(path.exists, f"the recording; {child}")
+
+        def ends():
+            child.process.send_signal(signal.SIGTERM)
+            return child.status is not None
+
+        tap.wait_until(ends, "the end by more of them")
+        self.assertEqual(child.status, 128 + signal.SIGTERM)
+        self.assertTrue(os.path.exists(f"/proc/{pid}"))
+
+
+class Choice(Record):
+    def test_by_name_and_by_pid(self):
+        victim, other = self.victim("shares"), self.victim("chain", "4")
+        for options, pids in ((["-C", "victim-shares"], {victim.pid}), (["-p", other.pid], {other.pid}),
+                              (["-p", f"{victim.pid},{other.pid}"], {victim.pid, other.pid})):
+            with self.subTest(options=options):
+                child, path, summary = self.begin("-F", "499", *options)
+                tap.wait_until(lambda: child.status is not None or Signals.has_begun(child), "the samplers")
+                session.wait_cpu(pids, 1.5)
+                self.assertEqual(child.stop(signal.SIGINT), 0, child)
+                self.assertEqual(self.check(path, summary).pids & {victim.pid, other.pid}, pids)
+
+    def test_of_everything_goes_on_beside_a_daemon(self):
+        victim = self.victim("shares")
+        run = self.start("--pid", victim.pid, "--frequency", "199")
+        child, path, summary = self.begin("-a", "-F", "199")
+        tap.wait_until(lambda: child.status is not None or Signals.has_begun(child), "the samplers")
+        session.wait_cpu([victim.pid], 2)
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+        result, whole = self.check(path, summary), run.stop()
+        self.assertGreater(len(result.of(victim.pid)), 0)
+        self.assertNotIn(child.pid, result.pids)
+        self.assertGreater(whole.summary["delivered"], 0)
+
+    def test_of_nobody_is_a_mistake(self):
+        self.assertIn("record what?", self.record(expect=USAGE).stderr)
+        self.assertIn("cannot be used together", self.record("-a", "--", "true", expect=USAGE).stderr)
+        self.assertIn("there is no process", self.record("-p", "4194304", "-o", "x.folded", expect=FAILURE).stderr)
+        self.assertEqual(self.files(), [])
+
+    def test_without_privileges_says_what_to_do(self):
+        done = self.run_command([tap.need_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", tap.SPANPROF, "record", "-o", "x.folded", "--",
+                                 "touch", "was-started"], cwd=self.where, env=session.clean_environment(), expect=CONFIG)
+        self.assertRegex(done.stderr, r"needs root.*sudo.*spanprof doctor")
+        self.assertEqual(self.files(), [], "and nothing was started")
+
+    def test_settings_come_from_a_file_only_when_told(self):
+        settings = self.where / "settings"
+        settings.write_text("[sampling]\nfrequency = 211\n")
+        self.record("-o", "x.folded", "--summary", "s.json", "--config", settings, "--", "true")
+        self.assertEqual(json.loads((self.where / "s.json").read_text())["frequency"], 211)
+
+
+class File(Record):
+    def burn(self, *arguments, **options):
+        return self.record(*arguments, "--", session.LIB / "victim-shares", "1", **options)
+
+    def test_what_was_there_is_kept_as_old(self):
+        target = self.where / "x.folded"
+        self.burn("-o", target)
+        first = target.read_bytes()
+        self.burn("-o", target)
+        second = target.read_bytes()
+        self.assertEqual((self.where / "x.folded.old").read_bytes(), first)
+        (self.where / "link.folded").symlink_to("x.folded")
+        self.burn("-o", "link.folded")
+        self.assertTrue((self.where / "link.folded").is_symlink())
+        self.assertEqual((self.where / "x.folded.old").read_bytes(), second)
+        self.assertEqual(self.files(), ["link.folded", "x.folded", "x.folded.old"])
+        self.assertEqual(stat.S_IMODE(target.stat().st_mode), 0o600, "it says what ran on this machine")
+
+    def test_belongs_to_the_caller_of_sudo(self):
+        self.burn("-o", "x.folded", env=session.clean_environment(SUDO_UID=65534, SUDO_GID=65533))
+        info = (self.where / "x.folded").stat()
+        self.assertEqual((info.st_uid, info.st_gid), (65534, 65533))
+
+    def test_that_cannot_be_made_is_found_out_before(self):
+        (self.where / "directory.folded").mkdir()
+        for output, status in (("none/x.folded", FAILURE), ("directory.folded", FAILURE), ("x.unknown", USAGE), ("/proc/x.folded", FAILURE)):
+            with self.subTest(output=output):
+                self.record("-o", output, "--", "touch", "was-started", expect=status)
+                self.assertEqual(self.files(), ["directory.folded"])
+
+    def test_a_full_disk_leaves_what_was_there(self):
+        small = self.where / "small"
+        small.mkdir()
+        self.run_command(["mount", "-t", "tmpfs", "-o", "size=16k", "none", small], expect=0)
+        self.addCleanup(self.run_command, ["umount", small])
+        (small / "x.otlp").write_bytes(b"before")
+        (small / "filler").write_bytes(b"x" * 8192)
+        done = self.burn("-o", small / "x.otlp", "-F", "999", expect=FAILURE)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertEqual(sorted(path.name for path in small.iterdir()), ["filler", "x.otlp"])
+        self.assertEqual((small / "x.otlp").read_bytes(), b"before")
+        self.assertIn("samples ", done.stdout, "the tables are there all the same")
+
+    def test_standard_output_gets_the_recording_alone(self):
+        victim = self.victim("shares")
+        done = self.record("-d", "1s", "-p", victim.pid, "-o", "-", "--format", "folded")
+        self.assertTrue(all(re.fullmatch(r".+ \d+", line) for line in done.stdout.splitlines()), done.stdout)
+        self.assertIn("samples ", done.stderr)
+        self.assertIn("say which --format", self.record("-o", "-", "--", "true", expect=USAGE).stderr)
+
+    def test_a_device_is_written_into(self):
+        self.burn("-o", "/dev/null", "--format", "json")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+
+    def test_every_form_says_the_same(self):
+        """Of runs of their own: the victim's functions are there by name, in each."""
+        names = {f"share_{n}" for n in (50, 30, 15, 5)}
+        for ending in ("folded", "pb.gz", "otlp", "pb", "json"):
+            with self.subTest(ending=ending):
+                path = self.where / f"x.{ending}"
+                self.burn("-o", path, "-F", "499")
+                self.assertLessEqual(names, self.names_in(path))
+
+    def names_in(self, path):
+        if path.name.endswith(".folded"):
+            return {name for line in path.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")}
+        if path.name.endswith(".pb.gz"):
+            return self.strings_of_pprof(path)
+        self.assertEqual(oracle.check([path]), [])
+        return {frame.name for sample in otlp_read.samples(path) for frame in sample.frames}
+
+    @staticmethod
+    def strings_of_pprof(path):
+        """profile.proto: field 6 of the message, again and again, is the table of strings."""
+        import gzip
+
+        data, at, found = gzip.decompress(path.read_bytes()), 0, set()
+
+        def varint():
+            nonlocal at
+            value = shift = 0
+            while True:
+                byte = data[at]
+                at += 1
+                value |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    return value
+
+        while at < len(data):
+            key = varint()
+            size = varint()
+            if key & 7 == 2:
+                if key >> 3 == 6:
+                    found.add(data[at:at + size].decode())
+                at += size
+        return found
+
+
+class Terminal(Record):
+    def on_terminal(self, *arguments, **options):
+        """Standard error on a terminal: what was written there."""
+        leader, follower = pty.openpty()
+        self.addCleanup(os.close, leader)
+        child = self.spawn([tap.SPANPROF, "record", "-o", "x.folded", *arguments], cwd=self.where, stderr=follower,
+                           env=session.clean_environment(), **options)
+        os.close(follower)
+        text = b""
+        while True:
+            ready = select.select([leader], [], [], tap.PATIENCE)[0]
+            self.assertTrue(ready, "a word or the end")
+            try:
+                chunk = os.read(leader, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            text += chunk
+        self.assertEqual(child.wait(), 0)
+        return text.decode(errors="replace")
+
+    def test_shows_how_far_it_is_and_cleans_up(self):
+        victim = self.victim("shares")
+        text = self.on_terminal("-d", "2", "-p", victim.pid)
+        self.assertRegex(text, r"\rrecording \d\.\d of 2 s: 1 process, \d+ samples, 0 lost; Ctrl-C ends it")
+        self.assertRegex(text, r"\r\x1b\[K[^\r]*x\.folded: [\d.]+ KiB\r\n$")
+
+    def test_shows_nothing_when_told_or_when_nobody_looks(self):
+        victim = self.victim("shares")
+        self.assertNotIn("recording", self.on_terminal("-d", "1", "-p", victim.pid, "--no-progress"))
+        done = self.record("-d", "1", "-p", victim.pid, "-o", "x.folded")
+        self.assertNotIn("\r", done.stderr + done.stdout)
+
+    def test_names_of_victims_cannot_write_on_it(self):
+        """A program that gives its thread an escape sequence for a name, and a function's file, too."""
+        hostile = self.where / "\x1b]0;owned\x07\x1b[2Jx"
+        shutil.copy(session.LIB / "victim-shares", hostile)
+        done = self.record("-o", "x.folded", "-F", "499", "--", hostile, "1")
+        self.assertNotRegex(done.stdout.split("share_5", 1)[1] + done.stderr, r"[\x00-\x09\x0b-\x1f\x7f]")
+        self.assertIn("?]0;owned??[2Jx", done.stdout)
+
+
+class AgainstPerf(Record):
+    def test_python(self):
+        program = self.where / "benchmark.py"
+        program.write_text("import json, re\n"
+                           "text = json.dumps([{'a': i, 'b': [str(i)] * 5} for i in range(500)])\n"
+                           "print('pid', __import__('os').getpid(), flush=True)\n"
+                           "while True:\n"
+                           "    sorted(json.loads(text), key=lambda x: -x['a'])\n"
+                           "    re.findall(r'[a-z]+\\d*', text)\n")
+        child, path, summary = self.begin("-F", "499", "--", os.path.realpath(sys.executable), program)
+        pid = self.started(child)
+        recording = perf.Recording(self, pid=pid)
+        session.wait_cpu([pid], 4)
+        self.assertEqual(child.stop(signal.SIGINT), 128 + signal.SIGINT, child)
+        result = self.check(path, summary)
+        ours, theirs = recording.common(result, {pid})
+        bare = [s._replace(frames=[f if f.type == "kernel" else f._replace(name="") for f in s.frames]) for s in ours]
+        for a, b in ((otlp_read.objects(bare), compare.objects(theirs)),
+                     (otlp_read.functions(bare, SYMBOLS), otlp_read.perf_functions(theirs, SYMBOLS))):
+            comparison = compare.two_samples(a, b, alpha=session.ALPHA / 2)
+            self.assertTrue(comparison.agrees, comparison)
+        self.check_names(ours)
+
+    def check_names(self, samples):
+        """Each name in the recording is the one that nm has for its address."""
+        frames = {frame for sample in samples for frame in sample.frames if frame.type != "kernel" and frame.path.startswith("/")}
+        named = [frame for frame in frames if frame.name]
+        self.assertGreater(len(named), 20)
+        wrong = [(frame, expected) for frame in named for expected in [SYMBOLS.name(frame._replace(name=""))]
+                 if SYMBOLS.canonical(frame.path, frame.name) != expected]
+        self.assertEqual(wrong, [])
+
+
+tap.main()
