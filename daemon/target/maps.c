@@ -17,6 +17,7 @@
 
 #include "target/patience.h"
 #include "util/macro.h"
+#include "util/stat.h"
 #include "util/text.h"
 
 /* Takes the text up to @stop and the stop itself. Return: its length, or -1 = no such stop in the line. */
@@ -173,6 +174,7 @@ size_t maps_path(const MapsEntry *entry, char *to, bool *deletedp) {
 void maps_reader_init(MapsReader *reader, int fd) {
         reader->fd = fd;
         reader->end = false;
+        reader->left = MAPS_MAX_TEXT;
         reader->size = reader->at = 0;
 }
 
@@ -183,11 +185,13 @@ static int fill(MapsReader *reader) {
         memmove(reader->buffer, reader->buffer + reader->at, reader->size - reader->at);
         reader->size -= reader->at;
         reader->at = 0;
-        n = patience_read(0, reader->fd, reader->buffer + reader->size, sizeof(reader->buffer) - reader->size, -1);
+        n = patience_fill(0, reader->fd, reader->buffer + reader->size, MIN(sizeof(reader->buffer) - reader->size, reader->left));
         if (n < 0)
                 return MAPS_E_FAILED;
-        reader->end = n == 0;
+        reader->left -= (size_t)n;
+        reader->end = n == 0 || !reader->left;
         reader->size += (size_t)n;
+        stat_add(COUNTER_MAPS_CUT, !reader->left);
         return 0;
 }
 
@@ -196,6 +200,8 @@ int maps_reader_next(MapsReader *reader, MapsEntry *entryp) {
         int r;
 
         while (!memchr(reader->buffer + reader->at, '\n', reader->size - reader->at)) {
+                if (!reader->left)
+                        return MAPS_E_EOF;              /* a line that was cut may say anything */
                 if (reader->end)
                         break;
                 if (reader->size - reader->at >= sizeof(reader->buffer)) {

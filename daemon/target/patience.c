@@ -215,10 +215,22 @@ static ssize_t do_read(void *data) {
         return n < 0 ? -errno : n;
 }
 
-ssize_t patience_read(pid_t key, int fd, void *data, size_t size, int64_t offset) {
+static ssize_t do_fill(void *data) {
+        ReadJob *job = data;
+        size_t done = 0;
+        ssize_t n;
+
+        do {
+                n = read(job->fd, job->bytes + done, job->size - done);
+                done += n > 0 ? (size_t)n : 0;
+        } while ((n > 0 && done < job->size) || (n < 0 && errno == EINTR));
+        return n < 0 && !done ? -errno : (ssize_t)done;
+}
+
+static ssize_t run_read(pid_t key, ssize_t (*work)(void *data), int fd, void *data, size_t size, int64_t offset) {
         ReadJob job = { .fd = fd, .offset = offset, .size = MIN(size, sizeof(job.bytes)) };
         ssize_t n = 0;
-        int r = patience_run(key, do_read, &job, offsetof(ReadJob, bytes) + job.size, &n);
+        int r = patience_run(key, work, &job, offsetof(ReadJob, bytes) + job.size, &n);
 
         if (r)
                 return r < 0 ? r : -ETIMEDOUT;
@@ -226,6 +238,14 @@ ssize_t patience_read(pid_t key, int fd, void *data, size_t size, int64_t offset
                 memcpy(data, job.bytes, (size_t)n);
         explicit_bzero(job.bytes, job.size);
         return n;
+}
+
+ssize_t patience_read(pid_t key, int fd, void *data, size_t size, int64_t offset) {
+        return run_read(key, do_read, fd, data, size, offset);
+}
+
+ssize_t patience_fill(pid_t key, int fd, void *data, size_t size) {
+        return run_read(key, do_fill, fd, data, size, -1);
 }
 
 typedef struct MemoryJob {

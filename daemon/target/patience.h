@@ -39,6 +39,12 @@ int patience_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size
 ssize_t patience_read(pid_t key, int fd, void *data, size_t size, int64_t offset);
 
 /*
+ * As many read() as it takes until there are @size bytes (PATIENCE_MAX_READ at most), the file ends or an error comes: files of
+ * procfs give a page at a time, and it is the hand-over that costs. Return: as patience_read().
+ */
+ssize_t patience_fill(pid_t key, int fd, void *data, size_t size);
+
+/*
  * The first @each bytes at each of @n addresses of a process into @data, one after the other.
  * Return: bytes until one could not be read, or -errno; -ETIMEDOUT = stuck.
  */

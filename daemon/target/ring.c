@@ -90,16 +90,20 @@ enum { RING_E_NO_SCAN = 100 };          /* beside those of the header */
 
 typedef struct Candidate {
         uint64_t address, region_end;
+        bool is_named;                  /* its region says that it is a ring */
 } Candidate;
 
 typedef struct Searcher {
         pid_t pid;
         RingSearch *search;
-        RingBudget *budget;
+        RingBudget *budget;             /* one of the next two, or the caller's */
+        RingBudget for_names, for_starts;
         int proc_fd, pagemap_fd, maps_fd;
         uint64_t page_size;
         uint64_t found_address;         /* 0 = none */
         uint32_t found_capacity;
+        bool found_named;               /* in a region with a ring's name: that one goes before others */
+        bool is_named;                  /* the region at hand */
         unsigned n;                     /* candidates that wait for their bytes */
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
@@ -148,7 +152,8 @@ static void judge(Searcher *searcher, unsigned i) {
         }
         switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end, &capacity)) {
         case RING_HEADER_VALID:
-                if (!searcher->found_address) {
+                if (!searcher->found_address || (candidate->is_named && !searcher->found_named)) {
+                        searcher->found_named = candidate->is_named;
                         searcher->found_address = candidate->address;
                         searcher->found_capacity = capacity;
                 }
@@ -197,7 +202,7 @@ static int flush(Searcher *searcher) {
 }
 
 static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_end) {
-        searcher->candidates[searcher->n++] = (Candidate){ address, region_end };
+        searcher->candidates[searcher->n++] = (Candidate){ address, region_end, searcher->is_named };
         return searcher->n == BATCH ? flush(searcher) : 0;
 }
 
@@ -350,18 +355,18 @@ static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsE
         }
 }
 
-static int visit_named(Searcher *searcher, const MapsEntry *entry) {
-        bool is_context = maps_has_prefix(entry, SPANPROF_PROCESS_NAME);
-
-        if (!entry->readable || (!is_context && (searcher->found_address || !maps_has_name(entry, SPANPROF_RING_NAME))))
-                return 0;
-        return search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
-}
-
+/* The page at its start, if it may hold anything that we look for. */
 static int visit_start(Searcher *searcher, const MapsEntry *entry) {
-        if (searcher->found_address || !maps_is_private_memory(entry))
+        bool says_so;
+        int r;
+
+        searcher->is_named = entry->readable && maps_has_name(entry, SPANPROF_RING_NAME);
+        says_so = searcher->is_named || (entry->readable && maps_has_prefix(entry, SPANPROF_PROCESS_NAME));
+        searcher->budget = says_so ? &searcher->for_names : &searcher->for_starts;
+        if (!says_so && (searcher->found_address || !maps_is_private_memory(entry)))
                 return 0;
-        return search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
+        r = search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
+        return r == RING_E_MORE ? 0 : r;        /* where there are too many starts, names are still looked at */
 }
 
 static int visit_all(Searcher *searcher, const MapsEntry *entry) {
@@ -376,16 +381,14 @@ static int visit_all(Searcher *searcher, const MapsEntry *entry) {
 
 /* The first pages of all regions are looked at in each call: a ring that came meanwhile is most likely there. */
 static int search_process(Searcher *searcher, bool quick) {
-        RingBudget starts = { .n_entries = MAX_STARTS, .n_reads = MAX_STARTS }, *budget = searcher->budget;
+        const RingBudget starts = { .n_entries = MAX_STARTS, .n_reads = MAX_STARTS };
         uint64_t next = searcher->search->next;
+        RingBudget *budget = searcher->budget;
         int r;
 
-        searcher->budget = &starts;
-        r = walk_regions(searcher, visit_named);
-        if (!r && !searcher->found_address)
-                r = walk_regions(searcher, visit_start);
-        if (r == RING_E_MORE)
-                r = flush(searcher);
+        searcher->for_names = searcher->for_starts = starts;
+        r = walk_regions(searcher, visit_start);
+        searcher->is_named = false;
         searcher->budget = budget;
         searcher->search->next = next;
         if (r || quick || searcher->found_address)

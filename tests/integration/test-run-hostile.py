@@ -65,6 +65,11 @@ class Hostile(session.TestCase):
     def test_mappings_that_change_while_they_are_read(self):
         self.beside("churn", 65530)
 
+    def test_a_gigabyte_of_maps(self):
+        """Reading it all would take a second, and a look is more than one read."""
+        result, _ = self.beside("names", 60000, self.directory())
+        self.assertGreater(result.counter("maps_cut_total"), 0)
+
     def test_a_ring_that_moves_every_millisecond(self):
         result, _ = self.beside("remap")
         self.assertLess(result.counter("rings_total", "found"), 500, "it is not followed at any price")

@@ -7,6 +7,7 @@
  *     reserve GIB     GIB GiB of memory that is never touched
  *     remap           a context ring that is somewhere else every millisecond
  *     rings N         N rings: every other one is valid, the others are broken in some way
+ *     names N DIR     N mappings of a file below DIR whose path is as long as maps can show it: 14 KiB, newlines escaped
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
  * Burns the CPU in hostile_burn() meanwhile, in a thread of its own. Prints first, once it is as hostile as it gets:
@@ -19,6 +20,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "spanprof/ring.h"
 #include "victim.h"
@@ -135,8 +138,26 @@ static void map_files(int argc, char **argv) {
         }
 }
 
+static void map_long_names(unsigned n, const char *directory) {
+        char name[256];
+        int fd;
+
+        memset(name, '\n', sizeof(name) - 1);
+        name[sizeof(name) - 1] = 0;
+        if (chdir(directory))
+                fail(directory);
+        for (unsigned i = 0; i < 14; i++)
+                if (mkdir(name, 0700) || chdir(name))
+                        fail("mkdir");
+        fd = open("file", O_CREAT | O_RDWR | O_CLOEXEC, 0700);
+        if (fd < 0 || ftruncate(fd, PAGE))
+                fail("file");
+        for (unsigned i = 0; i < n; i++)
+                map(NULL, PAGE, i % 2 ? PROT_READ : PROT_READ | PROT_EXEC, 0, fd);
+}
+
 int main(int argc, char **argv) {
-        static const char usage[] = "victim-hostile still|churn|reserve|remap|rings|files [N | FILE…]";
+        static const char usage[] = "victim-hostile still|churn|reserve|remap|rings|names|files [N [DIR] | FILE…]";
         const char *mode = argc > 1 ? argv[1] : "";
         bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
         unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);
@@ -148,6 +169,8 @@ int main(int argc, char **argv) {
                 fail("thread");
         if (files)
                 map_files(argc, argv);
+        else if (!strcmp(mode, "names") && argc > 3)
+                map_long_names(n, argv[3]);
         else if (!strcmp(mode, "rings"))
                 make_rings(n);
         else if (!strcmp(mode, "reserve"))

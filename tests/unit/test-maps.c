@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "target/maps.h"
+#include "util/stat.h"
 
 /* As printed by Linux 6.18 for real programs; names of anonymous memory from a kernel that has them. */
 static const char text[] =
@@ -194,6 +195,29 @@ Test(maps_reader, skips_a_line_that_is_longer_than_any_name) {
         cr_assert_eq(r, 0);
         cr_assert_eq(entry.start, 0x3000);
         cr_assert_gt(n_bad, 0);
+        cr_assert_eq(maps_reader_next(&reader, &entry), MAPS_E_EOF);
+        fclose(file);
+}
+
+/* 23 bytes a line: the last one that is read is cut, and not taken for a whole one. */
+Test(maps_reader, ends_where_nobody_would_read_on, .timeout = 60) {
+        static const char line[] = "3000-4000 rw-p 0 0:0 0\n";
+        static MapsReader reader;
+        FILE *file = tmpfile();
+        unsigned n_lines = 0;
+        MapsEntry entry;
+        int r;
+
+        for (size_t i = 0; i < MAPS_MAX_TEXT / (sizeof(line) - 1) + 1000; i++)
+                fputs(line, file);
+        fflush(file);
+        lseek(fileno(file), 0, SEEK_SET);
+        maps_reader_init(&reader, fileno(file));
+        while (!(r = maps_reader_next(&reader, &entry)))
+                n_lines++;
+        cr_assert_eq(r, MAPS_E_EOF);
+        cr_assert_eq(n_lines, (32 << 20) / 23);
+        cr_assert_eq(stat_get(COUNTER_MAPS_CUT), 1);
         cr_assert_eq(maps_reader_next(&reader, &entry), MAPS_E_EOF);
         fclose(file);
 }

@@ -42,6 +42,35 @@ Test(patience_read, gives_what_the_system_call_gives) {
         cr_assert_eq(stat_get(COUNTER_READS_STUCK), 0);
 }
 
+Test(patience_fill, reads_until_there_is_enough_or_no_more) {
+        char bytes[8] = "";
+        int fds[2];
+
+        open_pipe(fds);
+        cr_assert_eq(write(fds[1], "0123456789", 10), 10);
+        cr_assert_eq(patience_fill(1, fds[0], bytes, sizeof(bytes)), 8);
+        cr_assert_arr_eq(bytes, "01234567", 8);
+        close(fds[1]);
+        cr_assert_eq(patience_fill(1, fds[0], bytes, sizeof(bytes)), 2);
+        cr_assert_arr_eq(bytes, "89234567", 8);
+        cr_assert_eq(patience_fill(1, fds[0], bytes, sizeof(bytes)), 0);
+        cr_assert_eq(patience_fill(1, -1, bytes, sizeof(bytes)), -EBADF);
+}
+
+Test(patience_fill, goes_on_where_procfs_stops) {
+        static char once[PATIENCE_MAX_READ], filled[PATIENCE_MAX_READ];
+        char *memory = mmap(NULL, 1000 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        int fd;
+
+        for (int i = 0; i < 1000; i += 2)
+                cr_assert_eq(mprotect(memory + i * PAGE, PAGE, PROT_READ), 0);
+        fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+        cr_assert_lt(read(fd, once, sizeof(once)), PATIENCE_MAX_READ, "else this test tests nothing");
+        lseek(fd, 0, SEEK_SET);
+        cr_assert_eq(patience_fill(1, fd, filled, sizeof(filled)), PATIENCE_MAX_READ);
+        close(fd);
+}
+
 Test(patience_read, leaves_who_holds_it_up_and_serves_the_others, .timeout = 60) {
         int silent[2], other[2];
         char bytes[4] = "";
