@@ -91,6 +91,7 @@ static int run(Cli *cli) {
         int r;
 
         raise_descriptor_limit();
+        log_never_wait();
         r = confine();
         if (r < 0)
                 log_notice("the daemon may call what it does not need: no filter of system calls (%s)", strerror(-r));

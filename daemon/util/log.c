@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "util/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-journal.h>
+#include <unistd.h>
 
 #include "util/clock.h"
+#include "util/stat.h"
 
 enum { LOG_LINE_MAX = 2048 };
 
 static int max_level = LOG_LEVEL_INFO;
+static bool never_wait;
+static uint64_t n_lost;                 /* since the last line that was written */
 
 void log_set_level(int level) {
         max_level = level;
@@ -20,6 +25,10 @@ void log_set_level(int level) {
 
 int log_level(void) {
         return max_level;
+}
+
+void log_never_wait(void) {
+        never_wait = true;
 }
 
 int log_level_parse(const char *text, int *levelp) {
@@ -55,6 +64,28 @@ static void mask_controls(char *text) {
                         *text = '?';
 }
 
+/* A pipe says that it can be written when a page is free, a terminal when it is not held (Ctrl-S): a line fits. */
+static bool can_write(void) {
+        struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+        return !never_wait || (poll(&fd, 1, 0) == 1 && fd.revents & (POLLOUT | POLLERR));
+}
+
+static void print(uint32_t pid, const char *text) {
+        if (!can_write()) {
+                n_lost++;
+                stat_add(COUNTER_LOG_LOST, 1);
+                return;
+        }
+        if (n_lost)
+                fprintf(stderr, "spanprof: %llu messages are missing here: nobody read them\n", (unsigned long long)n_lost);
+        n_lost = 0;
+        if (pid)
+                fprintf(stderr, "spanprof: [pid %u] %s\n", pid, text);
+        else
+                fprintf(stderr, "spanprof: %s\n", text);
+}
+
 static const char *const event_ids[] = {
 #define X(name, id) [LOG_EVENT_##name] = id,
         LOG_EVENTS(X)
@@ -75,7 +106,7 @@ void log_write_event(int level, LogEvent event, const char *reason, const char *
                 sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, "MESSAGE_ID=%s", event_ids[event], "REASON=%s", reason,
                                 NULL);
         else
-                fprintf(stderr, "spanprof: %s\n", text);
+                print(0, text);
 }
 
 static void emit(int level, uint32_t pid, const char *format, va_list args) {
@@ -88,10 +119,8 @@ static void emit(int level, uint32_t pid, const char *format, va_list args) {
                         sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, "TARGET_PID=%u", pid, NULL);
                 else
                         sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, NULL);
-        } else if (pid)
-                fprintf(stderr, "spanprof: [pid %u] %s\n", pid, text);
-        else
-                fprintf(stderr, "spanprof: %s\n", text);
+        } else
+                print(pid, text);
 }
 
 void log_write(int level, const char *format, ...) {

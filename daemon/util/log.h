@@ -6,7 +6,7 @@
  *
  * One line a message: control characters in it become `?`. Goes to the journal as a structured entry when standard
  * error is the journal (JOURNAL_STREAM names it), else to standard error as
- * `spanprof: text`. Never fails and never blocks on anything but that write.
+ * `spanprof: text`. Never fails.
  */
 
 #include <stdint.h>
@@ -24,6 +24,12 @@ enum {
 /* Drops messages above @level. Default: LOG_LEVEL_INFO. */
 void log_set_level(int level);
 int log_level(void);
+
+/*
+ * From now on a message that standard error does not take at once (a pipe that nobody reads, a terminal that is held) is
+ * lost and counted, instead of holding up its writer. Not for the journal, whose socket is sd_journal_send()'s own.
+ */
+void log_never_wait(void);
 
 /* Turns an option's text (error, warning, notice, info, debug) into a level. Return: 0, 1 = no such level. */
 int log_level_parse(const char *text, int *levelp);

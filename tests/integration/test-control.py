@@ -5,6 +5,7 @@ import oracle
 
 oracle.enter()
 
+import fcntl
 import http.client
 import json
 import os
@@ -91,6 +92,27 @@ class Status(Case):
         self.assertIn("NoNewPrivs:\t1", text)
         self.assertIn("Seccomp:\t2", text)
         run.stop()
+
+    def test_a_log_that_nobody_reads_holds_up_nothing(self):
+        pipe = self.directory() / "log"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+        run, _ = self.begin(prefix=["sh", "-c", f'exec "$@" 2>{pipe}', "sh"], ready=False)
+        tap.wait_until(self.connects, "it listens")
+
+        def lost():
+            self.assertEqual([self.ask(path, "POST")[0] for path in ("/pause", "/resume")], [200, 200])
+            return prometheus.value(self.metrics(), "spanprof_log_messages_lost_total")
+
+        tap.wait_until(lost, "messages are lost")
+        run.wait_events(20)
+        os.read(reader, 1 << 16)
+        lost()
+        self.assertRegex(os.read(reader, 1 << 16).decode(), r"^spanprof: \d+ messages are missing here")
+        run.stop(check=False)
+        self.assertEqual(run.child.status, 0)
 
     def test_fails_when_none_runs(self):
         done = self.spanprof("status", "--control", self.directory() / "none.sock", expect=1)
