@@ -49,6 +49,8 @@ static void collect(Daemon *daemon, Metrics *metrics) {
                 .n_processes = targets_count_all(daemon->targets),
                 .queued_events = exports_queued_events(daemon->exports),
                 .queued_bytes = exports_queued_bytes(daemon->exports),
+                .unsaved_events = exports_unsaved_events(daemon->exports),
+                .exports = daemon->exports,
                 .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns : UINT64_MAX,
                 .url = daemon->config->shown_url,
                 .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),

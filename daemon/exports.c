@@ -2,24 +2,10 @@
 #include "exports.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <string.h>
 
 #include "config-exporter.h"
+#include "exports-private.h"
 #include "util/error.h"
-#include "util/log.h"
-
-typedef struct Export {
-        Exporter *exporter;
-        const char *name;               /* the configuration's; "" = the section without one */
-} Export;
-
-struct Exports {
-        Export *items;
-        size_t n, n_stopped;
-        void (*done)(void *userdata);
-        void *userdata;
-};
 
 static int add(Exports *exports, sd_event *event, const Config *config, const char *name) {
         ExporterConfig exporter = config_exporter_spooled(config, config->profiles_url);
@@ -31,6 +17,7 @@ static int add(Exports *exports, sd_event *event, const Config *config, const ch
         if (r)
                 return r > 0 ? EXPORTS_E_UNUSABLE : error_fold(r);
         export->name = name;
+        export->url = config->shown_url;
         exports->n++;
         return 0;
 }
@@ -109,54 +96,18 @@ size_t exports_queued_bytes(const Exports *exports) {
         return n;
 }
 
+uint64_t exports_unsaved_events(const Exports *exports) {
+        uint64_t n = 0;
+
+        for (size_t i = 0; i < exports->n; i++)
+                n = MAX(n, exporter_unsaved_events(exports->items[i].exporter));
+        return n;
+}
+
 uint64_t exports_submitted_bytes(const Exports *exports) {
         uint64_t n = 0;
 
         for (size_t i = 0; i < exports->n; i++)
                 n = MAX(n, exporter_submitted_bytes(exports->items[i].exporter));
         return n;
-}
-
-static uint64_t count_lost(const Exporter *exporter) {
-        uint64_t n = 0;
-
-        for (enum counter counter = 0; counter < COUNTER_N; counter++)
-                if (!strcmp(stat_metric(counter), "lost_total"))
-                        n += exporter_count(exporter, counter);
-        return n;
-}
-
-void exports_append_json(const Exports *exports, Text *text) {
-        static const struct {
-                const char *name;
-                enum counter counter;
-        } counters[] = {
-                { "delivered", COUNTER_SAMPLES_DELIVERED }, { "requests", COUNTER_EXPORT_REQUESTS },
-                { "retries", COUNTER_EXPORT_RETRIES },      { "dropped", COUNTER_EXPORT_DROPPED },
-                { "bytes", COUNTER_EXPORT_BYTES },          { "spooled", COUNTER_SPOOL_WRITTEN },
-                { "unspooled", COUNTER_SPOOL_TAKEN },
-        };
-
-        text_printf(text, "[");
-        for (size_t i = 0; i < exports->n; i++) {
-                const Export *export = &exports->items[i];
-
-                text_printf(text, "%s{\"name\": \"%s\", \"lost\": %" PRIu64, i ? ", " : "", export->name,
-                            count_lost(export->exporter));
-                for (size_t j = 0; j < ARRAY_SIZE(counters); j++)
-                        text_printf(text, ", \"%s\": %" PRIu64, counters[j].name,
-                                    exporter_count(export->exporter, counters[j].counter));
-                text_printf(text, "}");
-        }
-        text_printf(text, "]");
-}
-
-void exports_log(const Exports *exports) {
-        for (size_t i = 1; i < exports->n; i++) {
-                const Export *export = &exports->items[i];
-
-                log_info("[export %s]: %" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64 " into its spool", export->name,
-                         exporter_count(export->exporter, COUNTER_SAMPLES_DELIVERED), count_lost(export->exporter),
-                         exporter_count(export->exporter, COUNTER_SPOOL_WRITTEN));
-        }
 }

@@ -35,8 +35,15 @@ size_t exports_queued_bytes(const Exports *exports);
 /* Of all requests so far, as they go to the one to which most goes. */
 uint64_t exports_submitted_bytes(const Exports *exports);
 
+/* In memory alone, at the one where most are: what our death would lose. */
+uint64_t exports_unsaved_events(const Exports *exports);
+
 /* `[{"name": "…", "delivered": 7, …}, …]`, the first one first. */
 void exports_append_json(const Exports *exports, Text *text);
+
+/* For `spanprof status`: a line for each if there are several. For Prometheus: families spanprof_receiver_… with the label `receiver`. */
+void exports_append_status(const Exports *exports, Text *text);
+void exports_append_metrics(const Exports *exports, Text *text);
 
 /* A line for each but the first. */
 void exports_log(const Exports *exports);

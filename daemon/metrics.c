@@ -87,6 +87,8 @@ static void append_gauges(Text *text, const Metrics *m) {
         append_number(text, "spanprof_ready", "gauge", m->unready == NULL, "1 while the kernel half is attached and mappings are current");
         append_number(text, "spanprof_export_queue_samples", "gauge", (double)m->queued_events, "samples that wait for the receiver");
         append_number(text, "spanprof_export_queue_bytes", "gauge", (double)m->queued_bytes, "bytes that wait for the receiver");
+        append_number(text, "spanprof_export_unsaved_samples", "gauge", (double)m->unsaved_events,
+                      "samples that are in memory alone: the death of the daemon would lose them");
         append_number(text, "spanprof_export_age_seconds", "gauge",
                       (double)(m->exported_ns == UINT64_MAX ? m->age_ns : m->exported_ns) / (double)NS_PER_SEC,
                       "since a receiver accepted a request, or since the start if none did");
@@ -111,6 +113,8 @@ void metrics_print(Text *text, const Metrics *metrics) {
                 if (is_first(counter))
                         append_family(text, counter);
         append_gauges(text, metrics);
+        if (metrics->exports)
+                exports_append_metrics(metrics->exports, text);
         append_process(text, &metrics->self);
 }
 
@@ -186,6 +190,8 @@ void metrics_print_status(Text *text, const Metrics *m) {
                 text_printf(text, "\n");
         }
         append_export(text, m);
+        if (m->exports)
+                exports_append_status(m->exports, text);
         text_printf(text, "itself       %.1f s CPU, %.1f MiB memory, %.1f MiB of BPF maps, %" PRIu64 " descriptors\n",
                     (double)m->self.cpu_ns / (double)NS_PER_SEC, (double)m->self.resident_bytes / (1 << 20),
                     (double)m->map_bytes / (1 << 20), m->self.n_descriptors);
@@ -213,7 +219,13 @@ void metrics_print_json(Text *text, const Metrics *m) {
                     stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), n_pending());
         text_printf(text, "  \"lost_by_reason\": {");
         append_losses(text, "\"%s\": %" PRIu64, ", ");
-        text_printf(text, "},\n  \"queued_samples\": %" PRIu64 ", \"queued_bytes\": %" PRIu64 ",\n", m->queued_events, m->queued_bytes);
+        text_printf(text, "},\n  \"queued_samples\": %" PRIu64 ", \"queued_bytes\": %" PRIu64 ", \"unsaved_samples\": %" PRIu64 ",\n", m->queued_events,
+                    m->queued_bytes, m->unsaved_events);
+        if (m->exports) {
+                text_printf(text, "  \"receivers\": ");
+                exports_append_json(m->exports, text);
+                text_printf(text, ",\n");
+        }
         if (m->exported_ns == UINT64_MAX)
                 text_printf(text, "  \"last_export_seconds\": null,\n");
         else

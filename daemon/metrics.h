@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exports.h"
 #include "self.h"
 #include "util/text.h"
 
@@ -22,7 +23,8 @@ typedef struct Metrics {
         const char *pause;              /* why nothing is sampled: disabled, command, memory; NULL = it is */
         const char *unready;            /* what is not as it must be, NULL = ready */
         uint64_t n_targets, n_processes;
-        uint64_t queued_events, queued_bytes;
+        uint64_t queued_events, queued_bytes, unsaved_events;
+        const Exports *exports;         /* NULL = nothing is shown of single receivers */
         uint64_t exported_ns;           /* since a request was accepted, UINT64_MAX = none was */
         const char *url;                /* that profiles go to */
         uint64_t map_bytes;

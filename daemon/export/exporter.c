@@ -286,3 +286,11 @@ size_t exporter_spooled_batches(const Exporter *exporter) {
 uint64_t exporter_count(const Exporter *exporter, enum counter counter) {
         return exporter->counts[counter];
 }
+
+bool exporter_is_failing(const Exporter *exporter) {
+        return exporter->n_failures;
+}
+
+uint64_t exporter_accepted_ns(const Exporter *exporter) {
+        return exporter->accepted_ns;
+}

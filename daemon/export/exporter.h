@@ -88,5 +88,9 @@ uint64_t exporter_submitted_bytes(const Exporter *exporter);    /* as sent, of a
 uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
 size_t exporter_spooled_batches(const Exporter *exporter);
 
+/* Did the last attempt fail? And when was one accepted last? MONOTONIC, 0 = none was. */
+bool exporter_is_failing(const Exporter *exporter);
+uint64_t exporter_accepted_ns(const Exporter *exporter);
+
 /* What this one did, whether or not util/stat counts for it. */
 uint64_t exporter_count(const Exporter *exporter, enum counter counter);

@@ -16,6 +16,7 @@ import socket
 import stat
 import subprocess
 
+import fault_server
 import prometheus
 import session
 import tap
@@ -159,6 +160,45 @@ class Metrics(Case):
             labels = tuple(re.findall(r"(\w+)='(\w*)'", label))
             self.assertIn(labels, families[name].samples, (metric, label))
         run.stop()
+
+    def test_tell_the_receivers_apart(self):
+        """One takes, one refuses, one is away: each has its own series, and the books are those of the first."""
+        refusing = fault_server.Server([fault_server.status(400)])
+        self.addCleanup(refusing.close)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            closed = listener.getsockname()[1]
+        configuration = self.directory() / "spanprof.conf"
+        configuration.write_text(f"[export refusing]\nendpoint = {refusing.url('')}\n"
+                                 f"[export away]\nendpoint = http://127.0.0.1:{closed}\nspool = {self.directory() / 'spool'}\n")
+        run, victim = self.begin("--config", configuration)
+        run.wait_events(20)
+        victim.process.send_signal(signal.SIGSTOP)
+
+        def settled():
+            """Every request has its outcome everywhere. Nothing is sampled any more, so that a second look sees the same."""
+            families = self.metrics()
+            value = lambda name, receiver, **labels: prometheus.value(families, f"spanprof_receiver_{name}", receiver=receiver, **labels)
+            n = prometheus.value(families, "spanprof_samples_delivered_total")
+            pending = prometheus.value(families, "spanprof_ticks_total") - n - sum(families["spanprof_lost_total"].samples.values())
+            same = n == value("lost_total", "refusing", reason="export_refused") == value("spool_samples", "away")
+            return (n and not pending and same) and (families, value, n)
+
+        families, value, n = tap.wait_until(settled, "outcomes at each receiver")
+        self.assertEqual(prometheus.lint(families), [])
+        self.assertEqual([value("samples_delivered_total", name) for name in ("[export]", "refusing", "away")], [n, 0, 0])
+        self.assertEqual(value("lost_total", "[export]", reason="export_refused"), 0)
+        self.assertEqual([value("failing", name) for name in ("[export]", "refusing", "away")], [0, 0, 1])
+        self.assertEqual([value("unsaved_samples", name) for name in ("[export]", "refusing", "away")], [0, 0, 0])
+        self.assertEqual(prometheus.value(families, "spanprof_lost_total", reason="export_refused"), 0)
+        receivers = {r["name"]: r for r in self.status()["receivers"]}
+        self.assertEqual({name: (r["delivered"], r["lost"], r["in_spool"], r["failing"]) for name, r in receivers.items()},
+                         {"": (n, 0, 0, False), "refusing": (0, n, 0, False), "away": (0, 0, n, True)})
+        text = self.spanprof("status", "--control", self.socket).stdout
+        self.assertRegex(text, rf"receiver +\[export\] http://127.0.0.1:\d+/v1development/profiles: {n:.0f} samples delivered, 0 lost, 0 wait, 0 in its spool; last accepted \d+ s ago\n")
+        self.assertIn(f"receiver     [export refusing] {refusing.url('')}/v1development/profiles: 0 samples delivered, {n:.0f} lost", text)
+        self.assertRegex(text, rf"\[export away\] .*: 0 samples delivered, 0 lost, 0 wait, {n:.0f} in its spool; has accepted nothing, FAILING\n")
+        result = run.stop()
+        self.assertIn(f"[export away]: 0 samples delivered, 0 lost, {n:.0f} left in its spool", result.log)
 
     def test_agree_with_the_summary_and_with_proc(self):
         run, victim = self.begin()
