@@ -11,7 +11,7 @@
  *                 walks it as a tree: 20 times `FvS0_S1_E`, each about the one before, is a tree of a million parts,
  *                 even if not a letter of them is printed. Its size is counted before printing, each part once
  *
- * What Rust's printer does without printing is bounded in rust_is_sound().
+ * What Rust's printer does without printing is bounded by rust-grammar.h.
  */
 #include "symbol/demangle.h"
 
@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbol/rust-grammar.h"
 #undef ARRAY_SIZE                       /* libiberty has its own */
 #include "util/hashmap.h"
 #include "util/macro.h"
@@ -149,22 +150,8 @@ static bool demangle_global(const char *name, int options, Output *output) {
         return true;
 }
 
-/*
- * `for<'a, 'b, …>` is written as G, the number of lifetimes in base 62, and `_`. In parts that are not shown the printer
- * still counts to that number, which may be 2^63. Three digits are enough for each real name.
- */
-static bool rust_is_sound(const char *name) {
-        for (const char *at = strchr(name, 'G'); at; at = strchr(at + 1, 'G')) {
-                size_t n = strspn(at + 1, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
-
-                if (n > 3 && at[1 + n] == '_')
-                        return false;
-        }
-        return true;
-}
-
 static bool demangle_rust(const char *name, int options, Output *output) {
-        if (!rust_is_sound(name))
+        if (!strncmp(name, "_R", 2) && !rust_name_is_sound(name + 2))
                 return false;
         if (setjmp(output->full))
                 return false;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "symbol/demangle.h"
+#include "work-directory.h"
 
 static const char *demangled(const char *name, DemangleStyle style) {
         static char text[DEMANGLE_MAX_OUTPUT];
@@ -62,4 +63,118 @@ Test(demangle, leaves_other_names_alone) {
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 cr_expect_str_eq(demangled(names[i], DEMANGLE_FULL), "", "%s", names[i]);
+}
+
+/* Every exported name of libstdc++, in both styles; @flags of c++filt. */
+static void agree_with_cxxfilt(DemangleStyle style, const char *flags) {
+        char command[256], mangled[8192], expected[8192];
+        unsigned n = 0;
+        FILE *pipe;
+
+        snprintf(command, sizeof(command),
+                 "nm -D $(gcc -print-file-name=libstdc++.so) | awk '{ print $NF }' | sed 's/@.*//' >%s && c++filt --no-verbose %s <%s | paste -d '\n' %s -",
+                 work_path("names"), flags, work_path("names"), work_path("names"));
+        pipe = popen(command, "r");
+        cr_assert_not_null(pipe);
+        while (fgets(mangled, sizeof(mangled), pipe) && fgets(expected, sizeof(expected), pipe)) {
+                const char *name;
+
+                mangled[strcspn(mangled, "\n")] = 0;
+                expected[strcspn(expected, "\n")] = 0;
+                name = demangled(mangled, style);
+                cr_expect_str_eq(name[0] ? name : mangled, expected, "%s", mangled);
+                n += name[0] != 0;
+        }
+        cr_assert_eq(pclose(pipe), 0);
+        cr_assert_gt(n, 3000);
+}
+
+Test(demangle, agrees_with_cxxfilt, .init = work_directory_make, .fini = work_directory_remove, .timeout = 120) {
+        agree_with_cxxfilt(DEMANGLE_FULL, "");
+        agree_with_cxxfilt(DEMANGLE_SHORT, "-p");
+}
+
+/* Base 62 as Rust writes it: `_` is 0, `0_` is 1. C++ has 36 digits instead. */
+static char *add_number(char *to, unsigned value, unsigned base, const char *digits) {
+        char text[16], *at = text + sizeof(text);
+
+        *--at = 0;
+        *--at = '_';
+        if (value)
+                for (value--; at == text + sizeof(text) - 2 || value; value /= base)
+                        *--at = digits[value % base];
+        return stpcpy(to, at);
+}
+
+static const char rust_digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+static const char cxx_digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/* libiberty 2.40 by itself counts to 2^53 in a part that it does not show. */
+Test(demangle, does_not_count_lifetimes_for_ever, .timeout = 60) {
+        cr_expect_str_eq(demangled("_RNvMINvC1a1bFGzzzzzzzzz_EuEC1d1c", DEMANGLE_FULL), "");
+        cr_expect_str_eq(demangled("_RNvMINvC1a1bFG2_EuEC1d1c", DEMANGLE_FULL), "<d>::c", "a number that people write");
+        cr_expect_str_eq(demangled("_RNvC12Generic_Gzzz_3foo", DEMANGLE_FULL), "", "a length that is wrong by one");
+        cr_expect_str_eq(demangled("_RNvC13Generic_Gzzz_3foo", DEMANGLE_FULL), "Generic_Gzzz_::foo", "a name with such letters");
+}
+
+/* A tuple of two references to the tuple before it, 40 times: 300 bytes that mean 2^40 units. */
+Test(demangle, does_not_print_for_ever, .timeout = 60) {
+        char name[DEMANGLE_MAX_INPUT], *end = stpcpy(name, "_RIC1aTuuE");
+        unsigned before = (unsigned)strlen("IC1a");
+
+        for (int i = 0; i < 40; i++) {
+                unsigned at = (unsigned)(end - name) - 2;
+
+                end = stpcpy(end, "TB");
+                end = add_number(end, before, 62, rust_digits);
+                end = stpcpy(end, "B");
+                end = add_number(end, before, 62, rust_digits);
+                end = stpcpy(end, "E");
+                before = at;
+                if (i == 2) {
+                        strcpy(end, "E");
+                        cr_expect_str_eq(demangled(name, DEMANGLE_FULL),
+                                         "a::<((), ()), (((), ()), ((), ())), ((((), ()), ((), ())), (((), ()), ((), ()))), "
+                                         "(((((), ()), ((), ())), (((), ()), ((), ()))), ((((), ()), ((), ())), (((), ()), ((), ()))))>");
+                }
+        }
+        stpcpy(end, "E");
+        cr_expect_str_eq(demangled(name, DEMANGLE_FULL), "");
+}
+
+/*
+ * A function of a function and of that function again, in each other 60 times, in a pack expansion: before anything is
+ * printed, 2^60 parts are searched for the pack.
+ */
+Test(demangle, does_not_search_for_ever, .timeout = 60) {
+        enum { DEPTH = 60 };
+        char name[DEMANGLE_MAX_INPUT], *end = stpcpy(name, "_Z1fIJEEvDp");
+
+        for (int i = 0; i < DEPTH; i++)
+                end = stpcpy(end, "Fv");
+        end = stpcpy(end, "FvvE");
+        for (unsigned i = 0; i < DEPTH; i++) {
+                end = stpcpy(end, "S");
+                end = add_number(end, i + 1, 36, cxx_digits);
+                end = stpcpy(end, "E");
+        }
+        cr_expect_str_eq(demangled(name, DEMANGLE_FULL), "");
+        cr_expect_str_eq(demangled(name, DEMANGLE_SHORT), "f<>", "the parameters do not matter");
+}
+
+/* Length, and room for the result: all of it or nothing. */
+Test(demangle, keeps_within_its_limits) {
+        static char name[2 << 20];
+        char text[16];
+
+        memset(name, 'a', sizeof(name) - 1);
+        memcpy(name, "_Z", 2);
+        cr_expect_str_eq(demangled(name, DEMANGLE_FULL), "", "a name of 2 MiB");
+        cr_expect_eq(demangle("_Z3foov", DEMANGLE_FULL, text, 6), 5);
+        cr_expect_str_eq(text, "foo()");
+        cr_expect_eq(demangle("_Z3foov", DEMANGLE_FULL, text, 5), 0);
+        cr_expect_eq(demangle("_RNvC3foo3bar", DEMANGLE_FULL, text, 9), 8);
+        cr_expect_str_eq(text, "foo::bar");
+        cr_expect_eq(demangle("_RNvC3foo3bar", DEMANGLE_FULL, text, 8), 0);
+        cr_expect_eq(demangle("_Z3foov", DEMANGLE_FULL, text, 0), 0);
 }

@@ -50,7 +50,7 @@ static void without_id(void) {
 static const char *htlhash_of(const char *name) {
         const char *path = work_path(name);
 
-        return first_line("{ head -c 4096 %s; tail -c 4096 %s; printf %%016x $(stat -c %%s %s) | xxd -r -p; } | sha256sum | cut -c 1-32",
+        return first_line("{ head -c 4096 %s; tail -c 4096 %s; perl -e 'print pack(\"Q>\", -s shift)' %s; } | sha256sum | cut -c 1-32",
                           path, path, path);
 }
 

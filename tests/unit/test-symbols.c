@@ -236,6 +236,50 @@ Test(symbols, survives_a_file_cut_at_any_byte) {
         free(elf.data);
 }
 
+/* Gives the sections of a hand-made file names, .text in sections[HAND_TEXT] at @text. */
+static ElfImage image_with_names(HandElf *elf, uint64_t text) {
+        static const char names[] = "\0.text\0.names";
+        uint64_t at = hand_add(elf, names, sizeof(names));
+        ElfImage image;
+
+        elf->header = (Elf64_Ehdr *)elf->data;
+        elf->sections = (Elf64_Shdr *)(elf->data + elf->header->e_shoff);
+        elf->sections[HAND_TEXT].sh_name = 1;
+        elf->sections[HAND_TEXT].sh_flags = SHF_ALLOC | SHF_EXECINSTR;
+        elf->sections[HAND_TEXT].sh_addr = text;
+        elf->sections[HAND_NOTE] = (Elf64_Shdr){ .sh_name = 7, .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = sizeof(names) };
+        elf->header->e_shstrndx = HAND_NOTE;
+        cr_assert_eq(elf_image_init(&image, hand_fd(elf->data, elf->size), 0, elf->size), 0);
+        return image;
+}
+
+/* A prelinker has moved the object by 0x10000 after its debug file was split from it. */
+Test(symbols, moves_symbols_of_a_debug_file_with_their_section) {
+        HandSymbol own[] = { { "exported", 0x11000, 0x10, STB_GLOBAL, STT_FUNC, HAND_TEXT, 1 } };
+        HandSymbol split[] = { HAND_FUNCTION("exported", 0x1000, 0x10), HAND_FUNCTION("hidden", 0x1010, 0x10),
+                               HAND_FUNCTION("without_size", 0x1020, 0), { "absolute", 0x1030, 4, STB_GLOBAL, STT_FUNC, SHN_ABS, 0 } };
+        HandElf own_elf = hand_elf(own, 1, NULL), split_elf = hand_elf(split, 4, NULL);
+        ElfImage own_image = image_with_names(&own_elf, 0x11000), split_image = image_with_names(&split_elf, 0x1000);
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL, *moved = NULL;
+
+        cr_assert_eq(symbol_table_new_split(&moved, &own_image, &split_image, NULL), 0);
+        cr_assert(symbol_table_is_full(moved));
+        assert_name(moved, 0x11000, "exported", 0);
+        assert_name(moved, 0x1101f, "hidden", 0xf);
+        assert_name(moved, 0x11fff, "without_size", 0xfdf);
+        assert_name(moved, 0x12000, NULL, 0);
+        assert_name(moved, 0x1030, "absolute", 0);
+        assert_name(moved, 0x1010, NULL, 0);
+        cr_assert_eq(symbol_table_new_split(&table, &split_image, NULL, NULL), 0);
+        assert_name(table, 0x101f, "hidden", 0xf);
+        close(own_image.fd);
+        close(split_image.fd);
+        elf_image_deinit(&own_image);
+        elf_image_deinit(&split_image);
+        free(own_elf.data);
+        free(split_elf.data);
+}
+
 Test(symbols, has_an_empty_table_for_a_file_without_symbols) {
         _cleanup_(symbol_table_freep) SymbolTable *table = table_of(NULL, 0);
 
