@@ -15,7 +15,7 @@
 #include "util/stat.h"
 
 #define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
-#define QUIET_NS NS_PER_SEC                     /* and, doubled until then, at one that had not */
+#define QUIET_NS NS_PER_SEC                     /* and, doubled until then, at one that had not: names may be this old */
 #define ABSENT_NS (16 * NS_PER_SEC)             /* the same, beginning with QUIET_NS, while there is no file */
 #define UNUSED_NS (60 * NS_PER_SEC)             /* a process that was not asked for is forgotten */
 #define SHARE 10                                /* of the time, at most one part goes into looking at one process */
@@ -113,7 +113,7 @@ static int add_maker(CodeNames *names, const Process *process, Maker **makerp) {
 
 int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits) {
         _cleanup_(code_names_freep) CodeNames *names = calloc(1, sizeof(*names));
-        WorkerConfig worker = { .userdata = names };
+        WorkerConfig worker = { .name = "jit-names", .userdata = names };
         int r;
 
         if (!names)
@@ -285,6 +285,10 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
         maker->used_ns = clock_monotonic_ns();
         if (maker->is_stuck)
                 return CODE_NAMES_E_NONE;
+        /* Also for an address that is known: other code may have taken the place since. */
+        r = want_look(names, maker, process);
+        if (r)
+                return error_fold(r);
         r = code_source_find(maker->source, address, time_ns, names->name, sizep);
         if (!r) {
                 *namep = names->name;
@@ -292,9 +296,6 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
         }
         if (r == CODE_SOURCE_E_BUSY)
                 return CODE_NAMES_E_LATER;
-        r = want_look(names, maker, process);
-        if (r)
-                return error_fold(r);
         /* A file that was read after the sample would have named it; of a process without one nothing is expected. */
         return maker->has_looked && (!maker->has_file || maker->begun_ns > time_ns) ? CODE_NAMES_E_NONE : CODE_NAMES_E_LATER;
 }

@@ -164,7 +164,7 @@ static void discard(WorkerJob *base) {
 
 int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits) {
         _cleanup_(object_names_freep) ObjectNames *names = calloc(1, sizeof(*names));
-        WorkerConfig worker = { .begin = begin, .end = end, .userdata = names };
+        WorkerConfig worker = { .name = "names", .begin = begin, .end = end, .userdata = names };
         int r;
 
         if (!names)

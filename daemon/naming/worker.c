@@ -110,6 +110,8 @@ static void *thread_main(void *userdata) {
         void *state = thread->config.begin ? thread->config.begin() : NULL;
         bool is_alone;
 
+        if (thread->config.name)
+                pthread_setname_np(pthread_self(), thread->config.name);
         setpriority(PRIO_PROCESS, 0, NICE);     /* Linux: of this thread */
         pthread_mutex_lock(&thread->mutex);
         while (!thread->quit) {

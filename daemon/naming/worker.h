@@ -36,6 +36,7 @@ struct WorkerJob {
 };
 
 typedef struct WorkerConfig {
+        const char *name;               /* of its threads; NULL = as the program */
         void *(*begin)(void);           /* makes what the jobs of one thread share, in that thread; may be NULL */
         void (*end)(void *state);
         void *userdata;                 /* for callbacks; lives longer */

@@ -308,3 +308,54 @@ Test(frames, turns_only_fp_end_at_a_root_into_complete) {
         cr_assert_eq(index, 0);
         bench_end(&b);
 }
+
+/* A giver of names that answers what the test has set. */
+typedef struct Giver {
+        int answer, n_asked;
+        const char *name;
+        uint64_t address;
+} Giver;
+
+static int give_name(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
+                     size_t *sizep) {
+        Giver *giver = userdata;
+
+        giver->n_asked++;
+        giver->address = address;
+        if (!giver->answer) {
+                *namep = giver->name;
+                *sizep = strlen(giver->name);
+        }
+        return giver->answer;
+}
+
+Test(frames, asks_for_the_name_of_code_without_a_file) {
+        void *page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        Giver giver = { .answer = FRAMES_E_LATER, .name = "made up" };
+        FramesNaming naming = { .code = give_name, .userdata = &giver };
+        uint64_t user[2] = { (uint64_t)(uintptr_t)page + 16, (uint64_t)(uintptr_t)page + 32 };
+        Bench b = bench(getpid());
+        WindowFrame frame;
+        uint32_t index;
+
+        frames_set_naming(b.frames, &naming);
+        index = stack(&b, user, 1);
+        cr_assert_eq(frame_of(&b, index, 0).function, 0);
+        cr_assert_eq(giver.address, user[0]);
+        giver.answer = 0;
+        index = stack(&b, user, 1);
+        cr_assert_eq(giver.n_asked, 2, "a stack whose names may come is not kept");
+        frame = frame_of(&b, index, 0);
+        cr_assert_str_eq(string(&b, window_get_function(b.window, frame.function)->name), "made up");
+        cr_assert_str_eq(string(&b, frame.type), "unknown");
+        cr_assert_eq(frame.address, user[0]);
+        cr_assert_eq(frame.module, 0);
+        cr_assert_eq(stack(&b, user, 1), index);
+        cr_assert_eq(giver.n_asked, 2, "one that has them is");
+        giver.answer = FRAMES_E_UNNAMED;
+        index = stack(&b, user + 1, 1);
+        cr_assert_eq(stack(&b, user + 1, 1), index);
+        cr_assert_eq(giver.n_asked, 3, "and so is one that will never have them");
+        bench_end(&b);
+        munmap(page, 4096);
+}

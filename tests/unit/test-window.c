@@ -512,3 +512,30 @@ Test(window, holds_a_typical_interval_in_a_few_mib) {
         }
         cr_assert_leq(window_memory(window), 1 << 20, "%zu", window_memory(window));
 }
+
+Test(window, names_frames_after_it_was_closed) {
+        WindowModule module = { .start = 0x1000, .limit = 0x9000 };
+        WindowFunction function = { 0 };
+        FrameWord words[2], named;
+        uint32_t index, i_module, i_function;
+        Window *window;
+
+        cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+        cr_assert_eq(window_string(window, "/bin/x", 6, &module.path), 0);
+        cr_assert_eq(window_string(window, "abcd", 4, &module.build_id_gnu), 0);
+        cr_assert_eq(window_module(window, &module, &i_module), 0);
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, i_module, 0x1234, &words[0]), 0);
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, i_module, 0x1235, &words[1]), 0);
+        cr_assert_eq(window_stack(window, words, 2, &index), 0);
+        cr_assert_eq(window_close(window, 2), 0);
+        cr_assert_eq(window_string(window, "main", 4, &function.name), 0);
+        cr_assert_eq(window_function(window, &function, &i_function), 0);
+        cr_assert_eq(window_name_frame(window, words[0], i_function), 0);
+        cr_assert_eq(window_expand_frame(window, words[0]).function, i_function);
+        cr_assert_eq(window_expand_frame(window, words[0]).module, i_module);
+        cr_assert_eq(window_expand_frame(window, words[1]).function, 0);
+        cr_assert_eq(window_get_stack(window, index, &(size_t){ 0 })[0], words[0], "the stack stays as it was");
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, i_module, 0x1234, &named), 0);
+        cr_assert_eq(named, words[0]);
+        window_free(window);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "naming/object-names.h"
+#include "util/clock.h"
+#include "util/stat.h"
+
+#define LONG_NS (60 * NS_PER_SEC)
+
+/* This program with a window, as a target that is its own profiler. */
+static ObjectCache *objects;
+static Process *process;
+static Window *window;
+static ObjectNames *names;
+
+__attribute__((noinline)) int object_names_marker(int x);
+
+__attribute__((noinline)) int object_names_marker(int x) {
+        return x * 3 + getpid();
+}
+
+static void init(void) {
+        stat_reset();
+        cr_assert_eq(object_cache_new(&objects, 64), 0);
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+        cr_assert_eq(object_names_new(&names, NULL), 0);
+}
+
+static void fini(void) {
+        object_names_free(names);
+        window_free(window);
+        process_free(process);
+        object_cache_free(objects);
+}
+TestSuite(object_names, .init = init, .fini = fini);
+
+static const Mapping *mapping_of(uintptr_t pc) {
+        const Mapping *mapping = process_find_mapping(process, pc);
+
+        cr_assert_not_null(mapping);
+        return mapping;
+}
+
+/* The frame of @pc as frames/ makes it. */
+static FrameWord want(uintptr_t pc) {
+        const Mapping *mapping = mapping_of(pc);
+        const Object *object = mapping->object;
+        uint32_t segment, module;
+        WindowModule row = { 0 };
+        uint64_t address;
+        FrameWord word;
+
+        cr_assert_eq(object_address(object, pc - mapping->start + mapping->offset, &address, &segment), 0);
+        cr_assert_eq(window_string(window, mapping->path, strlen(mapping->path), &row.path), 0);
+        cr_assert_eq(window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row.build_id_gnu), 0);
+        cr_assert_eq(window_module(window, &row, &module), 0);
+        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, module, address, &word), 0);
+        cr_assert_eq(object_names_want(names, window, process, mapping, address, word), 0);
+        return word;
+}
+
+static const char *name_of(FrameWord word) {
+        WindowFrame frame = window_expand_frame(window, word);
+
+        return window_get_string(window, window_get_function(window, frame.function)->name, NULL);
+}
+
+static void answer(void) {
+        cr_assert_eq(object_names_wait(names, clock_monotonic_ns() + LONG_NS), 0);
+        cr_assert_eq(object_names_apply(names, window), 0);
+}
+
+Test(object_names, names_functions_of_programs_libraries_and_the_vdso) {
+        FrameWord marker = want((uintptr_t)object_names_marker + 4), library = want((uintptr_t)dlsym(RTLD_DEFAULT, "qsort") + 1),
+                  vdso = 0;
+        const Mapping *mapping = process_find_mapping(process, getauxval(AT_SYSINFO_EHDR));
+
+        cr_assert(mapping && mapping->kind == MAPPING_VDSO);
+        vdso = want(getauxval(AT_SYSINFO_EHDR) + (uintptr_t)mapping->object->entry);
+        cr_assert_eq(window_close(window, 2), 0);
+        answer();
+        cr_assert_str_eq(name_of(marker), "object_names_marker");
+        cr_assert_str_eq(name_of(library), "qsort");
+        cr_assert_eq(object_names_n_waiting(names), 0);
+        cr_assert_geq(stat_get(COUNTER_NAMES_NAMED), 2);
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED) + stat_get(COUNTER_NAMES_NONE), 3);
+        (void)vdso;
+}
+
+Test(object_names, goes_without_names_that_are_late_and_has_them_in_the_next_window) {
+        FrameWord word = want((uintptr_t)object_names_marker);
+
+        cr_assert_eq(window_close(window, 2), 0);
+        cr_assert_eq(object_names_apply(names, window), 0);
+        cr_assert_str_eq(name_of(word), "");
+        cr_assert_eq(stat_get(COUNTER_NAMES_LATE), 1);
+        cr_assert_eq(object_names_wait(names, clock_monotonic_ns() + LONG_NS), 0);
+        window_free(window);
+        cr_assert_eq(window_new(&window, 2, 0, NULL), 0);
+        word = want((uintptr_t)object_names_marker);
+        cr_assert_eq(object_names_n_waiting(names), 0, "it is known already");
+        cr_assert_eq(object_names_apply(names, window), 0);
+        cr_assert_str_eq(name_of(word), "object_names_marker");
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 1);
+}
+
+Test(object_names, asks_for_each_address_once) {
+        for (int i = 0; i < 1000; i++)
+                want((uintptr_t)object_names_marker);
+        cr_assert_eq(object_names_n_waiting(names), 1);
+        answer();
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 1);
+}
+
+Test(object_names, takes_many_addresses_of_one_object) {
+        uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, "qsort");
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < 1000; i++)
+                want(first + i);
+        answer();
+        for (enum counter counter = COUNTER_NAMES_NAMED; counter <= COUNTER_NAMES_DROPPED; counter++)
+                n += (unsigned)stat_get(counter);
+        cr_assert_eq(n, 1000);
+        cr_assert_eq(stat_get(COUNTER_NAMES_DROPPED), 0);
+}
+
+/* What the queue has no room for is counted, and asked for again with the next window. */
+Test(object_names, drops_what_the_queue_has_no_room_for) {
+        ObjectNamesLimits limits = { .max_jobs = 1 };
+        uintptr_t addresses[] = { (uintptr_t)object_names_marker, (uintptr_t)dlsym(RTLD_DEFAULT, "qsort") };
+        FrameWord words[2];
+        int unnamed;
+
+        object_names_free(names);
+        cr_assert_eq(object_names_new(&names, &limits), 0);
+        for (int i = 0; i < 2; i++)
+                words[i] = want(addresses[i]);
+        answer();
+        cr_assert_eq(stat_get(COUNTER_NAMES_DROPPED), 1);
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 1);
+        unnamed = *name_of(words[0]) ? 1 : 0;
+        cr_assert_str_eq(name_of(words[unnamed]), "");
+        cr_assert_eq(stat_get(COUNTER_NAMES_LATE), 1);
+        window_free(window);
+        cr_assert_eq(window_new(&window, 2, 0, NULL), 0);
+        for (int i = 0; i < 2; i++)
+                words[i] = want(addresses[i]);
+        answer();
+        cr_assert_str_eq(name_of(words[0]), "object_names_marker");
+        cr_assert_str_eq(name_of(words[1]), "qsort");
+}
+
+Test(object_names, leaves_a_file_alone_that_cannot_be_opened) {
+        FrameWord word;
+
+        process->start_time_ns += 1;            /* another process, which is gone */
+        word = want((uintptr_t)object_names_marker);
+        answer();
+        cr_assert_str_eq(name_of(word), "");
+        cr_assert_eq(stat_get(COUNTER_NAMES_UNREADABLE), 1);
+        window_free(window);
+        cr_assert_eq(window_new(&window, 2, 0, NULL), 0);
+        want((uintptr_t)object_names_marker);
+        cr_assert_eq(object_names_n_waiting(names), 0, "not again at once");
+}
+
+Test(object_names, forgets_all_when_there_are_too_many) {
+        ObjectNamesLimits limits = { .max_names = 10 };
+        uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, "qsort");
+
+        object_names_free(names);
+        cr_assert_eq(object_names_new(&names, &limits), 0);
+        for (unsigned i = 0; i < 15; i++)
+                want(first + i);
+        answer();
+        cr_assert_eq(stat_get(COUNTER_NAMES_DROPPED), 5);
+        window_free(window);
+        cr_assert_eq(window_new(&window, 2, 0, NULL), 0);
+        want(first + 14);
+        cr_assert_eq(stat_get(COUNTER_NAMES_FORGOTTEN), 10);
+        answer();
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED) + stat_get(COUNTER_NAMES_NONE), 11);
+}
