@@ -4,9 +4,9 @@
  * From the stacks of a window to paths of frames that have a name. Each frame word is looked up once; where code was
  * inlined, one address becomes several frames.
  *
- * A window may bring such frames itself. They stand in a stack one behind the other, with one address: the innermost first, and
- * last the function that the machine was really in. So a frame is inlined if its caller has the same address in the same object, and another function
- * or line. (A function that calls itself has the same address too, but also the same function and line.)
+ * A window may bring such frames itself. They stand in a stack one behind the other, with one address: the innermost
+ * first, and last the function that the machine was really in. So a frame is inlined if its caller has the same address in the
+ * same object, unless the caller is the frame that this address began with: then a function has called itself from there.
  */
 #include <errno.h>
 #include <string.h>
@@ -216,21 +216,42 @@ static int add_to_path(Names *names, size_t *np, uint32_t frame) {
         return 0;
 }
 
-/* Stacks and chains begin inside, paths outside. */
+static void reverse(uint32_t *frames, size_t n) {
+        for (size_t i = 0; i < n / 2; i++) {
+                uint32_t frame = frames[i];
+
+                frames[i] = frames[n - 1 - i];
+                frames[n - 1 - i] = frame;
+        }
+}
+
+static int add_word(Names *names, FrameWord word, bool inlined, size_t *np) {
+        size_t begin, length;
+        int r = chain_of(names, word, inlined, &begin, &length);
+
+        for (size_t i = 0; !r && i < length; i++)
+                r = add_to_path(names, np, names->chains[begin + i]);
+        return r;
+}
+
+/* Stacks begin inside, paths outside. @first: where the frames of the current address begin. */
 static int make_path(Names *names, uint32_t stack, PagePath *path) {
-        size_t n_words, n = 0, begin, length;
+        size_t n_words, n = 0, first = 0;
         const FrameWord *words = window_get_stack(names->window, stack, &n_words);
         const uint32_t *frames;
         int r = n_words ? 0 : add_to_path(names, &n, 0);        /* `[no stack]` */
 
-        for (size_t i = n_words; i-- > 0 && !r;) {
-                r = chain_of(names, words[i], i + 1 < n_words && is_inlined(names->window, words[i], words[i + 1]), &begin,
-                             &length);
-                for (size_t j = r ? 0 : length; j-- > 0 && !r;)
-                        r = add_to_path(names, &n, names->chains[begin + j]);
+        for (size_t i = 0; i < n_words && !r; i++) {
+                bool inlined = i + 1 < n_words && words[i + 1] != words[first] &&
+                               is_inlined(names->window, words[i], words[i + 1]);
+
+                r = add_word(names, words[i], inlined, &n);
+                if (!inlined)
+                        first = i + 1;
         }
         if (r)
                 return r;
+        reverse(names->path, n);
         frames = arena_copy(&names->model->arena, names->path, n * sizeof(*names->path));
         if (!frames)
                 return error_origin(-ENOMEM);

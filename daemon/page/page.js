@@ -451,7 +451,7 @@ class Page {
                 const { name, total, self, lines } = this.describe(box);
 
                 this.find("status").replaceChildren(element("b", {}, element("bdi", {}, name)), element("span", {}, ` total ${total}`),
-                                                    element("span", {}, this.view.callers ? ` own callers end here ${self}` : ` self ${self}`),
+                                                    element("span", {}, this.view.callers ? ` without further caller ${self}` : ` self ${self}`),
                                                     element("span", { className: "muted" }, element("bdi", {}, lines.join(" · "))));
         }
 
