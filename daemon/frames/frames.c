@@ -29,7 +29,7 @@ enum {
 
 /* A sample's addresses as the key of the cache. */
 typedef struct StackKey {
-        uint64_t generation, maps_serial;
+        uint64_t generation, maps_serial, code_serial;
         uint32_t n_kernel, n_user;
         uint64_t addresses[MAX_WORDS];
 } StackKey;
@@ -45,7 +45,7 @@ struct Frames {
         FramesRefresh refresh;
         void *userdata;
         FramesNaming naming;
-        bool is_preliminary;            /* the stack that is being made: a name in it may come yet */
+        bool is_preliminary;            /* the stack that is being made: it may be another one for the next sample */
         uint64_t window_serial;         /* of the window that the cache is for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
@@ -148,16 +148,17 @@ static int named_code(Window *window, const char *name, size_t size, uint64_t pc
 static int code_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns, uint64_t pc, FrameWord *wordp) {
         const FramesNaming *naming = &frames->naming;
         const char *name;
+        bool is_past = false;
         size_t size;
         int r = FRAMES_E_UNNAMED;
 
         if (naming->code)
-                r = naming->code(naming->userdata, process, pc, time_ns, &name, &size);
+                r = naming->code(naming->userdata, process, pc, time_ns, &name, &size, &is_past);
+        frames->is_preliminary = frames->is_preliminary || r == FRAMES_E_LATER || (!r && is_past);
         if (!r)
                 return named_code(window, name, size, pc, wordp);
         if (r < 0)
                 return r;
-        frames->is_preliminary = frames->is_preliminary || r == FRAMES_E_LATER;
         return unknown_frame(window, COUNTER_FRAMES_ANONYMOUS, pc, wordp);
 }
 
@@ -338,6 +339,10 @@ static int find_stack(Frames *frames, Window *window, Process *process, uint64_t
         uint32_t index;
         int r;
 
+        frames->key.code_serial = 0;
+        r = frames->naming.serial ? frames->naming.serial(frames->naming.userdata, process, &frames->key.code_serial) : 0;
+        if (r)
+                return r;
         if (!past_reaches(&process->past, time_ns) && !intern_find(&frames->keys, &frames->key, key_size, &index)) {
                 *stackp = frames->stacks[index];
                 return 0;

@@ -44,13 +44,16 @@ enum {
         FRAMES_E_LATER,                 /* somebody may, in a moment: the stack is made anew for the next sample */
 };
 
-/* Who gives names to frames. Either may be NULL: then nobody does. */
+/* Who gives names to frames. Each may be NULL: then nobody does. */
 typedef struct FramesNaming {
         /*
          * Code that the process made while it ran: in memory without a file. The name is not terminated and lives until
-         * the next call. Return: 0, FRAMES_E_*, -ENOMEM.
+         * the next call; *is_pastp: something else is there by now. Return: 0, FRAMES_E_*, -ENOMEM.
          */
-        int (*code)(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep, size_t *sizep);
+        int (*code)(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep, size_t *sizep,
+                    bool *is_pastp);
+        /* A number that is another one when a name of code of the process may be. Return: 0, -ENOMEM. */
+        int (*serial)(void *userdata, const Process *process, uint64_t *serialp);
         /* Told of each frame in a file, of a stack that the window has not seen; it is named, or not, when the window closes. */
         int (*object)(void *userdata, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
                       FrameWord word);

@@ -34,6 +34,7 @@ typedef struct Maker {
         struct CodeJob *job;            /* the look that is under way; NULL = none */
         bool is_wanted;                 /* another look is, as soon as it is due */
         bool has_looked, has_file, is_stuck;
+        uint64_t n_changes;             /* looks that found something new */
         uint64_t begun_ns;              /* of the last look that is done */
         uint64_t next_ns, interval_ns;
         uint64_t used_ns;
@@ -171,6 +172,7 @@ static void count(const CodeLook *look) {
 static void schedule(Maker *maker, const CodeJob *code) {
         const CodeLook *look = &code->look;
 
+        maker->n_changes += look->is_changed;
         if (look->is_changed)
                 maker->interval_ns = GROWING_NS;
         else
@@ -270,7 +272,7 @@ static int want_look(CodeNames *names, Maker *maker, const Process *process) {
 }
 
 int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                    size_t *sizep) {
+                    size_t *sizep, bool *is_pastp) {
         Maker *maker = hashmap_get(&names->makers, process->generation);
         int r;
 
@@ -289,7 +291,7 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
         r = want_look(names, maker, process);
         if (r)
                 return error_fold(r);
-        r = code_source_find(maker->source, address, time_ns, names->name, sizep);
+        r = code_source_find(maker->source, address, time_ns, names->name, sizep, is_pastp);
         if (!r) {
                 *namep = names->name;
                 return 0;
@@ -298,6 +300,21 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
                 return CODE_NAMES_E_LATER;
         /* A file that was read after the sample would have named it; of a process without one nothing is expected. */
         return maker->has_looked && (!maker->has_file || maker->begun_ns > time_ns) ? CODE_NAMES_E_NONE : CODE_NAMES_E_LATER;
+}
+
+/* Asked for each sample, named or not: here it shows that the process still runs. */
+int code_names_serial(CodeNames *names, const Process *process, uint64_t *serialp) {
+        Maker *maker = hashmap_get(&names->makers, process->generation);
+        int r = 0;
+
+        *serialp = 0;
+        if (!maker)
+                return 0;
+        maker->used_ns = clock_monotonic_ns();
+        if (!maker->is_stuck && maker->used_ns >= maker->next_ns)
+                r = want_look(names, maker, process);
+        *serialp = maker->n_changes;
+        return r ? error_fold(r) : 0;
 }
 
 /* ---- in between ---- */

@@ -11,6 +11,7 @@
  * looking is done by a thread of its own, which starts with the first such process.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,11 +38,15 @@ CodeNames *code_names_free(CodeNames *names);
 DEFINE_CLEANUP(CodeNames, code_names_free)
 
 /*
- * The function at @address of @process at @time_ns. The name is not terminated and lives until the next call.
+ * The function at @address of @process at @time_ns. The name is not terminated and lives until the next call; *is_pastp:
+ * something else is there by now.
  * Return: 0, CODE_NAMES_E_*, -ENOMEM.
  */
 int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                    size_t *sizep);
+                    size_t *sizep, bool *is_pastp);
+
+/* A number that is another one whenever something else may be known of the process' code; 0 = nothing is. Return: 0, -ENOMEM. */
+int code_names_serial(CodeNames *names, const Process *process, uint64_t *serialp);
 
 /* Takes in what was found, and looks again where that is due. Return: 0, -ENOMEM. */
 int code_names_work(CodeNames *names);

@@ -44,19 +44,26 @@ Naming *naming_free(Naming *naming) {
 /* ---- while stacks are made ---- */
 
 static int name_code(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                     size_t *sizep) {
+                     size_t *sizep, bool *is_pastp) {
         static const enum counter counters[] = {
                 COUNTER_CODE_FRAMES_NAMED,
                 [CODE_NAMES_E_NONE] = COUNTER_CODE_FRAMES_NONE,
                 [CODE_NAMES_E_LATER] = COUNTER_CODE_FRAMES_LATER,
         };
         Naming *naming = userdata;
-        int r = code_names_find(naming->code, process, address, time_ns, namep, sizep);
+        int r = code_names_find(naming->code, process, address, time_ns, namep, sizep, is_pastp);
 
         if (r < 0)
                 return error_fold(r);
         stat_add(counters[r], 1);
         return r == CODE_NAMES_E_NONE ? FRAMES_E_UNNAMED : r == CODE_NAMES_E_LATER ? FRAMES_E_LATER : 0;
+}
+
+static int code_serial(void *userdata, const Process *process, uint64_t *serialp) {
+        Naming *naming = userdata;
+        int r = code_names_serial(naming->code, process, serialp);
+
+        return r ? error_fold(r) : 0;
 }
 
 static int want_object(void *userdata, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
@@ -68,8 +75,8 @@ static int want_object(void *userdata, const Window *window, const Process *proc
 }
 
 FramesNaming naming_hooks(Naming *naming) {
-        return (FramesNaming){ .code = naming->code ? name_code : NULL, .object = naming->objects ? want_object : NULL,
-                               .userdata = naming };
+        return (FramesNaming){ .code = naming->code ? name_code : NULL, .serial = naming->code ? code_serial : NULL,
+                               .object = naming->objects ? want_object : NULL, .userdata = naming };
 }
 
 /* ---- between samples, and at the end of a window ---- */

@@ -329,7 +329,8 @@ static const Range *find_past(const CodeIndex *index, uint64_t address, uint64_t
         return NULL;
 }
 
-const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep, uint64_t *startp) {
+const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep, uint64_t *startp,
+                            bool *is_pastp) {
         const Range *range = range_at(index, find_place(index, address)), *past = NULL;
         const InternItem *item;
 
@@ -343,6 +344,7 @@ const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t t
         item = intern_get(&index->names, range->name);
         *sizep = item->size;
         *startp = range->start;
+        *is_pastp = past;
         return item->data;
 }
 

@@ -12,6 +12,7 @@
  * of names; names of ranges that are gone are forgotten when room is needed.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,10 +41,11 @@ int code_index_add(CodeIndex *index, const CodeRange *range);
 
 /*
  * The function that was at @address at @time_ns (MONOTONIC), as far as ranges have times; with one range alone there, it
- * is that one. Return: its name, not terminated, which lives until the next code_index_add(), *sizep of it and
- * *startp, where it begins; or NULL.
+ * is that one. Return: its name, not terminated, which lives until the next code_index_add(), *sizep of it,
+ * *startp, where it begins, and *is_pastp, whether something else is there by now; or NULL.
  */
-const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep, uint64_t *startp);
+const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep, uint64_t *startp,
+                            bool *is_pastp);
 
 uint32_t code_index_n_ranges(const CodeIndex *index);
 size_t code_index_memory(const CodeIndex *index);

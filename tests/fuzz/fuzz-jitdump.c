@@ -19,13 +19,14 @@ static int take_range(void *userdata, const CodeRange *range) {
         Seen *seen = userdata;
         uint64_t start;
         size_t size;
+        bool is_past;
 
         if (!range->size || range->start + range->size < range->start || !range->name_size ||
             range->name_size > CODE_MAX_NAME || memchr(range->name, 0, range->name_size))
                 abort();
         if (code_index_add(seen->index, range) < 0)
                 abort();
-        code_index_find(seen->index, range->start, range->time_ns, &size, &start);
+        code_index_find(seen->index, range->start, range->time_ns, &size, &start, &is_past);
         seen->n++;
         seen->hash = seen->hash * 31 + range->start * 7 + range->size * 5 + range->time_ns * 3 +
                      hash_stable(range->name, range->name_size);

@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void look_up(const CodeIndex *index, uint64_t address) {
         uint64_t start = 0;
         size_t size = 0;
-        const char *name = code_index_find(index, address, 0, &size, &start);
+        bool is_past;
+        const char *name = code_index_find(index, address, 0, &size, &start, &is_past);
 
         if (name && (start > address || !size || size > CODE_MAX_NAME || memchr(name, '\n', size)))
                 abort();

@@ -28,7 +28,8 @@ static void add(uint64_t start, uint64_t size, const char *name) {
 static void assert_name(uint64_t address, uint64_t time_ns, const char *expected, uint64_t expected_start) {
         size_t size = 0;
         uint64_t start = UINT64_MAX;
-        const char *name = code_index_find(code_index, address, time_ns, &size, &start);
+        bool is_past;
+        const char *name = code_index_find(code_index, address, time_ns, &size, &start, &is_past);
 
         if (!expected) {
                 cr_assert_null(name, "%#lx is %.*s", address, (int)size, name);
@@ -107,7 +108,8 @@ Test(code_index, agrees_with_a_slow_one) {
                 for (unsigned at = 0; at < SIZE; at++) {
                         uint64_t first;
                         size_t n;
-                        const char *found = code_index_find(code_index, at, 0, &n, &first);
+                        bool is_past;
+                        const char *found = code_index_find(code_index, at, 0, &n, &first, &is_past);
 
                         cr_assert_eq(found != NULL, owner[at] != 0, "step %u, %u", i, at);
                         if (!found)

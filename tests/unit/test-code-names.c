@@ -14,6 +14,7 @@
 #include "util/stat.h"
 
 static char path[64];
+static bool is_past;
 static CodeNames *names;
 static Process *process;
 
@@ -42,7 +43,7 @@ static void write_map(const char *mode, const char *text) {
 }
 
 static int find(uint64_t address, const char **namep, size_t *sizep) {
-        return code_names_find(names, process, address, clock_monotonic_ns(), namep, sizep);
+        return code_names_find(names, process, address, clock_monotonic_ns(), namep, sizep, &is_past);
 }
 
 /* Asks for one sample until something is known for sure. */
@@ -54,7 +55,7 @@ static int find_patiently(uint64_t address, char *name) {
         int r;
 
         for (int i = 0; i < 60000; i++) {
-                r = code_names_find(names, process, address, time_ns, &found, &size);
+                r = code_names_find(names, process, address, time_ns, &found, &size, &is_past);
                 if (r != CODE_NAMES_E_LATER)
                         break;
                 code_names_wait(names, clock_monotonic_ns() + NS_PER_SEC);

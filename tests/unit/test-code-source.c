@@ -54,7 +54,8 @@ static void look(void) {
 static void assert_name(uint64_t address, const char *expected) {
         char name[CODE_MAX_NAME];
         size_t size;
-        int r = code_source_find(source, address, 0, name, &size);
+        bool is_past;
+        int r = code_source_find(source, address, 0, name, &size, &is_past);
 
         cr_assert_eq(r, expected ? 0 : CODE_SOURCE_E_NONE, "%#lx", address);
         if (expected)

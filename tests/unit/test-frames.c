@@ -312,16 +312,19 @@ Test(frames, turns_only_fp_end_at_a_root_into_complete) {
 /* A giver of names that answers what the test has set. */
 typedef struct Giver {
         int answer, n_asked;
+        bool is_past;
+        uint64_t serial;
         const char *name;
         uint64_t address;
 } Giver;
 
 static int give_name(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                     size_t *sizep) {
+                     size_t *sizep, bool *is_pastp) {
         Giver *giver = userdata;
 
         giver->n_asked++;
         giver->address = address;
+        *is_pastp = giver->is_past;
         if (!giver->answer) {
                 *namep = giver->name;
                 *sizep = strlen(giver->name);
@@ -329,10 +332,15 @@ static int give_name(void *userdata, const Process *process, uint64_t address, u
         return giver->answer;
 }
 
+static int give_serial(void *userdata, const Process *process, uint64_t *serialp) {
+        *serialp = ((Giver *)userdata)->serial;
+        return 0;
+}
+
 Test(frames, asks_for_the_name_of_code_without_a_file) {
         void *page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         Giver giver = { .answer = FRAMES_E_LATER, .name = "made up" };
-        FramesNaming naming = { .code = give_name, .userdata = &giver };
+        FramesNaming naming = { .code = give_name, .serial = give_serial, .userdata = &giver };
         uint64_t user[2] = { (uint64_t)(uintptr_t)page + 16, (uint64_t)(uintptr_t)page + 32 };
         Bench b = bench(getpid());
         WindowFrame frame;
@@ -352,10 +360,21 @@ Test(frames, asks_for_the_name_of_code_without_a_file) {
         cr_assert_eq(frame.module, 0);
         cr_assert_eq(stack(&b, user, 1), index);
         cr_assert_eq(giver.n_asked, 2, "one that has them is");
+        giver.serial++;
+        giver.name = "another";
+        index = stack(&b, user, 1);
+        cr_assert_eq(giver.n_asked, 3, "until something else is known");
+        frame = frame_of(&b, index, 0);
+        cr_assert_str_eq(string(&b, window_get_function(b.window, frame.function)->name), "another");
+        giver.serial++;
+        giver.is_past = true;
+        stack(&b, user, 1);
+        stack(&b, user, 1);
+        cr_assert_eq(giver.n_asked, 5, "what was there before is not kept");
         giver.answer = FRAMES_E_UNNAMED;
         index = stack(&b, user + 1, 1);
         cr_assert_eq(stack(&b, user + 1, 1), index);
-        cr_assert_eq(giver.n_asked, 3, "and so is one that will never have them");
+        cr_assert_eq(giver.n_asked, 6, "and so is one that will never have them");
         bench_end(&b);
         munmap(page, 4096);
 }
