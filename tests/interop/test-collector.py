@@ -88,6 +88,27 @@ class Collector(tap.TestCase):
         self.assert_same(self.decode(paths), self.decode(again))
         self.assert_same(self.decode(paths), self.decode(sorted(output.glob("*.json"))))
 
+    def test_generated_classes_know_every_field_and_write_the_same_bytes(self):
+        paths = self.window(20000, 3, 500)
+        n = sum(len(profile.samples) for request in self.decode(paths) for resource in request.resource_profiles
+                for scope in resource.scope_profiles for profile in scope.profiles)
+        self.assertGreater(n, 1000)
+        self.assertEqual(collector.check_classes(self, paths), n)
+
+    def test_generated_classes_find_what_is_not_theirs(self):
+        """Fields, here and deep within, that nobody defined; a number in more bytes than it needs; a message that is cut off."""
+        data = self.window(20000, 3, 500)[0].read_bytes()
+        for what, line, broken in (("field", r"unknown fields", data + b"\x78\x01"),
+                                   ("field within", r"resource_profiles.*: unknown fields", data + b"\x0a\x02\x78\x01"),
+                                   ("longer varint", r"other bytes when it is written again", b"\x8a\x00" + data[1:]),
+                                   ("end", r"proto: ", data[:-3])):
+            with self.subTest(what):
+                path = self.directory() / "broken"
+                path.write_bytes(broken)
+                done = self.run_command([collector.PROGRAM, "classes", path])
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertRegex(done.stdout, line)
+
     def test_writes_what_the_exporter_sends(self, *options):
         """receive → --forward → the collector: gzip, keep-alive, and our own copy beside it."""
         self.start()

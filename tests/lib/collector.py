@@ -7,6 +7,7 @@
     running.stop()                              # what its file exporter wrote: one OTLP/JSON document a line
 """
 import os
+import re
 import socket
 
 import tap
@@ -34,9 +35,23 @@ service:
 """
 
 
+def is_there():
+    return os.access(PROGRAM, os.X_OK)
+
+
 def need():
-    if not os.access(PROGRAM, os.X_OK):
+    if not is_there():
         tap.skip(f"machine: no collector could be built here; run tests/interop/setup-collector.sh {tap.BUILD_DIR} to see why")
+
+
+def check_classes(test, paths):
+    """The generated Go classes of opentelemetry-proto know every field of these files of protobuf, and write the same bytes. Return:
+    how many samples they found in all."""
+    done = test.run_command([PROGRAM, "classes", *paths])
+    test.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+    counts = re.findall(r"^.*: (\d+) samples$", done.stdout, re.M)
+    test.assertEqual(len(counts), len(paths), done.stdout)
+    return sum(map(int, counts))
 
 
 class Collector:

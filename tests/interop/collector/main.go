@@ -2,10 +2,12 @@
 
 // A real OpenTelemetry Collector with no more in it than our tests need: OTLP in, files and a debug log out. Given
 // `pdata DIRECTORY FILE…` it is the other reader instead: each file goes through the collector's own codec, and what comes
-// out of it is written to DIRECTORY. `listen CERTIFICATE KEY` is an HTTPS server that says how it was spoken to.
+// out of it is written to DIRECTORY. `classes FILE…` reads each by the generated Go classes of opentelemetry-proto and says what they
+// do not know of it, or write otherwise. `listen CERTIFICATE KEY` is an HTTPS server that says how it was spoken to.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +27,11 @@ import (
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
+	profiles "go.opentelemetry.io/proto/otlp/collector/profiles/v1development"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 func factories() (otelcol.Factories, error) {
@@ -67,6 +74,63 @@ func readFiles(directory string, names []string) int {
 			fmt.Printf("%s: %v\n", name, err)
 			status = 1
 		}
+	}
+	return status
+}
+
+// Each message within @request that has fields its class does not know, by its path.
+func unknownFields(request proto.Message) (found []string) {
+	protorange.Range(request.ProtoReflect(), func(values protopath.Values) error {
+		if message, ok := values.Index(-1).Value.Interface().(protoreflect.Message); ok && len(message.GetUnknown()) > 0 {
+			found = append(found, fmt.Sprintf("%v: unknown fields", values.Path))
+		}
+		return nil
+	})
+	return found
+}
+
+// Return: what is wrong with the bytes, and what they hold.
+func readByClasses(data []byte) ([]string, *profiles.ExportProfilesServiceRequest) {
+	request := &profiles.ExportProfilesServiceRequest{}
+	if err := proto.Unmarshal(data, request); err != nil {
+		return []string{err.Error()}, request
+	}
+	found := unknownFields(request)
+	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+	if err != nil {
+		found = append(found, err.Error())
+	} else if !bytes.Equal(again, data) {
+		found = append(found, "other bytes when it is written again")
+	}
+	return found, request
+}
+
+// A reader that silently drops what it does not like would be seen by this number.
+func countSamples(request *profiles.ExportProfilesServiceRequest) (n int) {
+	for _, resource := range request.ResourceProfiles {
+		for _, scope := range resource.ScopeProfiles {
+			for _, profile := range scope.Profiles {
+				n += len(profile.Samples)
+			}
+		}
+	}
+	return n
+}
+
+func classes(names []string) int {
+	status := 0
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			fmt.Println(err)
+			return 2
+		}
+		problems, request := readByClasses(data)
+		for _, problem := range problems {
+			fmt.Printf("%s: %s\n", name, problem)
+			status = 1
+		}
+		fmt.Printf("%s: %d samples\n", name, countSamples(request))
 	}
 	return status
 }
@@ -119,6 +183,9 @@ func main() {
 	if len(os.Args) == 4 && os.Args[1] == "listen" {
 		fmt.Println(listen(os.Args[2], os.Args[3]))
 		os.Exit(1)
+	}
+	if len(os.Args) > 2 && os.Args[1] == "classes" {
+		os.Exit(classes(os.Args[2:]))
 	}
 	if len(os.Args) > 3 && os.Args[1] == "pdata" {
 		os.Exit(readFiles(os.Args[2], os.Args[3:]))
