@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,11 +16,24 @@
 #include "target/object.h"
 #include "target/process.h"
 #include "target/ring.h"
+#include "target/thread-look.h"
 #include "util/clock.h"
+#include "util/file.h"
+#include "util/hashmap.h"
 #include "util/log.h"
 #include "util/text.h"
 
+#define RECORD_KEY (UINT64_C(1) << 32)  /* in the table of ages: of a thread's record, not of its slot */
+
+typedef struct Show {
+        Process *process;
+        Hashmap ages;                   /* thread id, | RECORD_KEY → Age, owned */
+        uint64_t last_ns;               /* BOOTTIME: the look before this one */
+} Show;
+
 enum {
+        MAX_STAT = 4096,
+        MAX_AGES = 1 << 17,
         MAX_ENTRIES = 1 << 24,          /* of the search, as in survey.c */
         MAX_READS = 1 << 20,
 };
@@ -73,32 +87,142 @@ static void print_thread_context(const ThreadContext *thread, const char *unread
         static const char *const models[] = { "", "static", "glibc's DTV", "musl's DTV" };
 
         if (thread->form)
-                printf("thread contexts%s: %s, module %" PRIu32 ", offset %" PRId64 " (each is read while its thread is sampled)\n",
+                printf("thread contexts%s: %s, module %" PRIu32 ", offset %" PRId64 "\n",
                        thread->form == ABI_FORM_ELASTIC ? " of Elastic" : "", models[thread->model], thread->module, thread->offset);
         else if (unread)
                 printf("thread contexts are not read: %s\n", unread);
 }
 
+/*
+ * Since when a thread's context is as it is: nobody writes that down. It stood when it was first seen, and is younger than
+ * the last look that saw another one, or than its thread.
+ */
+typedef struct Age {
+        uint64_t hash;
+        uint64_t seen_ns, before_ns;    /* BOOTTIME: the first look that saw it; it is younger than this */
+} Age;
+
+static uint64_t birth_ns(uint32_t pid, uint32_t tid) {
+        _cleanup_(freep) char *text = NULL;
+        ProcessStat stat = { 0 };
+        char path[64];
+        size_t size;
+
+        snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/stat", pid, tid);
+        if (file_read_at(AT_FDCWD, path, MAX_STAT, &text, &size) || process_parse_stat(text, size, &stat))
+                return 0;
+        return stat.start_time_ns;
+}
+
+static int print_age(Show *show, uint64_t key, uint32_t tid, const struct abi_span *span) {
+        uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+        uint64_t hash = span->trace_high * 31 + span->trace_low * 961 + span->span;
+        Age *age = hashmap_get(&show->ages, key);
+        bool is_new = !age;
+        int r;
+
+        if (is_new) {
+                age = calloc(1, sizeof(*age));
+                if (!age)
+                        return -ENOMEM;
+                r = hashmap_put(&show->ages, key, age);
+                if (r) {
+                        free(age);
+                        return r;
+                }
+                age->before_ns = birth_ns(show->process->pid, tid);
+        }
+        if (!is_new && age->hash != hash)
+                age->before_ns = show->last_ns;
+        if (is_new || age->hash != hash)
+                age->seen_ns = now_ns;
+        age->hash = hash;
+        printf(", for %.1f to %.1f s", (double)(now_ns - age->seen_ns) / 1e9,
+               (double)(now_ns - MIN(now_ns, MIN(age->seen_ns, age->before_ns))) / 1e9);
+        return 0;
+}
+
+static int print_span(Show *show, uint64_t key, uint32_t tid, const struct abi_span *span) {
+        printf("trace %016" PRIx64 "%016" PRIx64 " span %016" PRIx64 "%s", span->trace_high, span->trace_low, span->span,
+               span->trace_high ? "" : " (a local root, not a trace id?)");
+        return print_age(show, key, tid, span);
+}
+
 /* One look at a thread that runs on: a slot may change under it, so it is looked at twice. */
 static int print_slot(void *userdata, const struct abi_adoption *adoption) {
-        const Process *process = userdata;
+        Show *show = userdata;
+        const Process *process = show->process;
         uint64_t address = process->ring_address + sizeof(struct spanprof_ring_header) + adoption->slot * SPANPROF_RING_SLOT_SIZE;
         struct spanprof_ring_slot slot, again;
+        struct abi_span span;
+        int r = 0;
 
         if (adoption->slot == ABI_ADOPTION_GONE)
                 return 0;
         printf("    thread %" PRIu64 ", slot %" PRIu64 ": ", adoption->tid, adoption->slot);
         if (memory_read((pid_t)process->pid, address, &slot, sizeof(slot)) ||
             memory_read((pid_t)process->pid, address, &again, sizeof(again)))
-                printf("no span\n");
+                printf("no span");
         else if (slot.in_use || memcmp(&slot, &again, sizeof(slot)))
-                printf("changing\n");
+                printf("changing");
         else if (!(slot.trace_id_high | slot.trace_id_low | slot.span_id))
-                printf("no span\n");
-        else
-                printf("trace %016" PRIx64 "%016" PRIx64 " span %016" PRIx64 "%s\n", slot.trace_id_high, slot.trace_id_low,
-                       slot.span_id, slot.trace_id_high ? "" : " (a local root, not a trace id?)");
-        return 0;
+                printf("no span");
+        else {
+                span = (struct abi_span){ slot.trace_id_high, slot.trace_id_low, slot.span_id };
+                r = print_span(show, adoption->tid, (uint32_t)adoption->tid, &span);
+        }
+        printf("\n");
+        return r;
+}
+
+/* Entries {key index, length, bytes}; of two with one key the last counts, as everywhere. */
+static void print_attributes(const ProcessContext *context, const ThreadLook *look) {
+        const uint8_t *last[PROCESS_CONTEXT_MAX_KEYS] = { NULL };
+        const uint8_t *at = look->attributes, *end = at + look->attributes_size;
+
+        for (; end - at >= 2 && end - at - 2 >= at[1]; at += 2 + at[1])
+                last[at[0]] = at;
+        for (unsigned int i = 0; i < PROCESS_CONTEXT_MAX_KEYS; i++) {
+                if (!last[i])
+                        continue;
+                printf("        ");
+                if (context && i < context->n_keys && context->keys[i].size)
+                        print_text(context->keys[i].data, context->keys[i].size);
+                else
+                        printf("key %u", i);
+                printf(" = ");
+                print_text((const char *)last[i] + 2, last[i][1]);
+                printf("\n");
+        }
+        if (at != end)
+                printf("        (the rest of its attributes is malformed)\n");
+}
+
+static int print_records(Show *show) {
+        static const char *const words[] = {
+                [THREAD_LOOK_NOT] = "could not be stopped",
+                [THREAD_LOOK_ASLEEP] = "asleep, and left so",
+                [THREAD_LOOK_NONE] = "no span",
+                [THREAD_LOOK_INVALID] = "no span (a record that is not valid)",
+                [THREAD_LOOK_UNREADABLE] = "unreadable",
+        };
+        ThreadLook *looks;
+        size_t n;
+        int r = thread_look_all(show->process, &looks, &n);
+
+        if (r)
+                return r;
+        for (size_t i = 0; i < n && !r; i++) {
+                printf("    thread %" PRIu32 ": ", looks[i].tid);
+                if (looks[i].outcome == THREAD_LOOK_PRESENT)
+                        r = print_span(show, looks[i].tid | RECORD_KEY, looks[i].tid, &looks[i].span);
+                else
+                        printf("%s", words[looks[i].outcome]);
+                printf("\n");
+                print_attributes(show->process->context, &looks[i]);
+        }
+        thread_look_free(looks, n);
+        return r;
 }
 
 /* What is published, in *process. Return: 0, PROCESS_E_GONE, PROCESS_E_DENIED, -ENOMEM. */
@@ -118,7 +242,9 @@ static int look(Process *process, uint32_t *versionp, int *conditionp) {
         return MIN(*conditionp, 0);
 }
 
-static int print_all(Process *process, ObjectCache *objects) {
+static int print_all(Show *show, ObjectCache *objects) {
+        uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+        Process *process = show->process;
         uint32_t version = 0;
         int condition, r;
         const char *unread;
@@ -139,30 +265,50 @@ static int print_all(Process *process, ObjectCache *objects) {
         else if (condition != PROCESS_CONTEXT_E_NONE)
                 printf("process context: %s\n", condition == PROCESS_CONTEXT_E_BUSY ? "being updated" : "malformed");
         print_thread_context(&process->thread, unread);
+        if (!process->thread.form && !unread && process->context && process->context->n_keys)
+                printf("thread contexts: there are names of keys, but no variable that is exported (yet)\n");
+        if (process->thread.form)
+                r = print_records(show);
         if (process->ring_address)
                 printf("ring at 0x%" PRIx64 ": version 1, %" PRIu32 " slots\n", process->ring_address, process->ring_capacity);
-        if (process->ring_address)
-                adopt_threads(process->pid, process->ring_capacity, print_slot, process);
+        if (!r && process->ring_address)
+                r = adopt_threads(process->pid, process->ring_capacity, print_slot, show);
         if (!process->ring_address && !process->context && !process->thread.form)
                 printf("it publishes nothing\n");
         fflush(stdout);
-        return 0;
+        show->last_ns = now_ns;
+        return r;
+}
+
+static void free_ages(Show *show) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&show->ages, &at)))
+                free(entry->value);
+        hashmap_deinit(&show->ages);
+        show->ages = (Hashmap){ 0 };
 }
 
 static int show(Cli *cli, pid_t pid) {
         _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
         _cleanup_(process_freep) Process *process = NULL;
+        Show show = { 0 };
         int r = object_cache_new(&objects, 16);
 
         if (!r)
                 r = process_new(&process, pid);
+        show.process = process;
         if (!r)
-                r = print_all(process, objects);
+                r = print_all(&show, objects);
         while (!r && cli->config.watch) {
                 sleep(1);
                 printf("\n");
-                r = print_all(process, objects);
+                if (show.ages.n_entries > MAX_AGES)     /* of threads that are gone: begin anew */
+                        free_ages(&show);
+                r = print_all(&show, objects);
         }
+        free_ages(&show);
         return r;
 }
 
@@ -191,8 +337,9 @@ const Verb verb_contexts = {
         .summary = "show what trace context a process publishes",
         .description =
                 "Looks into the process once (with --watch once a second): its process context with resource attributes\n"
-                "and names of keys, how its threads' contexts are reached, and its ring with the span of each thread.\n"
-                "Thread contexts themselves are read by `run`, while their threads are interrupted. Needs root.\n"
+                "and names of keys, and the span of each thread in its thread context and in the ring. `for A to B s` says\n"
+                "how old a context is: seen for A seconds, and younger than B. To read thread contexts, each thread is\n"
+                "stopped for some microseconds, as by a debugger; `run` does not do that. Needs root.\n"
                 "\n"
                 "  spanprof contexts 4711\n"
                 "  spanprof contexts --watch 4711\n",

@@ -9,6 +9,7 @@ import re
 import subprocess
 import time
 
+import context_oracle
 import oracle
 
 oracle.enter()
@@ -90,6 +91,32 @@ class Contexts(session.TestCase):
         values = dict(zip(("http.route", "parity"), (f"/route/{tid % 3}", "odd" if tid % 2 else "even")))
         self.assertEqual({key: sample.attributes.get(key) for key in keys}, {key: values[key] for key in keys})
 
+    def shown(self, pid):
+        """{tid: (trace, span, attributes by name) or None} as `contexts` prints them."""
+        found, attributes = {}, None
+        for line in self.contexts(pid).stdout.splitlines():
+            thread = re.fullmatch(r"    thread (\d+): (?:trace (\w{32}) span (\w{16}), for [\d.]+ to [\d.]+ s|.*)", line)
+            if thread:
+                attributes = {}
+                found[int(thread[1])] = (thread[2], thread[3], attributes) if thread[2] else None
+            elif attributes is not None and line.startswith("        "):
+                key, value = line.strip().split(" = ")
+                attributes[key] = value
+        return found
+
+    def check_readers(self, child, threads):
+        """`contexts` and a reader that shares no code with us say the same of each thread, and what is true."""
+        independent = context_oracle.records(child.pid)
+        expected = {tid: (TRACE_HIGH + f"{tid:016x}", f"{0x5555 << 48 | tid:016x}",
+                          {"http.route": f"/route/{tid % 3}", "parity": "odd" if tid % 2 else "even"}) for tid, kind in threads.items()
+                    if kind == "set"}
+        keys = {0: "http.route", 1: "parity"}
+        self.assertEqual({tid: (x.trace, x.span, {keys[i]: value for i, value in x.attributes.items()})
+                          for tid, x in independent.items() if x}, expected)
+        shown = self.shown(child.pid)
+        self.assertEqual({tid: x for tid, x in shown.items() if x}, expected)
+        self.assertEqual(set(shown), set(independent))
+
     def settled(self, run, child, counts=1):
         """Until every thread has been sampled and the contexts have been found."""
         run.wait_events(counts, pid=child.pid)
@@ -103,6 +130,7 @@ class Contexts(session.TestCase):
         threads = self.threads(child, 6)
         run.wait_events(400, pid=child.pid)
         session.wait_cpu([child.pid], 2.5)
+        self.check_readers(child, threads)
         result = run.stop()
         samples = [x for x in result.of(child.pid) if x.thread_id in threads]
         seen = collections.Counter((threads[x.thread_id], bool(x.trace_id)) for x in samples)
