@@ -95,6 +95,8 @@
         X(TARGETS_VANISHED, "targets_total", "event=\"vanished\"", "gone while being read")                    \
         X(TARGETS_OVER_CAP, "targets_total", "event=\"over_cap\"", "not profiled, the table was full")         \
         X(TARGETS_REJECTED, "targets_total", "event=\"rejected\"", "undecided processes that no selector chose")  \
+        X(SAMPLES_UNATTRIBUTED, "samples_unattributed_total", "",                                              \
+          "of targets that were gone before anybody knew their name, or what they had mapped; delivered all the same") \
         X(SWEEP_LOOKED, "sweep_total", "result=\"looked\"", "processes that the safety sweep has looked at")     \
         X(SWEEP_FOUND, "sweep_total", "result=\"found\"",                                                      \
           "what it found and should not have: a new program, process or ring that no notice told of")         \

@@ -75,7 +75,7 @@ static bool rule_matches(const SelectorRule *rule, const SelectorFacts *facts) {
         case SELECTOR_KIND_PID:
                 return facts->pid == rule->number;
         case SELECTOR_KIND_COMM:
-                return fnmatch(rule->pattern, facts->comm, 0) == 0;
+                return facts->comm && fnmatch(rule->pattern, facts->comm, 0) == 0;
         case SELECTOR_KIND_EXE:
                 return identity && identity->exe && exe_matches(identity->exe, rule->pattern);
         case SELECTOR_KIND_USER:
@@ -86,7 +86,7 @@ static bool rule_matches(const SelectorRule *rule, const SelectorFacts *facts) {
 }
 
 static bool comm_matches(const Selector *selector, const char *comm) {
-        for (size_t i = 0; i < selector->n_comms; i++)
+        for (size_t i = 0; i < selector->n_comms && comm; i++)
                 if (fnmatch(selector->comms[i], comm, 0) == 0)
                         return true;
         return false;
@@ -103,6 +103,8 @@ bool selector_excludes_pid(const Selector *selector, uint32_t pid) {
 static bool may_be_excluded(const SelectorRule *rule, const SelectorFacts *facts) {
         if (needs[rule->kind] && (!facts->identity || facts->is_inherited))
                 return !facts->is_kernel;
+        if (rule->kind == SELECTOR_KIND_COMM && !facts->comm)
+                return true;
         return rule_matches(rule, facts);
 }
 

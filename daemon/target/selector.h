@@ -69,7 +69,7 @@ typedef enum SelectorReason {
 /* What is known of a process. */
 typedef struct SelectorFacts {
         uint32_t pid;
-        const char *comm;               /* of the leader, NUL-terminated */
+        const char *comm;               /* of the leader, NUL-terminated; NULL = nobody knows: chosen by no name, excluded by any */
         bool is_kernel;                 /* a kernel thread: only pid and comm choose it, never user or group */
         bool publishes;                 /* a context ring */
         bool in_tree;                   /* it descends from one of `trees`, or is it */

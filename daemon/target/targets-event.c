@@ -149,10 +149,10 @@ static Target *find_program(const Targets *targets, uint32_t tgid, uint64_t star
         return target;
 }
 
-/* Who it is, as far as that can still be known. Return: 0, TARGETS_E_REJECTED = gone and nameless, -errno. */
+/* Who it is, as far as that can still be known: one that is gone may have no name any more. Return: 0, -errno. */
 static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
                             Process **processp) {
-        char comm[ABI_COMM_SIZE];
+        char comm[ABI_COMM_SIZE] = { 0 };
         int r = process_new(processp, (pid_t)sample->tgid);
 
         if (!r && (*processp)->start_time_ns == start_time_ns)
@@ -164,8 +164,8 @@ static int identify_sampled(const Targets *targets, const struct abi_sample *sam
         /* The leader's name is what selectors go by; another thread may have its own. */
         if (sample->tid == sample->tgid)
                 memcpy(comm, sample->comm, sizeof(comm));
-        else if (!targets_recall_comm(targets, sample->tgid, sample->time_ns, comm))
-                return TARGETS_E_REJECTED;
+        else
+                targets_recall_comm(targets, sample->tgid, sample->time_ns, comm);
         return process_new_gone(processp, (pid_t)sample->tgid, start_time_ns, comm);
 }
 
@@ -180,11 +180,11 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         r = identify_sampled(targets, sample, start_time_ns, &process);
         if (r)
                 return r;
-        r = targets_decide(targets, &(SelectorFacts){ .pid = sample->tgid, .comm = process->comm, .is_kernel = process->is_kernel },
-                           &reason);
+        is_gone = !process->read_ns;
+        r = targets_decide(targets, &(SelectorFacts){ .pid = sample->tgid, .comm = is_gone && !*process->comm ? NULL : process->comm,
+                                                      .is_kernel = process->is_kernel }, &reason);
         if (r)
                 return r;
-        is_gone = !process->read_ns;
         /* Chosen by a name that it has taken since, by an exec that we have not heard of yet: what ran then was not. */
         if (reason == SELECTOR_COMM && sample->tid == sample->tgid &&
             strncmp(sample->comm, process->comm, sizeof(process->comm)) != 0)
@@ -197,6 +197,11 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
                 return r;
         r = targets_reject(targets, sample->tgid, start_time_ns);
         return r ? r : TARGETS_E_REJECTED;
+}
+
+/* Nobody can tell any more what it was called, or what it had mapped. */
+static bool is_unattributed(const Process *process) {
+        return (!*process->comm && !process->exe) || (!process->maps_serial && !process->is_kernel);
 }
 
 int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp) {
@@ -217,6 +222,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Process **p
         r = targets_ensure_mappings(targets, target, sample->time_ns);
         if (r)
                 return r;
+        stat_add(COUNTER_SAMPLES_UNATTRIBUTED, is_unattributed(target->process));
         /* Once, since it says so again with the next sample if that was in vain. */
         if (target->process->wants_context && !target->end_ns)
                 r = targets_poll_context(targets, target);

@@ -198,27 +198,29 @@ int targets_recall_identity(const Targets *targets, uint32_t tgid, unsigned what
 }
 
 /* A fork is called what its parent is called. */
-bool targets_recall_comm(const Targets *targets, uint32_t tgid, uint64_t time_ns, char comm[ABI_COMM_SIZE]) {
+void targets_recall_comm(const Targets *targets, uint32_t tgid, uint64_t time_ns, char comm[ABI_COMM_SIZE]) {
         for (unsigned i = 0; i < RECALL_DEPTH && targets->recent; i++) {
                 RecentOrigin origin;
                 ProcessStat stat;
                 const Target *parent;
 
-                if (recent_find_origin(targets->recent, tgid, 0, time_ns, &origin))
-                        return i && process_identify((pid_t)tgid, &stat, comm) == 0;
+                if (recent_find_origin(targets->recent, tgid, 0, time_ns, &origin)) {
+                        if (i)
+                                process_identify((pid_t)tgid, &stat, comm);
+                        return;
+                }
                 if (!origin.parent) {
                         memcpy(comm, origin.comm, ABI_COMM_SIZE);
-                        return true;
+                        return;
                 }
                 parent = program_at(targets, origin.parent, origin.time_ns);
                 if (parent) {
                         memcpy(comm, parent->process->comm, ABI_COMM_SIZE);
-                        return true;
+                        return;
                 }
                 tgid = origin.parent;
                 time_ns = origin.time_ns;
         }
-        return false;
 }
 
 static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {

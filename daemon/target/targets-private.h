@@ -98,8 +98,8 @@ int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorR
  */
 int targets_recall_identity(const Targets *targets, uint32_t tgid, unsigned what, Identity **identityp);
 
-/* What the leader of a process that is gone was called at @time_ns. Return: false = nobody knows. */
-bool targets_recall_comm(const Targets *targets, uint32_t tgid, uint64_t time_ns, char comm[ABI_COMM_SIZE]);
+/* What the leader of a process that is gone was called at @time_ns; @comm stays as it is if nobody knows. */
+void targets_recall_comm(const Targets *targets, uint32_t tgid, uint64_t time_ns, char comm[ABI_COMM_SIZE]);
 
 /* The kernel's table. Return: as the callbacks. */
 int targets_set_row(Targets *targets, Target *target);

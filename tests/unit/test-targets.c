@@ -512,6 +512,32 @@ Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
         bench_end(&bench);
 }
 
+/* Only another thread than the leader was sampled, and no notice tells of an exec or a fork. */
+Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
+        const SelectorRule by_name = { .kind = SELECTOR_KIND_COMM, .pattern = "other" };
+        Selector selectors[] = { { .all = true }, { .all = true, .exclude_rules = &by_name, .n_exclude_rules = 1 } };
+        Child child = start("any", NULL);
+        struct abi_sample sample = { .start_time_ns = child.start_time_ns, .tgid = child.pid, .tid = child.pid + 1,
+                                     .comm = "of its own" };
+        Process *process;
+        Bench bench;
+
+        stop(&child);
+        bench_init(&bench, &selectors[0], 0);
+        cr_assert_eq(targets_admit(bench.targets, &sample, &process), 0);
+        cr_assert_eq(process->pid, child.pid);
+        cr_assert_str_eq(process->comm, "");
+        cr_assert_eq(stat_get(COUNTER_SAMPLES_UNATTRIBUTED), 1);
+        cr_assert_eq(targets_admit(bench.targets, &sample, &process), 0);
+        cr_assert_eq(stat_get(COUNTER_SAMPLES_UNATTRIBUTED), 2);
+        bench_end(&bench);
+
+        bench_init(&bench, &selectors[1], 0);
+        cr_assert_eq(targets_admit(bench.targets, &sample, &process), TARGETS_E_REJECTED, "it may be the one that is excluded");
+        cr_assert_eq(stat_get(COUNTER_SAMPLES_UNATTRIBUTED), 0);
+        bench_end(&bench);
+}
+
 Test(targets, takes_all_but_itself) {
         uint32_t self = (uint32_t)getpid();
         Selector selector = { .all = true, .excluded = &self, .n_excluded = 1 };
