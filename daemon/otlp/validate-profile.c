@@ -137,6 +137,12 @@ static void check_known(Check *check, const Place *here, const OtlpProfile *prof
         }
 }
 
+/* One reader takes a hyphen in the name of a type for an operator of its query language, and refuses the profile. */
+static void check_type_name(Check *check, const Place *here, TypeNames type) {
+        if (strchr(type.type, '-'))
+                check_warning(check, here, "sample_type", VALIDATE_TYPE, "a hyphen in %.60s, which some readers refuse", type.type);
+}
+
 static void check_profile_id(Check *check, const Place *here, const ProtobufCBinaryData *id) {
         static const uint8_t zero[16];
 
@@ -178,6 +184,7 @@ static void check_profile(Check *check, const Place *here, const OtlpProfile *pr
                 check_error(check, here, NULL, VALIDATE_PRESENT, "no samples");
         shapes = check_samples(check, here, profile);
         check_known(check, here, profile, type, period, shapes);
+        check_type_name(check, here, type);
 }
 
 static void check_scope(Check *check, const Place *here, const OtlpScopeProfiles *scope) {

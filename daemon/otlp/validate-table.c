@@ -109,6 +109,8 @@ static void check_function(Check *check, const Place *here, const OtlpFunction *
         check_string(check, here, "name_strindex", row->name_strindex);
         check_string(check, here, "system_name_strindex", row->system_name_strindex);
         check_string(check, here, "filename_strindex", row->filename_strindex);
+        if (row->start_line < 0)
+                check_error(check, here, "start_line", VALIDATE_MAPPING, "%lld", (long long)row->start_line);
 }
 
 static bool is_zero(const ProtobufCBinaryData *id) {

@@ -138,6 +138,8 @@ class Checker:
         for i, row in enumerate(self.tables.function_table[1:], 1):
             for index in (row.name_strindex, row.system_name_strindex, row.filename_strindex):
                 self.string(index, f"function_table[{i}]")
+            if row.start_line < 0:
+                self.problem("mapping", f"function_table[{i}]", "negative start_line")
         for i, row in enumerate(self.tables.link_table[1:], 1):
             where = f"link_table[{i}]"
             if len(row.trace_id) != 16 or len(row.span_id) != 8:
@@ -267,6 +269,8 @@ class Checker:
         return names
 
     def check_ours(self, profile, names, period_names, shapes, where):
+        if "-" in names[0]:
+            self.problem("ours", where, f"a hyphen in {names[0]}")
         if names not in OURS:
             self.problem("ours", where, f"type {names}")
             return
