@@ -52,7 +52,11 @@ def _ids_to_base64(node):
 
 def load(path):
     """The request in a file, protobuf or JSON by content."""
-    data = pathlib.Path(path).read_bytes()
+    return parse(pathlib.Path(path).read_bytes())
+
+
+def parse(data):
+    """The same of bytes."""
     message = _message()
     if data.lstrip()[:1] == b"{":
         json_format = importlib.import_module("google.protobuf.json_format")
