@@ -24,7 +24,7 @@ LAYERS = {
     "otlp": {"profile", "util"},
     "export": {"util"},
     "coro": {"target", "util", "sdk"},
-    "report": {"profile", "symbol", "otlp", "util"},
+    "report": {"coro", "profile", "symbol", "otlp", "util"},
     "jfr": {"profile", "util"},
     "page": {"profile", "symbol", "util"},
     "convert": {"coro", "export", "jfr", "otlp", "page", "profile", "symbol", "util"},

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "coro/trace-read.h"
+#include "coro/trace-stations.h"
 #include "util/file.h"
 #include "util/log.h"
 
@@ -87,6 +88,28 @@ static int copy(const char *path, TraceForm form, TraceWriter *writer, uint64_t 
         return r || counts.n_malformed ? STATUS_FAILURE : STATUS_OK;
 }
 
+/* What stations said at their end: of the last trace that speaks of one. */
+static int put_station(void *userdata, const TraceStationEnd *end) {
+        StationState state = { .probe_id = end->probe_id, .birth_ns = end->birth_ns, .dead = end->dead, .torn = end->torn,
+                               .corrupt = end->corrupt, .n_read = end->n_read, .n_lost = end->n_lost,
+                               .n_rejected = end->n_rejected, .n_skipped = end->n_skipped, .last_ns = end->last_ns,
+                               .last_tid = end->last_tid, .last_address = end->last_address, .active = end->active };
+
+        trace_writer_station(userdata, &(TraceStation){ (uint32_t)end->pid, (uint32_t)end->station, &state });
+        return 0;
+}
+
+static int copy_stations(const char *path, TraceForm form, TraceWriter *writer) {
+        uint64_t n_malformed = 0;
+        int r = trace_stations_read(path, form, put_station, writer, &n_malformed);
+
+        if (r == TRACE_STATIONS_E_NONE)
+                return STATUS_OK;
+        if (n_malformed)
+                log_warning("%s: %" PRIu64 " of its stations are malformed and were left out", path, n_malformed);
+        return r || n_malformed ? STATUS_FAILURE : STATUS_OK;
+}
+
 static int open_output(const char *path, const TraceOptions *options, TraceWriter **writerp) {
         TraceForm form;
         int r;
@@ -118,6 +141,7 @@ int convert_traces(const Cli *cli) {
         for (int i = 0; i < cli->n_arguments; i++) {
                 find_form(cli->arguments[i], &form);
                 status |= copy(cli->arguments[i], form, writer, &n_events);
+                status |= copy_stations(cli->arguments[i], form, writer);
         }
         if (trace_writer_close(writer, &n_dropped)) {
                 log_error("%s: cannot be written: %s", output, strerror(errno));

@@ -10,13 +10,14 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/report-raw.h"
+#include "cli/report-trace.h"
 #include "report/report.h"
 #include "util/error.h"
 #include "util/log.h"
 #include "util/text.h"
 
 /* What a report is for: people, programs, or other tools. */
-typedef enum Form { FORM_TEXT, FORM_MARKDOWN, FORM_JSON, FORM_WRITER } Form;
+typedef enum Form { FORM_TEXT, FORM_MARKDOWN, FORM_JSON, FORM_PAGE, FORM_WRITER } Form;
 
 typedef struct ReportRun {
         const Config *config;
@@ -25,6 +26,8 @@ typedef struct ReportRun {
         Inputs inputs;
         Symbolizer *symbolizer;
         Report *report;
+        ReportTraces traces;            /* of coroutines */
+        size_t n_profiles;              /* inputs that are no traces */
         FILE *out;
         uint64_t n_repeated, n_filtered, n_untimed;
 } ReportRun;
@@ -89,6 +92,9 @@ static int add_input(ReportRun *run, size_t index) {
 
         if (r)
                 return MIN(r, 0);
+        if (report_is_trace(&source))
+                return report_add_trace(&run->traces, &run->inputs, &source);
+        run->n_profiles++;
         r = convert_init(&convert, &run->inputs.options);
         if (!r)
                 r = inputs_add_source(&run->inputs, &source, &convert);
@@ -103,14 +109,52 @@ static int add_input(ReportRun *run, size_t index) {
         return r;
 }
 
-static int print_report(const ReportRun *run) {
+static int print_profiles(const ReportRun *run) {
         ReportFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(),
-                                .markdown = run->form == FORM_MARKDOWN, .n_files = run->inputs.n_read + run->inputs.n_partly,
+                                .markdown = run->form == FORM_MARKDOWN,
+                                .n_files = run->inputs.n_read + run->inputs.n_partly - run->traces.n_files,
                                 .n_repeated = run->n_repeated, .n_filtered = run->n_filtered, .n_untimed = run->n_untimed };
 
         if (run->form == FORM_JSON)
                 return report_print_json(run->report, &format, run->out);
         return report_print(run->report, &format, run->out);
+}
+
+static int print_traces(const ReportRun *run) {
+        CoroutineFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(),
+                                   .markdown = run->form == FORM_MARKDOWN, .n_files = run->traces.n_files,
+                                   .n_malformed = run->traces.n_malformed };
+
+        if (run->form == FORM_JSON)
+                return coroutine_report_print_json(run->traces.report, &format, run->out);
+        if (run->form == FORM_PAGE)
+                return coroutine_report_print_page(run->traces.report, &format, run->out);
+        return coroutine_report_print(run->traces.report, &format, run->out);
+}
+
+static int print_report(const ReportRun *run) {
+        int r = 0;
+
+        if (run->traces.report)
+                r = print_traces(run);
+        if (run->traces.report && run->n_profiles && run->form != FORM_JSON)
+                fputc('\n', run->out);
+        return r || !run->n_profiles ? r : print_profiles(run);
+}
+
+/* A page of coroutines is another one than that of profiles. Looks at files alone: standard input can be read once. */
+static bool are_traces(const ReportRun *run) {
+        bool are = run->inputs.n_paths;
+
+        for (size_t i = 0; are && i < run->inputs.n_paths; i++) {
+                _cleanup_(source_deinit) Source source = { .fd = -1 };
+                Text problem = { 0 };
+
+                are = strcmp(run->inputs.paths[i], "-") && !source_open(&source, run->inputs.paths[i], &problem) &&
+                      report_is_trace(&source);
+                text_deinit(&problem);
+        }
+        return are;
 }
 
 /* Processes are chosen by the report itself, which says how many it has left out. */
@@ -166,6 +210,12 @@ static int check_options(const Config *config) {
         return 0;
 }
 
+static int run_form(ReportRun *run) {
+        if (run->form == FORM_WRITER && !strcmp(run->writer->name, "html") && are_traces(run))
+                run->form = FORM_PAGE;
+        return run->form == FORM_WRITER ? write_window(run) : make_report(run);
+}
+
 static int run_forms(ReportRun *run, const Cli *cli) {
         int r = find_form(run);
 
@@ -174,9 +224,10 @@ static int run_forms(ReportRun *run, const Cli *cli) {
         if (!r)
                 r = symbolizer_new(&run->symbolizer, NULL);
         if (!r)
-                r = run->form == FORM_WRITER ? write_window(run) : make_report(run);
+                r = run_form(run);
         r = r ? r : run->inputs.status;
         report_free(run->report);
+        report_traces_deinit(&run->traces);
         symbolizer_free(run->symbolizer);
         inputs_deinit(&run->inputs);
         return r;
@@ -208,6 +259,8 @@ const Verb verb_report = {
                 "sampled and how well, and the functions, stacks and spans that it fell into. Several files are summed up;\n"
                 "`-` is standard input, a directory all files in it; a profile that is there twice counts once. A file that\n"
                 "cannot be read is named and makes the status 1; the others, and what is whole of it, count.\n"
+                "Of traces of coroutines (spanprof coro -o; JSON lines, CSV, SQLite) it tells who ran and who waited, how long,\n"
+                "where, and whose wake-up seems lost; as a page (-o FILE.html) with a timeline for each.\n"
                 "Native frames get names from files of this machine (.symtab, .dynsym, debug files) that have the\n"
                 "build id of the profile. With --spans, samples are joined with the operations of their spans.\n"
                 "\n"
@@ -218,6 +271,7 @@ const Verb verb_report = {
                 "  spanprof report --spans spans.csv *.pb         … by operation\n"
                 "  spanprof report --process shop --thread 'io-*' --start +10s --end +20s *.pb\n"
                 "  spanprof report cpu.pb.gz -o cpu.md            a profile of a Go program as Markdown\n"
+                "  spanprof report trace.db -o coroutines.html    who never woke up\n"
                 "  spanprof report --raw 000001.pb                every field, for debugging payloads\n",
         .run = run,
 };

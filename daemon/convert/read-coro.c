@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Traces of coroutines (JSON lines, CSV) → a profile of the time that they were suspended, by the address that they were
+ * Traces of coroutines (JSON lines, CSV, SQLite) → a profile of the time that they were suspended, by the address that they were
  * suspended at. A stretch counts when its resume follows its suspend directly: with events lost in between, how long it
  * took is not known. Times of a trace count from the start of its machine, so samples have none.
  */
@@ -13,12 +13,12 @@
 #include <string.h>
 
 #include "convert/convert.h"
-#include "coro/trace-read.h"
+#include "convert/trace-source.h"
 #include "util/error.h"
 #include "util/hashmap.h"
 #include "util/intern.h"
 
-enum { LINE_PIECE = 1 << 20, MAX_COROUTINES = 1 << 22 };
+enum { MAX_COROUTINES = 1 << 22 };
 
 typedef struct Coroutine {
         uint64_t since_ns, address;     /* of the suspend; 0 = is not suspended */
@@ -28,18 +28,9 @@ typedef struct Coroutine {
 typedef struct Reading {
         Convert *convert;
         Hashmap coroutines;
-        TraceColumns columns;           /* n = 0: JSON lines */
         uint32_t profile, resource;
-        uint64_t first_ns, last_ns, n_lines, n_malformed, n_stretches, n_torn;
+        uint64_t first_ns, last_ns, n_stretches, n_torn;
 } Reading;
-
-/* Both writers of this form begin with the probe id. */
-static bool recognize(const uint8_t *data, size_t size) {
-        static const char json[] = "{\"probe_id\":", csv[] = "probe_id,tid,";
-
-        return (size >= sizeof(json) - 1 && !memcmp(data, json, sizeof(json) - 1)) ||
-               (size >= sizeof(csv) - 1 && !memcmp(data, csv, sizeof(csv) - 1));
-}
 
 /* (process, station, birth) where the trace has them, else the probe id. */
 static uint64_t key_of(const CoroEvent *event) {
@@ -138,42 +129,8 @@ static int add_event(Reading *reading, const CoroEvent *event) {
         return r;
 }
 
-static int take_line(Reading *reading, const char *line, size_t size) {
-        CoroEvent event;
-        bool bad;
-
-        if (!size || (size == 1 && *line == '\r'))
-                return 0;
-        if (!reading->n_lines++ && !trace_parse_csv_header(line, size, &reading->columns))
-                return 0;
-        if (reading->n_lines == 1)
-                reading->columns.n = 0;
-        bad = reading->columns.n ? trace_parse_csv(&reading->columns, line, size, &event) : trace_parse_jsonl(line, size, &event);
-        reading->n_malformed += bad;
-        return bad ? 0 : add_event(reading, &event);
-}
-
-static int take_lines(Reading *reading, const Source *source, char *buffer) {
-        uint64_t offset = 0;
-        int r = 0;
-
-        while (!r && offset < source->size) {
-                size_t n = source_read(source, buffer, LINE_PIECE, offset), used = 0;
-                char *newline;
-
-                if (!n)
-                        break;
-                while (!r && (newline = memchr(buffer + used, '\n', n - used))) {
-                        r = take_line(reading, buffer + used, (size_t)(newline - buffer) - used);
-                        used = (size_t)(newline - buffer) + 1;
-                }
-                if (!r && !used) {              /* the last line, or one that is none */
-                        r = take_line(reading, buffer, n);
-                        used = n;
-                }
-                offset += used;
-        }
-        return r;
+static int take_event(void *userdata, const CoroEvent *event) {
+        return add_event(userdata, event);
 }
 
 static int begin(Reading *reading) {
@@ -183,7 +140,7 @@ static int begin(Reading *reading) {
         return r ? r : window_profile(window, reading->resource, PROFILE_OFF_CPU, &reading->profile);
 }
 
-static void end(Reading *reading) {
+static void end(Reading *reading, uint64_t n_malformed) {
         HashmapEntry *entry;
         uint32_t at = 0;
 
@@ -192,25 +149,25 @@ static void end(Reading *reading) {
         if (reading->convert->diagnostics)
                 text_printf(reading->convert->diagnostics, "%u coroutines: %" PRIu64 " suspended stretches, %" PRIu64
                             " not known for losses, %" PRIu64 " lines left out\n", reading->coroutines.n_entries, reading->n_stretches,
-                            reading->n_torn, reading->n_malformed);
+                            reading->n_torn, n_malformed);
         hashmap_deinit(&reading->coroutines);
 }
 
 static int read_coro(Convert *convert, const Source *source, Text *problem) {
         Reading reading = { .convert = convert };
-        _cleanup_(freep) char *buffer = malloc(LINE_PIECE);
-        int r = buffer ? begin(&reading) : error_origin(-ENOMEM);
+        TraceReadCounts counts = { 0 };
+        int r = begin(&reading);
 
         if (!r)
-                r = take_lines(&reading, source, buffer);
+                r = trace_source_read(source, take_event, &reading, &counts, problem);
         if (reading.last_ns)
                 convert_cover(convert, reading.first_ns, reading.last_ns + 1);
-        end(&reading);
+        end(&reading, counts.n_malformed);
         if (r == WINDOW_E_FULL)
                 text_printf(problem, "more than a profile can hold: what came first is in it");
-        else if (!r && reading.n_malformed)
-                text_printf(problem, "%" PRIu64 " lines are no events and were left out", reading.n_malformed);
-        return r < 0 ? r : r || reading.n_malformed ? CONVERT_E_INPUT : 0;
+        else if (!r && counts.n_malformed)
+                text_printf(problem, "%" PRIu64 " lines are no events and were left out", counts.n_malformed);
+        return r < 0 ? r : r || counts.n_malformed ? CONVERT_E_INPUT : 0;
 }
 
-const ConvertReader convert_read_coro = { .name = "coroutine trace", .recognize = recognize, .read = read_coro };
+const ConvertReader convert_read_coro = { .name = "coroutine trace", .recognize = trace_source_recognize, .read = read_coro };

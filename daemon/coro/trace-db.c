@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "coro/trace-read.h"
+#include "coro/trace-stations.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -315,6 +316,35 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
         if (!r && state != SQLITE_DONE)
                 r = fail(&db, path);
         errno = 0;
+        sqlite3_finalize(statement);
+        sqlite3_close(db.sqlite);
+        return r;
+}
+
+static int give_station(sqlite3_stmt *statement, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+        char line[TRACE_LINE_MAX];
+        size_t size = 0;
+
+        for (int i = 0; i < sqlite3_column_count(statement); i++) {
+                const char *text = (const char *)sqlite3_column_text(statement, i);
+                int n = snprintf(line + size, sizeof(line) - size, "%s%s", i ? "," : "", text ? text : "");
+
+                if (n < 0 || (size_t)n >= sizeof(line) - size)
+                        return func(userdata, "", 0);
+                size += (size_t)n;
+        }
+        return func(userdata, line, size);
+}
+
+int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+        TraceDb db = { 0 };
+        sqlite3_stmt *statement = NULL;
+        int r = 0;
+
+        if (sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
+            sqlite3_prepare_v2(db.sqlite, "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", -1, &statement, NULL) == SQLITE_OK)
+                while (!r && sqlite3_step(statement) == SQLITE_ROW)
+                        r = give_station(statement, func, userdata);
         sqlite3_finalize(statement);
         sqlite3_close(db.sqlite);
         return r;

@@ -29,3 +29,6 @@ TraceDb *trace_db_free(TraceDb *db);
  * a message was logged), what @func returned.
  */
 int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata, uint64_t *n_malformedp);
+
+/* Its stations as lines of CSV (trace-stations.h). A database without them has no lines. Return: as above. */
+int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata);

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "coro/trace-db.h"
+#include "coro/trace-stations.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -160,8 +161,7 @@ void trace_writer_station(TraceWriter *writer, const TraceStation *station) {
                 if (!writer->stations)
                         writer->error = errno;
                 else
-                        fputs("pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,"
-                              "is_active\n", writer->stations);
+                        fputs(TRACE_STATIONS_COLUMNS "\n", writer->stations);
         }
         if (writer->stations)
                 print_station(writer->stations, station);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts style and script into the page and the page into a C file.
 
-usage: embed.py PAGE.html STYLE.css SCRIPT.js… > page-html.c
+usage: embed.py [--as NAME=HEADER] PAGE.html STYLE.css SCRIPT.js… > page-html.c
 
 The page has places @STYLE@, @SCRIPT@, @POLICY@ and @DATA@. Scripts are joined in the order given. The policy allows this
 style and this script by their SHA-256, and nothing else.
@@ -31,7 +31,11 @@ def array(name, data):
 
 
 def main():
-    page, style, *scripts = [pathlib.Path(path).read_text() for path in sys.argv[1:]]
+    arguments, name, header = sys.argv[1:], "page_html", "page/page-private.h"
+    if arguments[0] == "--as":
+        name, header = arguments[1].split("=")
+        arguments = arguments[2:]
+    page, style, *scripts = [pathlib.Path(path).read_text() for path in arguments]
     style = strip(style)
     script = '"use strict";\n' + "\n".join(strip(text) for text in scripts)
     if "</script" in script or "</style" in style or "<!--" in script:
@@ -41,9 +45,9 @@ def main():
     head, tail = page.split("@DATA@")
     # bytes over 127 are negative where char is signed
     signed = [[b - 256 if b > 127 else b for b in part.encode()] for part in (head, tail)]
-    print('/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by embed.py. */\n#include "page/page-private.h"\n')
-    print(array("page_html_head", signed[0]))
-    print(array("page_html_tail", signed[1]))
+    print(f'/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by embed.py. */\n#include "{header}"\n')
+    print(array(f"{name}_head", signed[0]))
+    print(array(f"{name}_tail", signed[1]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ static void print_string(JsonWriter *json, const char *text) {
         for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
                 if (*c == '"' || *c == '\\')
                         fprintf(json->out, "\\%c", *c);
-                else if (*c < 0x20 || *c == 0x7f)
+                else if (*c < 0x20 || *c == 0x7f || (json->in_markup && *c == '<'))
                         fprintf(json->out, "\\u%04x", *c);
                 else
                         fputc(*c, json->out);

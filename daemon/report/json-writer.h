@@ -15,6 +15,7 @@
 typedef struct JsonWriter {
         FILE *out;
         bool comma;                     /* something stands before in this object or list */
+        bool in_markup;                 /* no `<` is printed: the text stands in HTML */
 } JsonWriter;
 
 /* @key: NULL in a list. @bracket: `{` or `[`, and `}` or `]` at the end. */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "convert/trace-source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/error.h"
+
+enum { LINE_PIECE = 1 << 20 };
+
+static const char json[] = "{\"probe_id\":", csv[] = "probe_id,tid,", sqlite[] = "SQLite format 3";
+
+typedef struct Reading {
+        TraceEventFunc func;
+        void *userdata;
+        TraceReadCounts *counts;
+        TraceColumns columns;           /* n = 0: JSON lines */
+        uint64_t n_lines;
+} Reading;
+
+static bool begins(const uint8_t *data, size_t size, const char *with) {
+        return size >= strlen(with) && !memcmp(data, with, strlen(with));
+}
+
+/* Both writers of this form begin with the probe id. */
+bool trace_source_recognize(const uint8_t *data, size_t size) {
+        return begins(data, size, json) || begins(data, size, csv) || begins(data, size, sqlite);
+}
+
+TraceForm trace_source_form(const Source *source) {
+        uint8_t head[16];
+        size_t size = source_read(source, head, sizeof(head), 0);
+
+        return begins(head, size, sqlite) ? TRACE_SQLITE : begins(head, size, csv) ? TRACE_CSV : TRACE_JSONL;
+}
+
+static int take_line(Reading *reading, const char *line, size_t size) {
+        CoroEvent event;
+        bool bad;
+
+        if (!size || (size == 1 && *line == '\r'))
+                return 0;
+        if (!reading->n_lines++ && !trace_parse_csv_header(line, size, &reading->columns))
+                return 0;
+        if (reading->n_lines == 1)
+                reading->columns.n = 0;
+        bad = reading->columns.n ? trace_parse_csv(&reading->columns, line, size, &event) : trace_parse_jsonl(line, size, &event);
+        reading->counts->n_malformed += bad;
+        reading->counts->n_events += !bad;
+        return bad ? 0 : reading->func(reading->userdata, &event);
+}
+
+static int take_lines(Reading *reading, const Source *source, char *buffer) {
+        uint64_t offset = 0;
+        int r = 0;
+
+        while (!r && offset < source->size) {
+                size_t n = source_read(source, buffer, LINE_PIECE, offset), used = 0;
+                char *newline;
+
+                if (!n)
+                        break;
+                while (!r && (newline = memchr(buffer + used, '\n', n - used))) {
+                        r = take_line(reading, buffer + used, (size_t)(newline - buffer) - used);
+                        used = (size_t)(newline - buffer) + 1;
+                }
+                if (!r && !used) {              /* the last line, or one that is none */
+                        r = take_line(reading, buffer, n);
+                        used = n;
+                }
+                offset += used;
+        }
+        return r;
+}
+
+static int read_database(const Source *source, Reading *reading, Text *problem) {
+        int r;
+
+        if (source->fd < 0 || source->size != source->packed_size || !strcmp(source->name, "standard input")) {
+                text_printf(problem, "is a database, which can be read from a file alone, and not packed");
+                return TRACE_SOURCE_E_UNREADABLE;
+        }
+        r = trace_read(source->name, TRACE_SQLITE, reading->func, reading->userdata, reading->counts);
+        if (r != TRACE_E_FAILED)
+                return r;
+        text_printf(problem, "cannot be read as a database%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+        return TRACE_SOURCE_E_UNREADABLE;
+}
+
+int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts, Text *problem) {
+        Reading reading = { .func = func, .userdata = userdata, .counts = counts };
+        _cleanup_(freep) char *buffer = NULL;
+
+        *counts = (TraceReadCounts){ 0 };
+        if (trace_source_form(source) == TRACE_SQLITE)
+                return read_database(source, &reading, problem);
+        buffer = malloc(LINE_PIECE);
+        return buffer ? take_lines(&reading, source, buffer) : error_origin(-ENOMEM);
+}
