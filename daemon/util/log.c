@@ -13,7 +13,10 @@
 #include "util/clock.h"
 #include "util/stat.h"
 
-enum { LOG_LINE_MAX = 2048 };
+enum {
+        LOG_LINE_MAX = 2048,
+        SLOW_MS = 100,
+};
 
 static int max_level = LOG_LEVEL_INFO;
 static bool never_wait;
@@ -64,21 +67,24 @@ static void mask_controls(char *text) {
                         *text = '?';
 }
 
-/* A pipe says that it can be written when a page is free, a terminal when it is not held (Ctrl-S): a line fits. */
+/*
+ * A pipe says that it can be written when a page is free, a terminal when it is not held (Ctrl-S): a line fits. One that is
+ * merely slow (a serial console) gets a moment, but not again while that was in vain.
+ */
 static bool can_write(void) {
         struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
 
-        return !never_wait || (poll(&fd, 1, 0) == 1 && fd.revents & (POLLOUT | POLLERR));
+        return poll(&fd, 1, n_lost ? 0 : SLOW_MS) == 1 && fd.revents & (POLLOUT | POLLERR);
 }
 
 static void print(uint32_t pid, const char *text) {
-        if (!can_write()) {
+        if (never_wait && !can_write()) {
                 n_lost++;
                 stat_add(COUNTER_LOG_LOST, 1);
                 return;
         }
         if (n_lost)
-                fprintf(stderr, "spanprof: %llu messages are missing here: nobody read them\n", (unsigned long long)n_lost);
+                fprintf(stderr, "spanprof: messages that are missing here, since nobody read them: %llu\n", (unsigned long long)n_lost);
         n_lost = 0;
         if (pid)
                 fprintf(stderr, "spanprof: [pid %u] %s\n", pid, text);

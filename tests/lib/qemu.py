@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian 12's own kernel under QEMU (TCG, so that it needs no /dev/kvm), with programs of ours in its memory.
+
+    kernel = qemu.debian_kernel()                               # path of a vmlinuz; skips with a reason
+    console = qemu.boot(test, kernel, programs, script)         # what the guest wrote until it powered off
+
+The guest is a RAM disk: busybox, the programs with the libraries that they need here, and @script as /init after
+the usual file systems are mounted. Nothing is shared with the host but the console.
+"""
+import fcntl
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import tap
+
+CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
+PRELUDE = """#!/bin/busybox sh
+export PATH=/bin HOME=/tmp
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+mount -t tracefs tracefs /sys/kernel/tracing
+mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup /sys/fs/cgroup
+ip link set lo up
+"""
+
+
+def download(package):
+    """The files of a Debian package, unpacked once into the cache."""
+    home = CACHE / "packages" / package
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            new = home.with_name(package + ".new")
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(parents=True)
+            done = subprocess.run(["apt-get", "download", package], cwd=new, capture_output=True, text=True, timeout=600)
+            found = list(new.glob("*.deb"))
+            if done.returncode or not found:
+                tap.skip(f"machine: {package} cannot be downloaded (no network?): {done.stderr.strip().splitlines()[-1:]}")
+            subprocess.run(["dpkg", "-x", found[0], new], check=True, timeout=300)
+            found[0].unlink()
+            new.rename(home)
+    return home
+
+
+def debian_kernel():
+    done = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True)
+    names = re.findall(r"Depends: (linux-image-6\.1\S+)", done.stdout)
+    if not names:
+        tap.skip("machine: apt knows no kernel 6.1 here (not Debian 12, or no package lists)")
+    return next((download(names[0]) / "boot").glob("vmlinuz-*"))
+
+
+def libraries(program):
+    done = subprocess.run(["ldd", program], capture_output=True, text=True)
+    return re.findall(r"(/\S+) \(0x", done.stdout)
+
+
+def archive(entries):
+    """cpio, as the kernel takes it (newc). @entries: path → (mode, bytes)."""
+    parts = []
+
+    def add(name, mode, data):
+        name = name.encode() + b"\0"
+        fields = [0, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0]
+        head = b"070701" + b"".join(b"%08x" % n for n in fields) + name
+        parts.extend((head, b"\0" * (-len(head) % 4), data, b"\0" * (-len(data) % 4)))
+
+    for name, (mode, data) in sorted(entries.items()):
+        add(name, mode, data)
+    add("TRAILER!!!", 0, b"")
+    return b"".join(parts)
+
+
+def ram_disk(programs, script):
+    busybox = download("busybox-static") / "bin/busybox"
+    files = {"bin/busybox": busybox, **{f"bin/{pathlib.Path(p).name}": p for p in programs}}
+    files |= {library.lstrip("/"): library for program in programs for library in libraries(program)}
+    entries = {name: (0o100755, pathlib.Path(path).read_bytes()) for name, path in files.items()}
+    entries["init"] = (0o100755, (PRELUDE + script + "\npoweroff -f\n").encode())
+    directories = {"dev", "proc", "sys", "tmp"} | {str(parent) for name in entries for parent in pathlib.Path(name).parents}
+    entries |= {name: (0o040755, b"") for name in directories - {"."}}
+    return gzip.compress(archive(entries), 1)
+
+
+def boot(test, kernel, programs, script, patience=540):
+    qemu = shutil.which("qemu-system-x86_64") or tap.skip("machine: no qemu-system-x86_64 (package qemu-system-x86)")
+    disk = test.directory() / "disk"
+    disk.write_bytes(ram_disk(programs, script))
+    guest = test.spawn([qemu, "-accel", "tcg,thread=multi", "-smp", "2", "-m", "768", "-nographic", "-nic", "none", "-no-reboot",
+                        "-kernel", kernel, "-initrd", disk, "-append", "console=ttyS0 quiet panic=-1"], stdin=subprocess.DEVNULL)
+    test.assertEqual(guest.wait(patience), 0, guest)
+    return guest.out.replace("\r", "")
