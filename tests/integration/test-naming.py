@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Names of functions in what is sent: of code that targets make while they run, beside what the maker said was where and
+when; and with `symbols = local`, beside nm."""
+import oracle
+
+oracle.enter()
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import fuse_server
+import otlp_read
+import session
+import tap
+
+HZ = ("--frequency", "499")
+
+
+def threads(pid):
+    return sorted((task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
+class Naming(session.TestCase):
+    def wait_for(self, run, condition, what):
+        """Waits until the samples that have arrived by then fulfil a condition, and returns what it yields."""
+        seen = {}
+
+        def look():
+            for path in run.receiver.paths():
+                if path not in seen and path.with_suffix(".json").exists():
+                    seen[path] = list(otlp_read.samples(path))
+            return condition([sample for path in sorted(seen) for sample in seen[path]])
+
+        return tap.wait_until(look, f"{what}; {run.child}", 120)
+
+    def wait_named(self, run, pid, *names):
+        self.wait_for(run, lambda samples: set(names) <= {f.name for s in samples if s.resource["process.pid"] == pid
+                                                          for f in s.frames}, f"frames named {names} of {pid}")
+
+
+class Code(Naming):
+    def maker(self, *names, **options):
+        """A victim that has made these functions: (child, tell, {name: (start, end)})."""
+        child, tell = self.commanded("code", **options)
+        self.addCleanup(pathlib.Path(f"/tmp/perf-{child.pid}.map").unlink, missing_ok=True)
+        ranges = {}
+        for name in names:
+            self.make(tell, ranges, name)
+        return child, tell, ranges
+
+    @staticmethod
+    def make(tell, ranges, name):
+        start, size = tell(f"make {name}").split()[-2:]
+        ranges[name] = (int(start, 16), int(start, 16) + int(size, 16))
+
+    def check_names(self, result, pid, ranges, start=0):
+        """Every frame in memory without a file has the name of the range that it lies in, or none. Returns the named ones."""
+        named = []
+        for sample in result.of(pid):
+            if result.monotonic_ns(sample) < start:
+                continue
+            for frame in sample.frames:
+                if frame.type == "unknown" and frame.name:
+                    self.assertEqual([name for name, (first, end) in ranges.items() if first <= frame.address < end], [frame.name])
+                    named.append(frame)
+        return named
+
+    def test_a_map_that_grows_under_the_defaults(self):
+        child, tell, ranges = self.maker("alpha", "a name with blanks")
+        tell("map")
+        run = self.start("--pid", child.pid, *HZ)
+        self.wait_named(run, child.pid, "alpha", "a name with blanks")
+        self.make(tell, ranges, "made later")
+        start, end = ranges["made later"]
+        tell("line this is no line of a map")
+        tell(f"line 0x{start:x} 0x{end - start:x} made later")
+        self.wait_named(run, child.pid, "made later")
+        result = run.stop()
+        self.assertTrue(self.check_names(result, child.pid, ranges))
+        self.assertEqual(result.counter("code_files_total"), {"read": 1, "refused": 0, "unreadable": 0, "stuck": 0})
+        self.assertEqual(result.counter("code_records_total"), {"taken": 3, "malformed": 1, "over_cap": 0})
+        files = {frame.name for sample in result.of(child.pid) for frame in sample.frames
+                 if frame.build_id and frame.type != "kernel"}
+        self.assertEqual(files, {""}, "functions in files are the backend's matter")
+
+    def test_a_map_that_comes_late(self):
+        child, tell, ranges = self.maker("alpha")
+        run = self.start("--pid", child.pid, *HZ)
+        run.wait_events(50, child.pid)
+        tell("map")
+        self.wait_named(run, child.pid, "alpha")
+        result = run.stop()
+        self.assertTrue(self.check_names(result, child.pid, ranges))
+        self.assertGreater(result.counter("code_frames_total", "none"), 0)
+
+    def test_a_jitdump_and_a_place_that_is_used_again(self):
+        child, tell, ranges = self.maker("alpha", "beta")
+        tell(f"dump {self.directory()}")
+        run = self.start("--pid", child.pid, *HZ)
+        self.wait_named(run, child.pid, "alpha", "beta")
+        _, _, start, _, before, after = tell("replace alpha gamma").split()
+        self.wait_named(run, child.pid, "gamma")
+        self.wait_for(run, lambda samples: sum("gamma" in (f.name for f in s.frames) for s in samples) >= 30, "30 samples of gamma")
+        result = run.stop()
+        names = [(result.monotonic_ns(sample), frame.name) for sample in result.of(child.pid) for frame in sample.frames
+                 if ranges["alpha"][0] <= frame.address < ranges["alpha"][1] and frame.name]
+        self.assertEqual(int(start, 16), ranges["alpha"][0])
+        self.assertEqual({name for time, name in names if time < int(before)}, {"alpha"}, "it was alpha then, and stays so")
+        new = [time for time, name in names if name == "gamma"]
+        self.assertGreater(min(new), int(after))
+        self.assertEqual({name for time, name in names if time >= min(new)}, {"gamma"}, "once it is known, it is known")
+        self.check_names(result, child.pid, {name: place for name, place in ranges.items() if name == "beta"} |
+                         {"gamma": ranges["alpha"]}, min(new))
+
+    def test_no_names_unless_they_are_wanted(self):
+        child, tell, _ = self.maker("alpha")
+        tell("map")
+        run = self.start("--pid", child.pid, *HZ, "--jit-symbols=off")
+        run.wait_events(100, child.pid)
+        self.assertNotIn("jit-names", threads(run.pid))
+        self.assertNotIn("names", threads(run.pid))
+        result = run.stop()
+        self.assertEqual({f.name for s in result.of(child.pid) for f in s.frames if f.type == "unknown"}, {""})
+        self.assertEqual(sum(result.counter("code_files_total").values()), 0)
+        self.assertEqual(sum(result.counter("code_frames_total").values()), 0)
+
+    def test_the_map_of_another_user(self):
+        child, tell, ranges = self.maker("alpha")
+        path = pathlib.Path(f"/tmp/perf-{child.pid}.map")
+        start, end = ranges["alpha"]
+        path.write_text(f"{start:x} {end - start:x} a lie\n")
+        os.chown(path, 4711, 4711)
+        run = self.start("--pid", child.pid, *HZ)
+        run.wait_events(100, child.pid)
+        result = run.stop()
+        self.assertEqual({f.name for s in result.of(child.pid) for f in s.frames if f.type == "unknown"}, {""})
+        self.assertEqual(result.counter("code_files_total", "refused"), 1)
+        self.assertEqual(result.counter("code_files_total", "read"), 0)
+
+    def test_a_map_in_the_targets_own_namespaces(self):
+        """It has another number itself, and another /tmp, in which there is its map."""
+        child, tell = self.commanded_in("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                                        self.exec_after("mount -t tmpfs none /tmp"))
+        ranges = {}
+        self.make(tell, ranges, "in its own world")
+        tell("map")
+        pid = next(int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and self.is_inside(p, child))
+        run = self.start("--pid", pid, *HZ)
+        self.wait_named(run, pid, "in its own world")
+        self.assertTrue(self.check_names(run.stop(), pid, ranges))
+
+    @staticmethod
+    def exec_after(command):
+        """What the shell is to do: it may not see the victim any more when /tmp is another one."""
+        return f"exec 9<{session.LIB / 'victim-code'}; {command} && exec /proc/self/fd/9"
+
+    def commanded_in(self, *prefix):
+        child = self.spawn(prefix, stdin=subprocess.PIPE)
+        child.wait_for(r"^pid \d+")
+
+        def tell(line):
+            n = len(child.out)
+            child.process.stdin.write(line.encode() + b"\n")
+            child.process.stdin.flush()
+            return tap.wait_until(lambda: child.out[n:] if child.out[n:].endswith("\n") else None, line).strip()
+
+        return child, tell
+
+    @staticmethod
+    def is_inside(directory, child):
+        """Whether a process is what @child, `unshare --fork`, has started."""
+        try:
+            return f"\nPPid:\t{child.pid}\n" in (directory / "status").read_text()
+        except OSError:
+            return False
+
+    def test_a_tmp_that_never_answers(self):
+        """Who looks for the map hangs; nobody else does, and not for ever."""
+        directory = self.directory()
+        try:
+            server = fuse_server.FuseServer(directory, "nothing", b"")
+        except OSError as error:
+            tap.skip(f"kernel: no FUSE here ({error})")
+        self.addCleanup(server.close)
+        (directory / "nothing").stat()
+        child, tell = self.commanded_in("unshare", "--mount", "sh", "-c",
+                                        self.exec_after(f"mount --bind {directory} /tmp"))
+        tell("make alpha")
+        server.be_silent()
+        healthy, tell, ranges = self.maker("beta")
+        tell("map")
+        run = self.start("--pid", child.pid, "--pid", healthy.pid, *HZ, "--symbols=local")
+        run.wait_events(100, child.pid)
+        before = session.cpu_ns(healthy.pid)
+        session.wait_cpu([healthy.pid], 0.5)
+        used = (session.cpu_ns(healthy.pid) - before) / 1e9
+        result = run.stop()
+        self.assertEqual(result.summary["lost"], 0)
+        self.assertGreater(len(result.of(healthy.pid)), 0.8 * used * 499 - 10)
+        self.check_names(result, healthy.pid, ranges)
+
+
+class Local(Naming):
+    def check_names(self, result, symbols, places=None):
+        """Every name of a frame in a file is the one that nm has for it; @places: where a file is read from instead. Returns
+        the functions seen, by object."""
+        seen = {}
+        for sample in result.samples:
+            for frame in sample.frames:
+                if not frame.build_id or frame.type == "kernel" or frame.path == "[vdso]":
+                    continue
+                path = (places or {}).get(frame.path, frame.path)
+                table = symbols.object(path, frame.build_id)
+                if table is None:
+                    self.assertEqual(frame.name, "")
+                elif frame.name:
+                    self.assertEqual(table.canonical(frame.name), table.name(frame.address), frame)
+                    seen.setdefault(frame.path, set()).add(frame.name)
+        return seen
+
+    def test_functions_in_files_as_nm_has_them(self):
+        victim = self.victim("chain", 20)
+        run = self.start("--pid", victim.pid, *HZ, "--symbols", "local")
+        self.wait_named(run, victim.pid, "main")
+        self.assertIn("names", threads(run.pid))
+        begin_ns = session.time.clock_gettime_ns(session.time.CLOCK_MONOTONIC)
+        self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 100, "100 samples more")
+        result = run.stop()
+        symbols = otlp_read.Symbols()
+        path = os.path.realpath(session.LIB / "victim-chain")
+        functions = self.check_names(result, symbols)
+        self.assertIn("main", functions[path])
+        late = {(f.path, f.address) for s in result.samples if result.monotonic_ns(s) > begin_ns for f in s.frames
+                if f.path == path and not f.name and symbols.name(f) != "[unknown]"}
+        self.assertLessEqual(len(late), result.counter("frames_unnamed_total", "late"), "what has no name is counted as late")
+        self.assertGreater(result.counter("names_total", "named"), 0)
+        kernel = [f for s in result.samples for f in s.frames if f.type == "kernel"]
+        self.assertEqual([f for f in kernel if not f.name and f.path], [])
+
+    def test_files_that_are_deleted_or_out_of_sight(self):
+        directory = self.directory()
+        deleted = directory / "deleted"
+        shutil.copy(session.LIB / "victim-chain", deleted)
+        gone = self.spawn([deleted, "20"])
+        gone.wait_for(r"^pid \d+")
+        deleted.unlink()
+        place = directory / "place"
+        place.mkdir()
+        hidden = self.spawn(["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {place} && "
+                             f"cp {session.LIB / 'victim-chain'} {place}/hidden && exec {place}/hidden 20"])
+        hidden.wait_for(r"^pid \d+")
+        self.assertFalse((place / "hidden").exists())
+        run = self.start("--pid", gone.pid, "--pid", hidden.pid, *HZ, "--symbols", "local")
+        self.wait_named(run, gone.pid, "main")
+        self.wait_named(run, hidden.pid, "main")
+        result = run.stop()
+        original = os.path.realpath(session.LIB / "victim-chain")
+        functions = self.check_names(result, otlp_read.Symbols(), {str(deleted): original, f"{place}/hidden": original})
+        self.assertIn("main", functions[str(deleted)])
+        self.assertIn("main", functions[f"{place}/hidden"])
+
+    def test_nothing_runs_for_remote(self):
+        victim = self.victim("chain", 20)
+        run = self.start("--pid", victim.pid, *HZ)
+        run.wait_events(100, victim.pid)
+        names = threads(run.pid)
+        self.assertNotIn("names", names)
+        self.assertNotIn("jit-names", names)
+        result = run.stop()
+        self.assertEqual(sum(result.counter("names_total").values()), 0)
+        self.assertEqual({f.name for s in result.of(victim.pid) for f in s.frames if f.type != "kernel"}, {""})
+
+
+class Runtimes(Naming):
+    """Programs of others that write such files."""
+
+    def check_against_map(self, result, pid, path, pattern):
+        known = {line.split(" ", 2)[2] for line in path.read_text(errors="replace").splitlines() if line.count(" ") >= 2}
+        names = {f.name for s in result.of(pid) for f in s.frames if f.type == "unknown" and f.name}
+        self.assertEqual(names - known, set())
+        self.assertTrue([name for name in names if re.search(pattern, name)], names)
+
+    def test_node(self):
+        if not shutil.which("node"):
+            tap.skip("machine: no node")
+        script = self.directory() / "spin.js"
+        script.write_text("function burnOne(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }\n"
+                          "console.log('ready'); let x = 0; for (;;) x += burnOne(1e6);\n")
+        child = self.spawn(["node", "--perf-basic-prof", script])
+        path = pathlib.Path(f"/tmp/perf-{child.pid}.map")
+        self.addCleanup(path.unlink, missing_ok=True)
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ)
+        self.wait_for(run, lambda samples: any("burnOne" in f.name for s in samples for f in s.frames), "burnOne")
+        self.check_against_map(run.stop(), child.pid, path, r"burnOne.*spin\.js")
+
+    def test_java(self):
+        for tool in ("java", "javac", "jcmd"):
+            if not shutil.which(tool):
+                tap.skip(f"machine: no {tool}")
+        directory = self.directory()
+        (directory / "Spin.java").write_text(
+            "public class Spin { static int burn(int n) { int s = 0; for (int i = 0; i < n; i++) s = s * 31 + i; return s; }\n"
+            "public static void main(String[] a) { System.out.println(\"ready\"); int x = 0; for (;;) x += burn(1000000 + (x & 1)); } }\n")
+        self.run_command(["javac", "-d", directory, directory / "Spin.java"], expect=0, timeout=120)
+        child = self.spawn(["java", "-XX:+PreserveFramePointer", "-cp", directory, "Spin"])
+        path = pathlib.Path(f"/tmp/perf-{child.pid}.map")
+        self.addCleanup(path.unlink, missing_ok=True)
+        child.wait_for("ready")
+        session.wait_cpu([child.pid], 1.0)
+        run = self.start("--pid", child.pid, *HZ)
+        run.wait_events(50, child.pid)
+
+        def burned(samples):
+            """A map is of one moment: it is written again until the compiler has settled."""
+            self.run_command(["jcmd", child.pid, "Compiler.perfmap"], timeout=120)
+            return any("Spin.burn" in f.name or "Spin.main" in f.name for s in samples for f in s.frames)
+
+        self.wait_for(run, burned, "Spin.burn or Spin.main")
+        self.check_against_map(run.stop(), child.pid, path, r"Spin\.(burn|main)")
+
+
+if __name__ == "__main__":
+    tap.main()
