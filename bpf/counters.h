@@ -112,6 +112,7 @@
         X(PROCESS_CONTEXTS_UNSUPPORTED, "process_contexts_total", "result=\"unsupported\"", "of another version than 2") \
         X(PROCESS_CONTEXTS_MALFORMED, "process_contexts_total", "result=\"malformed\"",                           \
           "with a size or a payload that no writer makes")                                                     \
+        X(PROCESS_CONTEXTS_BUSY, "process_contexts_total", "result=\"busy\"", "given up: at each look it was being updated") \
         X(THREAD_CONTEXTS_FOUND, "thread_contexts_total", "result=\"found\"", "processes whose threads' context can be read") \
         X(THREAD_CONTEXTS_UNREAD, "thread_contexts_total", "result=\"unread\"",                                   \
           "processes with a thread context of a form that is not read, or that nothing leads to")              \

@@ -74,6 +74,20 @@ static void add_cell(TextTable *table, const char *text) {
         text_table_add(table, "%s", copy ? copy : "?");
 }
 
+/* Every form that it publishes in; `spanprof contexts` has the details. */
+static void add_context(TextTable *table, const SurveyEntry *entry) {
+        const Process *process = entry->process;
+        char ring[64] = "";
+        const char *rest = process->context && process->thread.form ? "process, threads" : process->context ? "process"
+                           : process->thread.form                   ? "threads"
+                                                                    : "";
+
+        if (process->ring_address)
+                snprintf(ring, sizeof(ring), "ring 0x%" PRIx64 ", %" PRIu32 " slots%s", process->ring_address, process->ring_capacity,
+                         *rest ? ", " : "");
+        text_table_add(table, "%s%s", entry->hidden ? "?" : ring, rest);
+}
+
 static void add_row(TextTable *table, const SurveyEntry *entry) {
         static const Identity unknown = { 0 };
         const Process *process = entry->process;
@@ -87,10 +101,7 @@ static void add_row(TextTable *table, const SurveyEntry *entry) {
         text_table_add(table, "%s", user ? user : "?");
         add_place(table, identity);
         add_cell(table, service);
-        if (process->ring_address)
-                text_table_add(table, "ring 0x%" PRIx64 ", %" PRIu32 " slots", process->ring_address, process->ring_capacity);
-        else
-                text_table_add(table, "%s", entry->hidden ? "?" : "");
+        add_context(table, entry);
         text_table_add(table, "%s", reason_text(entry));
         add_cell(table, process->exe);
 }
@@ -104,6 +115,7 @@ static void add_text(Text *json, const char *key, const char *value) {
 }
 
 static void add_object(Text *json, const SurveyEntry *entry) {
+        static const char *const models[] = { "", "static", "glibc-dtv", "musl-dtv" };
         static const Identity unknown = { 0 };
         const Process *process = entry->process;
         const Identity *identity = process->identity ? process->identity : &unknown;
@@ -122,6 +134,11 @@ static void add_object(Text *json, const SurveyEntry *entry) {
         if (process->ring_address)
                 text_printf(json, ",\"context\":{\"form\":\"ring\",\"address\":\"0x%" PRIx64 "\",\"slots\":%" PRIu32 "}",
                             process->ring_address, process->ring_capacity);
+        if (process->context)
+                text_printf(json, ",\"process_context\":{\"address\":\"0x%" PRIx64 "\"}", process->context->address);
+        if (process->thread.form)
+                text_printf(json, ",\"thread_context\":{\"form\":\"%s\",\"model\":\"%s\"}",
+                            process->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel", models[process->thread.model]);
         if (entry->hidden)
                 text_printf(json, ",\"hidden\":true");
         text_printf(json, "}");

@@ -4,15 +4,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "target/object.h"
 #include "target/ring.h"
+#include "target/thread-context.h"
 #include "util/directory.h"
 #include "util/error.h"
+#include "util/macro.h"
 #include "util/text.h"
 
 /* Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is present. */
 enum {
         MAX_ENTRIES = 1 << 24,
         MAX_READS = 1 << 20,
+        MAX_OBJECTS = 256,              /* files that several processes have mapped are read once */
 };
 
 /* Return: 0 and the ring in @process or none there, 1 = we may not look, -ENOMEM. */
@@ -41,7 +45,17 @@ static bool is_searched(SelectorReason reason) {
         return selector_is_chosen(reason) || reason == SELECTOR_SILENT;
 }
 
-static int look(const Selector *selector, unsigned what, Process *process, SurveyEntry *entry) {
+/* How threads publish theirs: only of who would be profiled, since it means a look into each file that it has mapped. */
+static int find_threads(Process *process, ObjectCache *objects) {
+        const char *unread;
+        int r = process_read_mappings(process, objects);
+
+        if (!r)
+                process->thread = thread_context_find(process, &unread);
+        return MIN(r, 0);
+}
+
+static int look(const Selector *selector, unsigned what, ObjectCache *objects, Process *process, SurveyEntry *entry) {
         SelectorFacts facts = { .pid = process->pid, .comm = process->comm, .is_kernel = process->is_kernel };
         int r = process_read_identity(process, what | selector_needs(selector));
 
@@ -62,30 +76,34 @@ static int look(const Selector *selector, unsigned what, Process *process, Surve
         entry->hidden = r;
         facts.publishes = process->ring_address || process->context;
         entry->reason = selector_decide(selector, &facts);
-        return 0;
+        return selector_is_chosen(entry->reason) && !entry->hidden ? find_threads(process, objects) : 0;
 }
 
-static int visit_pid(const Selector *selector, unsigned what, pid_t pid, SurveyVisit visit, void *userdata) {
+static int visit_pid(const Selector *selector, unsigned what, ObjectCache *objects, pid_t pid, SurveyVisit visit, void *userdata) {
         _cleanup_(process_freep) Process *process = NULL;
         SurveyEntry entry;
         int r = process_new(&process, pid);
 
         if (r)
                 return r < 0 ? r : 0;
-        r = look(selector, what, process, &entry);
+        r = look(selector, what, objects, process, &entry);
         return r ? r : visit(userdata, &entry);
 }
 
 /* procfs lists ids in ascending order. */
 int survey_processes(const Selector *selector, unsigned what, SurveyVisit visit, void *userdata) {
+        _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
         _cleanup_(closedirp) DIR *dir = opendir("/proc");
         uint32_t pid;
         int r;
 
         if (!dir)
                 return error_origin(-errno);
+        r = object_cache_new(&objects, MAX_OBJECTS);
+        if (r)
+                return error_fold(r);
         while (directory_next_number(dir, &pid)) {
-                r = visit_pid(selector, what, (pid_t)pid, visit, userdata);
+                r = visit_pid(selector, what, objects, (pid_t)pid, visit, userdata);
                 if (r)
                         return r;
         }

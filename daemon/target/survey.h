@@ -15,7 +15,7 @@
 #include "target/selector.h"
 
 typedef struct SurveyEntry {
-        const Process *process;         /* with its identity, and its ring if it has one */
+        const Process *process;         /* with its identity, ring and process context; if chosen, how its threads publish */
         SelectorReason reason;
         bool hidden;                    /* we may not read its memory: it may have a ring for all we know */
 } SurveyEntry;

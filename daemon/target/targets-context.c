@@ -15,7 +15,7 @@
 #include "util/log.h"
 
 enum {
-        CONTEXT_TRIES = 10,             /* looks at a context that is always being updated, one a second */
+        CONTEXT_TRIES = 5,              /* looks at a context that is always being updated, one a second */
         LOOK_AGAIN_MAX = 32,            /* seconds between looks for a second form of publication */
 };
 
@@ -26,8 +26,13 @@ static int renew_row(Targets *targets, Target *target) {
         return r > 0 ? 0 : r;
 }
 
-static void explain(Target *target, int r, uint32_t version) {
+static void explain(Target *target, uint64_t address, int r, uint32_t version) {
         uint32_t pid = target->process->pid;
+
+        if ((r == PROCESS_CONTEXT_E_BUSY && target->context_tries) || (target->refused_address == address && target->refused == r))
+                return;
+        target->refused_address = address;
+        target->refused = r;
 
         if (r == PROCESS_CONTEXT_E_VERSION) {
                 stat_add(COUNTER_PROCESS_CONTEXTS_UNSUPPORTED, 1);
@@ -35,6 +40,9 @@ static void explain(Target *target, int r, uint32_t version) {
         } else if (r == PROCESS_CONTEXT_E_MALFORMED) {
                 stat_add(COUNTER_PROCESS_CONTEXTS_MALFORMED, 1);
                 log_write_target(LOG_LEVEL_INFO, pid, "its process context is malformed, and is not read");
+        } else if (r == PROCESS_CONTEXT_E_BUSY) {
+                stat_add(COUNTER_PROCESS_CONTEXTS_BUSY, 1);
+                log_write_target(LOG_LEVEL_INFO, pid, "its process context is always being updated, and is not read");
         }
 }
 
@@ -49,7 +57,7 @@ int targets_set_context(Targets *targets, Target *target, uint64_t address) {
         target->context_tries = r == PROCESS_CONTEXT_E_BUSY && target->context_tries < CONTEXT_TRIES ? target->context_tries + 1U : 0;
         target->context_address = target->context_tries ? address : 0;
         if (r) {
-                explain(target, r, version);
+                explain(target, address, r, version);
                 return 0;
         }
         stat_add(process->context ? COUNTER_PROCESS_CONTEXTS_UPDATED : COUNTER_PROCESS_CONTEXTS_FOUND, 1);

@@ -43,6 +43,8 @@ typedef struct Target {
         uint32_t adopted_capacity;
         uint64_t context_address;       /* of a process context that was being updated; 0 = none */
         unsigned context_tries;
+        uint64_t refused_address;       /* of one that is not read, */
+        int refused;                    /* and why: PROCESS_CONTEXT_E_*; it is told once */
         uint64_t again_ns, again_s;     /* when to look for another form of publication, and the interval */
         bool told_unread;
         uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */

@@ -5,6 +5,7 @@
 Payloads of process contexts are written by opentelemetry-proto. What a thread's sample must say follows from its id.
 """
 import collections
+import json
 import re
 import subprocess
 import time
@@ -70,10 +71,10 @@ class Contexts(session.TestCase):
 
         return child, tell
 
-    def publish(self, tell, resource=None, keys=("http.route", "parity")):
+    def publish(self, tell, resource=None, keys=("http.route", "parity"), wrong=None):
         path = self.directory() / "payload"
         path.write_bytes(payload(resource or self.RESOURCE, list(keys)))
-        return tell(f"publish {path}")
+        return tell(f"wrong {wrong} {path}" if wrong else f"publish {path}")
 
     def threads(self, child, n):
         found = tap.wait_until(lambda: (lambda x: len(x) == n and x)(re.findall(r"^thread (\d+) (set|none)$", child.out, re.M)),
@@ -229,15 +230,96 @@ class Contexts(session.TestCase):
         children = []
         for bad in ("version", "size", "payload", "time", "signature"):
             child, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
-            self.publish(tell)
-            tell(f"header {bad}")
+            self.publish(tell, wrong=bad)
             tell("load")
             children.append((bad, child))
+        child, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
+        self.publish(tell)
+        tell("flap")
+        children.append(("flap", child))
         run.wait_events(300)
+        for text in ("version 1: only version 2 is read", "malformed, and is not read", "malformed, and is not read.*malformed, and is not read",
+                     "always being updated, and is not read"):
+            tap.wait_until(lambda: re.search(text, run.log, re.S), text)
         session.wait_cpu([child.pid for _, child in children], 1.0)
         result = run.stop()
         for bad, child in children:
             self.assertTrue(result.of(child.pid), bad)
+            if bad != "flap":  # which may be met between two updates
+                self.assertEqual({x.resource.get("service.name") for x in result.of(child.pid)} & {"shop"}, set(), bad)
+        counts = result.counter("process_contexts_total")
+        self.assertEqual((counts["unsupported"], counts["malformed"]), (1, 2))
+        self.assertIn(counts["busy"], (1, 2))
+        self.assertLessEqual(counts["found"], 1, "the flapping one, by luck")
+
+    def check_elastic(self, samples, threads):
+        for sample in samples:
+            self.check_thread(sample, threads[sample.thread_id] if sample.trace_id else "none", keys=())
+
+    def test_elastics_form(self):
+        run = self.start("--frequency", "499", "--comm", "victim-context*")
+        child, tell = self.start_victim(LIB / "libcontext-elastic.so", ELASTIC="1")
+        loaded = tell("load")
+        threads = self.threads(child, 6)
+        run.wait_events(300, pid=child.pid)
+        session.wait_cpu([child.pid], 1.5)
+        shown = self.shown(child.pid)
+        self.assertIn("thread contexts of Elastic: ", self.contexts(child.pid).stdout)
+        result = run.stop()
+        samples = [x for x in result.of(child.pid) if x.thread_id in threads]
+        self.check_elastic(samples, threads)
+        first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
+        self.assertLess(first - loaded, 5_000_000_000)
+        late = [x for x in samples if result.monotonic_ns(x) > first + 500_000_000 and threads[x.thread_id] == "set"]
+        self.assertGreater(len(late), 30)
+        self.assertEqual([x for x in late if not x.trace_id], [])
+        self.assertEqual({tid: x[:2] for tid, x in shown.items() if x},
+                         {tid: (TRACE_HIGH + f"{tid:016x}", f"{0x5555 << 48 | tid:016x}") for tid, kind in threads.items() if kind == "set"})
+
+    def test_a_form_that_is_not_read_is_named(self):
+        run = self.start("--frequency", "199", "--comm", "victim-context*")
+        child, tell = self.start_victim(LIB / "libcontext-node.so", before=1, after=1)
+        tell("load")
+        tap.wait_until(lambda: "thread contexts are not read: otel_thread_ctx_nodejs_v1" in run.log, "the reason")
+        self.assertIn("thread contexts are not read: otel_thread_ctx_nodejs_v1", self.contexts(child.pid).stdout)
+        run.wait_events(50, pid=child.pid)
+        result = run.stop()
+        self.assertEqual(result.counter("thread_contexts_total", "unread"), 1)
+        self.assertEqual([x for x in result.of(child.pid) if x.trace_id], [])
+
+    def test_libraries_that_are_unloaded_and_loaded_anew(self):
+        """Module ids and offsets of one library become another's."""
+        run = self.start("--frequency", "499")
+        child, tell = self.start_victim("-", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=0")
+        self.publish(tell)
+        self.settled(run, child)
+        periods, threads = [], None
+        for name in ("general", "second", "descriptor", "general"):
+            tell(f"library {LIB}/libcontext-{name}.so")
+            loaded = tell("load")
+            threads = threads or self.threads(child, 6)
+            seen = self.linked(run, child)
+            tap.wait_until(lambda: self.linked(run, child) > seen + 300, f"spans through {name}")
+            leaving = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            unloaded = tell("unload")
+            session.wait_cpu([child.pid], 0.3)
+            periods.append((name, loaded, leaving, unloaded, time.clock_gettime_ns(time.CLOCK_MONOTONIC)))
+        result = run.stop()
+        samples = [x for x in result.of(child.pid) if x.thread_id in threads]
+        for sample in samples:
+            self.check_thread(sample, threads[sample.thread_id] if sample.trace_id else "none")
+        for name, loaded, leaving, unloaded, end in periods:
+            within = [x for x in samples if loaded < result.monotonic_ns(x) < leaving and threads[x.thread_id] == "set"]
+            first = min(result.monotonic_ns(x) for x in within if x.trace_id)
+            late = [x for x in within if result.monotonic_ns(x) > first + 500_000_000]
+            self.assertEqual([x for x in late if not x.trace_id], [], name)
+            after = [x for x in samples if unloaded + session.CLOCK_SLACK_NS < result.monotonic_ns(x) < end]
+            self.assertTrue(after, name)
+            self.assertEqual([x for x in after if x.trace_id], [], name)
+
+    def linked(self, run, child):
+        return sum(1 for path in run.receiver.paths() if path.with_suffix(".json").exists()
+                   for x in session.otlp_read.samples(path) if x.resource["process.pid"] == child.pid and x.trace_id)
 
     def test_what_may_not_leave_stays(self):
         run = self.start("--frequency", "199", "--attributes-deny", "http.*,shop.s*,thread.name", "--attributes-allow",
@@ -294,6 +376,19 @@ class Contexts(session.TestCase):
             self.assertGreaterEqual(end + session.CLOCK_SLACK_NS, result.monotonic_ns(sample), sample)
         self.assertGreater(result.counter("contexts_total", "stale"), 50, "a third of each life")
         self.assertGreater(result.counter("contexts_total", "ambiguous"), 0)
+
+    def test_targets_names_every_form(self):
+        child, tell = self.start_victim("-", program="victim-context-exec")
+        self.publish(tell)
+        ring = self.spawn([session.SERVICE, "--duration", 60])
+        ring.wait_for("^example-service")
+        lines = {int(line.split()[0]): line for line in self.spanprof("targets", "--comm", "victim-context*,example-serv*").stdout.splitlines()[1:]}
+        self.assertRegex(lines[child.pid], r" process, threads +\S")
+        self.assertRegex(lines[ring.pid], r" ring 0x\w+, 65536 slots +\S")
+        objects = {x["pid"]: x for x in json.loads(self.spanprof("targets", "--json", "--comm", "victim-context*").stdout)}
+        self.assertEqual(objects[child.pid]["thread_context"], {"form": "otel", "model": "static"})
+        self.assertRegex(objects[child.pid]["process_context"]["address"], "^0x[0-9a-f]+000$")
+        self.assertNotIn("context", objects[child.pid])
 
     def contexts(self, pid, expect=0):
         return self.run_command([tap.SPANPROF, "contexts", pid], expect=expect)

@@ -9,10 +9,16 @@
  * thread before it begins, and obeys on standard input (answers `ok`):
  *
  *     publish FILE    publishes (again) a process context with these bytes as payload
+ *     wrong FIELD FILE   the same with a field of its header spoiled from the begin
  *     header FIELD    spoils a field of its header: signature, version, size, payload, time; `right` mends it
  *     load            loads the library; threads of both groups set their contexts from then on
  *     valid 0|1       the byte of all records
  *     size N          the size of the attributes in all records
+ *     flap            keeps updating the process context, so that no look at it ever sees it done
+ *     unload          all threads clear their contexts; then the library is unloaded
+ *     library FILE    what `load` loads next
+ *
+ * With ELASTIC in its environment it writes Elastic's records: same ids, no attributes.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,13 +44,23 @@ static void own_set(void *record) {
 #endif
 
 struct record {
-        struct spanprof_thread_record head;
-        uint8_t attributes[64];
+        union {
+                struct {
+                        struct spanprof_thread_record head;
+                        uint8_t attributes[64];
+                };
+                struct {
+                        uint8_t layout[2], valid, present, flags, trace_id[16], span_id[8], transaction_id[8];
+                } elastic;
+        };
+        bool is_silent;                 /* its thread never touches the variable */
 };
 
 static struct record records[MAX_THREADS];
 static void (*volatile set)(void *record);
 static const char *library;
+static void *handle;
+static unsigned int n_cleared;          /* atomic: threads that have no context any more, since `unload` */
 static int n_threads;
 static struct spanprof_process_header *header;
 static uint8_t *payload;
@@ -60,6 +76,14 @@ static void fill(struct record *record, unsigned int tid) {
         const char *parity = tid % 2 ? "odd" : "even";
         uint8_t *p = record->attributes;
 
+        if (getenv("ELASTIC")) {
+                record->elastic.layout[0] = record->elastic.valid = record->elastic.present = 1;
+                put_be64(record->elastic.trace_id, 0x1111222233334444);
+                put_be64(record->elastic.trace_id + 8, tid);
+                put_be64(record->elastic.span_id, 0x5555000000000000 | tid);
+                put_be64(record->elastic.transaction_id, 0x7777777777777777);
+                return;
+        }
         put_be64(record->head.trace_id, 0x1111222233334444);
         put_be64(record->head.trace_id + 8, tid);
         put_be64(record->head.span_id, 0x5555000000000000 | tid);
@@ -85,7 +109,7 @@ STEP void context_burn(void (*until)(void *)) {
 
 static void *thread_main(void *data) {
         struct record *record = data;
-        bool sets = record - records != 0 && !record->attributes[0];
+        bool sets = !record->is_silent;
         unsigned int tid = (unsigned int)syscall(SYS_gettid);
 
         printf("thread %u %s\n", tid, sets ? "set" : "none");
@@ -96,6 +120,10 @@ static void *thread_main(void *data) {
                 if (now && sets)
                         now(record);
                 context_burn(now);
+                if (now && sets)
+                        now(NULL);
+                if (now)
+                        __atomic_fetch_add(&n_cleared, 1, __ATOMIC_SEQ_CST);
         }
         return NULL;
 }
@@ -104,7 +132,7 @@ static void start(int n) {
         pthread_t thread;
 
         for (int i = 0; i < n && n_threads < MAX_THREADS; i++) {
-                records[n_threads].attributes[0] = i == 0;      /* the first one of a group */
+                records[n_threads].is_silent = i == 0;          /* the first one of a group */
                 if (pthread_create(&thread, NULL, thread_main, &records[n_threads++]))
                         exit(1);
         }
@@ -115,8 +143,7 @@ static bool load(void) {
         set = own_set;
         return true;
 #else
-        void *handle = dlopen(library, RTLD_NOW);
-
+        handle = dlopen(library, RTLD_NOW);
         if (!handle)
                 fprintf(stderr, "%s\n", dlerror());
         set = handle ? (void (*)(void *))dlsym(handle, "context_set") : NULL;
@@ -124,11 +151,25 @@ static bool load(void) {
 #endif
 }
 
+/* Every thread has left the library's code, and cleared its context, before it goes. */
+static bool unload(void) {
+        if (!handle || !set)
+                return false;
+        n_cleared = 0;
+        set = NULL;
+        while (__atomic_load_n(&n_cleared, __ATOMIC_SEQ_CST) < (unsigned int)n_threads)
+                usleep(1000);
+        return dlclose(handle) == 0;
+}
+
 static uint64_t boottime(void) {
         return victim_clock_ns(CLOCK_BOOTTIME);
 }
 
-static bool publish(const char *path) {
+static bool spoil(const char *field);
+
+/* @wrong: a field that is spoiled before anybody can see it; NULL = none. */
+static bool publish(const char *path, const char *wrong) {
         int file = open(path, O_RDONLY), fd;
         ssize_t size;
 
@@ -151,7 +192,10 @@ static bool publish(const char *path) {
         header->version = 2;
         header->payload_size = (uint32_t)size;
         header->payload = (uintptr_t)payload;
-        __atomic_store_n(&header->published_ns, boottime(), __ATOMIC_SEQ_CST);
+        if (wrong && !spoil(wrong))
+                return false;
+        if (!wrong || strcmp(wrong, "time") != 0)
+                __atomic_store_n(&header->published_ns, boottime(), __ATOMIC_SEQ_CST);
         return true;
 }
 
@@ -179,16 +223,36 @@ static bool spoil(const char *field) {
         return true;
 }
 
+static void *flapping(void *data) {
+        for (;;) {
+                __atomic_store_n(&header->published_ns, 0, __ATOMIC_SEQ_CST);
+                __atomic_store_n(&header->published_ns, boottime(), __ATOMIC_SEQ_CST);
+        }
+        return NULL;
+}
+
 static bool obey(const char *line) {
+        static char next[256];
+        pthread_t thread;
         unsigned int n;
-        char word[256];
+        char word[256], field[32];
 
         if (sscanf(line, "publish %255s", word) == 1)
-                return publish(word);
+                return publish(word, NULL);
+        if (sscanf(line, "wrong %31s %255s", field, word) == 2)
+                return publish(word, field);
         if (sscanf(line, "header %255s", word) == 1)
                 return header && spoil(word);
         if (strcmp(line, "load\n") == 0)
                 return load();
+        if (strcmp(line, "unload\n") == 0)
+                return unload();
+        if (strcmp(line, "flap\n") == 0)
+                return header && !pthread_create(&thread, NULL, flapping, NULL);
+        if (sscanf(line, "library %255s", next) == 1) {
+                library = next;
+                return true;
+        }
         for (int i = 0; i < n_threads; i++)
                 if (sscanf(line, "valid %u", &n) == 1)
                         records[i].head.valid = (uint8_t)n;
@@ -201,6 +265,7 @@ static bool obey(const char *line) {
 
 int main(int argc, char **argv) {
         static const char usage[] = "victim-context LIBRARY|- BEFORE AFTER";
+        bool started_after = false;
         char line[300];
 
         setlinebuf(stdout);
@@ -208,10 +273,12 @@ int main(int argc, char **argv) {
         printf("pid %d\n", getpid());
         start((int)victim_argument(argc, argv, 2, 3, 0, MAX_THREADS, usage));
         while (fgets(line, sizeof(line), stdin)) {
-                bool was_loaded = set, good = obey(line);
+                bool good = obey(line);
 
-                if (good && !was_loaded && set)
+                if (good && set && !started_after) {
+                        started_after = true;
                         start((int)victim_argument(argc, argv, 3, 3, 0, MAX_THREADS, usage));
+                }
                 puts(good ? "ok" : "error");
         }
         return 0;
