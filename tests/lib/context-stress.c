@@ -267,20 +267,21 @@ static pid_t start_victim(void) {
 }
 
 static int sample(Sampler *sampler, uint64_t n_samples, uint64_t limit_ns) {
-        uint64_t end_ns = clock_read_ns(CLOCK_MONOTONIC) + limit_ns, next_ns = 0, n;
+        uint64_t end_ns = clock_read_ns(CLOCK_MONOTONIC) + limit_ns, next_ns = 0;
+        SamplerDrained drained;
         int r = 0;
 
         __atomic_store_n(&judge.shared->go, 3, __ATOMIC_SEQ_CST);
         while (!r && judge.n_samples < n_samples && clock_read_ns(CLOCK_MONOTONIC) < end_ns) {
                 usleep(DRAIN_US);
-                r = sampler_drain(sampler, &n);
+                r = sampler_drain(sampler, &drained);
                 if (!r && clock_read_ns(CLOCK_MONOTONIC) > next_ns) {
                         r = sampler_read_counters(sampler) ?: sampler_jitter(sampler);
                         next_ns = clock_read_ns(CLOCK_MONOTONIC) + 1000000000;
                 }
         }
         sampler_stop(sampler);
-        return r ? r : sampler_drain(sampler, &n);
+        return r ? r : sampler_drain(sampler, &drained);
 }
 
 static void print_result(void) {
