@@ -307,11 +307,13 @@ class Flame {
         }
 
         changeColor(change) {
-                const strength = Math.min(1, Math.sqrt(Math.abs(change)) * 1.15);
+                const strength = Math.min(1, Math.sqrt(Math.abs(change)) * 1.15), hue = change > 0 ? 4 : 212;
 
+                if (strength < 0.02)
+                        return this.dark ? "#3a424f" : "#dfe4ec";
                 if (this.dark)
-                        return change >= 0 ? `hsl(4, ${12 + 62 * strength}%, ${30 + 30 * strength}%)` : `hsl(212, ${12 + 62 * strength}%, ${30 + 32 * strength}%)`;
-                return change >= 0 ? `hsl(4, ${14 + 70 * strength}%, ${90 - 26 * strength}%)` : `hsl(212, ${14 + 70 * strength}%, ${90 - 26 * strength}%)`;
+                        return `hsl(${hue}, ${12 + 62 * strength}%, ${30 + 30 * strength}%)`;
+                return `hsl(${hue}, ${20 + 64 * strength}%, ${90 - 26 * strength}%)`;
         }
 
         /* Pointer and keys */

@@ -384,9 +384,9 @@ class Page {
                 const list = this.find("legend");
 
                 if (this.view.isDiff) {
-                        list.replaceChildren(element("li", {}, element("i", { className: "swatch before" }), "less than before"),
+                        list.replaceChildren(element("li", {}, element("i", { className: "swatch before" }), `less in ${this.sideName(1)}`),
                                              element("li", {}, element("i", { className: "swatch same" }), "the same share"),
-                                             element("li", {}, element("i", { className: "swatch after" }), "more than before"));
+                                             element("li", {}, element("i", { className: "swatch after" }), `more in ${this.sideName(1)}`));
                         return;
                 }
                 list.replaceChildren(...this.kindShares().map(({ kind, share }) => {
@@ -422,6 +422,13 @@ class Page {
                 if (!kind)
                         return String(value);
                 return `${formatValue(value, kind.unit)}${kind.unit === "count" ? (value === 1 ? " sample" : " samples") : ""}`;
+        }
+
+        /** What one of two profiles is called, where there is little room. */
+        sideName(side) {
+                const { name } = this.model.meta.sides[side];
+
+                return name.length <= 14 ? name : side ? "after" : "before";
         }
 
         shareWords(a, b) {
@@ -554,7 +561,7 @@ class Page {
                 const colored = (how) => (row) => element("span", { className: how(row) > 0 ? "more-text" : how(row) < 0 ? "less-text" : "" }, formatChange(how(row)));
 
                 return [{ key: "change", title: "Self ±", help: "change of the function's own share", numeric: true, value: change, cell: colored(change) },
-                        share("selfA", "before", (row) => this.view.shareA(row.selfA)), share("selfB", "after", (row) => this.view.shareB(row.selfB)),
+                        share("selfA", this.sideName(0), (row) => this.view.shareA(row.selfA)), share("selfB", this.sideName(1), (row) => this.view.shareB(row.selfB)),
                         { key: "change-total", title: "Total ±", help: "change of the share with what it calls", numeric: true, value: changeTotal, cell: colored(changeTotal) }];
         }
 
@@ -589,10 +596,10 @@ class Page {
                         if (a[i] || b[i])
                                 rows.push({ value: i, order: i, a: a[i], b: b[i], chosen: view.filters.get(dimension) === i });
                 const shareOf = (row) => (view.isDiff ? (sumB ? row.b / sumB : 0) - (sumA ? row.a / sumA : 0) : sumA ? row.a / sumA : 0);
-                const columns = [{ key: "value", title: view.isDiff ? "before" : unit === "count" ? "Samples" : "Value", numeric: true, value: (row) => row.a, text: (row) => formatValue(row.a, unit) }];
+                const columns = [{ key: "value", title: view.isDiff ? this.sideName(0) : unit === "count" ? "Samples" : "Value", numeric: true, value: (row) => row.a, text: (row) => formatValue(row.a, unit) }];
 
                 if (view.isDiff)
-                        columns.push({ key: "after", title: "after", numeric: true, value: (row) => row.b, text: (row) => formatValue(row.b, unit) },
+                        columns.push({ key: "after", title: this.sideName(1), numeric: true, value: (row) => row.b, text: (row) => formatValue(row.b, unit) },
                                      { key: "change", title: "Share ±", numeric: true, value: shareOf, text: (row) => formatChange(shareOf(row)) });
                 else
                         columns.push({ key: "share", title: "%", numeric: true, value: (row) => row.a, bar: shareOf, text: (row) => (shareOf(row) * 100).toFixed(2) });

@@ -164,16 +164,17 @@ class Timeline {
 
         drawBars(color) {
                 const context = this.context, most = this.highest(), room = this.bottom - 6;
-                const width = (this.width - this.left) / this.n;
+                const sides = this.view.isDiff ? 2 : 1, width = (this.width - this.left) / this.n, gap = width > 3 ? 1 : 0;
+                const bar = Math.max(0.75, (width - gap) / sides);
 
-                for (const side of this.view.isDiff ? [0, 1] : [0]) {
+                context.globalAlpha = 0.85;
+                for (let side = 0; side < sides; side++) {
                         context.fillStyle = color(this.view.isDiff ? (side ? "--after" : "--before") : "--accent");
-                        context.globalAlpha = this.view.isDiff ? 0.6 : 0.85;
                         for (let i = 0; i < this.n; i++) {
                                 const height = this.sums[side][i] / most * room;
 
                                 if (height)
-                                        context.fillRect(this.xOf(i), this.bottom - Math.max(1, height), Math.max(0.75, width - (width > 3 ? 1 : 0)), Math.max(1, height));
+                                        context.fillRect(this.xOf(i) + side * bar, this.bottom - Math.max(1, height), bar, Math.max(1, height));
                         }
                 }
                 context.globalAlpha = 1;

@@ -139,6 +139,12 @@ def functions(samples):
     return dict(sums)
 
 
+def write_diff(test, before, after):
+    path = test.directory() / "diff.html"
+    path.write_text(test.run_command([tap.BUILD_DIR / "tests/lib/write-diff", before, after], expect=0).stdout)
+    return path
+
+
 def setUpModule():
     oracle.need()
 
@@ -209,6 +215,19 @@ class Data(tap.TestCase):
         for row in page.rows:
             by_bucket[row.bucket] += row.value
         self.assertEqual(by_bucket, {bucket: 100 for bucket in range(1, 201)})
+
+    def test_two_profiles_are_two_sides(self):
+        sources = [fill(self.directory() / "a.json"), fill(self.directory() / "b.json", favourite=9)]
+        page = page_read.read(write_diff(self, *sources))
+        self.assertEqual([side["name"] for side in page.meta["sides"]], ["monday", "tuesday"])
+        for side, source in enumerate(sources):
+            found, expected = collections.Counter(), collections.Counter()
+            for row in page.rows:
+                if row.side == side:
+                    found[tuple(frame.name for frame in row.path), page.meta["kinds"][row.kind]["type"], row.values["thread"]] += row.value
+            for sample in otlp_read.samples(source):
+                expected[names_of(sample), sample.type, thread_of(sample)] += sample.value
+            self.assertEqual(found, expected)
 
     def test_hostile_names_are_cut_and_cleaned(self):
         request = Request()
@@ -565,6 +584,35 @@ class Shown(tap.TestCase):
                                           "const seen = new Set(); for (let i = 0; i < data.length; i += 4 * 97) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);"
                                           "return seen.size")
                 self.assertGreater(colours, 10)
+        self.check_quiet(page)
+
+    def test_differences_are_changes_of_shares(self):
+        sources = [fill(self.directory() / "a.json"), fill(self.directory() / "b.json", favourite=9)]
+        page = write_diff(self, *sources)
+        self.show(page)
+        sides = [[sample for sample in otlp_read.samples(source) if sample.type == "samples"] for source in sources]
+        before, after = (functions(samples) for samples in sides)
+
+        def share(sums, side, name, which):
+            return 100 * sums.get(name, [0, 0])[which] / len(sides[side])
+
+        rows = {row[4]: [float(re.sub("[^0-9.-]", "", cell.replace("−", "-"))) for cell in row[:4]] for row in self.table()}
+        self.assertEqual(set(rows), set(before) | set(after))
+        for name, (change, old, new, change_total) in rows.items():
+            self.assertAlmostEqual(old, share(before, 0, name, 0), delta=0.051)
+            self.assertAlmostEqual(new, share(after, 1, name, 0), delta=0.051)
+            self.assertAlmostEqual(change, share(after, 1, name, 0) - share(before, 0, name, 0), delta=0.0051)
+            self.assertAlmostEqual(change_total, share(after, 1, name, 1) - share(before, 0, name, 1), delta=0.0051)
+        self.window.run("document.querySelector('#flame').focus()")
+        self.window.key("\ue015")
+        tops = [collections.Counter(names_of(sample)[0] for sample in samples) for samples in sides]
+        name = max(tops[0], key=lambda name: tops[0][name] / len(sides[0]) + tops[1][name] / len(sides[1]))
+        old, new = (100 * top[name] / len(samples) for top, samples in zip(tops, sides, strict=True))
+        self.assertTrue(self.status().startswith(name), self.status())
+        shown = [float(number) for number in re.search(r"total ([\d.]+) % → ([\d.]+) %", self.status()).groups()]
+        self.assertAlmostEqual(shown[0], old, delta=0.051)
+        self.assertAlmostEqual(shown[1], new, delta=0.051)
+        self.assertIn("monday → tuesday", self.window.text("#title"))
         self.check_quiet(page)
 
     def test_dark_and_light(self):
