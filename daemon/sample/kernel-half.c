@@ -19,7 +19,7 @@ enum {
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
-        NOTICE_RING_BYTES_PER_CPU = 64 << 10,   /* 1,170 notices: more than a CPU can fork and exit in 100 ms */
+        NOTICE_RING_BYTES_PER_CPU = 128 << 10,  /* 2,340 notices: what a CPU can fork, execute and end in half a second */
         MAX_NOTICE_RING_BYTES = 1 << 20,
         PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
         PREALLOCATED_LEAVERS = 1024,    /* the same for targets that exit, of 0.1 KiB each */

@@ -117,8 +117,12 @@ class Crowds(session.TestCase):
         result, before, after = self.storm(30000, 1000, session.LIB / "victim-nothing", n_spawners=2)
         # Two notices each, exec and exit; other processes come and go, too.
         self.assertGreaterEqual(result.counter("notices_total") + result.counter("notices_lost_total"), 120000)
-        self.assertEqual(result.counter("notices_lost_total"), 0)
-        self.assertEqual(result.counter("mappings_noticed_total", "lost"), 0)
+        # None on a machine with time for the daemon; what finds its ring full, since it did not run for half a second, is answered.
+        lost = result.counter("notices_lost_total")
+        self.assertLess(lost, 0.2 * result.counter("notices_total"))
+        self.assertLessEqual(result.counter("sweep_total", "resync") > 0, lost > 0)
+        self.assertLess(result.counter("mappings_noticed_total", "lost"), 0.2 * result.counter("mappings_noticed_total", "noticed"))
+        self.assertEqual(result.summary["lost_by_reason"], {}, "not one tick")
         self.assertLess(after, before + 6144)
 
     def test_a_million_processes(self):
