@@ -7,12 +7,11 @@
 
 #include "cli/cli.h"
 #include "convert/convert.h"
+#include "desk/about.h"
 #include "desk/counts.h"
-#include "desk/namer.h"
 #include "desk/outfile.h"
 #include "desk/session.h"
 #include "desk/tables.h"
-#include "otlp/import.h"
 #include "profile/merge.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -22,19 +21,18 @@
 #define DEFAULT_OUTPUT "spanprof.html"
 #define WINDOW_NS (2 * NS_PER_SEC)              /* how often the recording takes in what was sampled */
 #define PROGRESS_NS (200 * NS_PER_MS)
-#define MAX_TIMES (UINT64_C(256) << 20)
-#define MAX_BYTES (UINT64_C(4) << 30)
 
 typedef struct Record {
         Cli *cli;
         const char *path;
         const ConvertWriter *writer;
-        Window *window;                 /* all that was sampled */
+        ConvertOptions options;
+        Convert convert;                /* its window takes all that was sampled */
         Outfile output;
         Session session;
         Summary summary;
-        uint64_t begin_ns, end_ns;      /* REALTIME */
-        uint64_t n_lost;                /* in the window that gets the names */
+        About about;
+        uint64_t begin_ns;              /* REALTIME */
         bool progress_shown;
 } Record;
 
@@ -100,14 +98,13 @@ static int check(Record *record) {
 static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
         Record *record = userdata;
 
-        return window_merge(record->window, window, NULL, n_lostp);
+        return window_merge(record->convert.window, window, n_lostp);
 }
 
 static int on_started(void *userdata, Daemon *daemon) {
         Record *record = userdata;
 
         record->begin_ns = clock_read_ns(CLOCK_REALTIME);
-        window_move_start(record->window, record->begin_ns);
         return 0;
 }
 
@@ -152,9 +149,7 @@ static int write_document(const uint8_t *data, size_t size, uint64_t n_events, v
         return STATUS_FAILURE;
 }
 
-static int write_window(Record *record, Window *named) {
-        const ConvertOptions options = { .end_ns = UINT64_MAX, .timestamps = true, .version = SPANPROF_VERSION };
-        const Convert convert = { .options = &options, .window = named, .start_ns = record->begin_ns, .end_ns = record->end_ns };
+static int write_file(Record *record) {
         Text problem = { 0 };
         int r = outfile_open(&record->output, record->path);
 
@@ -162,7 +157,7 @@ static int write_window(Record *record, Window *named) {
                 log_error("%s: cannot be written: %s", record->path, strerror(-r));
                 return STATUS_FAILURE;
         }
-        r = record->writer->write(&convert, write_document, record, &problem);
+        r = record->writer->write(&record->convert, write_document, record, &problem);
         if (r == CONVERT_E_OUTPUT && problem.data)
                 log_error("%s: %s", record->path, problem.data);
         text_deinit(&problem);
@@ -174,7 +169,7 @@ static int write_window(Record *record, Window *named) {
 }
 
 /* On standard error if the recording itself goes to standard output. */
-static int print_tables(const Record *record, const Window *named) {
+static int print_tables(const Record *record) {
         const Config *config = &record->cli->config;
         TablesFormat format = { .rows = asked(config, "top") ? config->top : 10, .width = cli_output_width() };
         FILE *out = strcmp(record->path, "-") ? stdout : stderr;
@@ -182,7 +177,7 @@ static int print_tables(const Record *record, const Window *named) {
         int r;
 
         counts_init(&counts);
-        r = counts_add(&counts, named);
+        r = counts_add(&counts, record->convert.window);
         if (!r)
                 r = tables_print(&counts, &record->summary, &format, out);
         counts_deinit(&counts);
@@ -190,40 +185,24 @@ static int print_tables(const Record *record, const Window *named) {
         return r;
 }
 
-static int new_window(Window **windowp, uint64_t start_ns) {
-        WindowLimits limits = otlp_import_limits;
-
-        limits.max_times = MAX_TIMES;
-        limits.max_bytes = MAX_BYTES;
-        return window_new(windowp, start_ns, 0, &limits);
-}
-
-/* With names, and with the period that was the true one over all of the time. */
-static int name_window(Record *record, Window **namedp) {
+/* Names for what had none yet, and the period that was the true one over all of the time. */
+static int close_window(Record *record) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
-        _cleanup_(window_freep) Window *named = NULL;
         double rate = summary_rate(&record->summary);
         int r = symbolizer_new(&symbolizer, NULL);
 
-        if (!r)
-                r = new_window(&named, record->begin_ns);
-        if (!r)
-                r = window_close(record->window, record->end_ns);
-        if (!r)
-                r = namer_merge(named, record->window, symbolizer, &record->n_lost);
         if (r)
                 return r;
+        record->options.symbolizer = symbolizer;
         if (rate > 0)
-                window_set_period(named, PROFILE_CPU, (int64_t)((double)NS_PER_SEC / rate));
-        r = window_close(named, record->end_ns);
-        if (!r)
-                *namedp = take(named);
+                window_set_period(record->convert.window, PROFILE_CPU, (int64_t)((double)NS_PER_SEC / rate));
+        convert_cover(&record->convert, record->begin_ns, clock_read_ns(CLOCK_REALTIME));
+        r = convert_close(&record->convert);
+        record->options.symbolizer = NULL;
         return r;
 }
 
 static void say_where(const Record *record) {
-        if (record->n_lost)
-                log_warning("%" PRIu64 " samples found no room in the recording", record->n_lost);
         if (record->session.signal)
                 log_notice("ended by %s", strsignal(record->session.signal));
         if (record->output.path)
@@ -231,18 +210,18 @@ static void say_where(const Record *record) {
 }
 
 static int finish(Record *record) {
-        _cleanup_(window_freep) Window *named = NULL;
         int r, r_tables;
 
-        record->end_ns = clock_read_ns(CLOCK_REALTIME);
         daemon_summarize(record->session.daemon, &record->summary);
-        r = name_window(record, &named);
+        r = close_window(record);
         if (r)
                 return r;
-        if (!window_n_events(named))
+        if (!window_n_events(record->convert.window))
                 log_warning("not one sample: nothing that was chosen used a CPU meanwhile");
-        r = write_window(record, named);
-        r_tables = print_tables(record, named);
+        about_make(&record->about, &record->cli->config, record->cli->n_arguments ? record->cli->arguments : NULL, &record->summary);
+        record->convert.page = &record->about.options;
+        r = write_file(record);
+        r_tables = print_tables(record);
         if (!r)
                 say_where(record);
         return r ? r : r_tables;
@@ -275,8 +254,11 @@ static int run_record(Record *record) {
                 .window = on_window, .started = on_started, .progress = show_progress, .userdata = record,
         };
         Command *command = &record->session.command;
-        int r = new_window(&record->window, 0), number = 0;
+        int r, number = 0;
 
+        record->options = (ConvertOptions){ .end_ns = UINT64_MAX, .timestamps = true, .filter = { .end_ns = UINT64_MAX },
+                                            .version = SPANPROF_VERSION };
+        r = convert_init(&record->convert, &record->options);
         record->cli->arguments[record->cli->n_arguments] = NULL;        /* of argv, which ends with one too */
         if (!r)
                 r = session_init(&record->session, &options);
@@ -302,7 +284,7 @@ static int run(Cli *cli) {
                 r = run_record(&record);
         }
         outfile_deinit(&record.output);
-        window_free(record.window);
+        convert_deinit(&record.convert);
         return r;
 }
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "convert/source.h"
+#include "page/page.h"
 #include "profile/copy.h"
 #include "symbol/symbolizer.h"
 #include "util/intern.h"
@@ -43,6 +44,7 @@ typedef struct Convert {
         const ConvertOptions *options;
         Window *window;                 /* open until all inputs are read */
         Text *diagnostics;              /* what readers say of their inputs; NULL = nobody asked */
+        const PageOptions *page;        /* what a page says beside the samples; NULL = nothing */
         uint32_t n_inputs;              /* begun, for resources that have no identity */
         uint64_t start_ns, end_ns;      /* the inputs' own: earliest, latest */
         Intern seen;

@@ -12,7 +12,7 @@ typedef int (*PageWrite)(const Window *window, const PageOptions *options, FILE 
 
 static int write_page(const Convert *convert, PageWrite write, ConvertSink sink, void *userdata) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
-        PageOptions options = { .operation = convert->options->filter.operation, .userdata = convert->options->filter.userdata };
+        PageOptions options = convert->page ? *convert->page : (PageOptions){ 0 };
         _cleanup_(freep) char *data = NULL;
         size_t size = 0;
         FILE *out;
@@ -24,6 +24,8 @@ static int write_page(const Convert *convert, PageWrite write, ConvertSink sink,
         if (!out)
                 return error_origin(-ENOMEM);
         options.symbolizer = symbolizer;
+        options.operation = convert->options->filter.operation;
+        options.userdata = convert->options->filter.userdata;
         r = write(convert->window, &options, out);
         if (fclose(out) && !r)
                 r = error_origin(-ENOMEM);

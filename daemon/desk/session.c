@@ -131,6 +131,7 @@ static void prepare(Session *session) {
         int r;
 
         config->export_interval_ns = session->options->interval_ns;
+        strcpy(config->symbols, "local");       /* in place of "remote", which is longer */
         if (session->command.pid) {
                 session->root = (uint32_t)session->command.pid;
                 config->trees = &session->root;

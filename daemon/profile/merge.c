@@ -13,11 +13,10 @@
 typedef struct Merge {
         Window *into;
         const Window *from;
-        const MergeOptions *options;
         uint32_t *stacks, *sets, *links, *resources;
-        Hashmap frames;                 /* word → index of a list in `lists`, + 1 */
-        FrameWord *lists;               /* lists one behind the other: their length, then so many words */
-        size_t n_lists, lists_room;
+        Hashmap frames;                 /* word → index in `words`, + 1 */
+        FrameWord *words;
+        size_t n_words, words_room;
         FrameWord *stack;               /* that is being made */
         size_t stack_room;
         int64_t shift_ns;               /* from times of the one to times of the other */
@@ -28,15 +27,15 @@ static void merge_deinit(Merge *merge) {
         free(merge->sets);
         free(merge->links);
         free(merge->resources);
-        free(merge->lists);
+        free(merge->words);
         free(merge->stack);
         hashmap_deinit(&merge->frames);
         *merge = (Merge){ 0 };
 }
 
-static int merge_init(Merge *merge, Window *into, const Window *from, const MergeOptions *options) {
+static int merge_init(Merge *merge, Window *into, const Window *from) {
         *merge = (Merge){
-                .into = into, .from = from, .options = options,
+                .into = into, .from = from,
                 .stacks = calloc(window_n_stacks(from), sizeof(uint32_t)),
                 .sets = calloc(window_n_attribute_sets(from), sizeof(uint32_t)),
                 .links = calloc(window_n_links(from), sizeof(uint32_t)),
@@ -109,7 +108,21 @@ static int copy_attribute(const Window *from, uint32_t index, Window *into, uint
         return r ? r : window_attribute(into, &copy, indexp);
 }
 
-int merge_copy_frame(const Window *from, FrameWord word, Window *into, FrameWord *wordp) {
+static int make_room(FrameWord **wordsp, size_t *roomp, size_t n) {
+        size_t room = MAX(2 * *roomp, n + 64);
+        FrameWord *bigger;
+
+        if (n <= *roomp)
+                return 0;
+        bigger = reallocarray(*wordsp, room, sizeof(*bigger));
+        if (!bigger)
+                return error_origin(-ENOMEM);
+        *wordsp = bigger;
+        *roomp = room;
+        return 0;
+}
+
+static int copy_frame(const Window *from, FrameWord word, Window *into, FrameWord *wordp) {
         WindowFrame row = window_expand_frame(from, word), copy = { .address = row.address, .line = row.line };
         int r;
 
@@ -123,66 +136,30 @@ int merge_copy_frame(const Window *from, FrameWord word, Window *into, FrameWord
         return r ? r : window_frame(into, &copy, wordp);
 }
 
-static int make_frames(Merge *merge, FrameWord word, FrameWord words[static MERGE_MAX_INLINED], size_t *np) {
-        if (merge->options && merge->options->frame)
-                return merge->options->frame(merge->options->userdata, merge->from, word, merge->into, words, np);
-        *np = 1;
-        return merge_copy_frame(merge->from, word, merge->into, words);
-}
-
-/* The list of a frame that has not been met before. */
-static int add_list(Merge *merge, FrameWord word, size_t *listp) {
-        FrameWord words[MERGE_MAX_INLINED];
-        size_t n = 0;
-        int r = make_frames(merge, word, words, &n);
-
-        if (r)
-                return r;
-        if (merge->n_lists + n + 1 > merge->lists_room) {
-                size_t room = 2 * merge->lists_room + n + 256;
-                FrameWord *lists = reallocarray(merge->lists, room, sizeof(*lists));
-
-                if (!lists)
-                        return error_origin(-ENOMEM);
-                merge->lists = lists;
-                merge->lists_room = room;
-        }
-        *listp = merge->n_lists;
-        merge->lists[merge->n_lists] = n;
-        memcpy(merge->lists + merge->n_lists + 1, words, n * sizeof(*words));
-        merge->n_lists += n + 1;
-        return error_fold(hashmap_put(&merge->frames, word, (void *)(uintptr_t)(*listp + 1)));
-}
-
-static int append_frame(Merge *merge, FrameWord word, size_t *np) {
+static int find_frame(Merge *merge, FrameWord word, FrameWord *wordp) {
         void *known = hashmap_get(&merge->frames, word);
-        size_t list = (uintptr_t)known - 1, n;
-        int r = known ? 0 : add_list(merge, word, &list);
+        int r;
 
+        if (known) {
+                *wordp = merge->words[(uintptr_t)known - 1];
+                return 0;
+        }
+        r = make_room(&merge->words, &merge->words_room, merge->n_words + 1);
+        if (!r)
+                r = copy_frame(merge->from, word, merge->into, wordp);
         if (r)
                 return r;
-        n = merge->lists[list];
-        if (*np + n > merge->stack_room) {
-                size_t room = 2 * merge->stack_room + n + 64;
-                FrameWord *stack = reallocarray(merge->stack, room, sizeof(*stack));
-
-                if (!stack)
-                        return error_origin(-ENOMEM);
-                merge->stack = stack;
-                merge->stack_room = room;
-        }
-        memcpy(merge->stack + *np, merge->lists + list + 1, n * sizeof(*merge->stack));
-        *np += n;
-        return 0;
+        merge->words[merge->n_words++] = *wordp;
+        return error_fold(hashmap_put(&merge->frames, word, (void *)(uintptr_t)merge->n_words));
 }
 
 static int merge_stack(Merge *merge, uint32_t stack, uint32_t *indexp) {
-        size_t n_words, n = 0;
-        const FrameWord *words = window_get_stack(merge->from, stack, &n_words);
-        int r = 0;
+        size_t n;
+        const FrameWord *words = window_get_stack(merge->from, stack, &n);
+        int r = make_room(&merge->stack, &merge->stack_room, n);
 
-        for (size_t i = 0; i < n_words && !r; i++)
-                r = append_frame(merge, words[i], &n);
+        for (size_t i = 0; i < n && !r; i++)
+                r = find_frame(merge, words[i], &merge->stack[i]);
         return r ? r : window_stack(merge->into, merge->stack, n, indexp);
 }
 
@@ -341,9 +318,9 @@ static int merge_all(Merge *merge, uint64_t *n_lostp) {
         return MIN(r, 0);
 }
 
-int window_merge(Window *into, const Window *from, const MergeOptions *options, uint64_t *n_lostp) {
+int window_merge(Window *into, const Window *from, uint64_t *n_lostp) {
         Merge merge;
-        int r = merge_init(&merge, into, from, options);
+        int r = merge_init(&merge, into, from);
 
         if (!r)
                 r = merge_all(&merge, n_lostp);

@@ -107,7 +107,7 @@ Test(merge, carries_over_all_that_samples_say) {
         _cleanup_(freep) char *before = dump(from), *after = NULL;
         uint64_t n_lost = 0;
 
-        cr_assert_eq(window_merge(into, from, NULL, &n_lost), 0);
+        cr_assert_eq(window_merge(into, from, &n_lost), 0);
         cr_assert_eq(n_lost, 0);
         cr_assert_eq(window_n_events(into), window_n_events(from));
         cr_assert_eq(window_close(into, 1), 0);
@@ -122,50 +122,16 @@ Test(merge, makes_one_of_what_is_equal_in_two_windows) {
         uint32_t n_stacks, n_profiles;
         uint64_t n_lost = 0;
 
-        cr_assert_eq(window_merge(into, from, NULL, &n_lost), 0);
+        cr_assert_eq(window_merge(into, from, &n_lost), 0);
         n_stacks = window_n_stacks(into);
         n_profiles = window_n_profiles(into);
-        cr_assert_eq(window_merge(into, from, NULL, &n_lost), 0);
+        cr_assert_eq(window_merge(into, from, &n_lost), 0);
         cr_assert_eq(window_n_stacks(into), n_stacks);
         cr_assert_eq(window_n_profiles(into), n_profiles);
         cr_assert_eq(window_n_events(into), 2 * window_n_events(from));
         cr_assert_eq(window_close(into, 1), 0);
         for (uint32_t i = 0; i < n_profiles; i++)
                 cr_assert_eq(window_get_profile(into, i)->n_samples, window_get_profile(from, i)->n_samples);
-}
-
-/* Each frame becomes two: itself, and one that it is said to be inlined into. */
-static int twice(void *userdata, const Window *from, FrameWord word, Window *into, FrameWord words[static MERGE_MAX_INLINED],
-                 size_t *np) {
-        unsigned *n_calls = userdata;
-        int r = merge_copy_frame(from, word, into, &words[0]);
-
-        (*n_calls)++;
-        words[1] = words[0];
-        *np = 2;
-        return r;
-}
-
-Test(merge, asks_once_for_each_frame_and_takes_several_for_one) {
-        _cleanup_(window_freep) Window *from = filled(), *into = empty(0, NULL);
-        unsigned n_calls = 0;
-        const MergeOptions options = { .frame = twice, .userdata = &n_calls };
-        uint64_t n_lost = 0;
-        WindowSample a, b;
-        size_t n_a, n_b;
-
-        cr_assert_eq(window_merge(into, from, &options, &n_lost), 0);
-        cr_assert_eq(window_close(into, 1), 0);
-        for (uint32_t i = 0; i < window_get_profile(from, 0)->n_samples; i++) {
-                window_get_sample(from, 0, i, &a);
-                window_get_sample(into, 0, i, &b);
-                window_get_stack(from, a.stack, &n_a);
-                window_get_stack(into, b.stack, &n_b);
-                cr_assert_eq(n_b, 2 * n_a);
-        }
-        cr_assert_gt(n_calls, 0);
-        n_a = n_calls;
-        cr_assert_leq(n_a, 64, "the window of the tests has few frames, and many stacks of them");
 }
 
 Test(merge, counts_what_finds_no_room) {
@@ -175,7 +141,7 @@ Test(merge, counts_what_finds_no_room) {
 
         limits.max_stacks = 2;
         into = empty(0, &limits);
-        cr_assert_eq(window_merge(into, from, NULL, &n_lost), 0);
+        cr_assert_eq(window_merge(into, from, &n_lost), 0);
         cr_assert_gt(n_lost, 0);
         cr_assert_gt(window_n_events(into), 0);
         cr_assert_eq(window_n_events(into) + n_lost, window_n_events(from));
