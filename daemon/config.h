@@ -134,6 +134,11 @@ typedef struct Config {
         ConfigList resources;           /* KEY=VALUE */
         bool pretty, include_payload, include_arguments, diagnostics;
 
+        /* top */
+        uint64_t interval_ns;
+        uint64_t count;                 /* of refreshes; 0 = until stopped */
+        char *view, *filter;
+
         bool watch;                     /* contexts */
         bool verbose;                   /* targets: those that are not chosen, too */
 

@@ -4,6 +4,7 @@
 /* In the order of `spanprof help`. A verb is listed once it works. */
 const Verb *const verbs[] = {
         &verb_record,
+        &verb_top,
         &verb_run,
         &verb_targets,
         &verb_contexts,
