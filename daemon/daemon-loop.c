@@ -322,7 +322,7 @@ int daemon_add_timers(Daemon *daemon) {
         if (!r)
                 r = add_wake_source(daemon);
         if (!r)
-                r = add_timer(daemon, &daemon->window_timer, FIRST_WINDOW_NS, on_window);
+                r = add_timer(daemon, &daemon->window_timer, daemon->sink ? daemon->config->export_interval_ns : FIRST_WINDOW_NS, on_window);
         if (!r)
                 r = add_timer(daemon, &daemon->second_timer, NS_PER_SEC, on_second);
         if (!r)

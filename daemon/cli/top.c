@@ -124,7 +124,9 @@ static int take_keys(Top *top) {
         int key;
 
         while (all != VIEW_QUIT && (key = keys_next(top->keys + at, top->n_keys - at, &used)) != KEY_NONE) {
-                all = MAX(all, view_key(&top->view, key));
+                ViewAction action = view_key(&top->view, key);
+
+                all = MAX(all, action);
                 at += used;
         }
         top->n_keys -= at;

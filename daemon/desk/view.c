@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "desk/view.h"
 
-#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-enum { HEAD_ROWS = 4, NUMBER_COLUMNS = 8, PAGE_STEP = 10 };
+enum { HEAD_ROWS = 4, NUMBER_COLUMNS = 8 };
 
 typedef struct TabColumn {
         const char *title;
@@ -70,7 +70,7 @@ static ViewAction type_key(View *view, int key) {
 }
 
 static void turn_tab(View *view, int by) {
-        view->tab = (CountsTable)(((int)view->tab + by + VIEW_N_TABS) % VIEW_N_TABS);
+        view->tab = (CountsTable)(((int)view->tab + by + (int)VIEW_N_TABS) % (int)VIEW_N_TABS);
         view->first = 0;
 }
 

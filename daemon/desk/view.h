@@ -14,7 +14,9 @@
 #include "desk/counts.h"
 #include "util/text.h"
 
-enum { VIEW_FILTER_MAX = 64, VIEW_N_TABS = COUNTS_PROCESSES + 1 };
+enum { VIEW_FILTER_MAX = 64 };
+
+#define VIEW_N_TABS COUNTS_REASONS       /* the tables before it have a tab */
 
 typedef struct View {
         CountsTable tab;

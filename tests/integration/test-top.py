@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof top`: driven over a terminal of our own, and as lines for programs, with the truth from the victims."""
+import oracle
+
+oracle.enter()
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import termios
+import time
+
+import session
+import tap
+
+
+class Screen:
+    """As much of a terminal as top asks for; anything else that it sends is a mistake."""
+
+    def __init__(self, rows, columns):
+        self.rows, self.columns = rows, columns
+        self.alternate = self.hidden = False
+        self.wraps = True
+        self.lines = [""] * rows
+        self.row = self.column = 0
+        self.n_pages = 0
+        self.left = ""
+        self.colours = set()
+
+    def feed(self, text):
+        text = self.left + text
+        self.left = ""
+        at = 0
+        while at < len(text):
+            if text[at] != "\x1b":
+                at = self.plain(text, at)
+                continue
+            match = re.compile(r"\x1b\[(\??)([\d;]*)([A-Za-z])").match(text, at)
+            if not match:
+                if re.compile(r"\x1b(\[\??[\d;]*)?$").match(text, at):
+                    self.left = text[at:]
+                    return
+                raise AssertionError(f"unknown sequence: {text[at:at + 20]!r}")
+            self.control(*match.groups())
+            at = match.end()
+
+    def plain(self, text, at):
+        end = at
+        if text[at] == "\r":
+            self.column = 0
+            return at + 1
+        if text[at] == "\n":
+            self.row = min(self.row + 1, self.rows - 1)
+            return at + 1
+        while end < len(text) and text[end] >= " ":
+            end += 1
+        if end == at:
+            raise AssertionError(f"control character {text[at]!r}")
+        line = self.lines[self.row].ljust(self.column)
+        written = text[at:end][:self.columns - self.column] if not self.wraps else text[at:end]
+        self.lines[self.row] = line[:self.column] + written + line[self.column + len(written):]
+        self.column += len(written)
+        return end
+
+    def control(self, private, numbers, final):
+        if private and final in "hl":
+            on = final == "h"
+            if numbers == "1049":
+                self.alternate = on
+            elif numbers == "25":
+                self.hidden = not on
+            elif numbers == "7":
+                self.wraps = on
+            else:
+                raise AssertionError(f"unknown mode {numbers}{final}")
+        elif final == "H" and not numbers:
+            self.row = self.column = 0
+        elif final == "K" and not numbers:
+            self.lines[self.row] = self.lines[self.row][:self.column]
+        elif final == "J":
+            self.lines[self.row] = self.lines[self.row][:self.column] if numbers != "2" else ""
+            self.lines[self.row + 1:] = [""] * (self.rows - self.row - 1)
+            self.n_pages += 1
+        elif final == "m":
+            self.colours.add(numbers)
+        else:
+            raise AssertionError(f"unknown sequence {private}{numbers}{final}")
+
+    @property
+    def text(self):
+        return "\n".join(self.lines)
+
+
+class Terminal:
+    """A pty with top on it."""
+
+    def __init__(self, test, *arguments, rows=24, columns=100, program=None, **environment):
+        self.test, self.screen = test, Screen(rows, columns)
+        self.leader, follower = pty.openpty()
+        test.addCleanup(os.close, self.leader)
+        self.resize(rows, columns, tell=False)
+        self.before = termios.tcgetattr(follower)
+        self.follower = follower
+        test.addCleanup(os.close, follower)
+        self.child = test.spawn(program or [tap.SPANPROF, "top", "-i", "200ms", *arguments], stdin=follower, stdout=follower,
+                                env=session.clean_environment(TERM="xterm-256color", **environment), preexec_fn=self.take)
+
+    def take(self):
+        os.setsid()
+        fcntl.ioctl(self.follower, termios.TIOCSCTTY, 0)
+
+    def resize(self, rows, columns, tell=True):
+        fcntl.ioctl(self.leader, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        if tell:
+            self.screen.rows, self.screen.columns = rows, columns
+            self.screen.lines = (self.screen.lines + [""] * rows)[:rows]
+            self.screen.row = 0
+
+    def read(self, patience=0.05):
+        while select.select([self.leader], [], [], patience)[0]:
+            try:
+                data = os.read(self.leader, 65536)
+            except OSError:
+                return
+            if not data:
+                return
+            self.screen.feed(data.decode(errors="strict"))
+            patience = 0
+
+    def type(self, keys):
+        os.write(self.leader, keys.encode())
+
+    def wait(self, pattern):
+        def look():
+            self.read()
+            return re.search(pattern, self.screen.text, re.M)
+        return tap.wait_until(look, f"{pattern!r} on\n{self.screen.text}\n{self.child}")
+
+    def wait_gone(self, pattern):
+        def look():
+            self.read()
+            return not re.search(pattern, self.screen.text, re.M)
+        return tap.wait_until(look, f"no {pattern!r} any more")
+
+    def end(self, status=0):
+        tap.wait_until(lambda: (self.read(), self.child.status is not None)[1], f"its end; {self.child}")
+        self.read()
+        self.test.assertEqual(self.child.status, status, self.child)
+
+    def check_restored(self):
+        self.read()
+        self.test.assertEqual((self.screen.alternate, self.screen.hidden, self.screen.wraps), (False, False, True))
+        self.test.assertEqual(termios.tcgetattr(self.follower), self.before)
+
+
+class OnTerminal(session.TestCase):
+    def test_shows_functions_threads_and_processes_of_the_victim(self):
+        victim = self.victim("shares")
+        terminal = Terminal(self, "-p", victim.pid)
+        terminal.wait(r"^spanprof top: 1 process, \d+ samples in ")
+        self.assertTrue(terminal.screen.alternate and terminal.screen.hidden)
+        terminal.wait(r"^ +\d+\.\d % +\d+\.\d %  share_50 +victim-shares$")
+        terminal.type("3")
+        terminal.wait(rf"^ +100\.0 % +\d+\.\d %  victim-shares +{victim.pid} +victim-shares$")
+        terminal.type("4")
+        terminal.wait(rf"^ +100\.0 % +\d+\.\d %  victim-shares +{victim.pid}$")
+        terminal.type("\x1b[Z\x1b[Z")       # back to the spans, which it has none of
+        terminal.wait(r"\[2 spans\]")
+        terminal.wait(r"^0 rows by self")
+        terminal.type("q")
+        terminal.end()
+        terminal.check_restored()
+        self.assertIsNone(victim.status)
+
+    def test_shows_the_spans_of_requests(self):
+        victim = self.victim("spans", "1")
+        terminal = Terminal(self, "-p", victim.pid, "--view", "spans", columns=120)
+        row = terminal.wait(r"^ +\d+\.\d % +\d+\.\d %  ([0-9a-f]{16}) ([0-9a-f]{32}) victim-spans")
+        trace, span = row[2], row[1]
+        self.assertEqual(int(trace[:16], 16), int(span, 16) >> 40, "trace (tid, 1), span tid << 40 + n")
+        self.assertEqual(int(trace[16:], 16), 1)
+        terminal.type("q")
+        terminal.end()
+
+    def test_filter_order_pause_and_help(self):
+        victim = self.victim("shares")
+        terminal = Terminal(self, "-p", victim.pid, "--no-kernel-stacks")
+        terminal.wait(r"rows by self")
+        terminal.type("c")
+        terminal.wait(r"since the start")
+        for n in (50, 30, 15, 5):
+            terminal.wait(rf"share_{n} +victim-shares$")
+        terminal.type("/SHARE_3")
+        terminal.wait(r"^filter: SHARE_3_$")
+        terminal.wait_gone(r"share_50")
+        self.assertRegex(terminal.screen.text, r"share_30 ")
+        terminal.type("x\x7f\r")
+        terminal.wait(r"^1 rows by self.*filter: SHARE_3 ")
+        terminal.type("\x1b")
+        terminal.wait(r"share_50")
+        terminal.type("s")
+        terminal.wait(r"rows by total")
+        terminal.wait(r"^ +0\.0 % +\d+\.\d %  .*\n(.*\n)*.*share_50")        # what calls it stands above
+        terminal.type("s")
+        terminal.wait(r"rows by name")
+        names = re.findall(r"^ +\d.* %  (\S+)", terminal.screen.text, re.M)
+        self.assertEqual(names, sorted(names))
+        terminal.type("h")
+        terminal.wait(r"^q quit  1-4 Tab view")
+        terminal.type("hp")
+        terminal.wait(r"PAUSED$")
+        shown = terminal.screen.text
+        session.wait_cpu([victim.pid], 0.5)
+        terminal.read(0.5)
+        self.assertEqual(terminal.screen.text, shown)
+        terminal.type("p")
+        terminal.wait_gone("PAUSED")
+        terminal.type("+")
+        terminal.wait(r"every 0\.4 s")
+        terminal.type("q")
+        terminal.end()
+
+    def test_fits_any_size(self):
+        victim = self.victim("shares")
+        terminal = Terminal(self, "-p", victim.pid)
+        terminal.wait(r"share_50")
+        for rows, columns in ((5, 40), (2, 10), (1, 1), (50, 200)):
+            with self.subTest(rows=rows, columns=columns):
+                n = terminal.screen.n_pages
+                terminal.resize(rows, columns)
+                tap.wait_until(lambda: (terminal.read(), terminal.screen.n_pages > n + 3)[1], "some pages more")
+                self.assertLessEqual(max(map(len, terminal.screen.lines)), columns)
+        terminal.wait(r"share_50")
+        terminal.type("\x1b[6~\x1b[B\x1b[F\x1b[5~\x1b[H")
+        terminal.wait(r"share_50")
+        terminal.type("q")
+        terminal.end()
+
+    def test_gives_the_terminal_back_however_it_ends(self):
+        victim = self.victim("shares")
+        for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGABRT, -signal.SIGABRT),
+                               (signal.SIGSEGV, -signal.SIGSEGV)):
+            with self.subTest(number=number):
+                terminal = Terminal(self, "-p", victim.pid)
+                terminal.wait(r"share_50")
+                self.assertTrue(terminal.screen.alternate)
+                terminal.child.process.send_signal(number)
+                terminal.end(status)
+                terminal.check_restored()
+
+    def test_ctrl_c_ends_and_ctrl_z_stops(self):
+        victim = self.victim("shares")
+        terminal = Terminal(self, "-p", victim.pid)
+        terminal.wait(r"share_50")
+        # Its parent is not of its session: a stop from the keyboard would go to an orphaned group, and be none.
+        terminal.child.process.send_signal(signal.SIGTSTP)
+        tap.wait_until(lambda: (terminal.read(), self.state(terminal.child.pid) == "T")[1], "its stop")
+        terminal.check_restored()
+        terminal.child.process.send_signal(signal.SIGCONT)
+        tap.wait_until(lambda: (terminal.read(), terminal.screen.alternate)[1], "its screen, once it goes on")
+        terminal.wait(r"share_50")
+        terminal.type("\x03")
+        terminal.end()
+        terminal.check_restored()
+
+    @staticmethod
+    def state(pid):
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+
+    def test_hostile_names_write_nothing_but_text(self):
+        """Screen raises at any sequence that top itself does not use, and at control characters."""
+        hostile = self.directory() / "a\x1b]0;owned\x07\x1b[2J\u202eb\r\n\x7fc"
+        shutil.copy(session.LIB / "victim-shares", hostile)
+        victim = self.spawn([hostile])
+        victim.wait_for(r"^pid \d+")
+        terminal = Terminal(self, "-p", victim.pid)
+        terminal.wait(r"share_50 +a\?\]0;owned\?\?\[2J\?b\?\?\?c$")
+        terminal.type("4")
+        terminal.wait(r"a\?\]0;owned\?\?\[2J\?b\?\?\?c +\d+$")
+        terminal.type("q")
+        terminal.end()
+
+    def test_colours_only_where_they_are_wanted(self):
+        victim = self.victim("shares")
+        for environment, some in (({}, True), ({"NO_COLOR": "1"}, False)):
+            with self.subTest(environment=environment):
+                terminal = Terminal(self, "-p", victim.pid, **environment)
+                terminal.wait(r"share_50")
+                terminal.type("q")
+                terminal.end()
+                self.assertEqual(bool(terminal.screen.colours), some)
+
+
+class AsLines(session.TestCase):
+    def top(self, *arguments, expect=0, **options):
+        options.setdefault("env", session.clean_environment())
+        return self.spanprof("top", *arguments, expect=expect, **options)
+
+    def test_json_lines_agree_with_the_clock_of_the_victim(self):
+        victim = self.victim("shares")
+        lines = [json.loads(line) for line in self.top("-p", victim.pid, "-i", "1", "-n", "3", "-F", "499", "--json").stdout.splitlines()]
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            self.assertGreater(line["seconds"], 0.5)
+            self.assertEqual([row["pid"] for row in line["processes"]], [str(victim.pid)] if line["samples"] else [])
+            self.assertEqual(sum(row["self"] for row in line["processes"]), line["samples"])
+            self.assertEqual(line["lost"], 0)
+        self.assertGreater(sum(row["self"] for line in lines for row in line["functions"] if row["name"] == "share_50"), 0)
+
+    def test_blocks_of_one_view(self):
+        victim = self.victim("shares")
+        done = self.top("-p", victim.pid, "-i", "500ms", "-n", "2", "--view", "processes")
+        blocks = done.stdout.strip("\n").split("\n\n")
+        self.assertEqual(len(blocks), 2, done.stdout)
+        for block in blocks:
+            self.assertRegex(block, rf"^spanprof top: 1 process, \d+ samples in \d+\.\d s.*\n +share +CPU  process +pid")
+        self.assertRegex(done.stdout, rf"(?m)^ +100\.0 % +\d+\.\d %  victim-shares +{victim.pid}$")
+        self.assertNotIn("\x1b", done.stdout)
+
+    def test_ends_when_nobody_reads_and_when_told(self):
+        victim = self.victim("shares")
+        read, write = os.pipe()
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "200ms"], stdout=write, env=session.clean_environment())
+        os.close(write)
+        self.assertTrue(os.read(read, 10))
+        os.close(read)
+        child.wait()
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "200ms"], env=session.clean_environment())
+        child.wait_for("spanprof top: 1 process")
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+
+    def test_everybody_is_meant_when_nobody_is_chosen(self):
+        line = json.loads(self.top("-n", "1", "-i", "500ms", "--json").stdout)
+        self.assertGreater(line["processes_sampled"], 1)
+        self.assertIn("there is no process", self.top("-p", "4194304", expect=1).stderr)
+        self.assertIn("needs root", self.run_command([tap.need_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", tap.SPANPROF, "top", "-n", "1"],
+                                                     env=session.clean_environment(), expect=78).stderr)
+
+
+tap.main()
