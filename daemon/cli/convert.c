@@ -61,6 +61,7 @@ static int begin(ConvertRun *run, const Cli *cli) {
         if (!r && run->writer && run->writer->names)
                 r = symbolizer_new(&run->symbolizer, NULL);
         run->inputs.options.symbolizer = run->symbolizer;
+        run->inputs.options.timestamps_asked |= run->writer && run->writer->times;
         return r;
 }
 

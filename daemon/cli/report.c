@@ -185,6 +185,7 @@ static int write_window(ReportRun *run) {
         int r;
 
         run->inputs.options.symbolizer = run->symbolizer;
+        run->inputs.options.timestamps_asked |= run->writer->times;
         r = convert_init(&convert, &run->inputs.options);
         for (size_t i = 0; i < run->inputs.n_paths && !r; i++)
                 r = inputs_add(&run->inputs, i, &convert);

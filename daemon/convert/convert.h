@@ -81,6 +81,7 @@ typedef struct ConvertWriter {
         const char *name;               /* of --format */
         const char *suffixes;           /* words with one blank between */
         bool names;                     /* is read by people: frames without a name get one, if this machine knows it */
+        bool times;                     /* shows when something was: times are kept, however many there are */
         /* Return: 0, CONVERT_E_OUTPUT, -ENOMEM, or the sink's code. */
         int (*write)(const Convert *convert, ConvertSink sink, void *userdata, Text *problem);
         /* What the form has no place for, as words for a notice, each with a number; may be NULL. */
