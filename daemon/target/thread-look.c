@@ -41,8 +41,9 @@ enum {
         MAX_THREADS = 1 << 14,
         MAX_MODULE = 1 << 16,
         PAGE = 4096,
-        STOP_MS = 200,                  /* for one thread */
-        ALL_MS = 5000,                  /* for all */
+        STOP_MS = 5000,                 /* for one thread: a full machine lets it run, and so stop, that much later */
+        ALL_MS = 20000,                 /* for all */
+        KILL_MS = 500,
         ELASTIC_LAYOUT = 1,
 };
 
@@ -237,7 +238,7 @@ static void wait_child(pid_t pid) {
         bool killed = false;
 
         while (!waitpid(pid, NULL, WNOHANG)) {
-                if (clock_read_ns(CLOCK_MONOTONIC) > end_ns + (killed ? STOP_MS * NS_PER_MS : 0)) {
+                if (clock_read_ns(CLOCK_MONOTONIC) > end_ns + (killed ? KILL_MS * NS_PER_MS : 0)) {
                         if (killed)
                                 return;
                         kill(pid, SIGKILL);
