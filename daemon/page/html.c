@@ -36,8 +36,12 @@ static int put_processes(const PageModel *model, Text *title) {
 
         if (!sums)
                 return error_origin(-ENOMEM);
-        for (size_t i = 0; i < model->n_rows; i++)
-                sums[page_get_context(model, model->rows[i].context)->values[DIMENSION_PROCESS]]++;
+        for (size_t i = 0; i < model->n_rows; i++) {
+                const PageContext *context = page_get_context(model, model->rows[i].context);
+
+                if (context->kind == page_main_kind(model))
+                        sums[context->values[DIMENSION_PROCESS]] += model->rows[i].value;
+        }
         for (uint32_t i = 0; i < MIN(n, (uint32_t)TITLE_PROCESSES); i++) {
                 said[i] = largest_process(model, sums, said, i);
                 text_printf(title, "%s%s", i ? ", " : "", page_get_string(model, processes->labels[said[i]]));

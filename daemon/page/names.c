@@ -22,6 +22,7 @@ typedef struct Names {
         uint32_t *chains;               /* frames, the innermost first */
         size_t n_chains, chains_room;
         uint32_t *strings;              /* string of the window → string + 1; 0 = not yet */
+        uint32_t *places;               /* by row of the frame table */
         uint32_t *path;                 /* room for the deepest stack so far */
         size_t path_room;
 } Names;
@@ -187,18 +188,37 @@ static int chain_of(Names *names, FrameWord word, bool inlined, size_t *beginp, 
         return 0;
 }
 
-static bool is_table(FrameWord word) {
-        return word >> 61 == FRAME_MARK_TABLE;
+/* Numbers the places {module, address} of the frame table; 0 = frames that could not be inlined into one of them. */
+static int find_places(Names *names) {
+        uint32_t n = window_n_frames(names->window), place;
+        Intern known;
+        int r = 0;
+
+        names->places = calloc(n, sizeof(*names->places));
+        if (!names->places)
+                return error_origin(-ENOMEM);
+        intern_init(&known, UINT32_MAX / 4);
+        for (uint32_t i = 1; i < n && !r; i++) {
+                const WindowFrame *frame = window_get_frame(names->window, i);
+                uint64_t key[] = { frame->module, frame->address };
+
+                if (!frame->address || !frame->function)
+                        continue;
+                r = page_intern(&known, key, sizeof(key), &place);
+                names->places[i] = place + 1;
+        }
+        intern_deinit(&known);
+        return r;
 }
 
-static bool is_inlined(const Window *window, FrameWord word, FrameWord caller) {
-        WindowFrame a, b;
+static uint32_t place_of(const Names *names, FrameWord word) {
+        return word >> 61 == FRAME_MARK_TABLE ? names->places[(uint32_t)word] : 0;
+}
 
-        if (!is_table(word) || !is_table(caller) || word == caller)
-                return false;
-        a = window_expand_frame(window, word);
-        b = window_expand_frame(window, caller);
-        return a.address && a.function && b.function && a.address == b.address && a.module == b.module;
+static bool is_inlined(const Names *names, FrameWord word, FrameWord caller) {
+        uint32_t place = place_of(names, word);
+
+        return place && word != caller && place == place_of(names, caller);
 }
 
 static int add_to_path(Names *names, size_t *np, uint32_t frame) {
@@ -243,7 +263,7 @@ static int make_path(Names *names, uint32_t stack, PagePath *path) {
 
         for (size_t i = 0; i < n_words && !r; i++) {
                 bool inlined = i + 1 < n_words && words[i + 1] != words[first] &&
-                               is_inlined(names->window, words[i], words[i + 1]);
+                               is_inlined(names, words[i], words[i + 1]);
 
                 r = add_word(names, words[i], inlined, &n);
                 if (!inlined)
@@ -275,6 +295,8 @@ static int names_init(Names *names, const Window *window) {
         names->strings = calloc(window_n_strings(window) + 1u, sizeof(*names->strings));
         if (!names->strings)
                 r = error_origin(-ENOMEM);
+        if (!r)
+                r = find_places(names);
         if (!r && options->symbolizer)
                 r = window_names_new(&names->native, window, options->symbolizer, options->naming);
         return r;
@@ -284,6 +306,7 @@ static void names_deinit(Names *names) {
         window_names_free(names->native);
         hashmap_deinit(&names->known);
         free(names->chains);
+        free(names->places);
         free(names->strings);
         free(names->path);
 }

@@ -14,6 +14,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -98,12 +99,15 @@ def make(path, n_samples, n_stacks, timed):
 
 
 def convert(source, page):
+    """(wall ms, CPU ms, peak MiB, of the wall time writing alone)"""
     begin = time.monotonic()
-    process = subprocess.Popen([SPANPROF, "convert", source, "-o", page, "--timestamps"], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([SPANPROF, "convert", source, "-o", page, "--diagnostics"], stderr=subprocess.PIPE, text=True)
+    said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        sys.exit(f"{source}: spanprof convert failed")
-    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+        sys.exit(f"{source}: spanprof convert failed: {said}")
+    writing = float(re.search(r"([0-9.]+) ms writing", said)[1])
+    return (time.monotonic() - begin) * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3, usage.ru_maxrss / 1024, writing
 
 
 def load(page, directory):
@@ -128,7 +132,7 @@ def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         directory = args.keep or pathlib.Path(temporary)
         directory.mkdir(exist_ok=True)
-        print("| recording | OTLP MB | convert ms | CPU ms | peak MiB | page MB | shown ms | regrouped ms |\n|---|--:|--:|--:|--:|--:|--:|--:|")
+        print("| recording | OTLP MB | convert ms | writing ms | CPU ms | peak MiB | page MB | shown ms | regrouped ms |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")
         for timed in (True, False):
             name = "with times" if timed else "without times"
             source, page = directory / f"{name.replace(' ', '-')}.pb", directory / f"{name.replace(' ', '-')}.html"
@@ -137,7 +141,7 @@ def main():
             runs = [convert(source, page) for _ in range(args.rounds)]
             shown = [load(page, pathlib.Path(temporary) / f"{name}-{i}") for i in range(min(args.rounds, 3))] if browser.find() else []
             middle = [f"{statistics.median(run[i] for run in shown):.0f}" if shown else "–" for i in (0, 2)]
-            print(f"| {name} | {source.stat().st_size / 1e6:.1f} | {min(r[0] for r in runs) * 1e3:.0f} | {min(r[1] for r in runs) * 1e3:.0f} | "
+            print(f"| {name} | {source.stat().st_size / 1e6:.1f} | {min(r[0] for r in runs):.0f} | {min(r[3] for r in runs):.0f} | {min(r[1] for r in runs):.0f} | "
                   f"{max(r[2] for r in runs):.0f} | {page.stat().st_size / 1e6:.2f} | {middle[0]} | {middle[1]} |", flush=True)
 
 
