@@ -200,8 +200,11 @@ int inputs_init(Inputs *inputs, const Cli *cli) {
         r = *cli->config.spans ? read_spans(inputs) : 0;
         if (!r)
                 r = set_options(inputs);
-        for (int i = 0; i < cli->n_arguments && !r; i++)
+        for (int i = 0; i < cli->n_arguments && !r; i++) {
                 r = add_argument(inputs, cli->arguments[i]);
+                if (i == 0)
+                        inputs->n_first = inputs->n_paths;
+        }
         return r;
 }
 
@@ -261,6 +264,10 @@ int inputs_add(Inputs *inputs, size_t index, Convert *convert) {
         int r = inputs_open(inputs, index, &source);
 
         return r < 0 ? r : r ? 0 : inputs_add_source(inputs, &source, convert);
+}
+
+void inputs_forget(Inputs *inputs) {
+        intern_reset(&inputs->seen);
 }
 
 void inputs_fix_times(Inputs *inputs, const Convert *first) {

@@ -17,7 +17,7 @@ typedef struct Inputs {
         const Config *config;
         ConvertOptions options;
         char **paths;                   /* directories are replaced by what is in them */
-        size_t n_paths;
+        size_t n_paths, n_first;        /* n_first: those of the first argument */
         const char **resource;
         SpanList *spans;                /* of --spans, or NULL */
         Intern seen;
@@ -46,6 +46,9 @@ int inputs_add(Inputs *inputs, size_t index, Convert *convert);
 
 /* Says and counts what is wrong with an input. */
 void inputs_mistake(Inputs *inputs, const Source *source, const Text *problem);
+
+/* Forgets which profiles were read, so that they may come again: for a second side of a comparison. */
+void inputs_forget(Inputs *inputs);
 
 /* Times that count from the recording's start count from this one for all that follow. */
 void inputs_fix_times(Inputs *inputs, const Convert *first);

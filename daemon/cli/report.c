@@ -11,6 +11,8 @@
 #include "cli/outputs.h"
 #include "cli/report-raw.h"
 #include "cli/report-trace.h"
+#include "page/page.h"
+#include "report/diff.h"
 #include "report/report.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -25,7 +27,7 @@ typedef struct ReportRun {
         const ConvertWriter *writer;    /* of FORM_WRITER */
         Inputs inputs;
         Symbolizer *symbolizer;
-        Report *report;
+        Report *report, *before;        /* before: of --diff */
         ReportTraces traces;            /* of coroutines */
         size_t n_profiles;              /* inputs that are no traces */
         FILE *out;
@@ -115,6 +117,10 @@ static int print_profiles(const ReportRun *run) {
                                 .n_files = run->inputs.n_read + run->inputs.n_partly - run->traces.n_files,
                                 .n_repeated = run->n_repeated, .n_filtered = run->n_filtered, .n_untimed = run->n_untimed };
 
+        if (run->before && run->form == FORM_JSON)
+                return report_diff_print_json(run->before, run->report, &format, run->out);
+        if (run->before)
+                return report_diff_print(run->before, run->report, &format, run->out);
         if (run->form == FORM_JSON)
                 return report_print_json(run->report, &format, run->out);
         return report_print(run->report, &format, run->out);
@@ -157,6 +163,13 @@ static bool are_traces(const ReportRun *run) {
         return are;
 }
 
+/* What was read so far is what the rest is compared with. */
+static int next_side(ReportRun *run, const ReportOptions *options) {
+        run->before = take(run->report);
+        inputs_forget(&run->inputs);
+        return report_new(&run->report, options);
+}
+
 /* Processes are chosen by the report itself, which says how many it has left out. */
 static int make_report(ReportRun *run) {
         const Config *config = run->config;
@@ -167,8 +180,12 @@ static int make_report(ReportRun *run) {
         int r = report_new(&run->report, &options);
 
         filter->n_pids = filter->comms.n_items = 0;
-        for (size_t i = 0; i < run->inputs.n_paths && !r; i++)
-                r = add_input(run, i);
+        for (size_t i = 0; i < run->inputs.n_paths && !r; i++) {
+                if (config->diff && i == run->inputs.n_first)
+                        r = next_side(run, &options);
+                if (!r)
+                        r = add_input(run, i);
+        }
         if (r || !(run->inputs.n_read + run->inputs.n_partly))
                 return r ? r : STATUS_FAILURE;
         r = open_output(run);
@@ -201,7 +218,61 @@ static int write_window(ReportRun *run) {
         return r;
 }
 
-static int check_options(const Config *config) {
+/* The page of differences. */
+static int read_side(ReportRun *run, Convert *convert, size_t first, size_t end) {
+        int r = convert_init(convert, &run->inputs.options);
+
+        for (size_t i = first; i < end && !r; i++)
+                r = inputs_add(&run->inputs, i, convert);
+        return r ? r : convert_close(convert);
+}
+
+static int print_diff_page(ReportRun *run, const Convert *before, const Convert *after) {
+        PageOptions options = { .symbolizer = run->symbolizer, .baseline = run->inputs.paths[0],
+                                .comparison = run->inputs.paths[run->inputs.n_first],
+                                .operation = run->inputs.options.filter.operation, .userdata = run->inputs.options.filter.userdata };
+        int r = open_output(run);
+
+        if (!r)
+                r = page_write_diff(before->window, after->window, &options, run->out);
+        return r ? r : close_output(run);
+}
+
+static int write_diff_page(ReportRun *run) {
+        Convert before = { 0 }, after = { 0 };
+        int r = read_side(run, &before, 0, run->inputs.n_first);
+
+        inputs_forget(&run->inputs);
+        if (!r)
+                r = read_side(run, &after, run->inputs.n_first, run->inputs.n_paths);
+        if (!r && !(window_n_events(before.window) && window_n_events(after.window))) {
+                log_error("nothing to compare: one of the two has no event that counts");
+                r = STATUS_FAILURE;
+        }
+        if (!r)
+                r = print_diff_page(run, &before, &after);
+        convert_deinit(&before);
+        convert_deinit(&after);
+        return r;
+}
+
+static int check_diff(const ReportRun *run) {
+        if (!run->config->diff)
+                return 0;
+        if (run->form == FORM_WRITER && strcmp(run->writer->name, "html")) {
+                log_error("--diff writes text, markdown, json or html");
+                return STATUS_USAGE;
+        }
+        return 0;
+}
+
+static int check_options(const Cli *cli) {
+        const Config *config = &cli->config;
+
+        if (config->diff && cli->n_arguments != 2) {
+                log_error("--diff takes two files or directories, what was before and what is after");
+                return STATUS_USAGE;
+        }
         if (!config->raw)
                 return 0;
         if (config->json || *config->spans || config->pids.n_items || config->comms.n_items || *config->output) {
@@ -212,6 +283,10 @@ static int check_options(const Config *config) {
 }
 
 static int run_form(ReportRun *run) {
+        if (run->config->diff && (!run->inputs.n_first || run->inputs.n_first == run->inputs.n_paths))
+                return STATUS_FAILURE;          /* a side without files, which was said */
+        if (run->config->diff && run->form == FORM_WRITER)
+                return write_diff_page(run);
         if (run->form == FORM_WRITER && !strcmp(run->writer->name, "html") && are_traces(run))
                 run->form = FORM_PAGE;
         return run->form == FORM_WRITER ? write_window(run) : make_report(run);
@@ -221,6 +296,8 @@ static int run_forms(ReportRun *run, const Cli *cli) {
         int r = find_form(run);
 
         if (!r)
+                r = check_diff(run);
+        if (!r)
                 r = inputs_init(&run->inputs, cli);
         if (!r)
                 r = symbolizer_new(&run->symbolizer, NULL);
@@ -228,6 +305,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
                 r = run_form(run);
         r = r ? r : run->inputs.status;
         report_free(run->report);
+        report_free(run->before);
         report_traces_deinit(&run->traces);
         symbolizer_free(run->symbolizer);
         inputs_deinit(&run->inputs);
@@ -236,7 +314,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
 
 static int run(Cli *cli) {
         ReportRun run = { .config = &cli->config };
-        int r = check_options(&cli->config);
+        int r = check_options(cli);
 
         if (r)
                 return r;
@@ -272,6 +350,7 @@ const Verb verb_report = {
                 "  spanprof report --spans spans.csv *.pb         … by operation\n"
                 "  spanprof report --process shop --thread 'io-*' --start +10s --end +20s *.pb\n"
                 "  spanprof report cpu.pb.gz -o cpu.md            a profile of a Go program as Markdown\n"
+                "  spanprof report --diff before.pb after.pb      which functions have become slower; -o FILE.html for a page\n"
                 "  spanprof report trace.db -o coroutines.html    who never woke up\n"
                 "  spanprof report --raw 000001.pb                every field, for debugging payloads\n",
         .run = run,
