@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spanprof report` and `convert` over all forms: what a Go program's profile says by Go's own tool, what the protobuf package
+reads in ours, what Python sums up of traces of coroutines, and that every form says the same of one payload."""
+import collections
+import csv
+import gzip
+import json
+import random
+import re
+import sqlite3
+import subprocess
+
+import browser
+import oracle
+import payload
+import tap
+from payload import TRACE, protobuf
+
+DATA = tap.SOURCE_DIR / "tests/data"
+SUFFIXES = {"otlp": ".pb", "json": ".json", "pprof": ".pb.gz", "folded": ".folded"}
+
+
+def profile_class():
+    """profile.proto, for the protobuf package."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    messages = {
+        "ValueType": [("type", 1, "int64"), ("unit", 2, "int64")],
+        "Label": [("key", 1, "int64"), ("str", 2, "int64"), ("num", 3, "int64"), ("num_unit", 4, "int64")],
+        "Sample": [("location_id", 1, "uint64*"), ("value", 2, "int64*"), ("label", 3, "Label*")],
+        "Mapping": [("id", 1, "uint64"), ("memory_start", 2, "uint64"), ("memory_limit", 3, "uint64"), ("file_offset", 4, "uint64"),
+                    ("filename", 5, "int64"), ("build_id", 6, "int64")],
+        "Line": [("function_id", 1, "uint64"), ("line", 2, "int64")],
+        "Location": [("id", 1, "uint64"), ("mapping_id", 2, "uint64"), ("address", 3, "uint64"), ("line", 4, "Line*")],
+        "Function": [("id", 1, "uint64"), ("name", 2, "int64"), ("system_name", 3, "int64"), ("filename", 4, "int64"),
+                     ("start_line", 5, "int64")],
+        "Profile": [("sample_type", 1, "ValueType*"), ("sample", 2, "Sample*"), ("mapping", 3, "Mapping*"), ("location", 4, "Location*"),
+                    ("function", 5, "Function*"), ("string_table", 6, "string*"), ("time_nanos", 9, "int64"),
+                    ("duration_nanos", 10, "int64"), ("period_type", 11, "ValueType"), ("period", 12, "int64"),
+                    ("default_sample_type", 14, "int64")],
+    }
+    file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="perftools", syntax="proto3")
+    kinds = {"int64": 3, "uint64": 4, "string": 9}
+    for name, fields in messages.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind in fields:
+            row = message.field.add(name=field, number=number, label=3 if kind.endswith("*") else 1)
+            kind = kind.rstrip("*")
+            row.type = kinds.get(kind, 11)
+            if kind not in kinds:
+                row.type_name = f".perftools.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("perftools.Profile"))
+
+
+def functions_of(profile, column=0):
+    """{function: [self, total]} as pprof's documentation defines them."""
+    names = {f.id: profile.string_table[f.name] for f in profile.function}
+    frames = {x.id: [names[line.function_id] for line in x.line] for x in profile.location}
+    sums = collections.defaultdict(lambda: [0, 0])
+    for sample in profile.sample:
+        stack = [f for i in sample.location_id for f in frames[i] or [None]]
+        if stack and stack[0]:
+            sums[stack[0]][0] += sample.value[column]
+        for name in set(stack) - {None}:
+            sums[name][1] += sample.value[column]
+    return dict(sums)
+
+
+class Forms(tap.TestCase):
+    def setUp(self):
+        self.dir = self.directory()
+
+    def summary(self, *args, **options):
+        return json.loads(self.spanprof("report", "--json", "--top", "100000", *args, **options).stdout)
+
+    def functions(self, *args, kind=0):
+        return {f["function"]: [f["self"], f["total"]] for f in self.summary(*args)["profiles"][kind]["functions"]}
+
+    def write(self, name, request):
+        path = self.dir / name
+        path.write_bytes(protobuf(request) if name.endswith(".pb") else json.dumps(request).encode())
+        return path
+
+
+class Pprof(Forms):
+    def test_a_go_profile_says_what_gos_tool_says(self):
+        rows = re.findall(r"^ *(\d+)(ms)? +[\d.]+% +[\d.]+% +(\d+)(ms)? +[\d.]+%  (\S+)$", (DATA / "go-cpu.top.txt").read_text(), re.M)
+        self.assertEqual(len(rows), 8)
+        expected = {name: [int(flat) * 10**6, int(total) * 10**6] for flat, _, total, _, name in rows}
+        kinds = self.summary(DATA / "go-cpu.pb.gz")["profiles"]
+        self.assertEqual([(k["type"], k["unit"], k["period_max"]) for k in kinds],
+                         [("samples", "count", 10**7), ("cpu", "nanoseconds", 10**7)])
+        self.assertEqual({f["function"]: [f["self"], f["total"]] for f in kinds[1]["functions"]}, expected)
+        self.assertEqual({f["function"]: [f["self"] * 10**7, f["total"] * 10**7] for f in kinds[0]["functions"]}, expected)
+        # labels are attributes: main.hot works for one operation alone
+        self.assertEqual(sorted(self.functions("--operation", "search", DATA / "go-cpu.pb.gz"))[:3],
+                         ["main.main", "main.main.func2", "main.warm"])
+
+    def test_a_go_profile_survives_its_own_form(self):
+        oracle.need()
+        profile = profile_class()
+        self.spanprof("convert", DATA / "go-cpu.pb.gz", "-o", self.dir / "again.pb.gz")
+        ours = profile.FromString(gzip.decompress((self.dir / "again.pb.gz").read_bytes()))
+        gos = profile.FromString(gzip.decompress((DATA / "go-cpu.pb.gz").read_bytes()))
+        for column in (0, 1):
+            self.assertEqual(functions_of(ours, column), functions_of(gos, column))
+        self.assertEqual((ours.time_nanos, ours.duration_nanos, ours.period), (gos.time_nanos, gos.duration_nanos, gos.period))
+        self.assertEqual(ours.string_table[ours.mapping[0].build_id], gos.string_table[gos.mapping[0].build_id])
+
+    def test_our_pprof_holds_what_the_payload_says(self):
+        oracle.need()
+        victim = payload.Victim(self.dir)
+        self.spanprof("report", self.write("a.pb", victim.payload()), "-o", self.dir / "a.pb.gz")
+        ours = profile_class().FromString(gzip.decompress((self.dir / "a.pb.gz").read_bytes()))
+        sums = functions_of(ours)
+        self.assertEqual({n: sums[n] for n in ("hot", "serve", "main", "clear_page")},
+                         {"hot": [6, 6], "serve": [2, 8], "main": [0, 10], "clear_page": [1, 1]})
+        strings = ours.string_table
+        labels = [{strings[x.key]: strings[x.str] if x.str else x.num for x in s.label} for s in ours.sample]
+        self.assertEqual(sum(s.value[0] for s, x in zip(ours.sample, labels) if x.get("span_id") == "000000000000000a"), 5)
+        self.assertEqual({x.get("trace_id") for x in labels}, {TRACE, None})
+        self.assertEqual({(x["service.name"], x["process.pid"]) for x in labels}, {("shop", 4711)})
+
+    def test_labels_come_back_as_what_they_were(self):
+        victim = payload.Victim(self.dir)
+        path = self.write("a.pb", victim.payload())
+        self.spanprof("convert", path, "-o", self.dir / "a.pb.gz")
+        there, back = self.summary(path), self.summary(self.dir / "a.pb.gz")
+        for summary in (there, back):
+            kind = summary["profiles"][0]
+            self.assertEqual([(s["span_id"], s["value"]) for s in kind["spans"]], [("000000000000000a", 5), ("000000000000000b", 1)])
+            self.assertEqual(kind["processes"][0]["attributes"]["service.name"], "shop")
+            self.assertEqual(kind["truncated"], 2)
+
+    def test_hostile_files_are_told_and_no_more(self):
+        rng = random.Random(11)
+        whole = gzip.decompress((DATA / "go-cpu.pb.gz").read_bytes())
+        folded = b"main;serve;hot 6\nmain;serve 2\n" * 20
+        statuses = collections.Counter()
+        for data in (whole, folded):
+            for _ in range(40):
+                spoilt = bytearray(data)
+                for _ in range(rng.randrange(1, 4)):
+                    spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
+                spoilt = spoilt[:rng.randrange(1, len(spoilt) + 1)]
+                done = subprocess.run([tap.SPANPROF, "report", "-"], input=spoilt, capture_output=True)
+                self.assertIn(done.returncode, (0, 1), f"{spoilt!r}\n{done.stderr.decode()}")
+                self.assertEqual(done.returncode == 1, done.stderr != b"", f"{spoilt!r}\n{done.stderr.decode()}")
+                statuses[done.returncode] += 1
+        self.assertEqual(set(statuses), {0, 1}, "both happen")
+
+
+class RoundTrips(Forms):
+    def test_every_form_says_the_same_of_one_payload(self):
+        victim = payload.Victim(self.dir)
+        request = victim.payload()
+        stack = request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"].pop()
+        self.assertEqual(stack["stackIndex"], 4, "the frame that nobody knows, which forms call by different names")
+        path = self.write("a.pb", request)
+        expected = self.functions(path)
+        self.assertEqual(expected, {"hot": [6, 6], "serve": [2, 8], "main": [0, 9], "clear_page": [1, 1]})
+        for first, suffix in SUFFIXES.items():
+            one = self.dir / f"one{suffix}"
+            self.spanprof("convert", path, "-o", one)
+            self.assertEqual(self.functions(one), expected, first)
+            for second, other in SUFFIXES.items():
+                two = self.dir / f"two{other}"
+                self.spanprof("convert", one, "-o", two)
+                self.assertEqual(self.functions(two), expected, f"{first} → {second}")
+
+    def test_what_a_form_cannot_hold_is_said_with_its_number(self):
+        path = self.write("a.pb", payload.Victim(self.dir).payload())
+        said = self.spanprof("convert", path, "-o", self.dir / "a.folded").stderr
+        self.assertIn("folded has no place for: 10 times, 6 spans of events, 8 events' attributes, 1 resources", said)
+        self.assertIn("pprof has no place for: 10 times", self.spanprof("convert", path, "-o", self.dir / "a.pb.gz").stderr)
+        self.assertNotIn("no place", self.spanprof("convert", path, "-o", self.dir / "a.json").stderr)
+
+    def test_filters_choose_the_same_in_both_verbs(self):
+        victim = payload.Victim(self.dir)
+        files = [self.write("a.pb", victim.payload()), self.write("b.pb", victim.payload("22" * 16, pid=4712))]
+        spans = self.dir / "spans.csv"
+        spans.write_text("span_id,operation\n000000000000000a,checkout\n000000000000000b,search\n")
+        start = 1_700_000_000
+        for arguments, value in ((["--process", "4711"], 10), (["--process", "vic*"], 20), (["--service", "sh?p"], 20), (["--span", "a"], 10),
+                                 (["--span", "0b,a"], 12), (["--trace", TRACE], 12), (["--thread", "4712"], 16),
+                                 (["--spans", spans, "--operation", "checkout"], 10), (["--process", "4712", "--span", "b"], 1),
+                                 (["--start", f"{start}.000000005"], 10), (["--end", f"{start}.000000005"], 10),
+                                 (["--start", "+0.000000005s", "--end", "+0.000000008s"], 6)):
+            self.assertEqual(self.summary(*arguments, *files)["profiles"][0]["value"], value, arguments)
+            self.spanprof("convert", *arguments, *files, "-o", self.dir / "part.pb")
+            self.assertEqual(self.summary(self.dir / "part.pb")["profiles"][0]["value"], value, arguments)
+        self.assertIn("no id of a span", self.spanprof("report", "--span", "xyz", *files, expect=2).stderr)
+        self.assertEqual(self.summary("--service", "nobody", *files)["profiles"], [])
+
+    def test_what_cannot_be_chosen_by_time_is_counted(self):
+        path = self.dir / "a.folded"
+        path.write_text("main;hot 3\n")
+        done = self.spanprof("report", "--start", "2020-01-01T00:00:00Z", path)
+        self.assertIn("Untimed     1 events have no time", done.stdout)
+
+    def test_a_directory_of_a_receiver_and_framed_files_of_a_collector(self):
+        victim = payload.Victim(self.dir)
+        store = self.dir / "store"
+        store.mkdir()
+        requests = [victim.payload(f"{i}{i}" * 16) for i in range(1, 4)]
+        for i, request in enumerate(requests):
+            (store / f"{i:06}.pb").write_bytes(protobuf(request))
+            (store / f"{i:06}.json").write_text(json.dumps(request))
+        summary = self.summary(store)
+        self.assertEqual((summary["files"], summary["profiles"][0]["value"], summary["profiles_repeated"]), (3, 30, 0))
+        framed = self.dir / "collector.proto"
+        framed.write_bytes(b"".join(len(p).to_bytes(4, "big") + p for p in map(protobuf, requests)))
+        self.assertEqual(self.summary(framed)["profiles"][0]["value"], 30)
+        framed.write_bytes(framed.read_bytes()[:-5])
+        done = self.spanprof("report", "--json", framed, expect=1)
+        self.assertIn("document 3 was cut off", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["profiles"][0]["value"], 20, "what is whole counts")
+        self.spanprof("convert", store, *store.iterdir(), "-o", self.dir / "all.pb")
+        self.assertEqual(self.summary(self.dir / "all.pb")["profiles"][0]["value"], 30, "copies count once")
+
+    def test_a_batch_of_a_spool(self):
+        whole = [path for path in sorted((tap.SOURCE_DIR / "tests/fuzz/corpus/spool").iterdir())]
+        path = self.dir / "batch"
+        for batch in whole:
+            data = batch.read_bytes()[1:]       # the first byte is the fuzzer's
+            if data[:8] != b"SPANSPL1":
+                continue
+            path.write_bytes(data)
+            done = self.run_command([tap.SPANPROF, "report", path])
+            self.assertIn(done.returncode, (0, 1), batch.name)
+            self.assertEqual(done.returncode == 1, bool(done.stderr), batch.name)
+            path.write_bytes(data[:-1])
+            self.assertIn("batch of a spool, and damaged or cut off", self.spanprof("report", path, expect=1).stderr)
+
+    def test_people_get_markdown_and_pages(self):
+        victim = payload.Victim(self.dir)
+        request = victim.payload()
+        request["dictionary"]["stringTable"][8] = "clear|page<b>*x*`"
+        path = self.write("a.json", request)
+        self.spanprof("report", path, "-o", self.dir / "a.md")
+        text = (self.dir / "a.md").read_text()
+        self.assertIn("| 6 | 60.0% | 6 | 60.0% | hot | victim-of-report |", text)
+        self.assertIn(r"clear\|page\<b\>\*x\*\`", text)
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
+            columns = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+            self.assertEqual(len(columns), 1, table)
+        self.assertEqual(self.spanprof("report", "--format", "markdown", path).stdout, text)
+        self.spanprof("report", path, "-o", self.dir / "a.html")
+        self.assertIn("<!doctype html>", (self.dir / "a.html").read_text()[:50])
+        self.spanprof("report", path, "-o", self.dir / "a.unknown", expect=2)
+
+    def test_sort_by_total(self):
+        path = self.write("a.pb", payload.Victim(self.dir).payload())
+        self.assertEqual([f["function"] for f in self.summary("--sort", "total", path)["profiles"][0]["functions"]][:3],
+                         ["main", "serve", "hot"])
+
+
+class Diff(Forms):
+    def test_says_whose_share_has_changed(self):
+        before, after = self.dir / "before.folded", self.dir / "after.folded"
+        before.write_text("main;hot 60\nmain;cold 40\n")
+        after.write_text("main;hot 20\nmain;cold 160\nmain;new 20\n")
+        diff = json.loads(self.spanprof("report", "--diff", "--json", before, after).stdout)["profiles"][0]
+        self.assertEqual((diff["before"], diff["after"]), (100, 200))
+        self.assertEqual([(f["function"], f["share_change"], f["self_before"], f["self_after"]) for f in diff["functions"]],
+                         [("hot", -50, 60, 20), ("cold", 40, 40, 160), ("new", 10, 0, 20), ("main", 0, 0, 0)])
+        text = self.spanprof("report", "--diff", before, after).stdout
+        self.assertRegex(text, r"-50\.0 +60 +60\.0% +20 +10\.0%  hot ")
+        self.assertNotIn("main", text, "it has the share that it had")
+        self.assertIn("| -50.0 | 60 | 60.0% | 20 | 10.0% | hot |", self.spanprof("report", "--diff", "--format", "markdown", before, after).stdout)
+        self.spanprof("report", "--diff", before, after, "-o", self.dir / "diff.html")
+        self.assertIn("<!doctype html>", (self.dir / "diff.html").read_text()[:50])
+
+    def test_the_same_file_twice_has_no_difference(self):
+        path = DATA / "go-cpu.pb.gz"
+        self.assertIn("No function has another share", self.spanprof("report", "--diff", path, path).stdout)
+
+    def test_wrong_uses(self):
+        path = DATA / "go-cpu.pb.gz"
+        self.assertIn("two files", self.spanprof("report", "--diff", path, expect=2).stderr)
+        self.assertIn("--diff writes", self.spanprof("report", "--diff", path, path, "-o", self.dir / "a.folded", expect=2).stderr)
+
+
+class Coroutines(Forms):
+    N, STUCK = 40, 5
+
+    def events(self):
+        """A trace of N coroutines that run 1 µs and wait 50 µs in turns, of which the last STUCK are never resumed again; and sums."""
+        rng = random.Random(3)
+        rows, sums = [], {}
+        for k in range(self.N):
+            probe, t, sum_ = 0x1000 + k, 10**9 + k * 1000, collections.Counter()
+            turns = 30 if k >= self.N - self.STUCK else 4000
+            for turn in range(turns):
+                run, wait, tid = rng.randrange(500, 1500), rng.randrange(40_000, 60_000), 100 + rng.randrange(3)
+                rows.append((t, probe, tid, 0x400000 + k, 2 * turn, True))
+                rows.append((t + run, probe, tid, 0x400000 + k, 2 * turn + 2, False))
+                sum_.update(run=run, resumes=1, events=2)
+                if turn + 1 < turns:
+                    sum_.update(wait=wait)
+                t += run + wait
+            sums[probe] = sum_
+        return sorted(rows), sums
+
+    def setUp(self):
+        super().setUp()
+        self.rows, self.sums = self.events()
+        self.path = self.dir / "trace.jsonl"
+        self.path.write_text("".join(
+            f'{{"probe_id":{p},"tid":{tid},"addr":"0x{a:016x}","seq":{seq},"is_active":{"true" if on else "false"},"ts":{t}}}\n'
+            for t, p, tid, a, seq, on in self.rows))
+
+    def check(self, path):
+        report = self.summary(path)
+        self.assertEqual((report["events"], report["n_coroutines"]), (len(self.rows), self.N))
+        found = {int(c["probe_id"], 16): c for c in report["coroutines"]}
+        for probe, sum_ in self.sums.items():
+            c = found[probe]
+            self.assertEqual((c["events"], c["resumes"], c["run_ns"], c["suspended_ns"]),
+                             (sum_["events"], sum_["resumes"], sum_["run"], sum_["wait"]))
+        self.assertEqual({int(c["probe_id"], 16) for c in report["lost_wakeups"]}, {0x1000 + k for k in range(self.N - self.STUCK, self.N)})
+        return report
+
+    def test_every_form_of_a_trace_says_what_python_sums_up(self):
+        self.check(self.path)
+        table = self.dir / "trace.csv"
+        with table.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow("probe_id tid addr seq is_active ts".split())
+            writer.writerows((p, tid, f"0x{a:016x}", seq, "true" if on else "false", t) for t, p, tid, a, seq, on in self.rows)
+        self.check(table)
+        database = self.dir / "trace.db"
+        connection = sqlite3.connect(database)
+        connection.execute("CREATE TABLE coro_trace_events (id INTEGER PRIMARY KEY AUTOINCREMENT, probe_id TEXT, tid TEXT, addr TEXT,"
+                           " seq TEXT, is_active INTEGER, ts TEXT)")
+        connection.executemany("INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts) VALUES (?,?,?,?,?,?)",
+                               [(str(p), str(tid), f"0x{a:016x}", str(seq), int(on), str(t)) for t, p, tid, a, seq, on in self.rows])
+        connection.commit()
+        connection.close()
+        self.check(database)
+        (self.dir / "trace.jsonl.gz").write_bytes(gzip.compress(self.path.read_bytes(), 1))
+        self.check(self.dir / "trace.jsonl.gz")
+
+    def test_longest_stretches_and_places(self):
+        report = self.check(self.path)
+        waits, last = [], {}
+        for t, p, tid, a, seq, on in self.rows:
+            if on and p in last:
+                waits.append(t - last[p])
+            last[p] = t
+        self.assertEqual([s["ns"] for s in report["longest_suspensions"]], sorted(waits, reverse=True)[:200])
+        self.assertEqual(sum(a["suspended_ns"] for a in report["addresses"]), sum(waits))
+        text = self.spanprof("report", self.path).stdout
+        self.assertIn(f"{self.STUCK} lost wake-ups suspected", text)
+        self.assertIn("#### Longest suspensions", self.spanprof("report", "--format", "markdown", self.path).stdout)
+        folded = self.spanprof("report", "--format", "folded", self.path).stdout
+        self.assertEqual(sum(int(line.split()[1]) for line in folded.splitlines()), sum(waits), "as a flame graph, the same time")
+
+    def test_one_coroutine_and_a_damaged_line(self):
+        report = self.summary("--coroutine", "0x0000000000001003", self.path)
+        self.assertEqual((report["n_coroutines"], report["events"]), (1, 8000))
+        with self.path.open("a") as file:
+            file.write('{"probe_id":5,"tid')
+        done = self.spanprof("report", "--json", self.path, expect=1)
+        self.assertIn("1 lines are no events", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["events"], len(self.rows))
+
+    def test_what_the_engine_says_of_its_stations(self):
+        path = self.dir / "engine.jsonl"
+        self.spanprof("coro", "-o", path, "--", tap.BUILD_DIR / "tests/lib/victim-stations", "coroutines=6", "turns=3", "hang=2", "pause=1000")
+        for suffix in (".jsonl", ".csv", ".db"):
+            other = self.dir / f"copy{suffix}"
+            self.spanprof("convert", path, "-o", other)
+            report = self.summary(other)
+            states = collections.Counter(c["state"] for c in report["coroutines"])
+            self.assertEqual((states["dead"], states["suspended"] + states["lost wake-up?"]), (4, 2), suffix)
+            self.assertTrue(report["stations_known"])
+
+    def test_the_page_works(self):
+        if not browser.find():
+            tap.skip("tool: no chromium with chromedriver")
+        page = self.dir / "trace.html"
+        self.spanprof("report", self.path, "-o", page)
+        self.assertNotIn("http://", page.read_text().replace("http://www.w3.org", ""))
+        with browser.Browser(self.directory()) as window:
+            window.open(page)
+            self.assertIn(f"{self.STUCK} lost wake-ups suspected", window.text("#alarm"))
+            self.assertIn(f"{self.N} of {self.N}", window.text("#count"))
+            drawn = window.run("const c = document.getElementById('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+                               "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n")
+            self.assertGreater(drawn, 10000, "timelines are drawn")
+            window.run("const f = document.getElementById('find'); f.value = '0x1003'; f.dispatchEvent(new Event('input'))")
+            self.assertIn(f"1 of {self.N}", window.text("#count"))
+            window.run("const s = document.getElementById('scroller');"
+                       "s.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', cancelable: true }))")
+            self.assertIn("0x1003", window.text("#detail"))
+            self.assertEqual(window.problems(), [])
+
+
+oracle.enter()
+tap.main()

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "report/coroutines-private.h"
+
+#define MS UINT64_C(1000000)
+
+static CoroutineReport *report;
+
+static void begin(void) {
+        cr_assert_eq(coroutine_report_new(&report, NULL, 0), 0);
+}
+
+static void end(void) {
+        report = coroutine_report_free(report);
+}
+
+static void event(uint64_t probe, bool active, uint64_t time_ms, uint64_t tid, uint64_t n_lost) {
+        CoroEvent row = { .probe_id = probe, .active = active, .time_ns = time_ms * MS, .tid = tid, .address = 0x40, .n_lost = n_lost };
+
+        cr_assert_eq(coroutine_report_event(report, &row), 0);
+}
+
+TestSuite(coroutines, .init = begin, .fini = end);
+
+Test(coroutines, sums_what_lies_between_neighbours) {
+        const Coroutine *c;
+
+        event(1, true, 1, 7, 0);
+        event(1, false, 3, 7, 0);
+        event(1, true, 13, 8, 0);
+        event(1, false, 14, 8, 0);
+        c = &report->coroutines[0];
+        cr_assert_eq(c->run_ns, 3 * MS);
+        cr_assert_eq(c->suspended_ns, 10 * MS);
+        cr_assert_eq(c->longest_run_ns, 2 * MS);
+        cr_assert_eq(c->n_migrations, 1);
+        cr_assert_eq(report->n_addresses, 1);
+        cr_assert_eq(report->addresses[0].suspended_ns, 10 * MS);
+}
+
+Test(coroutines, guesses_nothing_where_events_were_lost) {
+        event(1, true, 1, 7, 0);
+        event(1, false, 5, 7, 2);       /* two were lost: a suspend and a resume */
+        event(1, false, 6, 7, 0);       /* two suspends behind each other */
+        event(1, true, 4, 7, 0);        /* back in time */
+        cr_assert_eq(report->coroutines[0].run_ns, 0);
+        cr_assert_eq(report->coroutines[0].suspended_ns, 0);
+        cr_assert_eq(report->n_unknown, 3);
+        cr_assert_eq(report->n_lost, 2);
+}
+
+Test(coroutines, suspects_who_waits_ten_times_longer_than_ever) {
+        for (uint64_t i = 0; i < 3; i++) {      /* 1: waits of 10 ms; 2: waits of 200 ms; 3: never resumed */
+                event(1, true, 300 * i + 1, 7, 0);
+                event(1, false, 300 * i + 2, 7, 0);
+                event(1, true, 300 * i + 12, 7, 0);
+                event(1, false, 300 * i + 13, 7, 0);
+                event(2, true, 300 * i + 14, 7, 0);
+                event(2, false, 300 * i + 15, 7, 0);
+                event(2, true, 300 * i + 215, 7, 0);
+                event(2, false, 300 * i + 216, 7, 0);
+        }
+        event(3, false, 2, 7, 0);
+        event(4, true, 1700, 7, 0);     /* runs; and says when the trace ends */
+        cr_assert_eq(coroutine_end(report, &report->coroutines[0]), COROUTINE_SUSPENDED, "a wait between the turns was as long");
+        cr_assert_eq(coroutine_end(report, &report->coroutines[1]), COROUTINE_SUSPENDED);
+        cr_assert_eq(coroutine_end(report, &report->coroutines[2]), COROUTINE_SUSPECT);
+        cr_assert_eq(coroutine_end(report, &report->coroutines[3]), COROUTINE_RUNNING);
+        cr_assert_eq(coroutine_report_station(report, &(TraceStationEnd){ .probe_id = 3, .dead = true }), 0);
+        cr_assert_eq(coroutine_end(report, &report->coroutines[2]), COROUTINE_DEAD, "who is dead waits for nothing");
+}
+
+Test(coroutines, keeps_the_longest_stretches_of_many) {
+        for (uint64_t i = 1; i <= 3 * COROUTINES_TOP; i++) {
+                event(i, false, 1000, 7, 0);
+                event(i, true, 1000 + (i * 7919) % 1000, 7, 0);
+        }
+        coroutine_report_sort(report);
+        cr_assert_eq(report->suspensions.n, COROUTINES_TOP);
+        for (uint32_t i = 1; i < report->suspensions.n; i++)
+                cr_assert_geq(report->suspensions.rows[i - 1].ns, report->suspensions.rows[i].ns);
+        for (uint64_t i = 1, n = 0; i <= 3 * COROUTINES_TOP; i++) {
+                n += (i * 7919) % 1000 * MS > report->suspensions.rows[COROUTINES_TOP - 1].ns;
+                cr_assert_lt(n, COROUTINES_TOP, "none that is longer than the last one is missing");
+        }
+}
+
+Test(coroutines, draws_as_much_time_as_it_sums) {
+        double run_ns = 0, suspended_ns = 0;
+
+        for (uint64_t i = 0; i < 1000; i++) {
+                event(1, true, 10 * i, 7, 0);
+                event(1, false, 10 * i + 3, 7, 0);
+        }
+        for (int i = 0; i < COROUTINES_BINS; i++) {
+                run_ns += (double)report->coroutines[0].timeline[i].run_ns;
+                suspended_ns += (double)report->coroutines[0].timeline[i].suspended_ns;
+        }
+        cr_assert_float_eq(run_ns, (double)(3000 * MS), 1e-4 * (double)(3000 * MS));
+        cr_assert_float_eq(suspended_ns, (double)(7 * 999 * MS), 1e-4 * (double)(7000 * MS));
+}
+
+Test(coroutines, reads_a_station_to_the_letter) {
+        TraceStationEnd row;
+
+        cr_assert_eq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
+        cr_assert(row.dead && !row.active && row.n_lost == 6 && row.last_address == 0x11);
+        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11", 31, &row), 0);
+        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,0", 35, &row), 0);
+        cr_assert_neq(trace_station_parse("1,2,x,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
+        cr_assert_neq(trace_station_parse("", 0, &row), 0);
+}
