@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages and pictures: what they hold is read by a decoder written from the description of the format, what they show by
 a headless Chromium, and both are compared with sums over the same file read by opentelemetry-proto."""
+import base64
 import collections
+import hashlib
 import json
 import random
 import re
@@ -246,6 +248,18 @@ class Data(tap.TestCase):
         text = self.page(source).read_text()
         self.assertEqual(text.count("<script"), 2)
         self.assertNotIn("harmed", text)
+
+    def test_the_policy_allows_this_style_and_this_script_alone(self):
+        text = self.page(fill(self.directory() / "a.json")).read_text()
+        policy = dict(part.split(" ", 1) for part in re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1].split("; "))
+
+        def source(tag):
+            (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S)
+            return f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+
+        self.assertEqual(policy, {"default-src": "'none'", "style-src": source("style"), "script-src": source("script"), "base-uri": "'none'",
+                                  "form-action": "'none'"})
+        self.assertFalse(re.search(r'(?:src|href)="(?!#)|url\(|@import|style="|\son\w+="', text), "something that would be loaded, or runs by itself")
 
     def test_a_picture_is_sound_and_its_boxes_are_the_shares(self):
         source = fill(self.directory() / "a.json")
