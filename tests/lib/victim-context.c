@@ -10,10 +10,11 @@
  *
  *     publish FILE    publishes (again) a process context with these bytes as payload
  *     wrong FIELD FILE   the same with a field of its header spoiled from the begin
- *     header FIELD    spoils a field of its header: signature, version, size, payload, time; `right` mends it
+ *     header FIELD    spoils a field of its header: signature, version, size, payload (in the kernel; nowhere, stack), time; `right` mends it
  *     load            loads the library; threads of both groups set their contexts from then on
  *     valid 0|1       the byte of all records
  *     size N          the size of the attributes in all records
+ *     dtv HEX         all threads say that their thread-local memory is listed there (no `load` after this)
  *     flap            keeps updating the process context, so that no look at it ever sees it done
  *     unload          all threads clear their contexts; then the library is unloaded
  *     library FILE    what `load` loads next
@@ -59,6 +60,7 @@ struct record {
 static struct record records[MAX_THREADS];
 static void (*volatile set)(void *record);
 static const char *library;
+static volatile uint64_t wild_dtv;      /* where all threads say that their blocks of thread-local memory are listed; 0 = as it is */
 static void *handle;
 static unsigned int n_cleared;          /* atomic: threads that have no context any more, since `unload` */
 static int n_threads;
@@ -103,8 +105,14 @@ STEP void context_burn(void (*until)(void *));
 
 STEP void context_burn(void (*until)(void *)) {
         KEEP_FRAME();
-        while (set == until)
+        while (set == until) {
                 victim_sink = victim_spin(victim_sink, 1000);
+#ifdef __x86_64__
+                /* From here on no code may ask for memory of a library: this thread only burns. */
+                if (wild_dtv && until)
+                        __asm__ volatile("movq %0, %%fs:8" : : "r"(wild_dtv) : "memory");
+#endif
+        }
 }
 
 static void *thread_main(void *data) {
@@ -214,6 +222,10 @@ static bool spoil(const char *field) {
                 header->payload_size = 0xffffffff;
         else if (strcmp(field, "payload") == 0)
                 header->payload = UINT64_C(0xffff800000000000);
+        else if (strcmp(field, "nowhere") == 0)
+                header->payload = 4096;
+        else if (strcmp(field, "stack") == 0)
+                header->payload = (uintptr_t)__builtin_frame_address(0);
         else if (strcmp(field, "time") == 0)
                 header->published_ns = 0;
         else
@@ -233,6 +245,7 @@ static void *flapping(void *data) {
 
 static bool obey(const char *line) {
         static char next[256];
+        unsigned long dtv;
         pthread_t thread;
         unsigned int n;
         char word[256], field[32];
@@ -249,6 +262,10 @@ static bool obey(const char *line) {
                 return unload();
         if (strcmp(line, "flap\n") == 0)
                 return header && !pthread_create(&thread, NULL, flapping, NULL);
+        if (sscanf(line, "dtv %lx", &dtv) == 1) {
+                wild_dtv = dtv;
+                return true;
+        }
         if (sscanf(line, "library %255s", next) == 1) {
                 library = next;
                 return true;
