@@ -32,8 +32,9 @@
  * falls *before* in_use: a handler between the two does a full write of its own;
  * the other way round it would leave in_use at 1 for good.
  *
- * Memory is never unmapped: a thread may have loaded its slot's address just
- * before the region was withdrawn. A stopped ring costs address space only.
+ * Memory is never unmapped, nor used for a later ring: a thread may have loaded its slot's address just before the region
+ * was withdrawn, and write the rest of its ids however much later. What it leaves there, half of it wiped, lies in a region
+ * that nobody reads any more. A stopped ring costs address space only.
  *
  * Fork: the mapping is wiped in the child by the kernel (also after a bare clone,
  * where no handler runs), so that no slot of the parent's threads shows in a
@@ -58,9 +59,8 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
-/* One mapping. Made once for each capacity, kept for good, so a pointer to it never dangles. */
+/* One mapping. Made at each start, kept for good, so a pointer to it never dangles. */
 struct ring {
-        struct ring *next;
         struct spanprof_ring_header *header;
         struct spanprof_ring_slot *slots;
         uint32_t capacity;
@@ -80,7 +80,6 @@ static pthread_key_t library_key;
 static int library_error;                       /* of library_init() */
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;   /* start, stop, fork */
-static struct ring *ring_list;
 static _Atomic(struct ring *) ring_published;
 
 static _Thread_local struct thread this_thread BACKEND_TLS;
@@ -205,27 +204,20 @@ static int ring_new(struct ring **ringp, uint32_t capacity) {
                 free(ring);
                 return r;
         }
-        ring->next = ring_list;
-        ring_list = ring;
         *ringp = ring;
         return 0;
 }
 
-/* Under the lock. A ring of an earlier start is used again. */
+/* Under the lock. */
 static int ring_start(uint32_t capacity) {
-        struct ring *ring = ring_list;
+        struct ring *ring;
         int r;
 
         if (atomic_load(&ring_published))
                 return -EALREADY;
-        while (ring && ring->capacity != capacity)
-                ring = ring->next;
-        if (!ring) {
-                r = ring_new(&ring, capacity);
-                if (r)
-                        return r;
-        }
-        ring_wipe(ring);        /* a set() that overlapped with stop may have left its ids */
+        r = ring_new(&ring, capacity);
+        if (r)
+                return r;
         ring_name(ring, SPANPROF_RING_NAME);
         ring_publish(ring);
         return 0;

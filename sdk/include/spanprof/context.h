@@ -76,7 +76,7 @@ SPANPROF_PUBLIC int spanprof_context_start(const struct spanprof_context_options
 
 /*
  * Withdraws the ring: readers find none, later sets do nothing until the next
- * start. Other threads may be inside of set(): the address space stays reserved,
+ * start. Other threads may be inside of set(): the address space stays reserved for good,
  * the memory goes back. Of thread contexts the caller's is withdrawn at once, another thread's at its next set() or
  * clear(), or its end. Not for signal handlers. Does nothing if not started.
  */
