@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "target/deleted.h"
 #include "util/text.h"
 
 enum {
@@ -70,7 +71,7 @@ static bool parse_line(CgroupPart line, CgroupEntry *entry) {
                 return false;
         entry->controllers = (CgroupPart){ first + 1, (size_t)(second - first) - 1 };
         entry->path = (CgroupPart){ second + 1, (size_t)(end - second) - 1 };
-        part_cut_end(&entry->path, " (deleted)");       /* the kernel's mark of a group that is removed already */
+        entry->path.size = deleted_plain_size(entry->path.text, entry->path.size);
         return entry->path.size;
 }
 

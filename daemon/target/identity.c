@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "target/deleted.h"
 #include "target/patience.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -17,16 +18,12 @@ enum {
 };
 
 int identity_read_exe(int proc_fd, char **exep) {
-        static const char mark[] = " (deleted)";
         char path[PATH_MAX];
         ssize_t n = readlinkat(proc_fd, "exe", path, sizeof(path) - 1);
-        size_t m = sizeof(mark) - 1;
 
         if (n < 0)
                 return 0;
-        if ((size_t)n > m && !memcmp(path + n - m, mark, m))
-                n -= (ssize_t)m;
-        *exep = strndup(path, (size_t)n);
+        *exep = strndup(path, deleted_plain_size(path, (size_t)n));
         return *exep ? 0 : error_origin(-ENOMEM);
 }
 

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/deleted.h"
 #include "util/error.h"
 #include "util/text.h"
-
-static const char deleted_mark[] = " (deleted)";
 
 void mapping_deinit(Mapping *mapping) {
         object_unref(mapping->object);
@@ -53,9 +52,7 @@ static bool is_file(const MappingNotice *notice) {
 }
 
 static size_t plain_path_size(const MappingNotice *notice) {
-        const size_t n = sizeof(deleted_mark) - 1, size = notice->path_size;
-
-        return size > n && !memcmp(notice->path + size - n, deleted_mark, n) ? size - n : size;
+        return deleted_plain_size(notice->path, notice->path_size);
 }
 
 /* A 32-bit process has another vdso, of another size and below 4 GiB. */

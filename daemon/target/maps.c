@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/deleted.h"
 #include "target/patience.h"
 #include "util/macro.h"
 #include "util/stat.h"
@@ -126,7 +127,7 @@ bool maps_is_private_memory(const MapsEntry *entry) {
 bool maps_has_name(const MapsEntry *entry, const char *name) {
         static const struct {
                 const char *before, *after;
-        } forms[] = { { "[anon:", "]" }, { "[anon_shmem:", "]" }, { "/memfd:", " (deleted)" }, { "/memfd:", "" } };
+        } forms[] = { { "[anon:", "]" }, { "[anon_shmem:", "]" }, { "/memfd:", DELETED_MARK }, { "/memfd:", "" } };
         size_t n = strlen(name);
 
         for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
@@ -153,14 +154,10 @@ bool maps_has_prefix(const MapsEntry *entry, const char *name) {
 }
 
 size_t maps_path(const MapsEntry *entry, char *to, bool *deletedp) {
-        static const char mark[] = " (deleted)";
-        size_t size = entry->name_size, length = 0, n = sizeof(mark) - 1;
-        bool deleted = size > n && !memcmp(entry->name + size - n, mark, n);
+        size_t size = deleted_plain_size(entry->name, entry->name_size), length = 0;
 
-        if (deleted)
-                size -= n;
         if (deletedp)
-                *deletedp = deleted;
+                *deletedp = size != entry->name_size;
         for (size_t i = 0; i < size && length < MAPS_MAX_NAME - 1; i++)
                 if (size - i >= 4 && !memcmp(entry->name + i, "\\012", 4)) {
                         to[length++] = '\n';

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/pagemap.h"
 #include "target/patience.h"
 #include "util/file.h"
 #include "util/macro.h"
@@ -16,9 +17,6 @@ enum {
         MAX_PIECES = PATIENCE_MAX_ADDRESSES,
         MAX_PAGES = MEMORY_MAX_READ / 4096 + 1,
 };
-
-/* Documentation/admin-guide/mm/pagemap.rst: bit 63 = present, 62 = swapped out. */
-#define PAGEMAP_THERE (UINT64_C(3) << 62)
 
 static int check_pages(pid_t pid, uint64_t address, size_t size) {
         uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), first = address / page_size;
@@ -30,11 +28,10 @@ static int check_pages(pid_t pid, uint64_t address, size_t size) {
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT || errno == ESRCH ? MEMORY_E_GONE : MEMORY_E_ABSENT;
-        if (n > MAX_PAGES || patience_read(pid, fd, entries, n * sizeof(*entries), (int64_t)(first * sizeof(*entries))) !=
-                                     (ssize_t)(n * sizeof(*entries)))
+        if (n > MAX_PAGES || pagemap_read(pid, fd, address, page_size, entries, n) != n)
                 return MEMORY_E_ABSENT;
         for (uint64_t i = 0; i < n; i++)
-                if (!(entries[i] & PAGEMAP_THERE))
+                if (!(entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)))
                         return MEMORY_E_ABSENT;
         return 0;
 }

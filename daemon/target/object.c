@@ -1,33 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a file that a target chose is opened without ever waiting for anybody:
- *
- *     1. the device in the maps line is looked up in mountinfo: FUSE and network filesystems end here;
- *     2. O_PATH of /proc/PID/map_files/START-END, which is the mapped file itself, deleted or not
- *        (without CAP_CHECKPOINT_RESTORE: the path in the target's root, only out of the kernel's name cache);
- *     3. statx with AT_STATX_DONT_SYNC asks no server; anything but a regular file ends here;
- *     4. known (dev, inode, mtime, size): no further work;
- *     5. the same file is opened for reading through /proc/self/fd with O_NONBLOCK (a lease would wait else).
- *
- * Known limit: an overlay over a FUSE filesystem looks like an overlay.
+ * A file is opened with care (object-file.h), and read once: known by device, inode, size and time of its last change, it is one
+ * object wherever it is mapped. One that nobody maps any more stays known for a while.
  */
 #include "target/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/openat2.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 #include "target/htlhash.h"
-#include "target/mounts.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/hashmap.h"
@@ -37,7 +24,6 @@
 
 enum {
         OBJECT_MAX_IN_ALL = 16384,      /* used and unused: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */
-        MOUNTINFO_MAX = 1 << 20,        /* a longer one is taken as unknown */
 };
 
 typedef struct Entry Entry;
@@ -201,124 +187,8 @@ static void take_info(Object *object, const ElfInfo *info) {
         memcpy(object->build_id_go, info->go, info->go_size + 1);
 }
 
-/* Asks the process' own list of mounts, then ours. */
-static MountKind mount_kind(ObjectSource *source, uint32_t major, uint32_t minor) {
-        _cleanup_(freep) char *own = NULL;
-        MountKind kind;
-        size_t size;
-
-        if (!source->mounts &&
-            file_read_at(source->proc_fd, "mountinfo", MOUNTINFO_MAX, &source->mounts, &source->mounts_size))
-                source->mounts = NULL;
-        kind = source->mounts ? mounts_find(source->mounts, source->mounts_size, major, minor) : MOUNT_UNKNOWN;
-        if (kind == MOUNT_UNKNOWN && file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &own, &size) == 0)
-                kind = mounts_find(own, size, major, minor);
-        return kind;
-}
-
-/*
- * Whether the file may be opened. A device that nobody lists is some block device of another mount
- * namespace (major number > 0), the kernel's own tmpfs, or not to be trusted.
- */
-static bool is_local(const ObjectCache *cache, ObjectSource *source) {
-        uint32_t major = source->entry->major, minor = source->entry->minor;
-        MountKind kind;
-
-        if (cache->memfd_device && makedev(major, minor) == cache->memfd_device)
-                return true;
-        kind = mount_kind(source, major, minor);
-        return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && major);
-}
-
-/* By name, if the kernel finds every part of it in its cache; for want of CAP_CHECKPOINT_RESTORE. */
-static int open_by_path(const ObjectSource *source) {
-        struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
-                                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_CACHED };
-        _cleanup_(closep) int root = openat(source->proc_fd, "root", O_PATH | O_CLOEXEC);
-
-        return root < 0 ? -1 : (int)syscall(SYS_openat2, root, source->path, &how, sizeof(how));
-}
-
-static int open_mapped(const ObjectSource *source, bool *by_pathp) {
-        char name[64];
-        int fd;
-
-        snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)source->entry->start,
-                 (unsigned long)source->entry->end);
-        fd = openat(source->proc_fd, name, O_PATH | O_CLOEXEC);
-        *by_pathp = fd < 0;
-        return fd < 0 ? open_by_path(source) : fd;
-}
-
-/* The last part of a path, as far as it may be said of a file that was deleted. */
-static size_t base_size(const char *path, const char **basep) {
-        const char *base = strrchr(path, '/'), *mark;
-
-        base = base ? base + 1 : path;
-        mark = strstr(base, " (deleted)");
-        *basep = base;
-        return mark ? (size_t)(mark - base) : strlen(base);
-}
-
-static bool has_name(int fd, const char *path) {
-        const char *base, *wanted;
-        char link[32], name[PATH_MAX];
-        ssize_t n;
-        size_t size;
-
-        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-        n = readlink(link, name, sizeof(name) - 1);
-        if (n < 0)
-                return false;
-        name[n] = 0;
-        size = base_size(name, &base);
-        return size == base_size(path, &wanted) && !memcmp(base, wanted, size);
-}
-
-/*
- * Whether what was opened is what maps showed: another file may have taken the name, or its place in memory while we
- * were on the way. Overlay and btrfs show one device here and another in maps, overlay another inode as well: where
- * the kernel itself led us to the file, its name decides then.
- */
-static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source, bool by_path) {
-        const MapsEntry *entry = source->entry;
-        bool same_device = stx->stx_dev_major == entry->major && stx->stx_dev_minor == entry->minor;
-
-        if (stx->stx_ino == entry->inode)
-                return same_device || !entry->major || !by_path;
-        return !by_path && !same_device && has_name(fd, source->path);
-}
-
-/* Reads what statx() knows without asking a server. Return: 0, OBJECT_E_UNREADABLE. */
-static int file_key(int fd, const ObjectSource *source, bool by_path, ObjectFile *keyp) {
-        struct statx stx;
-
-        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) || !S_ISREG(stx.stx_mode) ||
-            !is_entry(fd, &stx, source, by_path))
-                return OBJECT_E_UNREADABLE;
-        *keyp = (ObjectFile){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
-                              .inode = stx.stx_ino,
-                              .size = stx.stx_size,
-                              .mtime_ns = stx.stx_mtime.tv_sec * INT64_C(1000000000) + stx.stx_mtime.tv_nsec };
-        return 0;
-}
-
 ObjectFile object_file(const Object *object) {
         return ((const Entry *)object)->key;
-}
-
-int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
-        const MapsEntry where = { .start = start, .end = end, .inode = file->inode };
-        const ObjectSource source = { .proc_fd = proc_fd, .entry = &where, .path = path };
-        _cleanup_(closep) int path_fd = -1;
-        bool by_path;
-        ObjectFile now;
-
-        path_fd = open_mapped(&source, &by_path);
-        if (path_fd < 0 || file_key(path_fd, &source, by_path, &now) || memcmp(&now, file, sizeof(now)))
-                return OBJECT_E_UNREADABLE;
-        *fdp = file_open_seen(path_fd);
-        return *fdp < 0 ? OBJECT_E_UNREADABLE : 0;
 }
 
 int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
@@ -370,17 +240,11 @@ static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, Entry **
 
 static int open_object(ObjectCache *cache, ObjectSource *source, Object **objectp) {
         _cleanup_(closep) int fd = -1;
-        bool by_path;
         ObjectFile key;
         Entry *entry;
         int r;
 
-        if (!is_local(cache, source))
-                return OBJECT_E_REMOTE;
-        fd = open_mapped(source, &by_path);
-        if (fd < 0)
-                return OBJECT_E_UNREADABLE;
-        r = file_key(fd, source, by_path, &key);
+        r = object_file_look(source, cache->memfd_device, &fd, &key);
         if (r)
                 return r;
         entry = find_file(cache, &key);
@@ -415,7 +279,7 @@ int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
         struct statx stx;
         int r;
 
-        fd = open_by_path(&source);
+        fd = object_file_open_by_path(&source);
         if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx)) {
                 stat_add(COUNTER_OBJECTS_UNREADABLE, 1);
                 return OBJECT_E_UNREADABLE;

@@ -20,6 +20,7 @@
 
 #include "target/elf.h"
 #include "target/maps.h"
+#include "target/object-file.h"
 #include "target/thread-symbol.h"
 #include "util/macro.h"
 
@@ -45,29 +46,7 @@ typedef struct Object {
         uint32_t window_module[OBJECT_MAX_SEGMENTS];
 } Object;
 
-/* What a file is known by. */
-typedef struct ObjectFile {
-        uint64_t device, inode, size;
-        int64_t mtime_ns;
-} ObjectFile;
-
 typedef struct ObjectCache ObjectCache;
-
-enum {
-        _OBJECT_E_SUCCESS,
-        OBJECT_E_UNREADABLE,            /* no regular file, no access, or no ELF64; counted */
-        OBJECT_E_REMOTE,                /* its filesystem may leave a read unanswered; counted */
-        OBJECT_E_FULL,                  /* the cache is full of objects in use; counted */
-};
-
-/* Where a file is to be found: a mapping of a process. */
-typedef struct ObjectSource {
-        int proc_fd;                    /* directory /proc/PID */
-        const MapsEntry *entry;
-        const char *path;               /* maps_path() of it */
-        char *mounts;                   /* cache of mountinfo for one process; starts as NULL, free() it at the end */
-        size_t mounts_size;
-} ObjectSource;
 
 /* @max_objects: cap of files that are kept though nobody uses them. Return: 0, -ENOMEM. */
 int object_cache_new(ObjectCache **cachep, size_t max_objects);
@@ -92,9 +71,8 @@ int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
  */
 int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
 
-/* The same in two steps, of which the second may be taken by another thread, and when the object is gone. */
+/* The same in two steps: object_file_open() may be called by another thread, and when the object is gone. */
 ObjectFile object_file(const Object *object);
-int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
 
 /*
  * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The caller checks

@@ -29,6 +29,7 @@
 #include "spanprof/ring.h"
 #include "target/maps.h"
 #include "target/memory.h"
+#include "target/pagemap.h"
 #include "target/patience.h"
 #include "target/process.h"
 #include "util/error.h"
@@ -62,8 +63,6 @@ struct pm_scan_arg {
 
 #define PAGEMAP_SCAN_REQUEST _IOWR('f', 16, struct pm_scan_arg)
 #define PAGE_CATEGORY_PRESENT (UINT64_C(1) << 3)
-
-#define PAGEMAP_PRESENT (UINT64_C(1) << 63)     /* Documentation/admin-guide/mm/pagemap.rst */
 
 RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp) {
         static const uint8_t zero[sizeof((struct spanprof_ring_header){ 0 }.reserved)];
@@ -215,11 +214,9 @@ static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64
         uint64_t at = (address - searcher->entries_start) / searcher->page_size;
 
         if (address < searcher->entries_start || at + want > searcher->n_entries) {
-                ssize_t n = patience_read(searcher->pid, searcher->pagemap_fd, searcher->entries, ask * 8,
-                                          (int64_t)(address / searcher->page_size * 8));
-
                 searcher->entries_start = address;
-                searcher->n_entries = n < 0 ? 0 : (size_t)n / 8;
+                searcher->n_entries = pagemap_read(searcher->pid, searcher->pagemap_fd, address, searcher->page_size,
+                                                   searcher->entries, ask);
                 searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)ask);
                 at = 0;
         }
