@@ -128,6 +128,7 @@ typedef struct Config {
         char *sort;                     /* self, total */
 
         /* report and convert */
+        bool lines;                     /* record too */
         char *format;
         ConfigList processes, services, threads, span_ids, trace_ids, operations, coroutines;
         char *start, *end;              /* times, as typed */

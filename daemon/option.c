@@ -164,6 +164,8 @@ const Option option_table[] = {
         { "diagnostics", 0, OPTION_BOOL, CONVERT, NULL, FIELD(diagnostics), "off",
           .help = "say on standard error what was read, skipped and written, and how long it took" },
 
+        { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(lines), "off",
+          .help = "add source lines and inlined functions, from DWARF of this machine" },
         { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
         { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off", .help = "two files or directories: what the second has more and less of" },
         { "sort", 's', OPTION_CHOICE, REPORT | VERB_TOP, NULL, FIELD(sort), "self", .choices = "self total", .argument = "COLUMN",

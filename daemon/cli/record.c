@@ -189,7 +189,8 @@ static int print_tables(const Record *record) {
 static int close_window(Record *record) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
         double rate = summary_rate(&record->summary);
-        int r = symbolizer_new(&symbolizer, NULL);
+        SymbolizerOptions options = { .want_lines = record->cli->config.lines };
+        int r = symbolizer_new(&symbolizer, &options);
 
         if (r)
                 return r;

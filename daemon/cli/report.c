@@ -300,7 +300,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
         if (!r)
                 r = inputs_init(&run->inputs, cli);
         if (!r)
-                r = symbolizer_new(&run->symbolizer, NULL);
+                r = symbolizer_new(&run->symbolizer, &(SymbolizerOptions){ .want_lines = cli->config.lines });
         if (!r)
                 r = run_form(run);
         r = r ? r : run->inputs.status;
@@ -340,8 +340,9 @@ const Verb verb_report = {
                 "cannot be read is named and makes the status 1; the others, and what is whole of it, count.\n"
                 "Of traces of coroutines (spanprof coro -o; JSON lines, CSV, SQLite) it tells who ran and who waited, how long,\n"
                 "where, and whose wake-up seems lost; as a page (-o FILE.html) with a timeline for each.\n"
-                "Native frames get names from files of this machine (.symtab, .dynsym, debug files) that have the\n"
-                "build id of the profile. With --spans, samples are joined with the operations of their spans.\n"
+                "Native frames get names from files of this machine with the build id of the profile: .symtab, .dynsym,\n"
+                ".gnu_debugdata, separate debug files; with --lines also source lines and inlined functions, from DWARF.\n"
+                "With --spans, samples are joined with the operations of their spans.\n"
                 "\n"
                 "Writes text to the terminal; by the suffix of -o, or --format: .txt, .md (Markdown), .json (a summary for\n"
                 "programs), .html (a page), .svg, .folded, .pb.gz (pprof), .otlp and .pb, with the names that were found.\n"

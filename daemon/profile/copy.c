@@ -222,7 +222,7 @@ static int copy_frame(Copy *copy, FrameWord word) {
         r = r ? r : copy_attribute(copy, old.attribute, &frame.attribute);
         if (r)
                 return r;
-        return !old.function && old.module && copy->options->namer ? put_named(copy, word, &frame) : put_frame(copy, &frame);
+        return old.module && copy->options->namer ? put_named(copy, word, &frame) : put_frame(copy, &frame);
 }
 
 /* *firstp: where in `words` the number of the new words stands. */

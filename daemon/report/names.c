@@ -2,6 +2,7 @@
 
 /* From the frame words of one window to the functions of the report, each looked up once. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,18 +11,23 @@
 #include "util/text.h"
 
 int report_names_init(ReportNames *names, Report *report, const Window *window) {
+        int r = 0;
+
         *names = (ReportNames){ .report = report, .window = window };
         names->objects = calloc(window_n_modules(window) + 1u, sizeof(*names->objects));
         names->strings = calloc(window_n_strings(window) + 1u, sizeof(*names->strings));
-        if (!names->objects || !names->strings) {
+        if (!names->objects || !names->strings)
+                r = error_origin(-ENOMEM);
+        if (!r && report->options.symbolizer)
+                r = window_names_new(&names->native, window, report->options.symbolizer, NULL);
+        if (r)
                 report_names_deinit(names);
-                return error_origin(-ENOMEM);
-        }
-        return 0;
+        return r ? error_fold(r) : 0;
 }
 
 void report_names_deinit(ReportNames *names) {
         hashmap_deinit(&names->functions);
+        window_names_free(names->native);
         free(names->objects);
         free(names->strings);
         *names = (ReportNames){ 0 };
@@ -121,56 +127,68 @@ static int find_source(ReportNames *names, const WindowFrame *frame, uint32_t *o
         return r ? r : add_object(names->report, &object, objectp);
 }
 
-static int symbolize(ReportNames *names, const WindowFrame *frame, ReportFunction *function) {
-        Report *report = names->report;
-        const ReportObject *object = report_object(report, function->object);
-        SymbolObject known = { .path = report_string(report, object->path),
-                               .build_id_gnu = report_string(report, object->build_id_gnu),
-                               .build_id_go = report_string(report, object->build_id_go) };
-        const char *name;
-        uint64_t offset;
+/* `checkout shop.c:41`: with lines, each line of a function counts by itself. */
+static int named_function(ReportNames *names, const NamedFrame *named, ReportFunction *function) {
+        const char *slash = strrchr(named->file, '/'), *file = slash ? slash + 1 : named->file;
+        Text text = { 0 };
         int r;
 
-        if (!report->options.symbolizer)
-                return 0;
-        r = symbolizer_find(report->options.symbolizer, &known, frame->address, &name, &offset,
-                            &report->object_states[function->object]);
-        if (r || !name)
-                return r;
-        return add_text(report, name, strlen(name), &function->name);
+        if (!named->line)
+                return add_text(names->report, named->name, strlen(named->name), &function->name);
+        text_printf(&text, "%s%s%s:%" PRIu32, named->name, named->name[0] ? " " : "", file, named->line);
+        r = text.failed ? error_origin(-ENOMEM) : add_text(names->report, text.data, text.size, &function->name);
+        text_deinit(&text);
+        return r;
 }
 
-static int make_function(ReportNames *names, FrameWord word, ReportFunction *function) {
+static int find_place(ReportNames *names, const WindowFrame *frame, ReportFunction *function) {
+        bool is_kernel = !strcmp(window_get_string(names->window, frame->type, NULL), "kernel");
+        SymbolState state;
+        int r;
+
+        if (!frame->module && !is_kernel)
+                return find_source(names, frame, &function->object);
+        r = find_object(names, frame->module, is_kernel, &function->object);
+        state = names->native ? window_names_state(names->native, frame->module) : SYMBOL_N_STATES;
+        if (!r && !is_kernel && state != SYMBOL_N_STATES)
+                names->report->object_states[function->object] = state;
+        return r;
+}
+
+/* What the profile says, else what this machine knows, of which inlined functions are each a function too. */
+static int make_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED], size_t *np) {
         WindowFrame frame = window_expand_frame(names->window, word);
-        bool is_kernel = !strcmp(window_get_string(names->window, frame.type, NULL), "kernel");
         uint32_t name = frame.function ? window_get_function(names->window, frame.function)->name : 0;
-        int r;
+        const NamedFrame *named = NULL;
+        size_t n = names->native ? window_names_get(names->native, word, &named) : 0;
+        ReportFunction place = { 0 };
+        int r = find_place(names, &frame, &place);
 
-        if (frame.module || is_kernel)
-                r = find_object(names, frame.module, is_kernel, &function->object);
-        else
-                r = find_source(names, &frame, &function->object);
-        if (r)
-                return r;
-        if (name)
-                return report_names_string(names, name, &function->name);
-        return frame.module && !is_kernel ? symbolize(names, &frame, function) : 0;
+        if (!r && name && !n)
+                r = report_names_string(names, name, &place.name);
+        *np = MAX(MIN(n, (size_t)REPORT_MAX_INLINED), (size_t)1);
+        for (size_t i = 0; i < *np && !r; i++) {
+                ReportFunction function = place;
+
+                if (n)
+                        r = named_function(names, &named[i], &function);
+                if (!r)
+                        r = report_intern(names->report, &names->report->functions, &function, sizeof(function), &functions[i]);
+        }
+        return r;
 }
 
-int report_names_function(ReportNames *names, FrameWord word, uint32_t *functionp) {
-        Report *report = names->report;
-        ReportFunction function = { 0 };
+int report_names_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED], size_t *np) {
         void *known = hashmap_get(&names->functions, word);
         int r;
 
         if (known) {
-                *functionp = (uint32_t)((uintptr_t)known - 1);
+                functions[0] = (uint32_t)((uintptr_t)known - 1);
+                *np = 1;
                 return 0;
         }
-        r = make_function(names, word, &function);
-        if (!r)
-                r = report_intern(report, &report->functions, &function, sizeof(function), functionp);
-        if (!r)
-                r = hashmap_put(&names->functions, word, (void *)(uintptr_t)(*functionp + 1u));
+        r = make_functions(names, word, functions, np);
+        if (!r && *np == 1)
+                r = hashmap_put(&names->functions, word, (void *)(uintptr_t)(functions[0] + 1u));
         return r ? error_fold(r) : 0;
 }

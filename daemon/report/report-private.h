@@ -16,6 +16,7 @@
 
 #include "report/report.h"
 #include "report/tally.h"
+#include "symbol/window-names.h"
 #include "util/arena.h"
 #include "util/hashmap.h"
 
@@ -80,10 +81,13 @@ struct Report {
         uint64_t start_ns, end_ns;      /* REALTIME */
 };
 
+enum { REPORT_MAX_INLINED = 64 };       /* functions that one frame may become */
+
 /* What is remembered while one window is added: its indexes mean nothing in another. */
 typedef struct ReportNames {
         Report *report;
         const Window *window;
+        WindowNames *native;            /* names of native code; NULL = only those in the window */
         Hashmap functions;              /* frame word → function + 1 */
         uint32_t *objects;              /* module → object + 1; 0 = not yet */
         uint32_t *strings;              /* string → string + 1; 0 = not yet */
@@ -94,7 +98,7 @@ void report_names_deinit(ReportNames *names);
 
 /* The report's index of a string of the window, and of the function that a frame lies in. Return: 0, -ENOMEM. */
 int report_names_string(ReportNames *names, uint32_t string, uint32_t *indexp);
-int report_names_function(ReportNames *names, FrameWord word, uint32_t *functionp);
+int report_names_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED], size_t *np);
 
 /* Adds a row to one of the report's tables; at the cap it is row 0, and counted. Return: 0, -ENOMEM. */
 int report_intern(Report *report, Intern *table, const void *data, size_t size, uint32_t *indexp);

@@ -253,21 +253,35 @@ static int find_kind(Adding *adding, const WindowProfileNames *names, uint32_t *
         return r ? r : report_intern(adding->report, &adding->report->kinds, &kind, sizeof(kind), kindp);
 }
 
-static int read_functions(Adding *adding, const FrameWord *frames, size_t n) {
-        if (n > adding->functions_room) {
-                uint32_t *bigger = reallocarray(adding->functions, n, sizeof(*bigger));
+static int grow_functions(Adding *adding, size_t n) {
+        size_t room = MAX(n, (size_t)adding->functions_room * 2);
+        uint32_t *bigger;
 
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                adding->functions = bigger;
-                adding->functions_room = n;
-        }
+        if (n <= adding->functions_room)
+                return 0;
+        bigger = reallocarray(adding->functions, room, sizeof(*bigger));
+        if (!bigger)
+                return error_origin(-ENOMEM);
+        adding->functions = bigger;
+        adding->functions_room = room;
+        return 0;
+}
+
+/* Inlined functions make it longer than the stack. */
+static int read_functions(Adding *adding, const FrameWord *frames, size_t n, size_t *n_functionsp) {
+        size_t at = 0;
+
         for (size_t i = 0; i < n; i++) {
-                int r = report_names_function(&adding->names, frames[i], &adding->functions[i]);
+                size_t more;
+                int r = grow_functions(adding, at + REPORT_MAX_INLINED);
 
+                if (!r)
+                        r = report_names_functions(&adding->names, frames[i], adding->functions + at, &more);
                 if (r)
                         return error_fold(r);
+                at += more;
         }
+        *n_functionsp = at;
         return 0;
 }
 
@@ -282,7 +296,7 @@ static int find_stack(Adding *adding, uint32_t stack, uint32_t *stackp) {
                 return 0;
         }
         frames = window_get_stack(adding->window, stack, &n);
-        r = read_functions(adding, frames, n);
+        r = read_functions(adding, frames, n, &n);
         if (!r)
                 r = report_intern(report, &report->stacks, adding->functions, n * sizeof(uint32_t), stackp);
         if (r)

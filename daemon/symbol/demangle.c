@@ -44,6 +44,8 @@ typedef struct Output {
 static void append(const char *data, size_t size, void *userdata) {
         Output *output = userdata;
 
+        if (!size)
+                return;
         if (size < output->room - output->size) {
                 memcpy(output->to + output->size, data, size);
                 output->size += size;

@@ -39,6 +39,7 @@ struct Symbolizer {
         uint32_t n_entries;
         Hashmap by_key;                 /* hash of the key → the entry that had it last */
         DemangleStyle style;
+        bool want_lines;
         LinesOptions lines;
         uint64_t lines_left_ns;
         char readable[DEMANGLE_MAX_OUTPUT];
@@ -69,6 +70,7 @@ static void take_options(Symbolizer *symbolizer, const SymbolizerOptions *option
         symbolizer->max_objects = options->max_objects ? options->max_objects : DEFAULT_MAX_OBJECTS;
         symbolizer->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
         symbolizer->style = options->style;
+        symbolizer->want_lines = options->want_lines;
         symbolizer->lines = options->lines;
         symbolizer->lines_left_ns = lines_ms * NS_PER_MS;
         symbolizer->debug_directory = strdup(options->debug_directory ? options->debug_directory : "/usr/lib/debug");
@@ -441,6 +443,10 @@ const char *lines_state_text(LinesState state) {
 
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer) {
         return symbolizer->style;
+}
+
+bool symbolizer_wants_lines(const Symbolizer *symbolizer) {
+        return symbolizer->want_lines;
 }
 
 size_t symbolizer_memory(const Symbolizer *symbolizer) {

@@ -27,6 +27,7 @@ typedef struct SymbolizerOptions {
         uint32_t max_objects;           /* 0 = 1024 */
         size_t max_bytes;               /* of all tables; 0 = 256 MiB; one table may exceed it alone */
         DemangleStyle style;            /* of C++ and Rust names; 0 = short */
+        bool want_lines;                /* whoever names frames reads DWARF too (window-names.h) */
         LinesOptions lines;             /* of one object */
         uint32_t lines_ms;              /* for the lines of all objects; 0 = 120,000 */
 } SymbolizerOptions;
@@ -54,6 +55,7 @@ int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
                     uint64_t *offsetp, SymbolState *statep);
 
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer);
+bool symbolizer_wants_lines(const Symbolizer *symbolizer);
 
 /* How the lines of an object were read. */
 typedef enum LinesState {

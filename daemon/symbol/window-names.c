@@ -26,6 +26,7 @@ struct WindowNames {
         const Window *window;
         Symbolizer *symbolizer;
         const WindowNamesOptions *options;
+        bool want_lines;
         Hashmap rows;                   /* word → Row */
         Arena arena;                    /* rows and their texts */
         SymbolState *states;            /* by module */
@@ -86,25 +87,37 @@ static int add_pending(WindowNames *names, const WindowFrame *frame, FrameWord w
         return 0;
 }
 
+static int look_up(WindowNames *names, const WindowFrame *frame, FrameWord word) {
+        SymbolObject object = object_of(names, frame->module);
+        SymbolName found;
+        int r = symbolizer_name(names->symbolizer, &object, frame->address, &found);
+
+        if (r)
+                return error_fold(r);
+        names->states[frame->module] = found.state;
+        return found.name ? add_row(names, word, &found) : 0;
+}
+
+/* Whether there is something to find for a frame: native code of an object, and not symbolized with lines before. */
+static bool is_open(const WindowNames *names, const WindowFrame *frame) {
+        const WindowFunction *function = window_get_function(names->window, frame->function);
+        const char *type = window_get_string(names->window, frame->type, NULL);
+
+        if (!frame->module || frame->line || function->filename || !strcmp(type, "kernel"))
+                return false;
+        return !frame->function || (names->want_lines && !strcmp(type, "native"));
+}
+
 static int name_word(WindowNames *names, FrameWord word) {
         WindowFrame frame = window_expand_frame(names->window, word);
-        SymbolObject object;
-        SymbolName found;
         int r;
 
-        if (!frame.module || frame.function || hashmap_get(&names->seen, word) ||
-            !strcmp(window_get_string(names->window, frame.type, NULL), "kernel"))
+        if (!is_open(names, &frame) || hashmap_get(&names->seen, word))
                 return 0;
         r = hashmap_put(&names->seen, word, names);
-        if (r)
-                return error_fold(r);
-        object = object_of(names, frame.module);
-        r = symbolizer_name(names->symbolizer, &object, frame.address, &found);
-        if (r)
-                return error_fold(r);
-        names->states[frame.module] = found.state;
-        r = found.name ? add_row(names, word, &found) : 0;
-        if (!r && names->options && names->options->lines)
+        if (!r && !frame.function)
+                r = look_up(names, &frame, word);
+        if (!r && names->want_lines)
                 r = add_pending(names, &frame, word);
         return r ? error_fold(r) : 0;
 }
@@ -155,10 +168,27 @@ static int set_frame(WindowNames *names, NamedFrame *to, const LineFrame *from) 
 }
 
 /* The function that the code lies in keeps the name that it has without lines: of aliases DWARF may know another. */
+static int keep_name(WindowNames *names, FrameWord word, NamedFrame *frame) {
+        const Row *before = hashmap_get(&names->rows, word);
+        WindowFrame given = window_expand_frame(names->window, word);
+        const WindowFunction *function = window_get_function(names->window, given.function);
+        int r;
+
+        if (before) {
+                frame->name = before->frames[0].name;
+                frame->linkage_name = before->frames[0].linkage_name;
+        }
+        if (!function->name)
+                return 0;
+        r = copy_text(names, window_get_string(names->window, function->name, NULL), &frame->name);
+        if (!r)
+                r = copy_text(names, window_get_string(names->window, function->system_name, NULL), &frame->linkage_name);
+        return r ? error_fold(r) : 0;
+}
+
 static int add_lines(void *userdata, uint32_t index, const LineFrame *frames, size_t n) {
         WindowNames *names = userdata;
         FrameWord word = names->batch[index].word;
-        const Row *before = hashmap_get(&names->rows, word);
         Row *row = arena_zero(&names->arena, 1, sizeof(*row) + n * sizeof(row->frames[0]));
         int r = 0;
 
@@ -169,10 +199,8 @@ static int add_lines(void *userdata, uint32_t index, const LineFrame *frames, si
                 r = set_frame(names, &row->frames[i], &frames[i]);
                 row->frames[i].is_inlined = i + 1 < n;
         }
-        if (before) {
-                row->frames[n - 1].name = before->frames[0].name;
-                row->frames[n - 1].linkage_name = before->frames[0].linkage_name;
-        }
+        if (!r)
+                r = keep_name(names, word, &row->frames[n - 1]);
         if (!r)
                 r = hashmap_put(&names->rows, word, row);
         return r ? error_fold(r) : 0;
@@ -238,6 +266,7 @@ int window_names_new(WindowNames **namesp, const Window *window, Symbolizer *sym
         names->window = window;
         names->symbolizer = symbolizer;
         names->options = options;
+        names->want_lines = (options && options->lines) || symbolizer_wants_lines(symbolizer);
         r = init_states(names);
         if (!r)
                 r = name_stacks(names);

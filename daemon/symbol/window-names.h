@@ -5,8 +5,8 @@
  * Names of a Window
  *
  * What is known about each native frame of a window that came without names: the function, and when lines were asked
- * for, its source line and the functions that were inlined there. Frames that bring a name or line of their own (runtimes,
- * the kernel, data that was symbolized before) are left alone.
+ * for, its source line and the functions that were inlined there. Frames that bring a name of their own (runtimes, the
+ * kernel, data that was symbolized before) keep it; those of native code get lines too, if they came without.
  *
  *     r = window_names_new(&names, window, symbolizer, &options);
  *     for each word of each stack:
@@ -34,7 +34,7 @@ typedef struct NamedFrame {
 } NamedFrame;
 
 typedef struct WindowNamesOptions {
-        bool lines;                     /* read DWARF: file, line, inlined functions */
+        bool lines;                     /* read DWARF, even if the symbolizer was not made for it: file, line, inlined functions */
         /* Where to open an object of the window, for those who know its process. May be NULL; may return NULL. */
         const SymbolSource *(*source)(void *userdata, const WindowModule *module);
         void *userdata;
