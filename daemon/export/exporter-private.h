@@ -36,6 +36,7 @@ struct Exporter {
         bool was_spooled;               /* the last one that was sent came from it: old and new take turns */
         uint64_t alone_events;          /* of batches that the spool's thread alone has */
         size_t alone_bytes;
+        bool is_behind;                 /* the spool did not keep up: something in memory is not on the disk */
         uint64_t released_events;       /* of files that are about to be released */
         SpoolEntry tried;               /* of the spool, and since when without success */
         uint64_t tried_since_ns;

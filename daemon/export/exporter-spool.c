@@ -36,8 +36,24 @@ static bool give(Exporter *exporter, Batch *batch, unsigned how) {
 void exporter_store_ahead(Exporter *exporter, Batch *batch) {
         unsigned how = SPOOL_PUT_HELD | (exporter->spool_mode == EXPORTER_SPOOL_FLUSH ? SPOOL_PUT_FLUSHED : 0);
 
-        if (exporter->spool_mode != EXPORTER_SPOOL_FAILED && !give(exporter, batch_ref(batch), how))
+        if (!exporter->spool || exporter->spool_mode == EXPORTER_SPOOL_FAILED)
+                return;
+        if (!give(exporter, batch_ref(batch), how)) {
                 batch_free(batch);
+                exporter->is_behind = true;
+        }
+}
+
+/* What did not fit on its way to the disk may now. */
+static void catch_up(Exporter *exporter) {
+        if (!exporter->is_behind)
+                return;
+        exporter->is_behind = false;
+        if (exporter->flying && !exporter_is_safe(exporter->flying))
+                exporter_store_ahead(exporter, exporter->flying);
+        for (Batch *batch = exporter->queue.first; batch && !exporter->is_behind; batch = batch->next)
+                if (!exporter_is_safe(batch))
+                        exporter_store_ahead(exporter, batch);
 }
 
 /* Memory lets go of it, and the spool's thread has it alone. */
@@ -155,6 +171,7 @@ static void on_stored(Batch *batch, int error, void *userdata) {
                 not_stored(exporter, batch, error, alone);
         else
                 stored(exporter, batch, alone);
+        catch_up(exporter);
         exporter_send_next(exporter);
 }
 

@@ -14,6 +14,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
+import fault_server
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 N_SAMPLES = 100000
 DRIVER = BUILD / "tests/lib/export-driver"
@@ -26,8 +29,8 @@ service:
 """
 
 
-def values(*argv):
-    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+def values(*argv, environment=None):
+    environment = {**{k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}, **(environment or {})}
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=True, env=environment)
     return {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
 
@@ -81,8 +84,27 @@ def away(request, directory):
         print(f"| {name} | {got['start_RssAnon_kib']:,} | {got['end_RssAnon_kib']:,} | {got['end_VmHWM_kib']:,} |")
 
 
+def spool_modes(directory):
+    """A healthy receiver that is a few ms away: what each window costs to be safe. The calls are counted in a run of their own."""
+    fault = BUILD / "tests/lib/libfault-at.so"
+    print("\n| 40 windows of | spool | CPU ms a window | dirtied KiB a window | of it removed in time | flushes a window |\n|--|--|--:|--:|--:|--:|")
+    for request in sorted(directory.glob("*.pb"))[:2]:
+        for name, options in (("none", []), ("failed", [2]), ("ahead", [0]), ("flush", [1])):
+            server = fault_server.Server([fault_server.slow(0.005, fault_server.ok())])
+            spool, log, n = directory / f"spool-{name}", directory / "calls", 40
+            options = [] if name == "none" else ["--spool", spool, "--spool-mode", *options]
+            argv = [DRIVER, server.url(), "--file", request, "--batches", n, "--interval-ms", 100, "--queue-bytes", 1 << 26, "--drained", 1, *options]
+            got = min((values(*argv) for _ in range(5)), key=lambda g: g["cpu_us"])
+            log.write_text("")
+            values(*argv, environment={"LD_PRELOAD": str(fault), "FAULT_DIR": str(spool), "FAULT_LOG": str(log)})
+            flushes = sum(call in ("fdatasync", "fsync") for call in log.read_text().split())
+            print(f"| {request.stat().st_size / 1e6:.2f} MB | {name} | {got['cpu_us'] / n / 1000:.2f} | {got['write_bytes'] / n / 1024:.0f} | "
+                  f"{got['cancelled_write_bytes'] / n / 1024:.0f} | {flushes / n:.1f} |")
+            server.close()
+
+
 def main():
-    with tempfile.TemporaryDirectory(prefix="spanprof-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="spanprof-bench-", dir=BUILD) as name:         # a disk, not a tmpfs
         directory = pathlib.Path(name)
         subprocess.run([BUILD / "tests/bench/encode-cost", "9", directory], check=True)
         requests = sorted(directory.glob("*.pb"))
@@ -90,6 +112,7 @@ def main():
         codecs(requests, directory / "spool")
         throughput(requests[1], directory)
         away(requests[1], directory)
+        spool_modes(directory)
 
 
 main()

@@ -124,7 +124,7 @@ class Ahead(AheadCase):
 class Kill(AheadCase):
     def run_until_killed(self, url, first, environment=PATH, after=None, **options):
         """Submits batches without end. @after: seconds from the first that is accepted. Return: accepted ones."""
-        driver = self.spawn(self.command(url, batches=1000000, interval_ms=1, retry_ms=3, first=first, accepted=1, **options), env=environment)
+        driver = self.spawn(self.command(url, batches=1000000, interval_ms=1, retry_ms=3, first=first, accepted=20, **options), env=environment)
         if after is not None:
             driver.wait_for("^accepted")
             time.sleep(after)
@@ -171,6 +171,17 @@ class Kill(AheadCase):
 
 
 class Disk(AheadCase):
+    def test_that_falls_behind_stores_the_rest_later(self):
+        """Less may be on its way to the disk than memory holds: what was not taken at first is, once there is room."""
+        go, server = self.directory() / "go", self.serve(hang)
+        driver = self.spawn(self.command(server.url(), batches=9, padding=100000, queue_bytes=850000, timeout_ms=600000, accepted=100,
+                                         run_ms=600000), env=self.preload(at=1, kind="hang", go=go))
+        tap.wait_until(lambda: server.requests, "the first request")
+        self.assertEqual(driver.out.count("accepted"), 0)
+        go.touch()
+        driver.wait_for("^accepted 9$")
+        self.assertEqual(len(self.files()), 9)
+
     def test_that_is_full_or_fails_holds_up_nobody(self):
         for kind in ("ENOSPC", "EIO", "EROFS"):
             with self.subTest(kind):

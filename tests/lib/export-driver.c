@@ -7,7 +7,8 @@
  * (or for --run-ms, or until --retries requests are to be tried again, --spooled ones are in the spool, or it is
  * --drained), stops, and prints the counters and memory. Each batch is a small request with --profiles
  * profiles and the string `batch-N` in its dictionary (N from --first), so that a receiver can tell which one it got.
- * With --accepted 1 it says `accepted N` when everything before batch N is delivered or on the disk.
+ * With --accepted M it says `accepted N` when everything before batch N is delivered or on the disk, and submits no more
+ * while M or more are not.
  *
  * usage: export-driver URL [--OPTION VALUE]…
  */
@@ -15,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "export/exporter.h"
 #include "otlp/transcode.h"
@@ -114,10 +116,9 @@ static int is_over(const Driver *driver, uint64_t now_ns) {
 
 /* A disk that does not keep up is waited for, else there would never be an end to what is not accepted. */
 static bool must_pause(Driver *driver) {
-        enum { MAX_UNSAVED = 20 };
         uint64_t n = driver->accepted ? exporter_unsaved_events(driver->exporter) : 0;
 
-        driver->pausing = n >= MAX_UNSAVED * driver->n_events || (n && driver->pausing);
+        driver->pausing = n && (n >= driver->accepted * driver->n_events || driver->pausing);
         return driver->pausing;
 }
 
@@ -155,6 +156,21 @@ static void print_memory(const char *when) {
         while (file && fgets(line, sizeof(line), file))
                 if (!strncmp(line, "VmRSS:", 6) || !strncmp(line, "VmHWM:", 6) || !strncmp(line, "RssAnon:", 8))
                         printf("%s_%.*s_kib %d\n", when, (int)strcspn(line, ":"), line, atoi(strchr(line, ':') + 1));
+        if (file)
+                fclose(file);
+}
+
+/* What it cost the machine: CPU, and what was made dirty on disks less what was removed before it was written. */
+static void print_costs(void) {
+        FILE *file = fopen("/proc/self/io", "re");
+        struct rusage usage;
+        char line[256];
+
+        getrusage(RUSAGE_SELF, &usage);
+        printf("cpu_us %ld\n", (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+        while (file && fgets(line, sizeof(line), file))
+                if (strstr(line, "write_bytes: "))
+                        printf("%.*s %s", (int)strcspn(line, ":"), line, strchr(line, ':') + 2);
         if (file)
                 fclose(file);
 }
@@ -257,5 +273,6 @@ int main(int argc, char **argv) {
                 if (stat_get(i))
                         printf("%s{%s} %" PRIu64 "\n", stat_metric(i), stat_label(i), stat_get(i));
         print_memory("end");
+        print_costs();
         return r;
 }
