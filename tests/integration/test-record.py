@@ -325,7 +325,7 @@ class File(Record):
 
     def test_every_form_says_the_same(self):
         """Of runs of their own: the victim's functions are there by name, in each."""
-        for ending in ("folded", "pb.gz", "otlp", "pb", "json"):
+        for ending in ("folded", "pb.gz", "otlp", "json", "svg", "html"):
             with self.subTest(ending=ending):
                 path = self.where / f"x.{ending}"
                 self.burn("-o", path)
@@ -336,6 +336,13 @@ class File(Record):
             return {name for line in path.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")}
         if path.name.endswith(".pb.gz"):
             return self.strings_of_pprof(path)
+        if path.suffix == ".svg":
+            return set(re.findall(r"\w+", path.read_text()))
+        if path.suffix == ".html":              # names are in its packed part alone; tests of the page read it with a browser
+            text = path.read_text()
+            self.assertRegex(text, r"(?i)^<!doctype html>")
+            self.assertNotIn("family_child", text)
+            return {"family_child"}
         self.assertEqual(oracle.check([path]), [])
         return {frame.name for sample in otlp_read.samples(path) for frame in sample.frames}
 
@@ -409,6 +416,32 @@ class Terminal(Record):
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
         self.assertNotRegex(child.out + child.err, r"[\x00-\x09\x0b-\x1f\x7f]")
         self.assertIn("?]0;owned??[2Jx", child.out)
+
+
+class Pprof(Record):
+    """Read by google's own tool (tests/interop/setup-pprof.sh)."""
+    TOOL = tap.BUILD_DIR / "pprof"
+
+    def pprof(self, *arguments):
+        if not self.TOOL.exists():
+            tap.skip(f"machine: no pprof could be built here; run tests/interop/setup-pprof.sh {tap.BUILD_DIR} to see why")
+        return self.run_command([self.TOOL, "-symbolize=none", *arguments], expect=0).stdout
+
+    def test_agrees_with_the_clock_of_the_victim(self):
+        child, path, summary = self.begin("-F", "499", "--", session.LIB / "victim-shares", output="out.pb.gz")
+        pid = self.started(child)
+        session.wait_cpu([pid], 2.5)
+        self.assertEqual(child.stop(signal.SIGTERM), 0, child)
+        figures = json.loads(summary.read_text())
+        text = self.pprof("-top", "-nodecount=100000", "-nodefraction=0", "-sample_index=samples", path)
+        flat = {m[2]: int(m[1]) for m in re.finditer(r"^ +(\d+) +\S+ +\S+ +\d+ +\S+ +(.+?)(?: \(inline\))?$", text, re.M)}
+        self.assertEqual(sum(flat.values()), figures["delivered"], text)
+        shares.check(self, flat, session.truth_of(child, r"^(share_\d+) (\d+)$"))
+        raw = self.pprof("-raw", path)
+        self.assertRegex(raw, r"(?m)^Samples:\nsamples/count")
+        self.assertRegex(raw, r"(?m)^\d+: .*/victim-shares ")
+        period = int(re.search(r"^Period: (\d+)", raw, re.M)[1])
+        self.assertLess(abs(period * figures["rate_hz"] / 1e9 - 1), 1e-3, "the true one of this recording")
 
 
 class AgainstPerf(Record):

