@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What requests cost behind the encoder, beside the Go codec of a real collector on the same bytes: validator, JSON, gzip, spool,
-throughput to that collector, and the memory of an exporter whose receiver is away for an hour.
+throughput to that collector, the memory of an exporter whose receiver is away for an hour, and what a window costs in each spool mode.
 
-usage: otlp-cost.py BUILD-DIRECTORY          (ninja encode-cost otlp-cost export-driver; setup-collector.sh first)
+usage: otlp-cost.py BUILD-DIRECTORY          (ninja encode-cost otlp-cost export-driver fault-at; setup-collector.sh first)
 """
 import os
 import pathlib
@@ -87,14 +87,14 @@ def away(request, directory):
 def spool_modes(directory):
     """A healthy receiver that is a few ms away: what each window costs to be safe. The calls are counted in a run of their own."""
     fault = BUILD / "tests/lib/libfault-at.so"
-    print("\n| 40 windows of | spool | CPU ms a window | dirtied KiB a window | of it removed in time | flushes a window |\n|--|--|--:|--:|--:|--:|")
+    print("\n| windows of | spool | CPU ms a window | dirtied KiB a window | of it removed in time | flushes a window |\n|--|--|--:|--:|--:|--:|")
     for request in sorted(directory.glob("*.pb"))[:2]:
         for name, options in (("none", []), ("failed", [2]), ("ahead", [0]), ("flush", [1])):
             server = fault_server.Server([fault_server.slow(0.005, fault_server.ok())])
-            spool, log, n = directory / f"spool-{name}", directory / "calls", 40
+            spool, log, n = directory / f"spool-{name}", directory / "calls", 20
             options = [] if name == "none" else ["--spool", spool, "--spool-mode", *options]
             argv = [DRIVER, server.url(), "--file", request, "--batches", n, "--interval-ms", 100, "--queue-bytes", 1 << 26, "--drained", 1, *options]
-            got = min((values(*argv) for _ in range(5)), key=lambda g: g["cpu_us"])
+            got = min((values(*argv) for _ in range(3)), key=lambda g: g["cpu_us"])
             log.write_text("")
             values(*argv, environment={"LD_PRELOAD": str(fault), "FAULT_DIR": str(spool), "FAULT_LOG": str(log)})
             flushes = sum(call in ("fdatasync", "fsync") for call in log.read_text().split())
