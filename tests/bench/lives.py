@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs to know who comes and goes, and how much of them is seen.
 
-usage: tests/bench/lives.py [--rounds N] [--processes N] [pass] [idle] [first] [late] [shares] [storm]
+usage: tests/bench/lives.py [--rounds N] [--processes N] [pass] [idle] [first] [late] [shares] [storm] [turn]
 
     pass    the first pass over /proc: ns of the daemon's CPU per process, for each way to choose
     idle    CPU per minute of a daemon that has nothing to do, with and without 1,000 idle processes; in a PID namespace, where
@@ -10,6 +10,7 @@ usage: tests/bench/lives.py [--rounds N] [--processes N] [pass] [idle] [first] [
     first   exec → first sample in the ring, at 99 Hz
     late    publication of a ring, after 30 idle seconds, → first sample with its span
     shares  ticks delivered and attributed: 20 ms processes, forks of 20 ms, 12 libraries, 100 mostly idle processes
+    turn    the longest turn of the daemon's loop beside targets that have 65,530 mappings (needs perf)
     storm   2,000 fork+exec a second: counts, CPU and memory (`meson test --suite long` has a million)
 
 SPANPROF and BUILD_DIR name the build (default: ./build), which needs tests/interop/setup-venv.sh. Needs root.
@@ -258,8 +259,40 @@ def storm(options):
                 ["what", "processes/s", "daemon's CPU", "VmRSS MiB", "at the end", "notices", "lost", "ticks", "lost"], rows)
 
 
+def turns(pid, seconds, directory):
+    """Lengths in ms of what the main thread does between two waits."""
+    data, lengths, begin = directory / "perf.data", [], None
+    bench.run(["perf", "record", "-q", "-e", "syscalls:sys_enter_epoll_wait,syscalls:sys_exit_epoll_wait", "-t", pid, "-o", data,
+               "sleep", seconds])
+    for line in bench.run(["perf", "script", "-F", "time,event", "-i", data]).stdout.splitlines():
+        time_s, event = line.split()[:2]
+        if "exit" in event:
+            begin = float(time_s.rstrip(":"))
+        elif begin is not None:
+            lengths.append((float(time_s.rstrip(":")) - begin) * 1e3)
+    return lengths
+
+
+def turn(options):
+    rows = []
+    for what, *arguments in (("they change all the time", "churn", 65530), ("they stay", "still", 65530),
+                             ("of a file with 14 KiB of a name: 940 MB of maps", "names", 65000)):
+        longest = []
+        for _ in range(options.rounds):
+            with bench.Bench() as b:
+                b.victim("hostile", *arguments, *([b.directory()] if arguments[0] == "names" else []))
+                daemon = Daemon(b, "--comm", "victim-hostile")
+                for task in os.listdir(f"/proc/{daemon.pid}/task"):
+                    os.sched_setscheduler(int(task), os.SCHED_FIFO, os.sched_param(1))      # other work is not part of it
+                longest += [max(turns(daemon.pid, 10, b.directory()))]
+                daemon.stop()
+        rows.append([what, bench.spread(longest)])
+    bench.table("turn: 65,530 mappings in one target", ["mappings", "longest turn in 10 s, ms"], rows)
+
+
 def main():
-    parts = {"pass": first_pass, "idle": idle, "first": first, "late": late, "shares": shares, "storm": storm}
+    parts = {"pass": first_pass, "idle": idle, "first": first, "late": late, "shares": shares, "storm": storm,
+             "turn": turn}
     bench.main(__doc__, parts, lambda parser: parser.add_argument("--processes", type=int, default=2000, help="of the first pass"))
 
 

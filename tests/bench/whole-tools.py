@@ -5,7 +5,7 @@
 usage: tests/bench/whole-tools.py [--seconds N] [--rounds N] [cost] [idle] [start] [loss] [target]
 
     cost    CPU and peak memory of the tool's cgroup while two CPUs burn, per 10,000 samples
-    idle    CPU per minute while the only target sleeps
+    idle    CPU per minute while the only target sleeps, or wakes up 50 times a second and does nothing
     start   exec of the tool → first sample; → first profile at the receiver
     loss    ticks taken and lost at 99, 999 and 4999 Hz on all CPUs
     target  throughput and p99 of a request service: absent, absent again (A/A), 99 Hz, 999 Hz; and a bystander
@@ -15,6 +15,7 @@ Costs on the interrupt's side (BPF) are in bpf-cost, beside this file.
 """
 import json
 import os
+import pathlib
 import re
 import time
 
@@ -110,21 +111,30 @@ def cost(options):
                 ["tool", "Hz", "samples", "CPU ms", "CPU ms per 10,000 samples", "peak MiB"], rows)
 
 
+def switches(pid):
+    """How often its threads have gone to sleep so far."""
+    texts = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M)[1]) for text in texts)
+
+
 def idle(options):
     rows = []
     for make in [Spanprof] + [Perf] * bool(PERF):
-        values = []
-        for _ in range(options.rounds):
-            with bench.Bench() as b:
-                victim = b.victim("threads", 0, 1, ready=r"^pid (\d+) ready")
-                t = make(b, str(victim.pid), 99, options.seconds + 4)
-                time.sleep(2)           # start, first window
-                before, begin = t.cgroup.cpu_ns, time.monotonic()
-                time.sleep(options.seconds)
-                values.append((t.cgroup.cpu_ns - before) / 1e6 / (time.monotonic() - begin) * 60)
-                t.child.stop()
-        rows.append([make.name, bench.spread(values)])
-    bench.table("idle: the only target sleeps, 99 Hz", ["tool", "CPU ms per minute"], rows)
+        for what, start in (("sleeps", lambda b: b.spawn(["sleep", "1000"])),
+                            ("wakes up 50 times a second", lambda b: b.victim("threads", 0, 1, ready=r"^pid (\d+) ready"))):
+            values, wakes = [], []
+            for _ in range(options.rounds):
+                with bench.Bench() as b:
+                    t = make(b, str(start(b).pid), 99, options.seconds + 5)
+                    time.sleep(3)       # start, first window
+                    before, n, begin = t.cgroup.cpu_ns, switches(t.child.pid), time.monotonic()
+                    time.sleep(options.seconds)
+                    length = time.monotonic() - begin
+                    values.append((t.cgroup.cpu_ns - before) / 1e6 / length * 60)
+                    wakes.append((switches(t.child.pid) - n) / length)
+                    t.child.stop()
+            rows.append([make.name, what, bench.spread(values), bench.spread(wakes)])
+    bench.table("idle, 99 Hz", ["tool", "the only target", "CPU ms per minute", "wake-ups per second"], rows)
 
 
 def first_stored(directory):
