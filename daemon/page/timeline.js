@@ -23,6 +23,8 @@ class Timeline {
                         slider.max = this.n;
                         slider.step = 1;
                         slider.addEventListener("input", () => this.slide(slider));
+                        slider.addEventListener("focus", () => this.draw());
+                        slider.addEventListener("blur", () => this.draw());
                 }
                 canvas.addEventListener("pointerdown", (event) => this.press(event));
                 canvas.addEventListener("pointermove", (event) => this.drag(event));
@@ -183,15 +185,19 @@ class Timeline {
         }
 
         drawBrush(color) {
-                const context = this.context, [from, to] = this.brush || (this.view.to ? [this.view.from, this.view.to] : [0, 0]);
+                const context = this.context, isFocused = this.sliders.includes(document.activeElement);
+                const [from, to] = this.brush || (this.view.to ? [this.view.from, this.view.to] : [0, isFocused ? this.n : 0]);
 
                 if (!to)
                         return;
                 context.fillStyle = color("--veil");
                 context.fillRect(this.left, 0, this.xOf(from) - this.left, this.bottom);
                 context.fillRect(this.xOf(to), 0, this.width - this.xOf(to), this.bottom);
-                context.fillStyle = color("--text");
-                for (const x of [this.xOf(from), this.xOf(to)])
-                        context.fillRect(x - 1, 0, 2, this.bottom);
+                [from, to].forEach((border, i) => {
+                        const chosen = this.sliders[i] === document.activeElement, x = Math.min(this.xOf(border), this.width - 2);
+
+                        context.fillStyle = color(chosen ? "--accent" : "--text");
+                        context.fillRect(chosen ? x - 2 : x - 1, 0, chosen ? 4 : 2, this.bottom);
+                });
         }
 }
