@@ -53,6 +53,7 @@ static void collect(Daemon *daemon, Metrics *metrics) {
                 .exports = daemon->exports,
                 .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns : UINT64_MAX,
                 .url = daemon->config->shown_url,
+                .naming = naming_state(daemon->naming),
                 .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
         };
         self_read(&metrics->self);

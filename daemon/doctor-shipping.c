@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Where profiles go: the kill switch, the spool, and a request to the receiver that carries nothing. */
+/* Where profiles go: the kill switch, the spool, names, and a request to the receiver that carries nothing. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 #include "util/macro.h"
 
 #define PATIENCE_NS (5 * NS_PER_SEC)
+#define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"       /* as symbol/symbolizer.h */
 
 static void check_switch(Doctor *doctor) {
         struct stat st;
@@ -142,7 +143,22 @@ static void check_endpoint(Doctor *doctor) {
         sd_event_unref(request.event);
 }
 
+/* What has no names is no failure: addresses and build ids are sent in any case. */
+static void check_symbols(Doctor *doctor) {
+        const char *code = doctor->config->jit_symbols ? "code that targets make is named by their perf-map files and jitdumps" :
+                                                         "code that targets make has no names (jit-symbols = off)";
+
+        if (strcmp(doctor->config->symbols, "local"))
+                doctor_add(doctor, "symbols", DOCTOR_OK, NULL, "functions in files are named by the backend (symbols = remote); %s", code);
+        else if (access(DEBUG_DIRECTORY, X_OK))
+                doctor_add(doctor, "symbols", DOCTOR_WARN, "install debug packages (-dbgsym, -debuginfo) of what is profiled",
+                           "no " DEBUG_DIRECTORY ": of stripped files only exported functions have names; %s", code);
+        else
+                doctor_add(doctor, "symbols", DOCTOR_OK, NULL, "functions in files are named here, also by " DEBUG_DIRECTORY "; %s", code);
+}
+
 void doctor_check_shipping(Doctor *doctor) {
+        check_symbols(doctor);
         check_switch(doctor);
         check_daemon(doctor);
         check_spool(doctor);

@@ -92,6 +92,9 @@ static void append_gauges(Text *text, const Metrics *m) {
         append_number(text, "spanprof_export_age_seconds", "gauge",
                       (double)(m->exported_ns == UINT64_MAX ? m->age_ns : m->exported_ns) / (double)NS_PER_SEC,
                       "since a receiver accepted a request, or since the start if none did");
+        append_number(text, "spanprof_names_waiting", "gauge", m->naming.n_waiting, "addresses in files that are being looked up");
+        append_number(text, "spanprof_code_processes", "gauge", m->naming.n_processes, "processes whose own code is followed");
+        append_number(text, "spanprof_naming_bytes", "gauge", (double)m->naming.memory, "held for names, symbol tables of files not counted");
         append_number(text, "spanprof_bpf_map_bytes", "gauge", (double)m->map_bytes, "kernel memory of all BPF maps");
 }
 
@@ -164,6 +167,17 @@ static void append_sampling(Text *text, const Metrics *m) {
                 text_printf(text, "not ready    %s\n", m->unready);
 }
 
+static void append_naming(Text *text, const Metrics *m) {
+        text_printf(text, "names        %s", m->naming.objects ? "local" : "of functions in files: the backend's (symbols = remote)");
+        if (m->naming.objects)
+                text_printf(text, ": %" PRIu64 " found, %u wait, %" PRIu64 " dropped", stat_get(COUNTER_NAMES_NAMED), m->naming.n_waiting,
+                            stat_get(COUNTER_NAMES_DROPPED));
+        if (m->naming.n_processes)
+                text_printf(text, "; %u processes make code, of which %" PRIu64 " functions are known", m->naming.n_processes,
+                            stat_get(COUNTER_CODE_RECORDS));
+        text_printf(text, "\n");
+}
+
 static void append_export(Text *text, const Metrics *m) {
         text_printf(text, "export       %" PRIu64 " requests accepted, %" PRIu64 " given up; %" PRIu64 " samples wait\n",
                     stat_get(COUNTER_EXPORT_OK), stat_get(COUNTER_EXPORT_DROPPED), m->queued_events);
@@ -189,6 +203,7 @@ void metrics_print_status(Text *text, const Metrics *m) {
                 append_losses(text, "%s %" PRIu64, ", ");
                 text_printf(text, "\n");
         }
+        append_naming(text, m);
         append_export(text, m);
         if (m->exports)
                 exports_append_status(m->exports, text);
@@ -226,6 +241,8 @@ void metrics_print_json(Text *text, const Metrics *m) {
                 exports_append_json(m->exports, text);
                 text_printf(text, ",\n");
         }
+        text_printf(text, "  \"symbols\": \"%s\", \"names_waiting\": %u, \"code_processes\": %u, \"naming_bytes\": %zu,\n",
+                    m->naming.objects ? "local" : "remote", m->naming.n_waiting, m->naming.n_processes, m->naming.memory);
         if (m->exported_ns == UINT64_MAX)
                 text_printf(text, "  \"last_export_seconds\": null,\n");
         else

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "exports.h"
+#include "naming/naming.h"
 #include "self.h"
 #include "util/text.h"
 
@@ -28,6 +29,7 @@ typedef struct Metrics {
         uint64_t exported_ns;           /* since a request was accepted, UINT64_MAX = none was */
         const char *url;                /* that profiles go to */
         uint64_t map_bytes;
+        NamingState naming;
         Self self;
 } Metrics;
 
