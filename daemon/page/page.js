@@ -321,7 +321,7 @@ class Page {
                 const words = [[kind.unit === "count" ? "Samples" : kindName(kind), chosen.map((value) => formatValue(value, kind.unit)).join(" → ")]];
 
                 if (kind.periodUnit === "nanoseconds" && kind.unit === "count" && kind.measured[0])
-                        words.push([kind.periodType === "cpu" || !kind.periodType ? "CPU time" : "Time",
+                        words.push([kind.periodType === "cpu" || !kind.periodType ? "Sampled CPU time" : "Sampled time",
                                     kind.measured.slice(0, chosen.length).map((ns) => formatSeconds(ns / 1e9)).join(" → "), "samples × the time that each stands for"]);
                 return words;
         }
