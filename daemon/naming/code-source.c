@@ -247,6 +247,8 @@ static int read_on(CodeSource *source, CodeFile *file, int fd, Feed feed) {
                 ssize_t n;
                 int r;
 
+                if (done && !goes_on(file, fd))         /* written anew meanwhile: the next look begins at its start */
+                        return 0;
                 if (file->n_read >= FILE_BYTES) {
                         source->look->n_over_cap++;
                         return 1;

@@ -104,6 +104,8 @@ int naming_window(Naming *naming, Window *window) {
 int naming_wait(Naming *naming, uint64_t end_ns) {
         int r = naming->objects ? object_names_wait(naming->objects, end_ns) : 0;
 
+        if (naming->code)
+                code_names_wait(naming->code, end_ns);
         return r ? error_fold(r) : 0;
 }
 

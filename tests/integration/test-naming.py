@@ -6,6 +6,8 @@ import oracle
 
 oracle.enter()
 
+import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -16,6 +18,7 @@ import sys
 
 import fuse_server
 import otlp_read
+import prometheus
 import session
 import tap
 
@@ -23,7 +26,11 @@ HZ = ("--frequency", "499")
 
 
 def threads(pid):
-    return sorted((task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+    names = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):      # it has ended meanwhile
+            names.append((task / "comm").read_text().strip())
+    return names
 
 
 class Naming(session.TestCase):
@@ -38,6 +45,19 @@ class Naming(session.TestCase):
             return condition([sample for path in sorted(seen) for sample in seen[path]])
 
         return tap.wait_until(look, f"{what}; {run.child}", 120)
+
+    def start_counted(self, *options):
+        """A run, and what waits until one of its counters is high enough: wait(@least, name, label=value)."""
+        run = self.start(*options, "--metrics", "127.0.0.1:0")
+        port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+
+        def counter(name, labels):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
+            with contextlib.closing(connection):
+                connection.request("GET", "/metrics")
+                return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), name, **labels)
+
+        return run, lambda least, name, **labels: tap.wait_until(lambda: counter(name, labels) >= least, f"{name} {labels}", 120)
 
     def wait_named(self, run, pid, *names):
         self.wait_for(run, lambda samples: set(names) <= {f.name for s in samples if s.resource["process.pid"] == pid
@@ -74,13 +94,14 @@ class Code(Naming):
     def test_a_map_that_grows_under_the_defaults(self):
         child, tell, ranges = self.maker("alpha", "a name with blanks")
         tell("map")
-        run = self.start("--pid", child.pid, *HZ)
+        run, wait = self.start_counted("--pid", child.pid, *HZ)
         self.wait_named(run, child.pid, "alpha", "a name with blanks")
         self.make(tell, ranges, "made later")
         start, end = ranges["made later"]
         tell("line this is no line of a map")
         tell(f"line 0x{start:x} 0x{end - start:x} made later")
         self.wait_named(run, child.pid, "made later")
+        wait(3, "spanprof_code_records_total", result="taken")
         result = run.stop()
         self.assertTrue(self.check_names(result, child.pid, ranges))
         self.assertEqual(result.counter("code_files_total"), {"read": 1, "refused": 0, "unreadable": 0, "stuck": 0})
@@ -91,13 +112,12 @@ class Code(Naming):
 
     def test_a_map_that_comes_late(self):
         child, tell, ranges = self.maker("alpha")
-        run = self.start("--pid", child.pid, *HZ)
-        run.wait_events(50, child.pid)
+        run, wait = self.start_counted("--pid", child.pid, *HZ)
+        wait(1, "spanprof_code_frames_total", result="none")
         tell("map")
         self.wait_named(run, child.pid, "alpha")
         result = run.stop()
         self.assertTrue(self.check_names(result, child.pid, ranges))
-        self.assertGreater(result.counter("code_frames_total", "none"), 0)
 
     def test_a_jitdump_and_a_place_that_is_used_again(self):
         child, tell, ranges = self.maker("alpha", "beta")
@@ -138,7 +158,8 @@ class Code(Naming):
         start, end = ranges["alpha"]
         path.write_text(f"{start:x} {end - start:x} a lie\n")
         os.chown(path, 4711, 4711)
-        run = self.start("--pid", child.pid, *HZ)
+        run, wait = self.start_counted("--pid", child.pid, *HZ)
+        wait(1, "spanprof_code_files_total", result="refused")
         run.wait_events(100, child.pid)
         result = run.stop()
         self.assertEqual({f.name for s in result.of(child.pid) for f in s.frames if f.type == "unknown"}, {""})
@@ -287,8 +308,11 @@ class Local(Naming):
 class Runtimes(Naming):
     """Programs of others that write such files."""
 
-    def check_against_map(self, result, pid, path, pattern):
-        known = {line.split(" ", 2)[2] for line in path.read_text(errors="replace").splitlines() if line.count(" ") >= 2}
+    @staticmethod
+    def names_in(path):
+        return {line.split(" ", 2)[2] for line in path.read_text(errors="replace").splitlines() if line.count(" ") >= 2}
+
+    def check_names(self, result, pid, known, pattern):
         names = {f.name for s in result.of(pid) for f in s.frames if f.type == "unknown" and f.name}
         self.assertEqual(names - known, set())
         self.assertTrue([name for name in names if re.search(pattern, name)], names)
@@ -305,7 +329,8 @@ class Runtimes(Naming):
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ)
         self.wait_for(run, lambda samples: any("burnOne" in f.name for s in samples for f in s.frames), "burnOne")
-        self.check_against_map(run.stop(), child.pid, path, r"burnOne.*spin\.js")
+        result = run.stop()
+        self.check_names(result, child.pid, self.names_in(path), r"burnOne.*spin\.js")
 
     def test_java(self):
         for tool in ("java", "javac", "jcmd"):
@@ -323,14 +348,16 @@ class Runtimes(Naming):
         session.wait_cpu([child.pid], 1.0)
         run = self.start("--pid", child.pid, *HZ)
         run.wait_events(50, child.pid)
+        known = set()
 
         def burned(samples):
             """A map is of one moment: it is written again until the compiler has settled."""
             self.run_command(["jcmd", child.pid, "Compiler.perfmap"], timeout=120)
+            known.update(self.names_in(path) if path.exists() else [])
             return any("Spin.burn" in f.name or "Spin.main" in f.name for s in samples for f in s.frames)
 
         self.wait_for(run, burned, "Spin.burn or Spin.main")
-        self.check_against_map(run.stop(), child.pid, path, r"Spin\.(burn|main)")
+        self.check_names(run.stop(), child.pid, known, r"Spin\.(burn|main)")
 
 
 if __name__ == "__main__":
