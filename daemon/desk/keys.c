@@ -46,6 +46,11 @@ static int csi_key(const char *data, size_t size) {
         return size == 4 || (size > 4 && data[3] == ';') ? tilde_key(data[2]) : KEY_OTHER;
 }
 
+/* Ctrl-Space sends a NUL, which is a key as well. */
+static int character_key(unsigned char c) {
+        return c == ESC ? KEY_ESCAPE : c == '\b' ? KEY_BACKSPACE : c ? c : KEY_OTHER;
+}
+
 int keys_next(const char *data, size_t size, size_t *usedp) {
         size_t used = 1;
 
@@ -54,7 +59,7 @@ int keys_next(const char *data, size_t size, size_t *usedp) {
                 return KEY_NONE;
         if (data[0] != ESC || size == 1 || (data[1] != '[' && data[1] != 'O')) {
                 *usedp = 1;
-                return data[0] == ESC ? KEY_ESCAPE : data[0] == '\b' ? KEY_BACKSPACE : (unsigned char)data[0];
+                return character_key((unsigned char)data[0]);
         }
         if (data[1] == 'O') {           /* SS3, of the application's cursor keys */
                 *usedp = size < 3 ? 0 : 3;

@@ -16,6 +16,8 @@ Test(keys, takes_characters_as_they_are) {
         cr_assert_eq(key_of("\xc3\xa9", &used), 0xc3, "bytes of UTF-8 come one by one");
         cr_assert_eq(key_of("\b", &used), KEY_BACKSPACE);
         cr_assert_eq(key_of("\x7f", &used), KEY_BACKSPACE);
+        cr_assert_eq(keys_next("\0q", 2, &used), KEY_OTHER, "Ctrl-Space");
+        cr_assert_eq(used, 1);
         cr_assert_eq(key_of("", &used), KEY_NONE);
         cr_assert_eq(used, 0);
 }
