@@ -161,6 +161,8 @@ static int write_file(Record *record) {
         if (r == CONVERT_E_OUTPUT && problem.data)
                 log_error("%s: %s", record->path, problem.data);
         text_deinit(&problem);
+        if (!r && !record->output.size && !strcmp(record->writer->name, "json"))
+                r = outfile_write(&record->output, "{}\n", 3);  /* without a sample there is no request, but a document there is */
         if (!r)
                 r = outfile_finish(&record->output);
         if (r < 0)
