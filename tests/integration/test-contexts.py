@@ -256,6 +256,26 @@ class Contexts(session.TestCase):
         self.assertIn(counts["busy"], (1, 2))
         self.assertLessEqual(counts["found"], 2, "the stack, and the flapping one, by luck")
 
+    def test_a_process_context_is_found_by_each_of_its_names_and_without_one(self):
+        run = self.start("--frequency", "199")  # whoever publishes
+        children = {}
+        for header in ("memfd", "memfd-suffix", "anon", "shmem", "unnamed"):
+            child, tell = self.start_victim("-", before=1, after=0, program="victim-context-exec", HEADER=header)
+            self.publish(tell, resource={"service.name": f"shop-{header}"})
+            if header == "shmem" and "\nunnamed\n" in child.out:
+                continue  # a kernel without named memory: shared memory that has no name is not searched
+            with open(f"/proc/{child.pid}/maps") as maps:
+                names = re.findall(r"\S*OTEL_CTX.*", maps.read())
+            children[header] = (child, names)
+        for header, (child, names) in children.items():
+            run.wait_events(20, pid=child.pid)
+        result = run.stop()
+        for header, (child, names) in children.items():
+            self.assertEqual({x.resource.get("service.name") for x in result.of(child.pid)}, {f"shop-{header}"}, names)
+        self.assertEqual(children["memfd-suffix"][1], ["/memfd:OTEL_CTX_v2 (deleted)"])
+        self.assertEqual(children["unnamed"][1], [])
+        self.assertGreaterEqual(result.counter("process_contexts_total", "found"), len(children))
+
     def test_a_wild_list_of_thread_local_memory_gives_no_context(self):
         run = self.start("--frequency", "499")
         child, tell = self.start_victim(LIB / "libcontext-general.so", before=2, after=2)

@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "spanprof/process.h"
@@ -174,20 +175,42 @@ static uint64_t boottime(void) {
         return victim_clock_ns(CLOCK_BOOTTIME);
 }
 
+/*
+ * HEADER in the environment: where it lies. memfd (default), memfd-suffix (the name goes on), anon, shmem (named memory, private
+ * and shared), unnamed (only a search finds it).
+ */
+static void *map_header(void) {
+        const char *where = getenv("HEADER");
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS, fd = -1;
+        void *memory;
+
+        if (!where || strncmp(where, "memfd", 5) == 0) {
+                fd = (int)syscall(SYS_memfd_create, where && where[5] ? "OTEL_CTX_v2" : "OTEL_CTX", 3U);
+                flags = MAP_PRIVATE;
+                if (fd < 0 || ftruncate(fd, 4096))
+                        return MAP_FAILED;
+        } else if (strcmp(where, "shmem") == 0) {
+                flags = MAP_SHARED | MAP_ANONYMOUS;
+        }
+        memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, flags, fd, 0);
+        if (fd >= 0)
+                close(fd);
+        else if (memory != MAP_FAILED && strcmp(where, "unnamed") != 0 &&
+                 prctl(0x53564d41 /* PR_SET_VMA */, 0UL /* ANON_NAME */, (unsigned long)memory, 4096UL, (unsigned long)"OTEL_CTX"))
+                printf("unnamed\n");
+        return memory;
+}
+
 static bool spoil(const char *field);
 
 /* @wrong: a field that is spoiled before anybody can see it; NULL = none. */
 static bool publish(const char *path, const char *wrong) {
-        int file = open(path, O_RDONLY), fd;
+        int file = open(path, O_RDONLY);
         ssize_t size;
 
         if (!payload) {
-                fd = (int)syscall(SYS_memfd_create, "OTEL_CTX", 3U);
-                if (fd < 0 || ftruncate(fd, 4096))
-                        return false;
-                header = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+                header = map_header();
                 payload = malloc(MAX_PAYLOAD);
-                close(fd);
                 if (header == MAP_FAILED || !payload)
                         return false;
         }
