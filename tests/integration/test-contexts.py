@@ -241,20 +241,24 @@ class Contexts(session.TestCase):
         tell("flap")
         children.append(("flap", child))
         run.wait_events(300)
-        for text in ("version 1: only version 2 is read", "malformed, and is not read", "(malformed, and is not read.*){3}",
-                     "always being updated, and is not read"):
-            tap.wait_until(lambda: re.search(text, run.log, re.S), text)
+        # By the log, which names the process: others on this machine may publish as well.
+        reasons = {"version": "version 1: only version 2 is read", "size": "malformed, and is not read", "payload": "malformed, and is not read",
+                   "nowhere": "malformed, and is not read", "time": "always being updated, and is not read"}
+        for bad, child in children:
+            if bad in reasons:
+                tap.wait_until(lambda: re.search(rf"\b{child.pid}\b.*{reasons[bad]}", run.log), f"the reason for {bad}: {run.log}")
         session.wait_cpu([child.pid for _, child in children], 1.0)
         result = run.stop()
         for bad, child in children:
             self.assertTrue(result.of(child.pid), bad)
-            if bad != "flap":  # which may be met between two updates
+            if bad not in ("flap", "stack"):  # which may be met between two updates; which may look like a message
                 self.assertEqual({x.resource.get("service.name") for x in result.of(child.pid)} & {"shop"}, set(), bad)
+            if bad in reasons:
+                self.assertEqual(len(re.findall(rf"\b{child.pid}\b.*is not read", result.log) + re.findall(rf"\b{child.pid}\b.*is read", result.log)), 1,
+                                 f"{bad} is told once")
         counts = result.counter("process_contexts_total")
-        self.assertEqual(counts["unsupported"], 1)
-        self.assertIn(counts["malformed"], (3, 4), "what lies on a stack may be a message, or none")
-        self.assertIn(counts["busy"], (1, 2))
-        self.assertLessEqual(counts["found"], 2, "the stack, and the flapping one, by luck")
+        for name, least in (("unsupported", 1), ("malformed", 3), ("busy", 1)):
+            self.assertGreaterEqual(counts[name], least, name)
 
     def test_a_process_context_is_found_by_each_of_its_names_and_without_one(self):
         run = self.start("--frequency", "199")  # whoever publishes
@@ -327,7 +331,7 @@ class Contexts(session.TestCase):
         self.assertIn("thread contexts are not read: otel_thread_ctx_nodejs_v1", self.contexts(child.pid).stdout)
         run.wait_events(50, pid=child.pid)
         result = run.stop()
-        self.assertEqual(result.counter("thread_contexts_total", "unread"), 1)
+        self.assertGreaterEqual(result.counter("thread_contexts_total", "unread"), 1)
         self.assertEqual([x for x in result.of(child.pid) if x.trace_id], [])
 
     def test_libraries_that_are_unloaded_and_loaded_anew(self):
