@@ -72,13 +72,25 @@ static const char *name_of(FrameWord word) {
         return window_get_string(window, window_get_function(window, frame.function)->name, NULL);
 }
 
+/* One that no sanitizer puts itself before. */
+static void *library_function(void) {
+        return dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+}
+
+/* A debug file knows it by its first name, with two underscores. */
+static bool is_library_function(FrameWord word) {
+        const char *name = name_of(word);
+
+        return !strcmp(name + strspn(name, "_"), "gnu_get_libc_version");
+}
+
 static void answer(void) {
         cr_assert_eq(object_names_wait(names, clock_monotonic_ns() + LONG_NS), 0);
         cr_assert_eq(object_names_apply(names, window), 0);
 }
 
 Test(object_names, names_functions_of_programs_libraries_and_the_vdso) {
-        FrameWord marker = want((uintptr_t)object_names_marker + 4), library = want((uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version") + 1),
+        FrameWord marker = want((uintptr_t)object_names_marker + 4), library = want((uintptr_t)library_function() + 1),
                   vdso = 0;
         const Mapping *mapping = process_find_mapping(process, getauxval(AT_SYSINFO_EHDR));
 
@@ -87,7 +99,7 @@ Test(object_names, names_functions_of_programs_libraries_and_the_vdso) {
         cr_assert_eq(window_close(window, 2), 0);
         answer();
         cr_assert_str_eq(name_of(marker), "object_names_marker");
-        cr_assert_str_eq(name_of(library), "gnu_get_libc_version");
+        cr_assert(is_library_function(library));
         cr_assert_eq(object_names_n_waiting(names), 0);
         cr_assert_geq(stat_get(COUNTER_NAMES_NAMED), 2);
         cr_assert_eq(stat_get(COUNTER_NAMES_NAMED) + stat_get(COUNTER_NAMES_NONE), 3);
@@ -120,7 +132,7 @@ Test(object_names, asks_for_each_address_once) {
 }
 
 Test(object_names, takes_many_addresses_of_one_object) {
-        uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+        uintptr_t first = (uintptr_t)library_function();
         unsigned n = 0;
 
         for (unsigned i = 0; i < 1000; i++)
@@ -135,7 +147,7 @@ Test(object_names, takes_many_addresses_of_one_object) {
 /* What the queue has no room for is counted, and asked for again with the next window. */
 Test(object_names, drops_what_the_queue_has_no_room_for) {
         ObjectNamesLimits limits = { .max_jobs = 1 };
-        uintptr_t addresses[] = { (uintptr_t)object_names_marker, (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version") };
+        uintptr_t addresses[] = { (uintptr_t)object_names_marker, (uintptr_t)library_function() };
         FrameWord words[2];
         int unnamed;
 
@@ -155,7 +167,7 @@ Test(object_names, drops_what_the_queue_has_no_room_for) {
                 words[i] = want(addresses[i]);
         answer();
         cr_assert_str_eq(name_of(words[0]), "object_names_marker");
-        cr_assert_str_eq(name_of(words[1]), "gnu_get_libc_version");
+        cr_assert(is_library_function(words[1]));
 }
 
 Test(object_names, leaves_a_file_alone_that_cannot_be_opened) {
@@ -174,7 +186,7 @@ Test(object_names, leaves_a_file_alone_that_cannot_be_opened) {
 
 Test(object_names, forgets_all_when_there_are_too_many) {
         ObjectNamesLimits limits = { .max_names = 10 };
-        uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+        uintptr_t first = (uintptr_t)library_function();
 
         object_names_free(names);
         cr_assert_eq(object_names_new(&names, &limits), 0);
