@@ -185,10 +185,14 @@ int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size
         spool->sequence++;
         *entryp = entry;
         r = spool_append(spool, &entry);
+        if (r) {                        /* the caller keeps the request, so the next one of us must not find it here as well */
+                unlinkat(spool->fd, name, 0);
+                return r;
+        }
         /* a clock that was set back: keep the order of the names, which is the order after a restart */
-        if (!r && spool_n(spool) > 1 && spool_by_age(&spool->entries[spool->n - 2], &entry) > 0)
+        if (spool_n(spool) > 1 && spool_by_age(&spool->entries[spool->n - 2], &entry) > 0)
                 qsort(spool->entries + spool->first, spool_n(spool), sizeof(entry), spool_by_age);
-        return r;
+        return 0;
 }
 
 static void flush(const Spool *spool, const SpoolEntry *entry) {
