@@ -159,7 +159,7 @@ Test(worker, takes_nothing_more_while_too_many_hang) {
                 push(worker, i, &begun, &go);
                 sem_wait(&begun);
                 worker_collect(worker, clock_monotonic_ns() + NS_PER_SEC);
-                cr_assert_eq(n_stuck, i);
+                cr_assert_eq((int)n_stuck, i);
         }
         cr_assert_eq(worker_push(worker, &over->job), WORKER_E_UNABLE);
         for (int i = 1; i <= 4; i++)
