@@ -11,6 +11,7 @@
 
 #include "util/clock.h"
 #include "util/file.h"
+#include "util/log.h"
 #include "util/macro.h"
 
 enum { SMALL_FILE_MAX = 64 << 10 };
@@ -72,4 +73,14 @@ void self_read(Self *self) {
         read_memory(&self->virtual_bytes, &self->resident_bytes);
         if (!getrlimit(RLIMIT_NOFILE, &limit))
                 self->max_descriptors = limit.rlim_cur;
+}
+
+void self_raise_descriptor_limit(void) {
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+                return;
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit))
+                log_debug("cannot raise the limit of open files: %m");
 }

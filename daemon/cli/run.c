@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "confine.h"
 #include "daemon.h"
+#include "self.h"
 #include "util/log.h"
 #include "util/stat.h"
-
-/*
- * Each file with unwind rows keeps the descriptor of its table: a machine full of targets has more than the usual
- * soft limit of 1,024. The hard limit is the administrator's word.
- */
-static void raise_descriptor_limit(void) {
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
-                return;
-        limit.rlim_cur = limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &limit))
-                log_debug("cannot raise the limit of open files: %m");
-}
 
 typedef struct Run {
         Cli *cli;
@@ -90,7 +76,7 @@ static int run(Cli *cli) {
         Run run = { .cli = cli, .reloads = !has_terminal() };
         int r;
 
-        raise_descriptor_limit();
+        self_raise_descriptor_limit();
         log_never_wait();
         r = confine();
         if (r < 0)

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "confine.h"
+#include "self.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -42,17 +42,6 @@ const char *session_obstacle(void) {
         if (!lstat("/etc/spanprof/disabled", &st))
                 return "/etc/spanprof/disabled is there: nothing is sampled on this machine until it is removed";
         return NULL;
-}
-
-/* Each file with unwind rows keeps a descriptor. */
-static void raise_descriptor_limit(void) {
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
-                return;
-        limit.rlim_cur = limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &limit))
-                log_debug("cannot raise the limit of open files: %m");
 }
 
 /* ---- what the daemon tells ---- */
@@ -137,7 +126,7 @@ static void prepare(Session *session) {
                 config->trees = &session->root;
                 config->n_trees = 1;
         }
-        raise_descriptor_limit();
+        self_raise_descriptor_limit();
         r = confine();
         if (r < 0)
                 log_debug("no filter of system calls: %s", strerror(-r));
