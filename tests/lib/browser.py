@@ -182,9 +182,10 @@ class Browser:
                 if entry["level"] in ("WARNING", "SEVERE")]
 
     def requests(self):
-        """Addresses that were asked for since the last call."""
+        """Addresses that were asked for since the last call, but for the browser's own pages."""
         events = (json.loads(entry["message"])["message"] for entry in self._call("POST", "/se/log", {"type": "performance"}))
-        return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        urls = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        return [url for url in urls if not url.startswith("chrome://")]         # the empty tab of the start may still be loading
 
     def accessible(self):
         """The accessibility tree, flat: a list of {role, name, …} of what is not ignored."""
