@@ -221,7 +221,7 @@ static int finish(Record *record) {
                 return r;
         if (!window_n_events(record->convert.window))
                 log_warning("not one sample: nothing that was chosen used a CPU meanwhile");
-        about_make(&record->about, &record->cli->config, record->cli->n_arguments ? record->cli->arguments : NULL, &record->summary);
+        about_make(&record->about, &record->cli->config, record->session.command.name, &record->summary);
         record->convert.page = &record->about.options;
         r = write_file(record);
         r_tables = print_tables(record);

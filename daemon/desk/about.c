@@ -34,13 +34,13 @@ static void add_list(About *about, const ConfigList *list) {
                 add_word(about, list->items[i]);
 }
 
-static void make_title(About *about, const Config *config, char *const *command) {
+static void make_title(About *about, const Config *config, const char *command) {
         const ConfigList *const lists[] = { &config->comms, &config->exes,  &config->cgroups,
                                             &config->containers, &config->users, &config->units };
         char pid[24];
 
-        for (; command && *command; command++)
-                add_word(about, *command);
+        if (command)
+                add_word(about, command);
         for (size_t i = 0; i < config->pids.n_items; i++) {
                 snprintf(pid, sizeof(pid), "pid %u", config->pids.items[i]);
                 add_word(about, pid);
@@ -65,7 +65,7 @@ static void add_losses(About *about) {
         }
 }
 
-void about_make(About *about, const Config *config, char *const *command, const Summary *summary) {
+void about_make(About *about, const Config *config, const char *command, const Summary *summary) {
         *about = (About){ .options = { .losses_known = true, .coverage = summary_coverage(summary) } };
         about->options.facts = about->facts;
         about->options.losses = about->losses;

@@ -22,5 +22,5 @@ typedef struct About {
         PageLoss losses[ABOUT_MAX_LOSSES];
 } About;
 
-/* @command: its words, ended by NULL; NULL = none. Counters are read from util/stat. */
-void about_make(About *about, const Config *config, char *const *command, const Summary *summary);
+/* @command: its name, without arguments, which may hold secrets; NULL = none. Counters are read from util/stat. */
+void about_make(About *about, const Config *config, const char *command, const Summary *summary);

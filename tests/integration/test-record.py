@@ -348,11 +348,26 @@ class File(Record):
             return self.strings_of_pprof(path)
         if path.suffix == ".svg":
             return set(re.findall(r"\w+", path.read_text()))
-        if path.suffix == ".html":              # a packed block of base64 digits holds them
-            packed = max(re.findall(r"[A-Za-z0-9+/]+=*", path.read_text()), key=len)
-            return {name.decode(errors="replace") for name in re.findall(rb"\w+", gzip.decompress(base64.b64decode(packed)))}
+        if path.suffix == ".html":
+            return {name.decode(errors="replace") for name in re.findall(rb"\w+", self.unpack_page(path))}
         self.assertEqual(oracle.check([path]), [])
         return {frame.name for sample in otlp_read.samples(path) for frame in sample.frames}
+
+    @staticmethod
+    def unpack_page(path):
+        """What a page holds is one packed block of base64 digits."""
+        return gzip.decompress(base64.b64decode(max(re.findall(r"[A-Za-z0-9+/]+=*", path.read_text()), key=len)))
+
+    def test_the_page_says_what_was_recorded_and_no_secret(self):
+        self.burn("-o", "x.html", "--summary", "s.json", cpu_ms=173)
+        data, summary = self.unpack_page(self.where / "x.html"), json.loads((self.where / "s.json").read_text())
+        head = json.JSONDecoder().raw_decode(data[data.index(b"{"):].decode(errors="replace"))[0]
+        self.assertEqual(head["title"], str(session.LIB / "victim-family"))
+        self.assertNotIn("173", head["title"])
+        self.assertEqual(sum(kind["events"] for kind in head["kinds"]), summary["delivered"])
+        self.assertAlmostEqual(head["coverage"], summary["coverage_ratio"], 3)
+        self.assertEqual(head["losses"], [])
+        self.assertRegex(dict(head["facts"])["frequency"], r"^\d+ Hz on \d+ CPUs$")
 
     @staticmethod
     def strings_of_pprof(path):
