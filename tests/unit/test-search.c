@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Looking for who publishes, and the sweep that looks for what notices should have told. */
+
+#include "targets-bench.h"
+
+static unsigned n_found;
+
+static int found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding) {
+        n_found += tgid == *(uint32_t *)userdata && finding->ring_capacity == 1024;
+        return 0;
+}
+
+/* ---- the sweep ---- */
+
+static void work_for(Bench *bench, uint64_t ns) {
+        uint64_t next_ns;
+
+        for (uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + ns; now_ns < end_ns; now_ns = next_ns)
+                cr_assert_eq(targets_work(bench->targets, now_ns, &next_ns), 0);
+}
+
+Test(targets, finds_a_publisher_whose_notice_was_lost) {
+        Child child = start("late", body_publish);
+        Selector selector = { 0 };
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        work_for(&bench, 2 * NS_PER_SEC);
+        go_on(&child);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert(!has_ring(&bench, child.pid), "nobody looks without a reason");
+        targets_resync_notices(bench.targets);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert(has_ring(&bench, child.pid));
+        cr_assert_geq(stat_get(COUNTER_SWEEP_FOUND), 1);
+        cr_assert_eq(stat_get(COUNTER_SWEEP_RESYNCS), 1);
+        cr_assert_gt(stat_get(COUNTER_SWEEP_LOOKED), 1);
+        bench_end(&bench);
+        stop(&child);
+}
+
+Test(targets, comes_by_everybody_in_time_though_no_notice_was_lost) {
+        Child child = start("late", body_publish);
+        Selector selector = { 0 };
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        work_for(&bench, 2 * NS_PER_SEC);
+        go_on(&child);
+        work_for(&bench, 24 * 3600 * NS_PER_SEC);       /* 46,000 processes */
+        cr_assert(has_ring(&bench, child.pid));
+        cr_assert_geq(stat_get(COUNTER_SWEEP_FOUND), 1);
+        cr_assert_leq(stat_get(COUNTER_SWEEP_LOOKED), 24 * 120 * 16);
+        bench_end(&bench);
+        stop(&child);
+}
+
+Test(targets, finds_the_new_program_of_an_exec_whose_notice_was_lost) {
+        Child child = start("chosen", body_exec);
+        Selector selector = { .pids = &child.pid, .n_pids = 1 };
+        Process *process;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        say(child.go);
+        do {
+                usleep(1000);
+                child_identify(&child);
+        } while (strcmp(child.comm, "cat"));
+        targets_resync_notices(bench.targets);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        cr_assert_str_eq(process->comm, "cat");
+        cr_assert_not_null(strstr(process->exe, "/cat"));
+        cr_assert_eq(stat_get(COUNTER_TARGETS_EXEC), 1);
+        cr_assert_eq(stat_get(COUNTER_SWEEP_FOUND), 1);
+        bench_end(&bench);
+        stop(&child);
+}
+
+Test(search, comes_back_a_second_after_a_notice_and_then_rests) {
+        Child child = start("late", body_publish);
+        uint64_t now_ns = clock_monotonic_ns(), next_ns = 0;
+        Search *search;
+
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
+        for (int i = 0; i < 1000 && next_ns < now_ns + NS_PER_SEC / 2; i++)
+                cr_assert_eq(search_work(search, now_ns += NS_PER_MS, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(n_found, 0);
+        cr_assert_geq(next_ns, now_ns + NS_PER_SEC / 2);        /* the second look */
+        cr_assert_neq(next_ns, UINT64_MAX);
+        go_on(&child);                  /* the notice had come before the writer's first store */
+        cr_assert_eq(search_work(search, next_ns, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(n_found, 1);
+        cr_assert_eq(search_count(search), 0);
+        cr_assert_eq(next_ns, UINT64_MAX);
+        search_free(search);
+        stop(&child);
+}
+
+Test(search, rests_after_two_full_searches_and_forgets_later) {
+        Child child = start("silent", NULL);
+        uint64_t now_ns = clock_monotonic_ns(), next_ns = now_ns;
+        Search *search;
+
+        stat_reset();
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_quick(search, now_ns, found, &child.pid), 0);
+        cr_assert_eq(search_add(search, child.pid, child.start_time_ns - 1234567, now_ns), 0);
+        for (int i = 0; i < 10000 && next_ns != UINT64_MAX; i++) {
+                now_ns = next_ns;
+                cr_assert_eq(search_work(search, now_ns, found, &child.pid, &next_ns), 0);
+        }
+        cr_assert_eq(next_ns, UINT64_MAX);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS), 2);
+        cr_assert_eq(search_count(search), 1);
+        cr_assert_eq(search_work(search, now_ns + 600 * NS_PER_SEC, found, &child.pid, &next_ns), 0);
+        cr_assert_eq(search_count(search), 0);
+        search_free(search);
+        stop(&child);
+}
+
+Test(search, is_bounded) {
+        uint64_t now_ns = clock_monotonic_ns();
+        Search *search;
+
+        stat_reset();
+        cr_assert_eq(search_new(&search), 0);
+        for (uint32_t i = 1; i <= 33000; i++)
+                cr_assert_eq(search_add(search, i, 1, now_ns), 0);
+        cr_assert_eq(search_count(search), 32768);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS_SKIPPED), 232);
+        search_remove(search, 17);
+        cr_assert_eq(search_count(search), 32767);
+        search_free(search);
+}
