@@ -8,7 +8,8 @@
         window.text("#status")
 
 The browser has a user directory of its own, and starts no connection of itself. `problems()` are messages of
-the console, `requests()` what the page wanted to load. chromedriver and all it starts are one process group, which is ended.
+the console, `requests()` what the page wanted to load. chromedriver and all it starts are one process group, which ends with
+the process that made it.
 """
 import base64
 import contextlib
@@ -17,7 +18,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import time
 import urllib.error
@@ -71,7 +71,9 @@ class Browser:
         log = (home / "driver.log").open("w+")
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home),
                        "XDG_RUNTIME_DIR": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8", "TZ": "UTC"}
-        self.driver = subprocess.Popen([driver, "--port=0"], stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+        # A group of its own, whose leader ends all of it when its input does: with _stop(), or when this process dies, however it does
+        self.driver = subprocess.Popen(["/bin/sh", "-c", '"$@" & read -r _; kill -KILL 0', "sh", driver, "--port=0"], stdin=subprocess.PIPE,
+                                       stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
         port = self._port(home / "driver.log")
         self.base = f"http://127.0.0.1:{port}/session"
         width, height, ratio, dark = self.options
@@ -99,8 +101,7 @@ class Browser:
                 self._call("DELETE", "")
         self.session = None
         if self.driver:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.driver.pid, signal.SIGKILL)     # its own group: it was started in a session of its own
+            self.driver.stdin.close()
             self.driver.wait()
         self.driver = None
 
