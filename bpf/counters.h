@@ -185,7 +185,7 @@
         X(CORO_SAMPLES_AMBIGUOUS, "coroutine_samples_total", "result=\"ambiguous\"", "about when a coroutine ended")       \
         X(CODE_FILES_READ, "code_files_total", "result=\"read\"", "perf-map files and jitdumps of targets that were taken up") \
         X(CODE_FILES_REFUSED, "code_files_total", "result=\"refused\"",                                           \
-          "that belong to another user, may be written by any, or are no regular files")                        \
+          "that belong to another user, may be written by any, are older than the process, or are no regular files")                        \
         X(CODE_FILES_UNREADABLE, "code_files_total", "result=\"unreadable\"", "that could not be opened")         \
         X(CODE_FILES_STUCK, "code_files_total", "result=\"stuck\"", "that held up their reader, and were given up") \
         X(CODE_RECORDS, "code_records_total", "result=\"taken\"", "functions that they told of")                  \

@@ -26,9 +26,12 @@
 #include "symbol/perf-map.h"
 #include "target/identity.h"
 #include "target/process.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/text.h"
+
+#define SLACK_NS NS_PER_SEC                     /* start times are in ticks, and times of files a little old */
 
 enum {
         STATUS_MAX = 16 << 10,
@@ -146,8 +149,17 @@ static int open_mapped(int proc_fd, const CodePlace *place) {
         return fd < 0 ? open_in_root(proc_fd, place->dump_path) : fd;
 }
 
-static bool is_believed(const struct statx *stx, uint32_t uid) {
-        return S_ISREG(stx->stx_mode) && (stx->stx_uid == uid || stx->stx_uid == 0) && !(stx->stx_mode & S_IWOTH);
+/* Left behind by a process that had the number before: nobody has written it since this one began. */
+static bool is_older(const struct statx *stx, uint64_t start_time_ns) {
+        uint64_t written_ns = (uint64_t)stx->stx_mtime.tv_sec * NS_PER_SEC + stx->stx_mtime.tv_nsec;
+        uint64_t ago_ns = clock_read_ns(CLOCK_BOOTTIME) - start_time_ns;
+
+        return start_time_ns && written_ns + SLACK_NS < clock_read_ns(CLOCK_REALTIME) - ago_ns;
+}
+
+static bool is_believed(const struct statx *stx, uint32_t uid, uint64_t start_time_ns) {
+        return S_ISREG(stx->stx_mode) && (stx->stx_uid == uid || stx->stx_uid == 0) && !(stx->stx_mode & S_IWOTH) &&
+               !is_older(stx, start_time_ns);
 }
 
 static void begin_anew(CodeFile *file) {
@@ -169,7 +181,7 @@ static bool take_identity(CodeFile *file, const struct statx *stx, bool believed
  * Looks at the file behind @path_fd, -1 = there is none. Return: a descriptor to read it by, or -1; *is_newp: and it was
  * not there at the last look.
  */
-static int open_believed(CodeFile *file, int path_fd, uint32_t uid, CodeLook *look, bool *is_newp) {
+static int open_believed(CodeFile *file, int path_fd, uint32_t uid, uint64_t start_time_ns, CodeLook *look, bool *is_newp) {
         struct statx stx;
         int fd;
 
@@ -178,7 +190,7 @@ static int open_believed(CodeFile *file, int path_fd, uint32_t uid, CodeLook *lo
                 file->inode = 0;
                 return -1;
         }
-        *is_newp = take_identity(file, &stx, is_believed(&stx, uid));
+        *is_newp = take_identity(file, &stx, is_believed(&stx, uid, start_time_ns));
         if (!file->is_believed) {
                 look->n_refused += *is_newp;
                 return -1;
@@ -278,7 +290,7 @@ static void fail(CodeSource *source) {
         source->look->failed = true;
 }
 
-static void look_at_map(CodeSource *source, int proc_fd, uint64_t own_pid, uint32_t uid) {
+static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid, uint32_t uid) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
         uint64_t n_malformed = source->map.n_malformed;
         char path[64];
@@ -286,7 +298,7 @@ static void look_at_map(CodeSource *source, int proc_fd, uint64_t own_pid, uint3
 
         snprintf(path, sizeof(path), "tmp/perf-%lu.map", (unsigned long)own_pid);
         path_fd = open_in_root(proc_fd, path);
-        fd = open_believed(&source->map_file, path_fd, uid, source->look, &is_new);
+        fd = open_believed(&source->map_file, path_fd, uid, place->start_time_ns, source->look, &is_new);
         if (fd < 0)
                 return;
         if (is_new || !goes_on(&source->map_file, fd)) {
@@ -306,7 +318,7 @@ static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place
         if (!place->dump_end || !code_is_dump_path(place->dump_path, &number) || number != own_pid)
                 return;
         path_fd = open_mapped(proc_fd, place);
-        fd = open_believed(&source->dump_file, path_fd, uid, source->look, &is_new);
+        fd = open_believed(&source->dump_file, path_fd, uid, place->start_time_ns, source->look, &is_new);
         if (fd < 0)
                 return;
         if (is_new || !goes_on(&source->dump_file, fd)) {
@@ -335,7 +347,7 @@ void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look
         *look = (CodeLook){ 0 };
         source->look = look;
         if (!process_open_living(place->pid, place->start_time_ns, &proc_fd, NULL) && !read_owner(proc_fd, &own_pid, &uid)) {
-                look_at_map(source, proc_fd, own_pid, uid);
+                look_at_map(source, proc_fd, place, own_pid, uid);
                 if (!look->failed)
                         look_at_dump(source, proc_fd, place, own_pid, uid);
         }

@@ -8,8 +8,8 @@
  * number that it has itself) and its jitdump (jit-PID.dump, which it maps executable), read from where the last look ended.
  *
  * One thread reads the files, which may take any time; another one asks for names and is never kept waiting. Files are
- * believed if they are regular, belong to the process' own user or to root, and nobody else may write them. What they
- * say is a name for a frame, and nothing else.
+ * believed if they are regular, belong to the process' own user or to root, nobody else may write them, and they were
+ * written since the process began. What they say is a name for a frame, and nothing else.
  */
 
 #include <stdbool.h>

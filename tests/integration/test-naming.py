@@ -68,7 +68,9 @@ class Code(Naming):
     def maker(self, *names, **options):
         """A victim that has made these functions: (child, tell, {name: (start, end)})."""
         child, tell = self.commanded("code", **options)
-        self.addCleanup(pathlib.Path(f"/tmp/perf-{child.pid}.map").unlink, missing_ok=True)
+        path = pathlib.Path(f"/tmp/perf-{child.pid}.map")
+        path.unlink(missing_ok=True)            # of a process that had this number before
+        self.addCleanup(path.unlink, missing_ok=True)
         ranges = {}
         for name in names:
             self.make(tell, ranges, name)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "jitdump-maker.h"
@@ -169,6 +170,23 @@ Test(code_source, refuses_the_file_of_another_user) {
         cr_assert_eq(chown(path, 0, 0), 0);
         look();
         assert_name(0x1000, "stranger");
+}
+
+/* Process ids are used again, and the files that go by them stay. */
+Test(code_source, refuses_what_is_older_than_the_process) {
+        struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_NOW } };
+        Process *process;
+
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        place.start_time_ns = process->start_time_ns;
+        process_free(process);
+        write_map("w", "1000 10 of another\n");
+        times[1] = (struct timespec){ .tv_sec = time(NULL) - 3600 };
+        cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+        assert_refused("of an hour ago");
+        write_map("w", "1000 10 its own\n");
+        look();
+        assert_name(0x1000, "its own");
 }
 
 static void map_dump(const Text *dump) {
