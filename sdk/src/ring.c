@@ -61,6 +61,7 @@
 
 /* One mapping. Made at each start, kept for good, so a pointer to it never dangles. */
 struct ring {
+        struct ring *next;                      /* the one before; nobody goes along it but tools that look for lost memory */
         struct spanprof_ring_header *header;
         struct spanprof_ring_slot *slots;
         uint32_t capacity;
@@ -80,6 +81,7 @@ static pthread_key_t library_key;
 static int library_error;                       /* of library_init() */
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;   /* start, stop, fork */
+static struct ring *ring_list;
 static _Atomic(struct ring *) ring_published;
 
 static _Thread_local struct thread this_thread BACKEND_TLS;
@@ -204,6 +206,8 @@ static int ring_new(struct ring **ringp, uint32_t capacity) {
                 free(ring);
                 return r;
         }
+        ring->next = ring_list;
+        ring_list = ring;
         *ringp = ring;
         return 0;
 }
