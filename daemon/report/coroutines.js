@@ -81,9 +81,13 @@ const drawRow = (context, c, y, label, width, colors) => {
 
                 if (code === 32)
                         continue;
-                context.globalAlpha = 0.25 + 0.75 * (run ? code - 96 : code - 47) / 10;
-                context.fillStyle = run ? colors.run : colors.wait;
-                context.fillRect(label + i * cell, y + 2, Math.max(1, cell), ROW - 4);
+                // what did not run of a part that ran was suspended: the part of the height says how much
+                const part = run ? Math.max(0.2, (code - 96) / 10) : 0, high = ROW - 4;
+                context.globalAlpha = run ? 1 : 0.25 + 0.75 * (code - 47) / 10;
+                context.fillStyle = colors.wait;
+                context.fillRect(label + i * cell, y + 2, Math.max(1, cell), high * (1 - part));
+                context.fillStyle = colors.run;
+                context.fillRect(label + i * cell, y + 2 + high * (1 - part), Math.max(1, cell), high * part);
         }
         context.globalAlpha = 1;
 };
