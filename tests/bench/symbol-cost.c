@@ -68,6 +68,7 @@ static uint64_t time_of(Symbolizer *symbolizer, const SymbolObject *object, bool
         uint64_t start_ns = clock_monotonic_ns();
         LinesState state;
 
+        n_found = 0;
         if (!lines)
                 look_up_all(symbolizer, object);
         else if (symbolizer_lines(symbolizer, object, addresses, n_addresses, count, NULL, &state))
@@ -96,8 +97,11 @@ int main(int argc, char **argv) {
         load_ns = clock_monotonic_ns() - start_ns;
         if (lines)
                 rounds = 1;
-        for (long i = 0; i < rounds; i++)
-                best_ns = MIN(best_ns, time_of(symbolizer, &object, lines));
+        for (long i = 0; i < rounds; i++) {
+                uint64_t took_ns = time_of(symbolizer, &object, lines);
+
+                best_ns = MIN(best_ns, took_ns);
+        }
         printf("found %u load_ns %" PRIu64 " lookup_ns %" PRIu64 " bytes %zu\n", n_found, load_ns, best_ns, symbolizer_memory(symbolizer));
         symbolizer_free(symbolizer);
         free(addresses);

@@ -5,7 +5,7 @@
 usage: tests/bench/symbols.py [--build DIR] [--addresses N] [--rounds N] [LIBRARY]
 
 Addresses are drawn evenly from .text. Each tool is a process of its own: wall time is the lowest of the rounds, memory its
-peak. perf gets as many samples of a program that works in the library (`llc` on a made module) and prints a symbol for
+peak, which the kernel counts from before exec(): less than this script takes (20 to 40 MiB) cannot be told. perf gets as many samples of a program that works in the library (`llc` on a made module) and prints a symbol for
 each; the row beside it is ours on the addresses that perf printed. With a file of DWARF beside (a C++ program that is
 compiled here), lines and inlined frames by `addr2line -i`.
 """
