@@ -58,7 +58,7 @@ static int begin(ConvertRun *run, const Cli *cli) {
 
         if (!r)
                 r = inputs_init(&run->inputs, cli);
-        if (!r && run->writer && run->writer->names)
+        if (!r && run->writer && (run->writer->names || run->config->lines))
                 r = symbolizer_new(&run->symbolizer, &(SymbolizerOptions){ .want_lines = run->config->lines });
         run->inputs.options.symbolizer = run->symbolizer;
         run->inputs.options.timestamps_asked |= run->writer && run->writer->times;

@@ -78,6 +78,9 @@ class Names(tap.TestCase):
         converted = self.dir / "shop.folded"
         self.spanprof("convert", "--lines", "-o", converted, recording)
         self.assertTrue(any(stack.endswith("main;shop::checkout;mix") for stack in self.folded(converted)))
+        shipped = self.dir / "with-lines.otlp"
+        self.spanprof("convert", "--lines", "-o", shipped, recording)
+        self.assertRegex(self.spanprof("report", shipped).stdout, r"\bmix +shop\b")
 
     def test_debug_files_have_the_lines_of_stripped_programs(self):
         recording = self.record("shop.otlp")
