@@ -41,7 +41,7 @@ static int finish(int status) {
 
 int main(int argc, char **argv) {
         if (argc == 1 && !strcmp(argv[0], LINES_WORKER_NAME))
-                return lines_worker();
+                _exit(lines_worker());          /* nothing to tidy up: what it read goes with it */
         signal(SIGPIPE, SIG_IGN);
         fill_standard_descriptors();
         return finish(cli_main(argc, argv));

@@ -36,6 +36,14 @@ typedef enum Step {
         STEP_LATE,                      /* the deadline is over */
 } Step;
 
+#if defined(__SANITIZE_ADDRESS__)       /* gcc */
+#define IS_SANITIZED
+#elif defined(__has_feature)            /* clang */
+#if __has_feature(address_sanitizer)
+#define IS_SANITIZED
+#endif
+#endif
+
 typedef struct Worker {
         pid_t pid;                      /* 0 = none */
         int answers;                    /* -1 = none */
@@ -120,7 +128,7 @@ static _Noreturn void become_worker(const LinesOptions *options, int request, in
                 is_moved &= dup2(from[i], i) == i;
         if (!is_moved || syscall(SYS_close_range, FILE_FD + 1, ~0u, 0) < 0)
                 _exit(1);
-#if !defined(__SANITIZE_ADDRESS__)      /* whose shadow is terabytes of data, never touched */
+#ifndef IS_SANITIZED                    /* the shadow is terabytes of data, never touched */
         limit(RLIMIT_DATA, options && options->max_memory ? options->max_memory : DEFAULT_MAX_MEMORY);
 #endif
         limit(RLIMIT_CPU, options && options->cpu_s ? options->cpu_s : timeout_ms / 1000 + 1);
