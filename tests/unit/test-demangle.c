@@ -6,6 +6,8 @@
 #include "symbol/demangle.h"
 #include "work-directory.h"
 
+TestSuite(demangle, .timeout = 120);
+
 static const char *demangled(const char *name, DemangleStyle style) {
         static char text[DEMANGLE_MAX_OUTPUT];
         size_t size = demangle(name, style, text, sizeof(text));
@@ -89,9 +91,11 @@ static void agree_with_cxxfilt(DemangleStyle style, const char *flags) {
         cr_assert_gt(n, 3000);
 }
 
-Test(demangle, agrees_with_cxxfilt, .init = work_directory_make, .fini = work_directory_remove, .timeout = 120) {
+Test(demangle, agrees_with_cxxfilt) {
+        work_directory_make();
         agree_with_cxxfilt(DEMANGLE_FULL, "");
         agree_with_cxxfilt(DEMANGLE_SHORT, "-p");
+        work_directory_remove();
 }
 
 /* Base 62 as Rust writes it: `_` is 0, `0_` is 1. C++ has 36 digits instead. */
@@ -110,7 +114,7 @@ static const char rust_digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI
 static const char cxx_digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /* libiberty 2.40 by itself counts to 2^53 in a part that it does not show. */
-Test(demangle, does_not_count_lifetimes_for_ever, .timeout = 60) {
+Test(demangle, does_not_count_lifetimes_for_ever) {
         cr_expect_str_eq(demangled("_RNvMINvC1a1bFGzzzzzzzzz_EuEC1d1c", DEMANGLE_FULL), "");
         cr_expect_str_eq(demangled("_RNvMINvC1a1bFG2_EuEC1d1c", DEMANGLE_FULL), "<d>::c", "a number that people write");
         cr_expect_str_eq(demangled("_RNvC12Generic_Gzzz_3foo", DEMANGLE_FULL), "", "a length that is wrong by one");
@@ -118,7 +122,7 @@ Test(demangle, does_not_count_lifetimes_for_ever, .timeout = 60) {
 }
 
 /* A tuple of two references to the tuple before it, 40 times: 300 bytes that mean 2^40 units. */
-Test(demangle, does_not_print_for_ever, .timeout = 60) {
+Test(demangle, does_not_print_for_ever) {
         char name[DEMANGLE_MAX_INPUT], *end = stpcpy(name, "_RIC1aTuuE");
         unsigned before = (unsigned)strlen("IC1a");
 
@@ -146,7 +150,7 @@ Test(demangle, does_not_print_for_ever, .timeout = 60) {
  * A function of a function and of that function again, in each other 60 times, in a pack expansion: before anything is
  * printed, 2^60 parts are searched for the pack.
  */
-Test(demangle, does_not_search_for_ever, .timeout = 60) {
+Test(demangle, does_not_search_for_ever) {
         enum { DEPTH = 60 };
         char name[DEMANGLE_MAX_INPUT], *end = stpcpy(name, "_Z1fIJEEvDp");
 
