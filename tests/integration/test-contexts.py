@@ -6,6 +6,7 @@ Payloads of process contexts are written by opentelemetry-proto. What a thread's
 """
 import collections
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -395,7 +396,8 @@ class Contexts(session.TestCase):
         self.run_command([compiler, *flags, "-I", tap.SOURCE_DIR / "tests/lib", "-o", directory / "victim-otel",
                           tap.SOURCE_DIR / "tests/lib/victim-otel.c", f"-L{directory}", "-lspanprof-context", f"-Wl,-rpath,{directory}"],
                          expect=0)
-        self.check_sdk(directory / "victim-otel")
+        # meson names the directory of the other library in the environment, and that goes before what the program says
+        self.check_sdk(directory / "victim-otel", env={**os.environ, "LD_LIBRARY_PATH": str(directory)})
 
     def test_the_order_of_a_ring_s_stores_is_kept_on_aarch64(self):
         """There a store may pass another one: in_use = 1, a full fence, three ids, in_use = 0 as a release."""
@@ -411,9 +413,9 @@ class Contexts(session.TestCase):
                            r".*?\tstlrb\twzr, \[x\d+\]", code, re.S)
         self.assertTrue(stores, code)
 
-    def check_sdk(self, program):
+    def check_sdk(self, program, **options):
         run = self.start("--frequency", "499")
-        child = self.spawn([program])
+        child = self.spawn([program], **options)
         child.wait_for(r"^pid \d+")
         threads = self.threads(child, 4)
         run.wait_events(500, pid=child.pid)
