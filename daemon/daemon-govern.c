@@ -111,6 +111,18 @@ void daemon_make_governor(Daemon *daemon) {
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
 }
 
+/*
+ * A sample stands for the period of its window. So those that wait in the ring when the frequency changes go into a window that
+ * ends with the old one: in the next, at a tenth of the frequency, each would stand for ten times the time.
+ */
+static int change_frequency(Daemon *daemon) {
+        int r;
+
+        sampler_set_frequency(daemon->sampler, daemon_frequency(daemon));
+        r = sampler_drain(daemon->sampler, NULL);
+        return r ? error_fold(r) : daemon_close_window(daemon);
+}
+
 static int follow_cpu(Daemon *daemon) {
         uint32_t before = daemon->governor.frequency, now;
         int r = governor_cpu(&daemon->governor, clock_monotonic_ns(), self_cpu_ns());
@@ -122,11 +134,7 @@ static int follow_cpu(Daemon *daemon) {
         log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
                         r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm", "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%",
                         now, before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->max_cpu);
-        r = daemon_close_window(daemon);
-        if (r)
-                return error_fold(r);
-        sampler_set_frequency(daemon->sampler, daemon_frequency(daemon));
-        return 0;
+        return change_frequency(daemon);
 }
 
 uint32_t daemon_frequency(const Daemon *daemon) {
@@ -142,8 +150,8 @@ static uint64_t most_samples(const Window *window) {
         return most;
 }
 
-/* Between two windows, so the period of each is true. */
-void daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns) {
+/* Between two windows; what ends with a change is too short a window to be judged again. */
+int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns) {
         Volume *volume = &daemon->volume;
         uint32_t before = volume->frequency;
         uint64_t n_bytes = exports_submitted_bytes(daemon->exports) - daemon->volume_bytes;
@@ -152,17 +160,17 @@ void daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_
 
         daemon->volume_bytes += n_bytes;
         if (daemon->stop_ns || daemon->is_paused)
-                return;
+                return 0;
         r = volume_window(volume, length_ns, n_bytes, most_samples(window));
         if (!r)
-                return;
+                return 0;
         lowered = r == VOLUME_E_LOWERED;
         stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
         log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED, lowered ? "volume" : "calm",
                         "sampling at %u Hz from now on, not %u: profiles are %s %s", volume->frequency, before,
                         lowered ? "above" : "far below",
                         !volume->max_samples || (volume->max_rate && volume->by_rate) ? "max-export-rate" : "max-samples");
-        sampler_set_frequency(daemon->sampler, daemon_frequency(daemon));
+        return change_frequency(daemon);
 }
 
 /* What a window held is free once it is closed, but only the allocator knows. */

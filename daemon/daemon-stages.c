@@ -260,7 +260,7 @@ int daemon_close_window(Daemon *daemon) {
                 r = hand_over(daemon, window);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
         if (!r && !daemon->sink)
-                daemon_follow_volume(daemon, window, now_ns - MIN(now_ns, begun_ns));
+                r = daemon_follow_volume(daemon, window, now_ns - MIN(now_ns, begun_ns));
         return error_fold(r);
 }
 
