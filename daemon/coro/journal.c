@@ -92,6 +92,8 @@ int journal_add(Journal *journal, const CoroEvent *event) {
         if (journal->n + 1 > JOURNAL_EVENTS)
                 forget(journal, entry);
         journal->n++;
+        if (event->number && !journal->stations[event->station].newest)         /* who ran before is not known of this station */
+                journal->since_ns = MAX(journal->since_ns, event->time_ns);
         *entry = (JournalEntry){ .time_ns = event->time_ns, .station = event->station, .tid = (uint32_t)event->tid,
                                  .active = event->active, .gap = event->n_lost,
                                  .before_of_station = journal->stations[event->station].newest };
@@ -134,6 +136,8 @@ int journal_find(const Journal *journal, uint32_t tid, uint64_t time_ns, bool (*
         const JournalEntry *entry;
         int steps = 0;
 
+        if (time_ns < journal->since_ns)
+                return JOURNAL_E_LAPPED;
         if (!thread)
                 return JOURNAL_E_NONE;
         for (entry = get(journal, thread->newest); entry; entry = get(journal, entry->before_of_thread)) {

@@ -47,6 +47,7 @@ typedef struct JournalThread {
 typedef struct Journal {
         JournalEntry *entries;          /* by number % JOURNAL_EVENTS */
         uint64_t n;                     /* number of the newest */
+        uint64_t since_ns;              /* of some station only events from then on are known: no time before can be told of */
         JournalStation *stations;
         uint32_t n_stations;
         Hashmap threads;                /* tid → JournalThread */

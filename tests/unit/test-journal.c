@@ -42,6 +42,19 @@ Test(journal, knows_who_ran_at_each_time) {
         cr_expect_eq(find(71, 350), -JOURNAL_E_NONE);
 }
 
+/* Who looks at a region that is in use finds the last few events of each station: 7 inside 6, of which the resume is gone. */
+Test(journal, says_nothing_of_times_before_all_stations_are_known) {
+        CoroEvent event = { .station = 6, .tid = 70, .time_ns = 300, .active = false, .number = 11 };
+
+        add(7, 70, 100, true, 0);
+        cr_assert_eq(journal_add(&journal, &event), 0);
+        add(7, 70, 400, false, 0);
+        cr_expect_eq(find(70, 200), -JOURNAL_E_LAPPED);
+        cr_expect_eq(find(71, 200), -JOURNAL_E_LAPPED);
+        cr_expect_eq(find(70, 300), 7);
+        cr_expect_eq(find(70, 400), -JOURNAL_E_NONE);
+}
+
 Test(journal, means_the_innermost) {
         add(1, 70, 100, true, 0);
         add(2, 70, 200, true, 0);
