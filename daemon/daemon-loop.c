@@ -81,13 +81,16 @@ int daemon_stop(Daemon *daemon) {
         return exports_stop(daemon->exports, now_ns + daemon->config->stop_timeout_ns, on_flushed, daemon);
 }
 
+/* Of what ends by itself, or to begin anew, the first signal takes nothing away: the flush goes on. */
 static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
         Daemon *daemon = userdata;
+        bool already = daemon->stop_ns && !daemon->stop_signal;
 
-        log_info("%s: %s", strsignal((int)info->ssi_signo), "stopping");
+        log_info("%s: %s", strsignal((int)info->ssi_signo), already ? "is stopping already; once more, and it ends at once" : "stopping");
         daemon->stop_signal = (int)info->ssi_signo;
         daemon->stopped_by_terminal = info->ssi_code == SI_KERNEL;
-        return daemon_stop(daemon);
+        daemon->reloading = false;
+        return already ? 0 : daemon_stop(daemon);
 }
 
 /* systemd takes the reload for done at the next READY=1 that is younger than this. */

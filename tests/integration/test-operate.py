@@ -128,6 +128,23 @@ class Reload(Case):
         self.assertLess(result.summary["duration_ns"], 3.9e9)
         self.assertGreater(result.summary["duration_ns"], 2.9e9)
 
+    def test_gives_way_to_the_end(self):
+        run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n")
+        run.wait_events(1)
+        os.kill(run.pid, signal.SIGHUP)
+        result = run.stop(signal.SIGTERM)
+        self.assertEqual(result.summary["lost"], 0, result.summary["lost_by_reason"])
+
+    def test_ends_by_itself_though_a_signal_comes_in_between(self):
+        """The victim's exit ends the daemon; a signal while it flushes does not cut that short."""
+        for _ in range(5):
+            victim = self.victim("chain", 5)
+            run = self.start("--pid", victim.pid, "--frequency", 499)
+            run.wait_events(20, victim.pid)
+            victim.stop()
+            result = run.stop(signal.SIGTERM) if run.child.status is None else run.wait()
+            self.assertEqual(result.summary["lost"], 0, result.summary["lost_by_reason"])
+
     def test_is_the_end_on_a_terminal(self):
         leader, follower = os.openpty()
         self.addCleanup(os.close, leader)
