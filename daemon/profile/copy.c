@@ -1,292 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/copy.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "profile/carry.h"
 #include "util/error.h"
-#include "util/hashmap.h"
-#include "util/intern.h"
 
-/* New index by old one; 0 = not copied yet, since 0 is the empty row in both. */
+static int add_name(Carry *carry, const CopyName *name, WindowFrame *frame) {
+        WindowFunction function = { 0 };
+        int r = window_string(carry->into, name->name, strlen(name->name), &function.name);
+
+        if (!r && name->system_name)
+                r = window_string(carry->into, name->system_name, strlen(name->system_name), &function.system_name);
+        if (!r && name->file)
+                r = window_string(carry->into, name->file, strlen(name->file), &function.filename);
+        frame->line = name->line;
+        return r ? r : window_function(carry->into, &function, &frame->function);
+}
+
+/* One frame becomes, where functions were inlined, several. */
+static int put_named(Carry *carry, FrameWord word, const WindowFrame *frame) {
+        const CopyOptions *options = carry->userdata;
+        WindowFrame named = *frame;
+        CopyName names[COPY_MAX_INLINED];
+        size_t n = frame->module ? options->namer(options->userdata, word, names) : 0;
+        int r = 0;
+
+        if (!n)
+                return carry_frame(carry, frame);
+        for (size_t i = 0; i < n && !r; i++) {
+                r = add_name(carry, &names[i], &named);
+                r = r ? r : carry_frame(carry, &named);
+        }
+        return r;
+}
+
+/* By its number in the old window: what is equal there without being one stays so. */
+static int make_resource(Carry *carry, uint32_t resource, uint32_t *indexp) {
+        uint32_t carried[WINDOW_MAX_SET];
+        size_t n;
+        const uint32_t *attributes = window_get_resource(carry->from, resource, &n);
+        int r = window_resource(carry->into, resource, indexp);
+
+        r = r ? r : carry_attributes(carry, attributes, n, carried);
+        return r ? r : window_resource_attributes(carry->into, *indexp, carried, n);
+}
+
 typedef struct Copy {
+        Carry carry;
         Window *to;
         const Window *from;
-        const CopyOptions *options;
         CopyCounts *counts;
         WindowFilter filter;
-        uint32_t *strings, *modules, *functions, *stacks, *links, *attributes, *sets, *resources;
-        Hashmap frames;                 /* old word → index in `words` + 1 */
-        FrameWord *words;               /* by frame: how many, then the words */
-        size_t n_words, words_room;
-        FrameWord *stack;               /* of the stack being copied */
-        size_t stack_room;
 } Copy;
 
 static void copy_deinit(Copy *copy) {
-        uint32_t *const maps[] = { copy->strings, copy->modules,    copy->functions, copy->stacks,
-                                   copy->links,   copy->attributes, copy->sets,      copy->resources };
-
-        for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
-                free(maps[i]);
-        hashmap_deinit(&copy->frames);
-        free(copy->words);
-        free(copy->stack);
+        carry_deinit(&copy->carry);
         filter_deinit(&copy->filter);
         window_free(copy->to);
 }
 
-static int make_map(uint32_t **mapp, uint32_t n) {
-        *mapp = calloc(n + 1u, sizeof(**mapp));
-        return *mapp ? 0 : error_origin(-ENOMEM);
-}
+static int copy_init(Copy *copy, const CopyOptions *options) {
+        static const FilterOptions everything = { .end_ns = UINT64_MAX };
+        const Window *from = copy->from;
+        int r = window_new(&copy->to, window_start_ns(from), window_realtime_offset_ns(from), options->limits);
 
-static int copy_init(Copy *copy, const Window *from) {
-        int r = make_map(&copy->strings, window_n_strings(from));
-
-        r = r ? r : make_map(&copy->modules, window_n_modules(from));
-        r = r ? r : make_map(&copy->functions, window_n_functions(from));
-        r = r ? r : make_map(&copy->stacks, window_n_stacks(from));
-        r = r ? r : make_map(&copy->links, window_n_links(from));
-        r = r ? r : make_map(&copy->attributes, window_n_attributes(from));
-        r = r ? r : make_map(&copy->sets, window_n_attribute_sets(from));
-        r = r ? r : make_map(&copy->resources, window_n_resources(from));
-        return r ? r : window_new(&copy->to, window_start_ns(from), window_realtime_offset_ns(from), copy->options->limits);
-}
-
-static int copy_string(Copy *copy, uint32_t old, uint32_t *newp) {
-        const char *text;
-        size_t size;
-        int r = 0;
-
-        if (old && !copy->strings[old]) {
-                text = window_get_string(copy->from, old, &size);
-                r = window_string(copy->to, text, size, &copy->strings[old]);
-        }
-        *newp = copy->strings[old];
-        return r;
-}
-
-static int copy_module(Copy *copy, uint32_t old, uint32_t *newp) {
-        WindowModule module;
-        int r = 0;
-
-        if (old && !copy->modules[old]) {
-                module = *window_get_module(copy->from, old);
-                r = copy_string(copy, module.path, &module.path);
-                r = r ? r : copy_string(copy, module.build_id_gnu, &module.build_id_gnu);
-                r = r ? r : copy_string(copy, module.build_id_go, &module.build_id_go);
-                r = r ? r : copy_string(copy, module.build_id_htlhash, &module.build_id_htlhash);
-                r = r ? r : window_module(copy->to, &module, &copy->modules[old]);
-        }
-        *newp = copy->modules[old];
-        return r;
-}
-
-static int copy_function(Copy *copy, uint32_t old, uint32_t *newp) {
-        WindowFunction function;
-        int r = 0;
-
-        if (old && !copy->functions[old]) {
-                function = *window_get_function(copy->from, old);
-                r = copy_string(copy, function.name, &function.name);
-                r = r ? r : copy_string(copy, function.system_name, &function.system_name);
-                r = r ? r : copy_string(copy, function.filename, &function.filename);
-                r = r ? r : window_function(copy->to, &function, &copy->functions[old]);
-        }
-        *newp = copy->functions[old];
-        return r;
-}
-
-static int copy_attribute(Copy *copy, uint32_t old, uint32_t *newp) {
-        WindowAttribute attribute;
-        int r = 0;
-
-        if (old && !copy->attributes[old]) {
-                attribute = *window_get_attribute(copy->from, old);
-                r = copy_string(copy, attribute.key, &attribute.key);
-                r = r ? r : copy_string(copy, attribute.unit, &attribute.unit);
-                if (!r && attribute.kind == ATTRIBUTE_STRING)
-                        r = copy_string(copy, attribute.string, &attribute.string);
-                r = r ? r : window_attribute(copy->to, &attribute, &copy->attributes[old]);
-        }
-        *newp = copy->attributes[old];
-        return r;
-}
-
-static int copy_attributes(Copy *copy, const uint32_t *old, size_t n, uint32_t *set) {
-        int r = 0;
-
-        for (size_t i = 0; i < n && !r; i++)
-                r = copy_attribute(copy, old[i], &set[i]);
-        return r;
-}
-
-static int copy_set(Copy *copy, uint32_t old, uint32_t *newp) {
-        uint32_t set[WINDOW_MAX_SET];
-        const uint32_t *attributes;
-        size_t n;
-        int r = 0;
-
-        if (old && !copy->sets[old]) {
-                attributes = window_get_attribute_set(copy->from, old, &n);
-                r = copy_attributes(copy, attributes, n, set);
-                r = r ? r : window_attribute_set(copy->to, set, n, &copy->sets[old]);
-        }
-        *newp = copy->sets[old];
-        return r;
-}
-
-static int copy_link(Copy *copy, uint32_t old, uint32_t *newp) {
-        int r = 0;
-
-        if (old && !copy->links[old])
-                r = window_link(copy->to, window_get_link(copy->from, old), &copy->links[old]);
-        *newp = copy->links[old];
-        return r;
-}
-
-static int copy_resource(Copy *copy, uint32_t old, uint32_t *newp) {
-        uint32_t set[WINDOW_MAX_SET];
-        const uint32_t *attributes;
-        size_t n;
-        int r = 0;
-
-        if (!copy->resources[old]) {
-                attributes = window_get_resource(copy->from, old, &n);
-                r = window_resource(copy->to, old, &copy->resources[old]);
-                r = r ? r : copy_attributes(copy, attributes, n, set);
-                r = r ? r : window_resource_attributes(copy->to, copy->resources[old], set, n);
-        }
-        *newp = copy->resources[old];
-        return r;
-}
-
-/* Frames: an old one becomes one or, where functions were inlined, several. */
-
-static int put_word(Copy *copy, FrameWord word) {
-        if (copy->n_words == copy->words_room) {
-                size_t room = MAX(copy->words_room * 2, (size_t)1024);
-                FrameWord *bigger = reallocarray(copy->words, room, sizeof(*bigger));
-
-                if (!bigger)
-                        return error_origin(-ENOMEM);
-                copy->words = bigger;
-                copy->words_room = room;
-        }
-        copy->words[copy->n_words++] = word;
-        return 0;
-}
-
-static int put_frame(Copy *copy, const WindowFrame *frame) {
-        FrameWord word;
-        int r = window_frame(copy->to, frame, &word);
-
-        return r ? r : put_word(copy, word);
-}
-
-static int add_name(Copy *copy, const CopyName *name, WindowFrame *frame) {
-        WindowFunction function = { 0 };
-        int r = window_string(copy->to, name->name, strlen(name->name), &function.name);
-
-        if (!r && name->system_name)
-                r = window_string(copy->to, name->system_name, strlen(name->system_name), &function.system_name);
-        if (!r && name->file)
-                r = window_string(copy->to, name->file, strlen(name->file), &function.filename);
-        frame->line = name->line;
-        return r ? r : window_function(copy->to, &function, &frame->function);
-}
-
-/* @frame: with the new window's indexes. */
-static int put_named(Copy *copy, FrameWord word, WindowFrame *frame) {
-        CopyName names[COPY_MAX_INLINED];
-        size_t n = copy->options->namer(copy->options->userdata, word, names);
-        int r = 0;
-
-        if (!n)
-                return put_frame(copy, frame);
-        for (size_t i = 0; i < n && !r; i++) {
-                r = add_name(copy, &names[i], frame);
-                r = r ? r : put_frame(copy, frame);
-        }
-        return r;
-}
-
-static int copy_frame(Copy *copy, FrameWord word) {
-        WindowFrame old = window_expand_frame(copy->from, word), frame = old;
-        int r = copy_module(copy, old.module, &frame.module);
-
-        r = r ? r : copy_function(copy, old.function, &frame.function);
-        r = r ? r : copy_string(copy, old.type, &frame.type);
-        r = r ? r : copy_attribute(copy, old.attribute, &frame.attribute);
+        r = r ? r : carry_init(&copy->carry, copy->to, from);
         if (r)
                 return r;
-        return old.module && copy->options->namer ? put_named(copy, word, &frame) : put_frame(copy, &frame);
+        copy->carry.expand = options->namer ? put_named : NULL;
+        copy->carry.userdata = options;
+        return filter_init(&copy->filter, options->filter ? options->filter : &everything, from);
 }
 
-/* *firstp: where in `words` the number of the new words stands. */
-static int find_frame(Copy *copy, FrameWord word, size_t *firstp) {
-        uintptr_t known = (uintptr_t)hashmap_get(&copy->frames, word);
-        int r;
-
-        if (!known) {
-                size_t first = copy->n_words;
-
-                r = put_word(copy, 0);
-                r = r ? r : copy_frame(copy, word);
-                if (r)
-                        return r;
-                copy->words[first] = copy->n_words - first - 1;
-                known = first + 1;
-                r = hashmap_put(&copy->frames, word, (void *)known);
-                if (r)
-                        return r;
-        }
-        *firstp = known - 1;
-        return 0;
-}
-
-static int make_stack_room(Copy *copy, size_t n) {
-        FrameWord *bigger;
-
-        if (n <= copy->stack_room)
-                return 0;
-        n = MAX(n, copy->stack_room * 2);
-        bigger = reallocarray(copy->stack, n, sizeof(*bigger));
-        if (!bigger)
-                return error_origin(-ENOMEM);
-        copy->stack = bigger;
-        copy->stack_room = n;
-        return 0;
-}
-
-static int copy_stack(Copy *copy, uint32_t old, uint32_t *newp) {
-        const FrameWord *words;
-        size_t n_old, n = 0;
-        int r = 0;
-
-        if (old && !copy->stacks[old]) {
-                words = window_get_stack(copy->from, old, &n_old);
-                for (size_t i = 0; i < n_old && !r; i++) {
-                        size_t first, n_new;
-
-                        r = find_frame(copy, words[i], &first);
-                        if (r)
-                                break;
-                        n_new = copy->words[first];
-                        r = make_stack_room(copy, n + n_new);
-                        if (!r)
-                                memcpy(copy->stack + n, copy->words + first + 1, n_new * sizeof(*words));
-                        n += n_new;
-                }
-                r = r ? r : window_stack(copy->to, copy->stack, MIN(n, (size_t)WINDOW_MAX_DEPTH), &copy->stacks[old]);
-        }
-        *newp = copy->stacks[old];
-        return r;
-}
-
-/* Samples */
+/* ---- samples ---- */
 
 static int64_t value_at(const WindowSample *sample, uint32_t i) {
         return sample->values ? sample->values[i] : 1;
@@ -348,23 +135,20 @@ static int copy_sample(Copy *copy, const WindowSample *old, uint32_t profile) {
                 copy->counts->n_untimed += old->n_events - old->n_times;
                 return 0;
         }
-        r = copy_stack(copy, old->stack, &stack);
-        r = r ? r : copy_set(copy, old->attributes, &attributes);
-        r = r ? r : copy_link(copy, old->link, &link);
+        r = carry_stack(&copy->carry, old->stack, &stack);
+        r = r ? r : carry_set(&copy->carry, old->attributes, &attributes);
+        r = r ? r : carry_link(&copy->carry, old->link, &link);
         r = r ? r : window_sample_number(copy->to, profile, stack, attributes, link, &sample);
         r = r ? r : copy_times(copy, old, profile, sample);
         return !r && old->n_events > old->n_times ? copy_rest(copy, old, profile, sample) : r;
 }
 
 static int open_profile(Copy *copy, const WindowProfile *old, uint32_t *profilep) {
-        WindowProfileNames names = { 0 };
+        WindowProfileNames names;
         uint32_t resource;
-        int r = copy_resource(copy, old->resource, &resource);
+        int r = carry_row(&copy->carry, CARRY_RESOURCES, old->resource, make_resource, &resource);
 
-        r = r ? r : copy_string(copy, old->names.type, &names.type);
-        r = r ? r : copy_string(copy, old->names.unit, &names.unit);
-        r = r ? r : copy_string(copy, old->names.period_type, &names.period_type);
-        r = r ? r : copy_string(copy, old->names.period_unit, &names.period_unit);
+        r = r ? r : carry_profile_names(&copy->carry, &old->names, &names);
         r = r ? r : window_profile_named(copy->to, resource, &names, old->period, profilep);
         if (r)
                 return r;
@@ -404,12 +188,10 @@ static int copy_all(Copy *copy) {
 }
 
 int window_copy(Window **windowp, const Window *from, const CopyOptions *options, CopyCounts *counts) {
-        static const FilterOptions everything = { .end_ns = UINT64_MAX };
-        Copy copy = { .from = from, .options = options, .counts = counts };
-        int r = copy_init(&copy, from);
+        Copy copy = { .from = from, .counts = counts };
+        int r = copy_init(&copy, options);
 
         *counts = (CopyCounts){ 0 };
-        r = r ? r : filter_init(&copy.filter, options->filter ? options->filter : &everything, from);
         r = r ? r : copy_all(&copy);
         if (!r)
                 *windowp = take(copy.to);
