@@ -2,16 +2,10 @@
 
 /* Folded stacks, line by line. */
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "convert/convert.h"
 #include "convert/folded.h"
-#include "util/error.h"
-
-enum { PIECE = 1 << 20 };
 
 typedef struct Reading {
         Window *window;
@@ -30,7 +24,8 @@ static int begin(Convert *convert, Reading *reading) {
         return r ? r : window_profile_named(window, resource, &names, 0, &reading->profile);
 }
 
-static int take_line(Reading *reading, const char *line, size_t size) {
+static int take_line(void *userdata, const char *line, size_t size) {
+        Reading *reading = userdata;
         int r;
 
         reading->n_lines++;
@@ -44,37 +39,12 @@ static int take_line(Reading *reading, const char *line, size_t size) {
         return 0;
 }
 
-/* A line of more than PIECE bytes is taken in parts, of which none is a stack with a number but perhaps the last. */
-static int take_lines(Reading *reading, const Source *source, char *buffer) {
-        uint64_t offset = 0;
-        int r = 0;
-
-        while (!r && offset < source->size) {
-                size_t n = source_read(source, buffer, PIECE, offset), used = 0;
-                char *newline;
-
-                if (!n)
-                        break;
-                while (!r && (newline = memchr(buffer + used, '\n', n - used))) {
-                        r = take_line(reading, buffer + used, (size_t)(newline - buffer) - used);
-                        used = (size_t)(newline - buffer) + 1;
-                }
-                if (!r && !used) {
-                        r = take_line(reading, buffer, n);
-                        used = n;
-                }
-                offset += used;
-        }
-        return r;
-}
-
 static int read_folded(Convert *convert, const Source *source, Text *problem) {
         Reading reading = { .window = convert->window };
-        _cleanup_(freep) char *buffer = malloc(PIECE);
-        int r = buffer ? begin(convert, &reading) : error_origin(-ENOMEM);
+        int r = begin(convert, &reading);
 
         if (!r)
-                r = take_lines(&reading, source, buffer);
+                r = source_lines(source, take_line, &reading);
         if (r < 0)
                 return r;
         if (r)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,6 +13,7 @@
 
 enum {
         PIECE = 256 << 10,
+        LINES_PIECE = 1 << 20,
         MAX_IN_MEMORY = 16 << 20,
 };
 
@@ -30,6 +32,41 @@ size_t source_read(const Source *source, void *to, size_t size, uint64_t offset)
         }
         n = file_pread(source->fd, to, size, offset);
         return n < 0 ? 0 : (size_t)n;
+}
+
+/* The lines that end in @data; without any, all of it: the last line, or one that is none. *usedp: their bytes. */
+static int take_lines(const char *data, size_t size, int (*each)(void *, const char *, size_t), void *userdata, size_t *usedp) {
+        const char *at = data, *end = data + size, *newline;
+        int r = 0;
+
+        while (!r && (newline = memchr(at, '\n', (size_t)(end - at)))) {
+                r = each(userdata, at, (size_t)(newline - at));
+                at = newline + 1;
+        }
+        if (at == data) {
+                r = each(userdata, data, size);
+                at = end;
+        }
+        *usedp = (size_t)(at - data);
+        return r;
+}
+
+int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size), void *userdata) {
+        _cleanup_(freep) char *buffer = malloc(LINES_PIECE);
+        uint64_t offset = 0;
+        int r = 0;
+
+        if (!buffer)
+                return error_origin(-ENOMEM);
+        while (!r && offset < source->size) {
+                size_t n = source_read(source, buffer, LINES_PIECE, offset), used;
+
+                if (!n)
+                        break;
+                r = take_lines(buffer, n, each, userdata, &used);
+                offset += used;
+        }
+        return r;
 }
 
 void source_deinit(Source *source) {

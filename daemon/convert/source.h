@@ -39,3 +39,9 @@ void source_deinit(Source *source);
 
 /* Up to @size bytes from @offset. Return: how many; fewer at the end or when reading fails. */
 size_t source_read(const Source *source, void *to, size_t size, uint64_t offset);
+
+/*
+ * Calls @each for each line, without its newline, until one returns other than 0. A line of more than 1 MiB, which no
+ * format of ours has, comes in parts. Return: 0, -ENOMEM, or what @each says.
+ */
+int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size), void *userdata);

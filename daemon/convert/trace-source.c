@@ -2,12 +2,7 @@
 #include "convert/trace-source.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "util/error.h"
-
-enum { LINE_PIECE = 1 << 20 };
 
 static const char json[] = "{\"probe_id\":", csv[] = "probe_id,tid,", sqlite[] = "SQLite format 3";
 
@@ -35,7 +30,8 @@ TraceForm trace_source_form(const Source *source) {
         return begins(head, size, sqlite) ? TRACE_SQLITE : begins(head, size, csv) ? TRACE_CSV : TRACE_JSONL;
 }
 
-static int take_line(Reading *reading, const char *line, size_t size) {
+static int take_line(void *userdata, const char *line, size_t size) {
+        Reading *reading = userdata;
         CoroEvent event;
         bool bad;
 
@@ -49,29 +45,6 @@ static int take_line(Reading *reading, const char *line, size_t size) {
         reading->counts->n_malformed += bad;
         reading->counts->n_events += !bad;
         return bad ? 0 : reading->func(reading->userdata, &event);
-}
-
-static int take_lines(Reading *reading, const Source *source, char *buffer) {
-        uint64_t offset = 0;
-        int r = 0;
-
-        while (!r && offset < source->size) {
-                size_t n = source_read(source, buffer, LINE_PIECE, offset), used = 0;
-                char *newline;
-
-                if (!n)
-                        break;
-                while (!r && (newline = memchr(buffer + used, '\n', n - used))) {
-                        r = take_line(reading, buffer + used, (size_t)(newline - buffer) - used);
-                        used = (size_t)(newline - buffer) + 1;
-                }
-                if (!r && !used) {              /* the last line, or one that is none */
-                        r = take_line(reading, buffer, n);
-                        used = n;
-                }
-                offset += used;
-        }
-        return r;
 }
 
 static int read_database(const Source *source, Reading *reading, Text *problem) {
@@ -90,11 +63,9 @@ static int read_database(const Source *source, Reading *reading, Text *problem) 
 
 int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts, Text *problem) {
         Reading reading = { .func = func, .userdata = userdata, .counts = counts };
-        _cleanup_(freep) char *buffer = NULL;
 
         *counts = (TraceReadCounts){ 0 };
         if (trace_source_form(source) == TRACE_SQLITE)
                 return read_database(source, &reading, problem);
-        buffer = malloc(LINE_PIECE);
-        return buffer ? take_lines(&reading, source, buffer) : error_origin(-ENOMEM);
+        return source_lines(source, take_line, &reading);
 }
