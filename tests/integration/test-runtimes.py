@@ -10,11 +10,10 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import secrets
-import shutil
 import subprocess
 
+import boxed
 import otlp_read
 import session
 import tap
@@ -32,11 +31,6 @@ ENGINES = {
     "CRI-O": f"/kubepods.slice/kubepods-{POD}.slice/" + "crio-{}.scope",
     "Podman": "/machine.slice/libpod-{}.scope",
 }
-
-
-def libraries(program):
-    text = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"(?:=> |^\s*)(/\S+) \(", text, re.M)
 
 
 class Container:
@@ -97,13 +91,7 @@ class Runtimes(session.TestCase):
     def setUp(self):
         tap.need_tool("runc")
         self.image = self.directory()
-        for path in [VICTIM, *libraries(VICTIM)]:
-            inside = self.image / ("bin/boxed" if path == VICTIM else path.lstrip("/"))
-            inside.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, inside)
-        (self.image / "proc").mkdir()
-        for path in [self.image, *self.image.rglob("*")]:
-            path.chmod(0o755)
+        boxed.make_root(self.image, VICTIM)
 
     def containers(self, engines):
         return {name: Container(self, self.image, name, group) for name, group in engines.items()}
