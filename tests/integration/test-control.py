@@ -147,6 +147,15 @@ class Metrics(Case):
         self.assertEqual(prometheus.lint(self.metrics()), [])
         run.stop()
 
+    def test_pass_the_linter_of_prometheus(self):
+        run, _ = self.begin()
+        run.wait_events(20)
+        text = self.ask("/metrics")[1]
+        self.assertEqual(prometheus.judge(self, "metrics", text=text), (0, []))
+        status, lines = prometheus.judge(self, "metrics", text=text.replace("TYPE spanprof_ticks_total counter", "TYPE spanprof_ticks_total gauge"))
+        self.assertEqual((status, [line.split(":")[0] for line in lines]), (1, ["spanprof_ticks_total"]))
+        run.stop()
+
     def test_hold_every_counter_of_the_table(self):
         run, _ = self.begin()
         families = self.metrics()

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of Prometheus (format 0.0.4), parsed strictly, and the rules of `promtool check metrics`.
+"""Text of Prometheus (format 0.0.4), parsed strictly, and the rules of `promtool check metrics`: ours, which need nothing, and
+Prometheus' own by the program that tests/interop/setup-prometheus.sh builds.
 
     families = prometheus.parse(text)           # name → Family(type, help, samples), raises on what is no such text
     prometheus.lint(families)                   # problems, [] = none
     prometheus.value(families, "x_total", reason="stop")
+    prometheus.judge(test, "metrics", text=text)    # (status, lines) of Prometheus' own; also "queries", and "rules", path
 """
+import os
 import re
 from dataclasses import dataclass, field
+
+import tap
+
+PROGRAM = tap.BUILD_DIR / "prometheus"
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)')
@@ -88,6 +95,14 @@ def lint(families):
             if family.type == "counter" and not number >= 0:
                 say(f"{labels}: {number}")
     return problems
+
+
+def judge(test, *arguments, text=""):
+    if not os.access(PROGRAM, os.X_OK):
+        tap.skip(f"machine: Prometheus' checks could not be built here; run tests/interop/setup-prometheus.sh {tap.BUILD_DIR} to see why")
+    done = test.run_command([PROGRAM, *arguments], stdin=None, input=text)
+    test.assertEqual(done.stderr, "")
+    return done.returncode, done.stdout.splitlines()
 
 
 def value(families, name, **labels):
