@@ -74,7 +74,7 @@ const Option option_table[] = {
         { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
           SECONDS(3600), .argument = "TIME", .help = "length of one window of profiles (the first takes 0.5 s)" },
         { "stop-timeout", 0, OPTION_DURATION, RUN | RECEIVE, "export", FIELD(stop_timeout_ns), "1s", 0, SECONDS(3600),
-          .argument = "TIME", .help = "for sending what is left at the end" },
+          .argument = "TIME", .help = "for sending what is left at the end (the disk of a spool gets up to 3 s more)" },
         { "max-queue", 0, OPTION_SIZE, RUN | RECEIVE, "export", FIELD(max_queue_bytes), "8MiB", 65536, MIB(1024),
           .argument = "SIZE", .help = "of requests that wait for the receiver; the oldest is dropped" },
         { "max-export-age", 0, OPTION_DURATION, SENDERS, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
@@ -82,7 +82,8 @@ const Option option_table[] = {
         { "spool", 0, OPTION_STRING, RUN | VERB_SPOOL, "export", FIELD(spool), "", .argument = "DIRECTORY",
           .help = "keep what cannot be sent there, over crashes and restarts (empty: $STATE_DIRECTORY/spool of a service manager, else in memory alone)" },
         { "spool-mode", 0, OPTION_CHOICE, RUN | VERB_SPOOL, "export", FIELD(spool_mode), "ahead", .choices = "ahead flush failed", .argument = "MODE",
-          .help = "when requests go to the spool: ahead of the answer (death of the daemon loses none); ahead, flushed (nor does loss of power); only those that failed" },
+          .help = "when requests go to the spool: ahead of the answer (death of the daemon loses none, loss of power those of the last 2 s); ahead and "
+                  "flushed (loss of power loses none); only those that failed" },
         { "spool-max-bytes", 0, OPTION_SIZE, RUN | VERB_SPOOL, "export", FIELD(spool_max_bytes), "1GiB", MIB(1), MIB(UINT64_C(1) << 24),
           .argument = "SIZE", .help = "of the spool; the oldest request is dropped" },
         { "spool-max-age", 0, OPTION_DURATION, RUN | VERB_SPOOL, "export", FIELD(spool_max_age_ns), "168h", SECONDS(1),

@@ -31,6 +31,7 @@ struct Batch {
         bool is_spooled;                /* it is in the spool, too, as: */
         bool is_held;                   /* there nobody takes it, since memory has it */
         SpoolEntry spooled;
+        uint64_t stored_ns;             /* MONOTONIC: spooled since */
         atomic_bool done;               /* it has its end: who has not begun to store it need not */
 };
 

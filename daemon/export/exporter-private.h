@@ -34,8 +34,10 @@ struct Exporter {
         ExporterSpoolMode spool_mode;
         bool fetching;                  /* its oldest batch is being read */
         bool was_spooled;               /* the last one that was sent came from it: old and new take turns */
-        uint64_t alone_events;          /* of batches that the spool's thread alone has */
+        uint64_t alone_events, n_alone; /* of batches that the spool's thread alone has */
         size_t alone_bytes;
+        sd_event_source *flush_timer;   /* on while a batch that is not flushed waits for its answer */
+        uint64_t flush_after_ns, patience_ns;
         bool is_behind;                 /* the spool did not keep up: something in memory is not on the disk */
         uint64_t released_events;       /* of files that are about to be released */
         SpoolEntry tried;               /* of the spool, and since when without success */
@@ -50,6 +52,7 @@ struct Exporter {
         uint64_t counts[COUNTER_N];
 
         bool stopping;
+        uint64_t deadline_ns;           /* of the stop */
         sd_event_source *deadline_timer, *finished;
         void (*done)(void *userdata);
         void *userdata;
@@ -90,6 +93,8 @@ void exporter_keep(Exporter *exporter, Batch *batch);
 void exporter_keep_queue(Exporter *exporter);
 /* Takes a batch that is done with, one way or the other, out of the spool. */
 void exporter_leave_spool(Exporter *exporter, Batch *batch);
+/* Gives the disk the time it may have; what it does not do then is counted, and it is left alone. */
+void exporter_finish_spool(Exporter *exporter);
 /* Asks for the oldest of the spool if it is its turn. Return: it will come. */
 bool exporter_fetch(Exporter *exporter);
 /* The disk has it, or is about to. */

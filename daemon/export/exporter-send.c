@@ -182,7 +182,7 @@ void exporter_post(Exporter *exporter, Batch *batch) {
 void exporter_send_next(Exporter *exporter) {
         Batch *batch;
 
-        if (exporter->flying || exporter->waiting || exporter->fetching || exporter->ending || exporter_fetch(exporter))
+        if (exporter->flying || exporter->waiting || exporter->ending || exporter_fetch(exporter))
                 return;
         batch = queue_pop(&exporter->queue);
         if (batch)

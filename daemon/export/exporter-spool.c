@@ -28,7 +28,8 @@ void exporter_leave_spool(Exporter *exporter, Batch *batch) {
 static bool give(Exporter *exporter, Batch *batch, unsigned how) {
         if (!exporter->spool)
                 return false;
-        if (!exporter->ending && spool_worker_waiting_bytes(exporter->spool) + batch->size > exporter->queue.max_bytes)
+        if (!exporter->ending && (spool_worker_is_stuck(exporter->spool) ||
+                                  spool_worker_waiting_bytes(exporter->spool) + batch->size > exporter->queue.max_bytes))
                 return false;
         return !spool_worker_put(exporter->spool, batch, how);
 }
@@ -58,6 +59,7 @@ static void catch_up(Exporter *exporter) {
 
 /* Memory lets go of it, and the spool's thread has it alone. */
 static void leave_alone(Exporter *exporter, Batch *batch) {
+        exporter->n_alone++;
         exporter->alone_events += batch->n_events;
         exporter->alone_bytes += batch->size;
 }
@@ -109,8 +111,11 @@ void exporter_keep_queue(Exporter *exporter) {
 
 /* The oldest of the spool and the newest of the machine take turns, so that neither waits for all of the other. */
 bool exporter_fetch(Exporter *exporter) {
-        if (!exporter->spool || exporter->stopping || !spool_worker_n_files(exporter->spool))
+        if (!exporter->spool || exporter->stopping || (!exporter->fetching && !spool_worker_n_files(exporter->spool)) ||
+            spool_worker_is_stuck(exporter->spool))     /* memory does not wait for it */
                 return false;
+        if (exporter->fetching)
+                return true;
         if (exporter->queue.first && exporter->was_spooled)
                 return false;
         /* after each failure another one: that of a batch that breaks the connection is not the receiver's */
@@ -123,23 +128,70 @@ static void on_fetched(Batch *batch, void *userdata) {
         Exporter *exporter = userdata;
 
         exporter->fetching = false;
-        if (exporter->stopping || exporter->ending)
-                batch_free(batch);
-        else if (batch) {
+        catch_up(exporter);
+        if (exporter->stopping || exporter->ending || exporter->flying || exporter->waiting) {
+                batch_free(batch);      /* memory did not wait for it; it is still in the spool */
+                return;
+        }
+        if (batch) {
                 exporter_post(exporter, batch);
                 return;
-        } else if (spool_worker_n_files(exporter->spool) && exporter->no_other)
+        }
+        if (spool_worker_n_files(exporter->spool) && exporter->no_other)
                 exporter_hold_off(exporter, exporter->policy.first_ns);  /* there is one, but no memory for it */
         exporter->no_other = !exporter->no_other && !batch;
         exporter_send_next(exporter);
 }
 
+/* Flushes @batch if its answer is overdue. Return: when it is to be looked at again, UINT64_MAX = no more. */
+static uint64_t flush_overdue(Exporter *exporter, Batch *batch, uint64_t now_ns) {
+        if (!batch || !batch->is_held || batch->spooled.flushed)
+                return UINT64_MAX;
+        if (now_ns < batch->stored_ns + exporter->flush_after_ns)
+                return batch->stored_ns + exporter->flush_after_ns;
+        if (!spool_worker_flush(exporter->spool, &batch->spooled))
+                batch->spooled.flushed = true;
+        return UINT64_MAX;
+}
+
+static int on_flush_time(sd_event_source *source, uint64_t usec, void *userdata) {
+        Exporter *exporter = userdata;
+        uint64_t now_ns = clock_monotonic_ns(), next_ns, other_ns;
+
+        if (!exporter->spool)
+                return 0;
+        next_ns = flush_overdue(exporter, exporter->flying, now_ns);
+        for (Batch *batch = exporter->queue.first; batch; batch = batch->next) {
+                other_ns = flush_overdue(exporter, batch, now_ns);
+                next_ns = MIN(next_ns, other_ns);
+        }
+        if (next_ns == UINT64_MAX)
+                return 0;
+        sd_event_source_set_time(source, next_ns / NS_PER_US + 1);
+        sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return 0;
+}
+
+/* Most are answered long before, and cost no flush. */
+static void flush_later(Exporter *exporter) {
+        int enabled = SD_EVENT_OFF;
+
+        sd_event_source_get_enabled(exporter->flush_timer, &enabled);
+        if (enabled != SD_EVENT_OFF)
+                return;
+        sd_event_source_set_time_relative(exporter->flush_timer, exporter->flush_after_ns / NS_PER_US);
+        sd_event_source_set_enabled(exporter->flush_timer, SD_EVENT_ONESHOT);
+}
+
 static void stored(Exporter *exporter, Batch *batch, bool alone) {
         exporter_add(exporter, COUNTER_SPOOL_WRITTEN, batch->n_events);
+        batch->stored_ns = clock_monotonic_ns();
         if (atomic_load(&batch->done))
                 exporter_leave_spool(exporter, batch);
         else if (alone && batch->is_held)
                 release(exporter, batch);
+        else if (!batch->spooled.flushed)
+                flush_later(exporter);
         batch_free(batch);
 }
 
@@ -164,6 +216,7 @@ static void on_stored(Batch *batch, int error, void *userdata) {
         bool alone = batch->n_refs == 1 && !atomic_load(&batch->done);
 
         if (alone) {
+                exporter->n_alone--;
                 exporter->alone_events -= batch->n_events;
                 exporter->alone_bytes -= batch->size;
         }
@@ -196,6 +249,33 @@ static void on_spool_counts(const SpoolCounts *counts, void *userdata) {
                 journal_spool_lost(&exporter->journal, counts);
 }
 
+/* One disk under several exporters is waited for about once, since they have the same deadline. */
+void exporter_finish_spool(Exporter *exporter) {
+        uint64_t now_ns = clock_monotonic_ns();
+        uint64_t until_ns = (exporter->deadline_ns ? MIN(exporter->deadline_ns, now_ns) : now_ns) + exporter->patience_ns;
+
+        if (!exporter->spool ||
+            spool_worker_finish(exporter->spool, MAX(until_ns, now_ns + exporter->patience_ns / 8)))
+                return;
+        exporter->spool = spool_worker_leave(exporter->spool);
+        journal_spool_left(&exporter->journal, exporter->n_alone, exporter->alone_events);
+        exporter_add(exporter, COUNTER_SPOOL_FAILED, exporter->n_alone);
+        exporter_add_lost(exporter, COUNTER_LOST_STOP,
+                          &(QueueDropped){ .n_batches = exporter->n_alone, .n_events = exporter->alone_events });
+        exporter->n_alone = exporter->alone_events = exporter->alone_bytes = exporter->released_events = 0;
+}
+
+static int new_flush_timer(Exporter *exporter) {
+        int r = sd_event_add_time_relative(exporter->event, &exporter->flush_timer, CLOCK_MONOTONIC, 0, 0, on_flush_time, exporter);
+
+        if (r >= 0)
+                r = sd_event_source_set_enabled(exporter->flush_timer, SD_EVENT_OFF);
+        if (r < 0)
+                return error_origin(r);
+        sd_event_source_set_description(exporter->flush_timer, "spool-flush");
+        return 0;
+}
+
 /* Without its spool an exporter is what it would be without one: samples wait in memory. */
 int exporter_open_spool(Exporter *exporter, const ExporterConfig *config) {
         SpoolWorkerConfig spool = {
@@ -204,8 +284,11 @@ int exporter_open_spool(Exporter *exporter, const ExporterConfig *config) {
                 .on_put = on_stored, .on_next = on_fetched, .on_released = on_released, .on_counts = on_spool_counts,
                 .userdata = exporter,
         };
-        int r = spool_worker_new(&exporter->spool, exporter->event, &spool);
+        int r = new_flush_timer(exporter);
 
+        if (r)
+                return r;
+        r = spool_worker_new(&exporter->spool, exporter->event, &spool);
         exporter->spool_mode = config->spool_mode;
         if (r < 0)
                 return error_fold(r);

@@ -57,8 +57,7 @@ static QueueDropped abandon(Exporter *exporter) {
         exporter_keep_queue(exporter);
         queue_clear(&exporter->queue, &dropped);
         exporter_add_lost(exporter, COUNTER_LOST_STOP, &dropped);
-        if (exporter->spool)
-                spool_worker_finish(exporter->spool);
+        exporter_finish_spool(exporter);
         return dropped;
 }
 
@@ -84,10 +83,8 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
 static int on_finished(sd_event_source *source, void *userdata) {
         Exporter *exporter = userdata;
 
-        if (exporter->spool) {          /* it may be freed by done(), and its results want us */
-                exporter->ending = true;
-                spool_worker_finish(exporter->spool);
-        }
+        exporter->ending = true;
+        exporter_finish_spool(exporter);        /* we may be freed by done(), and its results want us */
         exporter->done(exporter->userdata);
         return 0;
 }
@@ -147,6 +144,8 @@ int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *co
         exporter->gzip = config->gzip;
         exporter->convert = config->convert;
         exporter->secondary = config->secondary;
+        exporter->flush_after_ns = config->spool_flush_after_ns ? config->spool_flush_after_ns : 2 * NS_PER_SEC;
+        exporter->patience_ns = config->spool_patience_ns ? config->spool_patience_ns : 3 * NS_PER_SEC;
         exporter->queue.max_bytes = config->max_queue_bytes ? config->max_queue_bytes : 4 << 20;
         exporter->policy = (RetryPolicy){
                 .first_ns = config->retry_first_ns ? config->retry_first_ns : 5 * NS_PER_SEC,
@@ -175,6 +174,7 @@ Exporter *exporter_free(Exporter *exporter) {
         spool_worker_free(exporter->spool);
         http_free(exporter->http);
         sd_event_source_disable_unref(exporter->retry_timer);
+        sd_event_source_disable_unref(exporter->flush_timer);
         sd_event_source_disable_unref(exporter->deadline_timer);
         sd_event_source_disable_unref(exporter->finished);
         sd_event_unref(exporter->event);
@@ -241,6 +241,7 @@ int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *u
                 return error_origin(r);
         sd_event_source_set_enabled(exporter->finished, SD_EVENT_OFF);
         sd_event_source_set_enabled(exporter->retry_timer, SD_EVENT_OFF);
+        exporter->deadline_ns = deadline_ns;
         exporter->done = done;
         exporter->userdata = userdata;
         exporter->stopping = true;

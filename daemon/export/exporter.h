@@ -33,8 +33,9 @@ typedef struct Exporter Exporter;
 typedef int (*ExportConvert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
 
 typedef enum ExporterSpoolMode {
-        EXPORTER_SPOOL_AHEAD,           /* before there is an answer; flushed once an attempt has failed: our death loses nothing */
-        EXPORTER_SPOOL_FLUSH,           /* the same, flushed at once: nor does the loss of power; two flushes a batch */
+        EXPORTER_SPOOL_AHEAD,           /* before there is an answer: our death loses nothing. Flushed once an attempt has failed, or after
+                                         * spool_flush_after_ns without an answer: the loss of power takes nothing that is older */
+        EXPORTER_SPOOL_FLUSH,           /* the same, flushed at once; two flushes a batch */
         EXPORTER_SPOOL_FAILED,          /* only what an attempt failed for: nothing is written while all is well */
 } ExporterSpoolMode;
 
@@ -53,6 +54,8 @@ typedef struct ExporterConfig {
         const char *spool;              /* directory for what cannot be sent now; NULL = none */
         ExporterSpoolMode spool_mode;
         uint64_t spool_max_bytes, spool_max_age_ns;     /* 0 = no limit */
+        uint64_t spool_flush_after_ns;  /* 0 = 2 s */
+        uint64_t spool_patience_ns;     /* at the stop, for a disk that does not answer; 0 = 3 s */
         ExportConvert spool_convert;    /* for what was stored in the other form */
         bool spool_required;            /* else a spool that cannot be used is told and done without */
 } ExporterConfig;
@@ -76,7 +79,8 @@ int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64
 
 /*
  * Sends everything that waits, one attempt each, and calls @done when nothing is left or @deadline_ns
- * (MONOTONIC) has passed; what is left then is counted as LOST_STOP. @done is called once, from the event
+ * (MONOTONIC) has passed; what is left then goes to the spool, or is counted as LOST_STOP. A disk that does not answer within
+ * spool_patience_ns is left alone, and what it did not store is counted so, too. @done is called once, from the event
  * loop, and may free the exporter. Return: 0, -errno.
  */
 int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);

@@ -77,6 +77,14 @@ void journal_spool(ExportJournal *journal, int error, uint64_t n_events) {
         write_limited(journal, TROUBLE_SPOOL, LOG_LEVEL_WARNING, &text);
 }
 
+void journal_spool_left(ExportJournal *journal, uint64_t n_batches, uint64_t n_events) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        trouble_url(&text, journal->url);
+        log_error("export: the disk of the spool does not answer, stopping without it; for %s %llu requests with %llu samples "
+                  "were not stored", text.data ? text.data : "a receiver", (unsigned long long)n_batches, (unsigned long long)n_events);
+}
+
 void journal_spool_lost(ExportJournal *journal, const SpoolCounts *counts) {
         _cleanup_(text_deinit) Text text = { 0 };
 

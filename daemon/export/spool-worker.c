@@ -12,7 +12,9 @@
 #include "util/error.h"
 #include "util/gzip.h"
 
-typedef enum JobKind { JOB_PUT, JOB_NEXT, JOB_REMOVE, JOB_RELEASE } JobKind;
+#define STUCK_NS (2 * NS_PER_SEC)
+
+typedef enum JobKind { JOB_PUT, JOB_NEXT, JOB_REMOVE, JOB_FLUSH, JOB_RELEASE } JobKind;
 
 typedef struct Job Job;
 
@@ -20,7 +22,7 @@ struct Job {
         Job *next;
         JobKind kind;
         Batch *batch;                   /* of a put; found by a next */
-        SpoolEntry entry;               /* of a remove, a release, a put that is done; of a next, the one before it */
+        SpoolEntry entry;               /* of a remove, a flush, a release, a put that is done; of a next, the one before it */
         unsigned how;                   /* put: SPOOL_PUT_* */
         bool all;                       /* next: from the start */
         int error;
@@ -43,8 +45,9 @@ struct SpoolWorker {
 
         pthread_mutex_t mutex;
         pthread_cond_t changed;
-        JobList jobs, results;          /* under the mutex, as the next two */
-        bool busy, quit;
+        JobList jobs, results;          /* under the mutex, as the next three */
+        uint64_t busy_since_ns;         /* 0 = it is not */
+        bool quit, left;                /* left: nobody waits for it, it ends by itself */
 
         size_t n_files, waiting_bytes;  /* the loop's */
         uint64_t file_events;
@@ -144,6 +147,9 @@ static void perform(SpoolWorker *worker, Job *job) {
         case JOB_REMOVE:
                 spool_remove(worker->spool, &job->entry);
                 break;
+        case JOB_FLUSH:
+                spool_flush(worker->spool, &job->entry);
+                break;
         case JOB_RELEASE:
                 spool_release(worker->spool, &job->entry);
                 break;
@@ -153,8 +159,29 @@ static void perform(SpoolWorker *worker, Job *job) {
         job->n_events = spool_free_events(worker->spool);
 }
 
+static void clear(JobList *list) {
+        Job *job;
+
+        while ((job = pop(list))) {
+                batch_free(job->batch);
+                free(job);
+        }
+}
+
+/* All but the thread. */
+static void destroy(SpoolWorker *worker) {
+        clear(&worker->jobs);
+        clear(&worker->results);
+        closep(&worker->fd);
+        spool_free(worker->spool);
+        pthread_cond_destroy(&worker->changed);
+        pthread_mutex_destroy(&worker->mutex);
+        free(worker);
+}
+
 static void *work(void *userdata) {
         SpoolWorker *worker = userdata;
+        bool left;
         Job *job;
 
         pthread_mutex_lock(&worker->mutex);
@@ -164,16 +191,19 @@ static void *work(void *userdata) {
                 if (worker->quit)
                         break;
                 job = pop(&worker->jobs);
-                worker->busy = true;
+                worker->busy_since_ns = clock_monotonic_ns();
                 pthread_mutex_unlock(&worker->mutex);
                 perform(worker, job);
                 pthread_mutex_lock(&worker->mutex);
-                worker->busy = false;
+                worker->busy_since_ns = 0;
                 push(&worker->results, job);
                 pthread_cond_broadcast(&worker->changed);
                 eventfd_write(worker->fd, 1);
         }
+        left = worker->left;
         pthread_mutex_unlock(&worker->mutex);
+        if (left)
+                destroy(worker);
         return NULL;
 }
 
@@ -234,6 +264,16 @@ static int start(SpoolWorker *worker) {
         return r ? error_origin(-r) : 0;
 }
 
+static void init_locks(SpoolWorker *worker) {
+        pthread_condattr_t attributes;
+
+        pthread_mutex_init(&worker->mutex, NULL);
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&worker->changed, &attributes);
+        pthread_condattr_destroy(&attributes);
+}
+
 int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config) {
         _cleanup_(spool_worker_freep) SpoolWorker *worker = calloc(1, sizeof(*worker));
         int r;
@@ -242,8 +282,7 @@ int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerCo
                 return error_origin(-ENOMEM);
         worker->config = *config;
         worker->config.path = NULL;
-        pthread_mutex_init(&worker->mutex, NULL);
-        pthread_cond_init(&worker->changed, NULL);
+        init_locks(worker);
         worker->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (worker->fd < 0)
                 return error_origin(-errno);
@@ -263,33 +302,30 @@ int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerCo
         return 0;
 }
 
-static void clear(JobList *list) {
-        Job *job;
-
-        while ((job = pop(list))) {
-                batch_free(job->batch);
-                free(job);
-        }
+static void quit(SpoolWorker *worker, bool leave) {
+        pthread_mutex_lock(&worker->mutex);
+        worker->quit = true;
+        worker->left = leave;
+        pthread_cond_broadcast(&worker->changed);
+        pthread_mutex_unlock(&worker->mutex);
 }
 
 SpoolWorker *spool_worker_free(SpoolWorker *worker) {
         if (!worker)
                 return NULL;
         if (worker->running) {
-                pthread_mutex_lock(&worker->mutex);
-                worker->quit = true;
-                pthread_cond_broadcast(&worker->changed);
-                pthread_mutex_unlock(&worker->mutex);
+                quit(worker, false);
                 pthread_join(worker->thread, NULL);
         }
-        clear(&worker->jobs);
-        clear(&worker->results);
         sd_event_source_disable_unref(worker->source);
-        closep(&worker->fd);
-        spool_free(worker->spool);
-        pthread_cond_destroy(&worker->changed);
-        pthread_mutex_destroy(&worker->mutex);
-        free(worker);
+        destroy(worker);
+        return NULL;
+}
+
+SpoolWorker *spool_worker_leave(SpoolWorker *worker) {
+        sd_event_source_disable_unref(worker->source);
+        pthread_detach(worker->thread);
+        quit(worker, true);             /* from here on it is the thread's */
         return NULL;
 }
 
@@ -317,6 +353,10 @@ int spool_worker_put(SpoolWorker *worker, Batch *batch, unsigned how) {
         return 0;
 }
 
+int spool_worker_flush(SpoolWorker *worker, const SpoolEntry *entry) {
+        return give(worker, &(Job){ .kind = JOB_FLUSH, .entry = *entry });
+}
+
 int spool_worker_release(SpoolWorker *worker, const SpoolEntry *entry) {
         return give(worker, &(Job){ .kind = JOB_RELEASE, .entry = *entry });
 }
@@ -329,17 +369,38 @@ int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry) {
         return give(worker, &(Job){ .kind = JOB_REMOVE, .entry = *entry });
 }
 
-void spool_worker_finish(SpoolWorker *worker) {
+/* Return: they are. */
+static bool wait_until_done(SpoolWorker *worker, uint64_t deadline_ns) {
+        struct timespec deadline = { (time_t)(deadline_ns / NS_PER_SEC), (long)(deadline_ns % NS_PER_SEC) };
+        bool done;
+
+        pthread_mutex_lock(&worker->mutex);
+        while (!(done = !worker->busy_since_ns && !worker->jobs.first))
+                if (pthread_cond_timedwait(&worker->changed, &worker->mutex, &deadline) == ETIMEDOUT)
+                        break;
+        pthread_mutex_unlock(&worker->mutex);
+        return done;
+}
+
+bool spool_worker_finish(SpoolWorker *worker, uint64_t deadline_ns) {
+        bool done, more;
         Job *job;
 
-        do {
-                pthread_mutex_lock(&worker->mutex);
-                while (worker->busy || worker->jobs.first)
-                        pthread_cond_wait(&worker->changed, &worker->mutex);
-                pthread_mutex_unlock(&worker->mutex);
-                while ((job = take_result(worker)))
+        do {                            /* a result may be the cause of another job */
+                done = wait_until_done(worker, deadline_ns);
+                for (more = false; (job = take_result(worker)); more = true)
                         deliver(worker, job);
-        } while (worker->jobs.first);   /* only we give jobs, so this needs no lock */
+        } while (done && more);
+        return done;
+}
+
+bool spool_worker_is_stuck(SpoolWorker *worker) {
+        bool stuck;
+
+        pthread_mutex_lock(&worker->mutex);
+        stuck = worker->busy_since_ns && clock_monotonic_ns() - worker->busy_since_ns > STUCK_NS;
+        pthread_mutex_unlock(&worker->mutex);
+        return stuck;
 }
 
 size_t spool_worker_n_files(const SpoolWorker *worker) {

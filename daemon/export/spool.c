@@ -205,15 +205,26 @@ static void flush(const Spool *spool, const SpoolEntry *entry) {
                 fsync(spool->fd);
 }
 
+static void flush_index(Spool *spool, size_t index) {
+        if (!spool->entries[index].flushed)
+                flush(spool, &spool->entries[index]);
+        spool->entries[index].flushed = true;
+}
+
+void spool_flush(Spool *spool, const SpoolEntry *entry) {
+        size_t index = find(spool, entry);
+
+        if (index < spool->n)
+                flush_index(spool, index);
+}
+
 void spool_release(Spool *spool, const SpoolEntry *entry) {
         size_t index = find(spool, entry);
 
         if (index == spool->n)
                 return;
         unhold(spool, &spool->entries[index]);
-        if (!spool->entries[index].flushed)
-                flush(spool, &spool->entries[index]);
-        spool->entries[index].flushed = true;
+        flush_index(spool, index);
 }
 
 int spool_read(const Spool *spool, const SpoolEntry *entry, SpoolHeader *headerp, uint8_t **requestp) {

@@ -74,6 +74,9 @@ DEFINE_CLEANUP(Spool, spool_free)
 int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns, unsigned how,
               SpoolEntry *entryp);
 
+/* On the disk for good, if it was not flushed before. It stays held. */
+void spool_flush(Spool *spool, const SpoolEntry *entry);
+
 /* One that was held is like the others from now on, and on the disk for good. */
 void spool_release(Spool *spool, const SpoolEntry *entry);
 

@@ -35,11 +35,12 @@ class AheadCase(SpoolCase):
 
     def calls(self, *plays, **options):
         """What a run did to the disk."""
-        log = self.directory() / "calls"
-        log.write_text("")
+        self.log = self.directory() / "calls"
+        self.log.write_text("")
         server = self.serve(*plays)
-        values = self.drive(server.url(), environment=self.preload(log=log), timeout_ms=60000, **options)
-        return log.read_text().split(), values, server
+        options = {"timeout_ms": 60000, "flush_after_ms": 3600000, **options}
+        values = self.drive(server.url(), environment=self.preload(log=self.log), **options)
+        return self.log.read_text().split(), values, server
 
     def accepted(self, driver):
         """Everything before this batch was delivered or on the disk."""
@@ -96,6 +97,23 @@ class Ahead(AheadCase):
         self.assertEqual(calls, ["unlinkat", "openat", "write", "renameat2", "fdatasync", "fsync", "unlinkat"])
         self.assertEqual(server.markers(), ["batch-0"] * 2)
         self.check_bodies(server)
+
+    def once_flushed(self, n, then):
+        """A play that answers when @n batches are flushed."""
+        def play(connection, server):
+            tap.wait_until(lambda: self.log.read_text().split().count("fsync") == n, f"{n} flushes")
+            self.flushed = n
+            return then(connection, server)
+        return play
+
+    def test_what_is_not_answered_for_a_while_is_flushed_meanwhile_and_only_once(self):
+        calls, _, server = self.calls(self.once_flushed(1, status(503)), ok(), batches=1, drained=1, flush_after_ms=1)
+        self.assertEqual(calls, ["unlinkat", "openat", "write", "renameat2", "fdatasync", "fsync", "unlinkat"])
+        self.assertEqual((server.markers(), self.flushed), (["batch-0"] * 2, 1))
+
+    def test_each_that_waits_behind_it_is_flushed_too(self):
+        calls, values, _ = self.calls(self.once_flushed(3, ok()), ok(), batches=3, interval_ms=50, flush_after_ms=100)
+        self.assertEqual((self.flushed, calls.count("fdatasync"), calls.count("fsync"), values[DELIVERED]), (3, 3, 3, 3 * EVENTS))
 
     def test_what_has_no_room_in_memory_is_sent_from_the_disk(self):
         """While the first hangs, the queue overflows: those that the disk has are let go, and fetched later."""
@@ -212,6 +230,55 @@ class Disk(AheadCase):
         self.assertEqual(self.files(), [], "what was written after it was delivered is gone again")
         again, _ = self.drain()
         self.assertEqual(again.requests, [])
+
+    def leave_behind(self, url, at, **options):
+        """A run whose disk hangs from call @at on, for good: if the stop waited for it, this would not end."""
+        values = self.drive(url, environment=self.preload(at=at, kind="hang", go=self.directory() / "never"), patience_ms=300, stop_ms=300,
+                            flush_after_ms=3600000, **options)
+        self.assertIn("the disk of the spool does not answer, stopping without it", values["log"])
+        return values
+
+    def test_that_hangs_does_not_hold_up_the_stop_and_what_it_did_not_store_is_counted(self):
+        for mode in (AHEAD, FLUSH, FAILED):
+            with self.subTest(mode=mode):
+                values = self.leave_behind(self.away(), 1, batches=5, retries=1, spool_mode=mode)
+                self.assertEqual((values[lost("stop")], values["spool_errors_total{}"]), (5 * EVENTS, 5))
+                self.assertEqual(values['export_requests_total{result="dropped"}'], 5)
+                self.assertIn("5 requests with 500 samples were not stored", values["log"])
+                self.assertEqual(self.files(), [])
+
+    def test_that_hangs_after_some_loses_at_the_stop_only_the_others(self):
+        """Six calls a batch: the third one's write hangs."""
+        values = self.leave_behind(self.away(), 15, batches=5, retries=1, spool_mode=FAILED)
+        self.assertEqual((values[lost("stop")], values[WRITTEN]), (3 * EVENTS, 2 * EVENTS))
+        again, _ = self.drain()
+        self.assertEqual(again.markers(), ["batch-0", "batch-1"])
+
+    def test_that_hangs_in_a_flush_at_the_stop_loses_nothing_that_has_its_name(self):
+        values = self.leave_behind(self.away(), 5, batches=1, retries=1)
+        self.assertEqual((values[WRITTEN], len(self.files())), (EVENTS, 1))
+        self.assertNotIn(lost("stop"), values)
+        self.assertEqual(self.drain()[0].markers(), ["batch-0"])
+
+    def test_that_hangs_in_a_removal_at_the_stop_sends_once_more(self):
+        values = self.leave_behind(self.serve(self.once_stored(ok())).url(), 5, batches=1)
+        self.assertEqual((values[DELIVERED], values[WRITTEN], values[TAKEN]), (EVENTS,) * 3)
+        self.assertEqual(self.drain()[0].markers(), ["batch-0"])
+
+    def test_that_hangs_with_old_ones_in_it_does_not_hold_up_the_new(self):
+        """The next of the old is asked for behind a write that hangs; memory waits for it no longer than two seconds."""
+        self.fill(3)
+        go, server = self.directory() / "go", self.serve(ok())
+        driver = self.spawn(self.command(server.url(), batches=60, interval_ms=50, first=100, drained=1, timeout_ms=60000),
+                            env=self.preload(at=1, kind="hang", go=go))
+        new = [f"batch-{i}" for i in range(100, 160)]
+        tap.wait_until(lambda: set(new) <= set(server.markers()), "all that is new")
+        self.assertLess(len(set(server.markers())), 63, "an old one is still to come, or nothing hung")
+        go.touch()
+        self.assertEqual(driver.wait(), 0)
+        self.assertEqual(sorted(set(server.markers())), sorted(new + [f"batch-{i}" for i in range(3)]))
+        self.assertEqual([marker for marker in server.markers() if marker in new], new)
+        self.assertEqual(self.files(), [])
 
     def test_caps_are_kept_by_what_is_under_way_too(self):
         """The first hangs; what is held is never dropped, and what has no room beside it stays in memory."""

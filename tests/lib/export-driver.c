@@ -193,6 +193,8 @@ static int parse(Driver *driver, const char *name, char *value) {
                 { "--drained", &driver->drained, 1 },                 { "--spooled", &driver->n_spooled, 1 },
                 { "--first", &driver->first, 1 },                     { "--accepted", &driver->accepted, 1 },
                 { "--spool-mode", &spool_mode, 1 },
+                { "--flush-after-ms", &config->spool_flush_after_ns, NS_PER_MS },
+                { "--patience-ms", &config->spool_patience_ns, NS_PER_MS },
         };
         const struct {
                 const char *name, **to;
@@ -251,7 +253,8 @@ static int run(Driver *driver) {
 
 int main(int argc, char **argv) {
         Driver driver = {
-                .config = { .gzip = 1, .spool_convert = otlp_transcode, .timeout_ns = 5 * NS_PER_SEC, .retry_first_ns = 10 * NS_PER_MS },
+                .config = { .gzip = 1, .spool_convert = otlp_transcode, .timeout_ns = 5 * NS_PER_SEC, .retry_first_ns = 10 * NS_PER_MS,
+                            .spool_patience_ns = 300 * NS_PER_SEC /* a disk of a busy machine */ },
                 .n_batches = 1, .n_events = 100, .n_profiles = 1, .stop_ms = 1000,
         };
         int r;
