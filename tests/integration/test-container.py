@@ -6,14 +6,17 @@ import oracle
 oracle.enter()
 
 import ctypes
+import json
 import os
 import re
+import shutil
 import subprocess
 
 import session
 import tap
 
 FOLDER = tap.SOURCE_DIR / "packaging/kubernetes"
+CONTAINERFILE = tap.SOURCE_DIR / "packaging/container/Containerfile"
 NUMBERS = {"DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "SYSLOG": 34, "PERFMON": 38, "BPF": 39, "CHECKPOINT_RESTORE": 40}
 PR_CAPBSET_DROP = 24
 CLONE_NEWNS = 0x20000
@@ -100,11 +103,63 @@ class Kubernetes(tap.TestCase):
                     self.spanprof("config", "check", path)
 
 
+class Buildah:
+    """With a store of its own; it asks no registry."""
+
+    def __init__(self, test):
+        program = shutil.which("buildah") or tap.skip("machine: buildah is not installed")
+        self.test, store = test, test.directory()
+        self.command = [program, "--root", store / "root", "--runroot", store / "run", "--storage-driver", "vfs"]
+        context = test.directory()
+        (context / "Containerfile").write_text("FROM scratch\nCOPY Containerfile /\n")
+        done = self.run("bud", "--isolation", "chroot", context)
+        if done.returncode:
+            tap.skip(f"machine: buildah can build nothing here: {done.stderr[-300:]}")
+
+    def run(self, *arguments, expect=None):
+        return self.test.run_command([*self.command, *arguments], expect=expect, timeout=4 * tap.PATIENCE)
+
+    def build(self, *options, context):
+        """Return: a folder with the image as OCI lays it out."""
+        layout = self.test.directory() / "oci"
+        self.run("bud", "--isolation", "chroot", "--pull-never", "--file", CONTAINERFILE, "--tag", "spanprof", *options, context, expect=0)
+        self.run("push", "spanprof", f"oci:{layout}", expect=0)
+        return layout
+
+
+def blob(layout, digest):
+    return layout / "blobs" / digest.replace(":", "/")
+
+
+def parts(layout):
+    """The configuration of an image, and the files of its layers."""
+    index = json.loads((layout / "index.json").read_text())
+    manifest = json.loads(blob(layout, index["manifests"][0]["digest"]).read_text())
+    return json.loads(blob(layout, manifest["config"]["digest"]).read_text()), [blob(layout, layer["digest"]) for layer in manifest["layers"]]
+
+
+def contents(root):
+    """Path → mode and content."""
+    return {path.relative_to(root): (oct(path.lstat().st_mode), path.read_bytes() if path.is_file() else None) for path in root.rglob("*")}
+
+
 class Image(session.TestCase):
     def image(self):
+        """What the first stage of the Containerfile leaves."""
         root = self.directory() / "image"
         self.run_command([tap.SOURCE_DIR / "packaging/container/collect", tap.SPANPROF, root], expect=0)
         return root
+
+    def built(self):
+        """The image that buildah makes of it by the Containerfile, whose first stage (a compiler) is what we have built already."""
+        buildah, stage = Buildah(self), self.image()
+        layout = buildah.build("--build-context", f"build={stage.parent}", context=self.directory())
+        config, layers = parts(layout)
+        root = self.directory() / "root"
+        root.mkdir()
+        for layer in layers:
+            self.run_command(["tar", "-xzpf", layer, "-C", root], expect=0)
+        return stage, config["config"], layers, root
 
     def inside(self, root, names):
         """For preexec_fn: a mount namespace with proc and sys in @root, and of all capabilities only @names."""
@@ -135,6 +190,27 @@ class Image(session.TestCase):
         done = subprocess.run(["/usr/sbin/spanprof", "version"], preexec_fn=self.inside(root, []), capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"^spanprof \d")
+
+    def test_containerfile_makes_an_image_of_it(self):
+        stage, config, layers, root = self.built()
+        self.assertEqual(contents(root), contents(stage), "nothing more, nothing less")
+        for size in (sum(layer.stat().st_size for layer in layers), sum(path.stat().st_size for path in root.rglob("*") if path.is_file())):
+            self.assertLessEqual(size, MAX_IMAGE_BYTES)
+            self.assertGreater(size, 1 << 20)
+        self.assertEqual((config["Entrypoint"], config["Cmd"]), (["/usr/sbin/spanprof"], ["run"]))
+
+        receiver = session.Receiver(self)
+        all_of_them = self.inside(root, capabilities("daemonset.yaml"))
+        done = subprocess.run([*config["Entrypoint"], "doctor", "--json", "--endpoint", receiver.url], preexec_fn=all_of_them,
+                              capture_output=True, text=True, timeout=60, env=session.clean_environment())
+        report = json.loads(done.stdout)
+        self.assertEqual((done.returncode, [c for c in report["checks"] if c["result"] == "fail"]), (0, []), done.stderr)
+        victim = self.victim("chain", 5)
+        run = self.spawn([*config["Entrypoint"], *config["Cmd"], "--duration", "2s"], preexec_fn=self.inside(root, capabilities("daemonset.yaml")),
+                         env=dict(entry.split("=", 1) for entry in config["Env"]) |
+                         {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "SPANPROF_STOP_TIMEOUT": "20s", "SPANPROF_PID": str(victim.pid)})
+        self.assertEqual(run.wait(), 0, run)
+        self.assertRegex(run.err, r"[1-9]\d* samples delivered \+ 0 lost")
 
     def test_profiles_with_the_capabilities_of_each_example(self):
         root, victim = self.image(), self.victim("chain", 5)
