@@ -205,7 +205,7 @@
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", "names dropped from memory for want of room, to be asked for again") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", "giving frames their functions, in the loop") \
-        X(LOG_LOST, "log_messages_lost_total", "", "messages that standard error did not take soon")              \
+        X(LOG_LOST, "log_messages_lost_total", "", "messages that standard error or the journal did not take soon") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

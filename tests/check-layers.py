@@ -36,7 +36,6 @@ LIBRARIES = {
     r"(libelf|gelf)\.h": {"daemon/target/elf.c"},
     r"curl/.*": {"daemon/export/http.c"},
     r"microhttpd\.h": {"daemon/export/receiver.c"},
-    r"systemd/sd-journal\.h": {"daemon/util/log.c"},
     r"xxhash\.h": {"daemon/util/intern.c"},
     r"cjson/.*": {"daemon/otlp/json.c"},
     r"protobuf-c/.*": {"daemon/otlp/wire.h", "daemon/otlp/json.h", "daemon/otlp/json-name.h",

@@ -7,14 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <systemd/sd-journal.h>
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/log-journal.h"
 #include "util/stat.h"
 
 enum {
         LOG_LINE_MAX = 2048,
+        FIELDS_MAX = 512,               /* of an entry of the journal, beside the text */
         SLOW_MS = 100,
 };
 
@@ -77,19 +78,45 @@ static bool can_write(void) {
         return poll(&fd, 1, n_lost ? 0 : SLOW_MS) == 1 && fd.revents & (POLLOUT | POLLERR);
 }
 
-static void print(uint32_t pid, const char *text) {
-        if (never_wait && !can_write()) {
-                n_lost++;
-                stat_add(COUNTER_LOG_LOST, 1);
-                return;
-        }
-        if (n_lost)
-                fprintf(stderr, "spanprof: messages that are missing here, since nobody read them: %llu\n", (unsigned long long)n_lost);
-        n_lost = 0;
-        if (pid)
-                fprintf(stderr, "spanprof: [pid %u] %s\n", pid, text);
+typedef struct Entry {
+        int level;
+        uint32_t pid;                   /* 0 = about no target */
+        const char *id, *reason;        /* of an event, else NULL */
+        const char *text;
+} Entry;
+
+static bool print(const Entry *entry) {
+        if (never_wait && !can_write())
+                return false;
+        if (entry->pid)
+                fprintf(stderr, "spanprof: [pid %u] %s\n", entry->pid, entry->text);
         else
-                fprintf(stderr, "spanprof: %s\n", text);
+                fprintf(stderr, "spanprof: %s\n", entry->text);
+        return true;
+}
+
+static bool send_to_journal(const Entry *entry) {
+        char data[LOG_LINE_MAX + FIELDS_MAX];
+        int n = snprintf(data, sizeof(data), "SYSLOG_IDENTIFIER=spanprof\nPRIORITY=%d\nMESSAGE=%s\n", entry->level, entry->text);
+
+        if (entry->pid)
+                n += snprintf(data + n, sizeof(data) - (size_t)n, "TARGET_PID=%u\n", entry->pid);
+        if (entry->id)
+                n += snprintf(data + n, sizeof(data) - (size_t)n, "MESSAGE_ID=%s\nREASON=%.100s\n", entry->id, entry->reason);
+        return !log_journal_send(data, (size_t)n, never_wait ? (n_lost ? 0 : SLOW_MS) : -1);
+}
+
+static void put(const Entry *entry) {
+        bool (*out)(const Entry *) = stderr_is_journal() ? send_to_journal : print;
+        char text[128];
+
+        snprintf(text, sizeof(text), "messages that are missing here, since nobody read them: %llu", (unsigned long long)n_lost);
+        if (n_lost && out(&(Entry){ .level = LOG_LEVEL_WARNING, .text = text }))
+                n_lost = 0;
+        if (!n_lost && out(entry))
+                return;
+        n_lost++;
+        stat_add(COUNTER_LOG_LOST, 1);
 }
 
 static const char *const event_ids[] = {
@@ -108,11 +135,7 @@ void log_write_event(int level, LogEvent event, const char *reason, const char *
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
         mask_controls(text);
-        if (stderr_is_journal())
-                sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, "MESSAGE_ID=%s", event_ids[event], "REASON=%s", reason,
-                                NULL);
-        else
-                print(0, text);
+        put(&(Entry){ .level = level, .id = event_ids[event], .reason = reason, .text = text });
 }
 
 static void emit(int level, uint32_t pid, const char *format, va_list args) {
@@ -120,13 +143,7 @@ static void emit(int level, uint32_t pid, const char *format, va_list args) {
 
         vsnprintf(text, sizeof(text), format, args);
         mask_controls(text);
-        if (stderr_is_journal()) {
-                if (pid)
-                        sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, "TARGET_PID=%u", pid, NULL);
-                else
-                        sd_journal_send("PRIORITY=%d", level, "MESSAGE=%s", text, NULL);
-        } else
-                print(pid, text);
+        put(&(Entry){ .level = level, .pid = pid, .text = text });
 }
 
 void log_write(int level, const char *format, ...) {

@@ -26,8 +26,8 @@ void log_set_level(int level);
 int log_level(void);
 
 /*
- * From now on a message that standard error does not take soon (a pipe that nobody reads, a terminal that is held) is
- * lost and counted, instead of holding up its writer. Not for the journal, whose socket is sd_journal_send()'s own.
+ * From now on a message that is not taken soon (a pipe that nobody reads, a terminal that is held, a journal that hangs) is
+ * lost and counted, instead of holding up its writer.
  */
 void log_never_wait(void);
 

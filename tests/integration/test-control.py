@@ -115,6 +115,40 @@ class Status(Case):
         run.stop(check=False)
         self.assertEqual(run.child.status, 0)
 
+    def test_a_journal_that_nobody_reads_holds_up_nothing(self):
+        """Its socket is in a mount namespace of the daemon's own; standard error is what JOURNAL_STREAM names."""
+        folder = self.directory()
+        journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(journal.close)
+        journal.bind(str(folder / "socket"))
+        script = (f"mount -t tmpfs none /run && mkdir -p /run/systemd/journal && mount --bind {folder} /run/systemd/journal && "
+                  'JOURNAL_STREAM=$(stat --dereference --format %d:%i /proc/self/fd/2) exec "$@"')
+        run, _ = self.begin(prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"], ready=False)
+        tap.wait_until(self.connects, "it listens")
+
+        def lost():
+            self.assertEqual([self.ask(path, "POST")[0] for path in ("/pause", "/resume")], [200, 200])
+            return prometheus.value(self.metrics(), "spanprof_log_messages_lost_total")
+
+        entries = []                # field → value
+
+        def read():
+            try:
+                while True:
+                    entries.append(dict(line.split("=", 1) for line in journal.recv(1 << 16, socket.MSG_DONTWAIT).decode().splitlines()))
+            except BlockingIOError:
+                return sum(int(n) for e in entries for n in re.findall("missing here, since nobody read them: (.+)", e["MESSAGE"]))
+
+        tap.wait_until(lost, "messages are lost")
+        run.wait_events(20)
+        read()
+        tap.wait_until(lambda: lost() == read(), "it says how many are missing")
+        self.assertEqual({(e["SYSLOG_IDENTIFIER"], e["PRIORITY"].isdigit(), bool(e["MESSAGE"])) for e in entries}, {("spanprof", True, True)})
+        self.assertTrue(any(e.get("REASON") and re.fullmatch("[0-9a-f]{32}", e["MESSAGE_ID"]) for e in entries))
+        self.assertEqual(run.child.err, "")
+        run.stop(check=False)
+        self.assertEqual(run.child.status, 0)
+
     def test_fails_when_none_runs(self):
         done = self.spanprof("status", "--control", self.directory() / "none.sock", expect=1)
         self.assertIn("no spanprof runs here", done.stderr)
