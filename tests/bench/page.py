@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
 import browser  # noqa: E402
-from payload import field, fixed64, packed, varint  # noqa: E402
+from wire import field, fixed64, packed, varint  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
 SPANPROF = os.environ.get("SPANPROF", str(BUILD / "spanprof"))

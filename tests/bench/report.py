@@ -20,7 +20,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from payload import any_value, field, fixed64, packed  # noqa: E402
+from payload import any_value  # noqa: E402
+from wire import field, fixed64, packed  # noqa: E402
 
 SPANPROF = os.environ.get("SPANPROF", str(pathlib.Path(os.environ.get("BUILD_DIR", "build")) / "spanprof"))
 START = 1_700_000_000_000_000_000

@@ -6,12 +6,8 @@ import pathlib
 import struct
 import sys
 
-
-def field(number, data):
-    length, size = b"", len(data)
-    while size >= 128:
-        length, size = length + bytes([size & 127 | 128]), size >> 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + data
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from wire import field  # noqa: E402
 
 
 def pair(key, value):

@@ -8,25 +8,8 @@ import gzip
 import pathlib
 import sys
 
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    return bytes(out + bytes([n]))
-
-
-def field(number, *values):
-    out = b""
-    for value in values:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            out += varint(number << 3 | 2) + varint(len(data)) + data
-    return out
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from wire import field  # noqa: E402
 
 
 STRINGS = ["", "samples", "count", "main", "leaf", "a.c", "thread.id", "trace_id", "ab" * 16, "span_id", "cd" * 8, "service.name", "shop",

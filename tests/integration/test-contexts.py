@@ -21,6 +21,7 @@ import session  # noqa: E402
 import tap  # noqa: E402
 from opentelemetry.proto.common.v1 import common_pb2  # noqa: E402
 from opentelemetry.proto.resource.v1 import resource_pb2  # noqa: E402
+from wire import field  # noqa: E402
 
 LIB = tap.BUILD_DIR / "tests/lib"
 TRACE_HIGH = "1111222233334444"
@@ -40,13 +41,6 @@ def any_value(value):
 
 def pairs(values):
     return [common_pb2.KeyValue(key=key, value=any_value(value)) for key, value in values.items()]
-
-
-def field(number, data):
-    length, size = b"", len(data)
-    while size >= 128:
-        length, size = length + bytes([size & 127 | 128]), size >> 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + data
 
 
 def payload(resource, keys):

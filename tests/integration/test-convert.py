@@ -13,6 +13,7 @@ import zlib
 
 import oracle
 import tap
+import wire
 
 DATA = tap.SOURCE_DIR / "tests/data"
 MAKE_JFR = tap.BUILD_DIR / "tests/lib/make-jfr"
@@ -98,45 +99,6 @@ def converted(samples):
         row = sums[sample.event, sample.attributes.get("thread.name"), sample.frames[0][0] if sample.frames else ""]
         row[1] += sample.value
     return sums
-
-
-def parse_message(data):
-    """{field: [values]} of a protobuf message: enough of a decoder for pprof."""
-    fields, at = collections.defaultdict(list), 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            fields[key >> 3].append(varint())
-        elif key & 7 == 1:
-            fields[key >> 3].append(int.from_bytes(data[at:at + 8], "little"))
-            at += 8
-        else:
-            size = varint()
-            fields[key >> 3].append(data[at:at + size])
-            at += size
-    return fields
-
-
-def packed(data):
-    value = shift = 0
-    for byte in data:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            yield value
-            value = shift = 0
 
 
 class Convert(tap.TestCase):
@@ -299,15 +261,15 @@ class Convert(tap.TestCase):
         self.assertIn("only samples in count", done.stderr)
 
         self.spanprof("convert", path, "-o", self.dir / "a.pb.gz")
-        profile = parse_message(gzip.decompress((self.dir / "a.pb.gz").read_bytes()))
+        profile = wire.parse(gzip.decompress((self.dir / "a.pb.gz").read_bytes()))
         strings = [s.decode() for s in profile[6]]
-        types = [strings[parse_message(t)[1][0]] for t in profile[1]]
+        types = [strings[wire.parse(t)[1][0]] for t in profile[1]]
         made = collections.Counter()
-        for sample in map(parse_message, profile[2]):
-            for type_, value in zip(types, packed(sample[2][0]), strict=True):
+        for sample in map(wire.parse, profile[2]):
+            for type_, value in zip(types, wire.unpack(sample[2][0]), strict=True):
                 made[type_] += value
         self.assertEqual(made, sums)
-        names = {strings[parse_message(f)[2][0]] for f in profile[5]}
+        names = {strings[wire.parse(f)[2][0]] for f in profile[5]}
         self.assertIn("Work.fib", names)
 
     def test_reads_pipes_and_packed_files_as_it_reads_files(self):
@@ -342,15 +304,15 @@ class Convert(tap.TestCase):
         self.assertIn("not KEY=VALUE", self.spanprof("convert", path, "-o", "-", "--resource", "x", expect=2).stderr)
 
         self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload")
-        request = parse_message((self.dir / "p.pb").read_bytes())
-        profiles = [parse_message(p) for r in request[1] for s in parse_message(r)[2] for p in parse_message(s)[2]]
+        request = wire.parse((self.dir / "p.pb").read_bytes())
+        profiles = [wire.parse(p) for r in request[1] for s in wire.parse(r)[2] for p in wire.parse(s)[2]]
         self.assertEqual([p[9] for p in profiles if p[9]], [[b"jfr"]])
         self.assertEqual([p[10] for p in profiles if p[10]], [[path.read_bytes()]])
         # two recordings of one process are one resource, and one recording behind the other
         self.spanprof("convert", path, path, "-o", self.dir / "p.pb", "--include-payload")
-        request = parse_message((self.dir / "p.pb").read_bytes())
+        request = wire.parse((self.dir / "p.pb").read_bytes())
         self.assertEqual(len(request[1]), 1)
-        profiles = [parse_message(p) for s in parse_message(request[1][0])[2] for p in parse_message(s)[2]]
+        profiles = [wire.parse(p) for s in wire.parse(request[1][0])[2] for p in wire.parse(s)[2]]
         self.assertEqual([p[10] for p in profiles if p[10]], [[2 * path.read_bytes()]])
 
     def test_sends_to_a_receiver(self):

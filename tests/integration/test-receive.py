@@ -13,17 +13,10 @@ import subprocess
 
 import tap
 from fault_server import Server, ok, status
+from wire import field
 
 PATH = "/v1development/profiles"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-
-
-def field(number, data):
-    size, length = b"", len(data)
-    while length >= 0x80:
-        size += bytes([length & 0x7F | 0x80])
-        length >>= 7
-    return bytes([number << 3 | 2]) + size + bytes([length]) + data
 
 
 def a_request(name=b"x", n_samples=3, padding=0):

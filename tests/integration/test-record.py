@@ -17,7 +17,6 @@ import shutil
 import signal
 import stat
 import sys
-import time
 
 import compare
 import otlp_read
@@ -25,6 +24,7 @@ import perf
 import session
 import shares
 import tap
+import wire
 
 SYMBOLS = otlp_read.Symbols()
 FAILURE, USAGE, CONFIG = 1, 2, 78
@@ -372,27 +372,7 @@ class File(Record):
     @staticmethod
     def strings_of_pprof(path):
         """profile.proto: field 6 of the message, again and again, is the table of strings."""
-        data, at, found = gzip.decompress(path.read_bytes()), 0, set()
-
-        def varint():
-            nonlocal at
-            value = shift = 0
-            while True:
-                byte = data[at]
-                at += 1
-                value |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    return value
-
-        while at < len(data):
-            key = varint()
-            size = varint()
-            if key & 7 == 2:
-                if key >> 3 == 6:
-                    found.add(data[at:at + size].decode())
-                at += size
-        return found
+        return {name.decode() for name in wire.parse(gzip.decompress(path.read_bytes()))[6]}
 
 
 class Terminal(Record):

@@ -10,7 +10,8 @@ import subprocess
 
 import payload
 import tap
-from payload import TRACE, field, protobuf, varint
+from payload import TRACE, protobuf
+from wire import field, varint
 
 
 class Report(tap.TestCase):

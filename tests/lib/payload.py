@@ -8,41 +8,14 @@
 import re
 import subprocess
 
+from wire import field, fixed64, packed
+
 SOURCE = """
 __attribute__((noinline)) int hot(int x) { for (int i = 0; i < 100; i++) x = x * 31 + i; return x; }
 __attribute__((noinline)) static int serve(int x) { return hot(x) + 1; }
 int main(int argc, char **argv) { return serve(argc); }
 """
 TRACE = "0102030405060708090a0b0c0d0e0f10"
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    return bytes(out + bytes([n]))
-
-
-def field(number, *values):
-    """One protobuf field for each value: whole numbers as varint, text and bytes (messages too) with their length."""
-    out = b""
-    for value in values:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            out += varint(number << 3 | 2) + varint(len(data)) + data
-    return out
-
-
-def fixed64(number, value):
-    return varint(number << 3 | 1) + value.to_bytes(8, "little")
-
-
-def packed(number, values, size=None):
-    return field(number, b"".join(v.to_bytes(8, "little") if size else varint(v) for v in values)) if values else b""
 
 
 def any_value(value):
