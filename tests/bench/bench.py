@@ -9,7 +9,6 @@ import contextlib
 import os
 import pathlib
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -144,11 +143,6 @@ def main(description, parts, add_options):
     need_root()
     for part in options.parts or parts:
         parts[part](options)
-
-
-def interrupt(child):
-    """Ends a tool as its user would."""
-    return child.stop(signal.SIGINT)
 
 
 def run(argv, **options):

@@ -6,7 +6,6 @@ Truth comes from the victims (return addresses by the compiler), /proc, wait4() 
 """
 import bisect
 import collections
-import json
 import os
 import pathlib
 import re

@@ -4,7 +4,6 @@
 import hashlib
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -120,7 +119,7 @@ class Sources(tap.TestCase):
 class Completions(tap.TestCase):
     def complete(self, *words):
         """What bash would offer for the last of @words."""
-        script = f'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _spanprof 2>/dev/null; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _spanprof 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
         file = tap.BUILD_DIR / "packaging/spanprof"
         return self.run_command(["bash", "-c", script, "bash", file, "spanprof", *words], expect=0).stdout.split()
 

@@ -6,7 +6,6 @@ import oracle
 oracle.enter()
 
 import re
-import signal
 
 import nspawn
 import otlp_read
@@ -72,7 +71,6 @@ class Service(session.TestCase):
             self.assertIn("targets      1 of ", status)
 
         with self.subTest("it runs as its own user with six capabilities and no way to more"):
-            text = (machine.root / f"proc/1/status").exists()
             status = machine.run("cat", f"/proc/{self.main_pid()}/status").stdout
             self.assertNotEqual(re.search(r"^Uid:\t(\d+)", status, re.M)[1], "0")
             wanted = sum(1 << bit for bit in (2, 19, 34, 38, 39, 40))

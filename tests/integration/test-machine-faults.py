@@ -7,7 +7,6 @@ oracle.enter()
 
 import os
 import signal
-import subprocess
 import time
 
 import allocation
@@ -31,7 +30,7 @@ class Machine(session.TestCase):
         self.assertEqual(set(lost), {"ring_full"}, lost)
 
     def test_too_few_descriptors_are_said_or_done_without(self):
-        victim = self.victim("chain", 5)
+        self.victim("chain", 5)
         receiver = session.Receiver(self)
         refused = worked = 0
         for n in (16, 32, 64, 96):

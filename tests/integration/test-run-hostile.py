@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 import shutil
-import sys
 
 import fuse_server
 import otlp_read

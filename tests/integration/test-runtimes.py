@@ -8,7 +8,6 @@ oracle.enter()
 
 import contextlib
 import json
-import os
 import pathlib
 import secrets
 import subprocess

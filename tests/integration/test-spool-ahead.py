@@ -135,7 +135,7 @@ class Ahead(AheadCase):
     def test_books_come_out_even_with_every_kind_of_end(self):
         for mode in (AHEAD, FLUSH, FAILED):
             for plays in ([status(400)], [ok(b"\x0a\x02\x08\x01")], [status(503), ok()], [close, ok()], [status(503)]):
-                values = self.drive(self.serve(*plays).url(), batches=5, run_ms=50, spool_mode=mode)
+                self.drive(self.serve(*plays).url(), batches=5, run_ms=50, spool_mode=mode)
                 self.drain()
 
 

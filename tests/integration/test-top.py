@@ -15,7 +15,6 @@ import shutil
 import signal
 import struct
 import termios
-import time
 
 import session
 import tap

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that systemd reads, judged by systemd's own tools."""
 import os
-import pathlib
 import re
 import shutil
 

@@ -11,14 +11,12 @@ By hand: test-unwind-rows.py --files FILE… prints one line a file.
 """
 import bisect
 import collections
-import functools
 import glob
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import unittest
 
 import tap
 

@@ -23,7 +23,6 @@ process (PR_SET_PDEATHSIG).
 """
 import contextlib
 import ctypes
-import importlib.util
 import os
 import pathlib
 import re
@@ -57,13 +56,6 @@ def need_root():
 def need_tool(name):
     """Path of a program, or a skip."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin") or skip(f"tool: {name} is not installed")
-
-
-def need_module(name):
-    """A Python module, or a skip."""
-    if importlib.util.find_spec(name) is None:
-        skip(f"library: no Python module {name}")
-    return importlib.import_module(name)
 
 
 def need_btf():
