@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/timex.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "doctor.h"
@@ -19,7 +21,10 @@
 #include "util/gzip.h"
 #include "util/macro.h"
 
-enum { FILE_MAX_BYTES = 4 << 20 };
+enum {
+        FILE_MAX_BYTES = 4 << 20,
+        BUILT_AFTER = 1767225600,       /* 2026: no clock that is set shows less */
+};
 
 static char *read_text(const char *path) {
         char *text;
@@ -136,6 +141,22 @@ static void check_clock(Doctor *doctor) {
                    "%.*s%s", (int)strcspn(name, "\n"), name, slow ? ": each look at the clock takes a microsecond" : "");
 }
 
+void doctor_judge_time(Doctor *doctor, time_t seconds, bool synchronized) {
+        bool set = seconds >= BUILT_AFTER;
+
+        doctor_add(doctor, "time", set && synchronized ? DOCTOR_OK : DOCTOR_WARN,
+                   set ? "run an NTP client (chrony, systemd-timesyncd)" : "set it (date, a battery for the machine's clock)", "%s",
+                   !set ? "is in the past: receivers will not find the profiles" :
+                   synchronized ? "is kept by an NTP client" : "is kept by no NTP client: profiles may not meet the spans of other machines");
+}
+
+static void check_time(Doctor *doctor) {
+        struct timex timex = { 0 };
+        int state = adjtimex(&timex);
+
+        doctor_judge_time(doctor, time(NULL), state >= 0 && state != TIME_ERROR && !(timex.status & STA_UNSYNC));
+}
+
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown) {
         bool closed = strstr(lockdown, "[confidentiality]");
 
@@ -176,6 +197,7 @@ void doctor_check_kernel(Doctor *doctor) {
         check_jit(doctor);
         check_lockdown(doctor);
         check_clock(doctor);
+        check_time(doctor);
         check_load(doctor);
 }
 
@@ -224,14 +246,6 @@ void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon) {
                    has_perfmon ? ", which CAP_PERFMON passes" : paranoid > 2 ? ": no events without CAP_PERFMON" : "");
 }
 
-static void check_seccomp(Doctor *doctor, const char *status) {
-        const char *line = strstr(status, "\nSeccomp:");
-        bool filtered = line && strtol(line + strlen("\nSeccomp:"), NULL, 10) == 2;
-
-        doctor_add(doctor, "seccomp", DOCTOR_OK, NULL, "%s", filtered ?
-                   "a filter is in force: it must allow bpf, perf_event_open and process_vm_readv" : "no filter");
-}
-
 static void check_kallsyms(Doctor *doctor) {
         FILE *file = fopen("/proc/kallsyms", "re");
         unsigned long long address = 0;
@@ -270,7 +284,7 @@ void doctor_check_rights(Doctor *doctor) {
         doctor_judge_capabilities(doctor, status ? status : "");
         if (!machine_setting("perf_event_paranoid", &paranoid))
                 doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true));
-        check_seccomp(doctor, status ? status : "");
+        doctor_check_seccomp(doctor, status ? status : "", holds(effective(status ? status : ""), 39, true));
         check_kallsyms(doctor);
         check_namespace(doctor);
         check_cgroup(doctor);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "config.h"
 #include "util/text.h"
@@ -46,6 +47,9 @@ void doctor_check_rights(Doctor *doctor);
 void doctor_check_limits(Doctor *doctor);
 void doctor_check_shipping(Doctor *doctor);
 
+/* For doctor_check_rights(): @status of /proc/PID/status. */
+void doctor_check_seccomp(Doctor *doctor, const char *status, bool has_bpf);
+
 /*
  * Judgements of texts, for tests: @status of /proc/PID/status, @config of the kernel's configuration, @lockdown of
  * securityfs.
@@ -53,6 +57,7 @@ void doctor_check_shipping(Doctor *doctor);
 void doctor_judge_capabilities(Doctor *doctor, const char *status);
 void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
+void doctor_judge_time(Doctor *doctor, time_t seconds, bool synchronized);
 void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon);
 
 /* `ok    name   text`, with the fix below. Return: how many failed. */

@@ -5,9 +5,14 @@ import oracle
 
 oracle.enter()
 
+import ctypes
+import errno
 import http.server
 import json
+import os
 import socket
+import struct
+import subprocess
 import threading
 
 import session
@@ -23,6 +28,19 @@ def without(*names):
     add = ",".join(["-all", *(f"+{name}" for name in held)])
     return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={add}", f"--ambient-caps={add}",
             f"--bounding-set={add}"]
+
+
+SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ERRNO, SECCOMP_RET_ALLOW = 0x80000000, 0x50000, 0x7FFF0000
+
+
+def forbid(number, action):
+    """For preexec_fn: a filter that does @action on one system call, and allows the others."""
+    lines = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, action), (0x06, 0, 0, SECCOMP_RET_ALLOW)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(38, 1, 0, 0, 0)          # PR_SET_NO_NEW_PRIVS
+    if libc.prctl(22, 2, ctypes.c_char_p(struct.pack("HxxxxxxP", len(lines), ctypes.addressof(program)))):
+        os._exit(125)
 
 
 class Doctor(session.TestCase):
@@ -71,6 +89,23 @@ class Doctor(session.TestCase):
                 self.assertIn(label, done.stderr)
                 if name not in NEEDED:
                     self.assertRegex(done.stderr, r"[1-9]\d* samples delivered \+ 0 lost")
+
+    def test_a_filter_of_system_calls_that_forbids_ours(self):
+        """Numbers are x86-64's; a filter may answer with an error, as that of containers, or kill, as that of systemd."""
+        receiver = session.Receiver(self)
+        calls = {"bpf": 321, "perf_event_open": 298, "process_vm_readv": 310, "listxattr": 194}
+        for name, number in calls.items():
+            for action in (SECCOMP_RET_ERRNO | errno.EPERM, SECCOMP_RET_ERRNO | errno.ENOSYS, SECCOMP_RET_KILL_PROCESS):
+                if action == SECCOMP_RET_KILL_PROCESS and name != "process_vm_readv":
+                    continue        # the check after it loads the kernel half, and dies
+                with self.subTest(call=name, action=hex(action)):
+                    done = subprocess.run([tap.SPANPROF, "doctor", "--json", "--endpoint", receiver.url], capture_output=True, text=True,
+                                          timeout=60, env=session.clean_environment(), preexec_fn=lambda: forbid(number, action))
+                    findings = {f["name"]: f for f in json.loads(done.stdout)["checks"]}
+                    ours = name != "listxattr"
+                    self.assertEqual(findings["seccomp"]["result"], "fail" if ours else "ok", findings)
+                    self.assertEqual(name in findings["seccomp"]["text"], ours)
+                    self.assertEqual(done.returncode, 1 if ours else 0)
 
     def test_no_btf(self):
         findings = self.doctor(env={"SPANPROF_BTF": "/nonexistent"})

@@ -77,6 +77,17 @@ Test(doctor, knows_what_lockdown_forbids) {
         cr_assert_eq(doctor.findings[2].verdict, DOCTOR_OK);
 }
 
+Test(doctor, tells_a_clock_that_was_never_set_from_one_that_nobody_keeps) {
+        doctor_judge_time(&doctor, 1800000000, true);
+        doctor_judge_time(&doctor, 1800000000, false);
+        doctor_judge_time(&doctor, 3600, true);         /* an hour after its battery was empty */
+        cr_assert_eq(doctor.findings[0].verdict, DOCTOR_OK);
+        cr_assert_eq(doctor.findings[1].verdict, DOCTOR_WARN);
+        cr_assert(strstr(doctor.findings[1].fix, "NTP"));
+        cr_assert_eq(doctor.findings[2].verdict, DOCTOR_WARN);
+        cr_assert(strstr(doctor.findings[2].fix, "set it"));
+}
+
 Test(doctor, knows_that_perfmon_passes_a_paranoid_kernel) {
         for (int64_t paranoid = -1; paranoid <= 4; paranoid++) {
                 setup();
