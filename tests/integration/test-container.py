@@ -9,14 +9,13 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import subprocess
 
+import buildah
 import session
 import tap
 
 FOLDER = tap.SOURCE_DIR / "packaging/kubernetes"
-CONTAINERFILE = tap.SOURCE_DIR / "packaging/container/Containerfile"
 NUMBERS = {"DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "SYSLOG": 34, "PERFMON": 38, "BPF": 39, "CHECKPOINT_RESTORE": 40}
 PR_CAPBSET_DROP = 24
 CLONE_NEWNS = 0x20000
@@ -103,41 +102,6 @@ class Kubernetes(tap.TestCase):
                     self.spanprof("config", "check", path)
 
 
-class Buildah:
-    """With a store of its own; it asks no registry."""
-
-    def __init__(self, test):
-        program = shutil.which("buildah") or tap.skip("machine: buildah is not installed")
-        self.test, store = test, test.directory()
-        self.command = [program, "--root", store / "root", "--runroot", store / "run", "--storage-driver", "vfs"]
-        context = test.directory()
-        (context / "Containerfile").write_text("FROM scratch\nCOPY Containerfile /\n")
-        done = self.run("bud", "--isolation", "chroot", context)
-        if done.returncode:
-            tap.skip(f"machine: buildah can build nothing here: {done.stderr[-300:]}")
-
-    def run(self, *arguments, expect=None):
-        return self.test.run_command([*self.command, *arguments], expect=expect, timeout=4 * tap.PATIENCE)
-
-    def build(self, *options, context):
-        """Return: a folder with the image as OCI lays it out."""
-        layout = self.test.directory() / "oci"
-        self.run("bud", "--isolation", "chroot", "--pull-never", "--file", CONTAINERFILE, "--tag", "spanprof", *options, context, expect=0)
-        self.run("push", "spanprof", f"oci:{layout}", expect=0)
-        return layout
-
-
-def blob(layout, digest):
-    return layout / "blobs" / digest.replace(":", "/")
-
-
-def parts(layout):
-    """The configuration of an image, and the files of its layers."""
-    index = json.loads((layout / "index.json").read_text())
-    manifest = json.loads(blob(layout, index["manifests"][0]["digest"]).read_text())
-    return json.loads(blob(layout, manifest["config"]["digest"]).read_text()), [blob(layout, layer["digest"]) for layer in manifest["layers"]]
-
-
 def contents(root):
     """Path → mode and content."""
     return {path.relative_to(root): (oct(path.lstat().st_mode), path.read_bytes() if path.is_file() else None) for path in root.rglob("*")}
@@ -152,14 +116,9 @@ class Image(session.TestCase):
 
     def built(self):
         """The image that buildah makes of it by the Containerfile, whose first stage (a compiler) is what we have built already."""
-        buildah, stage = Buildah(self), self.image()
-        layout = buildah.build("--build-context", f"build={stage.parent}", context=self.directory())
-        config, layers = parts(layout)
-        root = self.directory() / "root"
-        root.mkdir()
-        for layer in layers:
-            self.run_command(["tar", "-xzpf", layer, "-C", root], expect=0)
-        return stage, config["config"], layers, root
+        engine, stage = buildah.Buildah(self), self.image()
+        config, layers = engine.build("--build-context", f"build={stage.parent}", context=self.directory())
+        return stage, config, layers, buildah.unpack(self, layers)
 
     def inside(self, root, names):
         """For preexec_fn: a mount namespace with proc and sys in @root, and of all capabilities only @names."""

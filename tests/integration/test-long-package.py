@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 
+import buildah
+import nspawn
 import packages
 import tap
 
@@ -138,6 +140,20 @@ class Completions(tap.TestCase):
         self.run_command([zsh, "-n", tap.BUILD_DIR / "packaging/_spanprof"], expect=0)
         text = (tap.BUILD_DIR / "packaging/_spanprof").read_text()
         self.assertIn("'--frequency=[samples per second and CPU]:HZ:'", text)
+
+
+class Image(tap.TestCase):
+    def test_is_made_of_the_sources_and_debian_alone(self):
+        """Both stages of the Containerfile: compiler and libraries by apt, on a Debian made here. tests/container runs what is in it."""
+        tap.need_root()
+        engine, sources = buildah.Buildah(self), self.directory() / "sources"
+        shutil.copytree(tap.SOURCE_DIR, sources, ignore=shutil.ignore_patterns("build", "build-asan", "build-clang", "build-fuzz", ".git"), symlinks=True)
+        config, layers = engine.build("--from", engine.base(nspawn.cached_root()), context=sources)
+        root = buildah.unpack(self, layers)
+        self.assertEqual(config["Entrypoint"], ["/usr/sbin/spanprof"])
+        self.assertLessEqual(sum(path.stat().st_size for path in root.rglob("*") if path.is_file()), 30 << 20)
+        done = self.run_command(["chroot", root, *config["Entrypoint"], "version"], expect=0)
+        self.assertRegex(done.stdout, r"^spanprof \d")
 
 
 tap.main()
