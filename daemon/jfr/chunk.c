@@ -9,7 +9,6 @@
 enum {
         TYPE_METADATA = 0,
         TYPE_CHECKPOINT = 1,
-        HEADER_MAX = 18,                /* of an event: size and type */
         COMPRESSED = 1,                 /* flag of the chunk */
         HEADER_METADATA = 24,           /* where the header says where the metadata is */
         CLOCK_SHIFT = 50,
@@ -87,26 +86,21 @@ static void jump(JfrScan *scan, uint64_t offset) {
         scan->next = offset;
 }
 
-static inline int read_event_header(const JfrScan *scan, JfrEvent *event) {
+static int read_event_header(const JfrScan *scan, JfrEvent *event) {
         const uint8_t *begin = scan->buffer + scan->at;
         JfrCursor cursor = { begin, scan->buffer + scan->size, scan->chunk->compressed, false };
         uint64_t left = scan->chunk->size - event->offset;
 
-        if (cursor.compressed && cursor.end - cursor.at >= HEADER_MAX) {
-                event->size = (uint32_t)jfr_quick_compressed(&cursor.at);
-                event->type = jfr_quick_compressed(&cursor.at);
-        } else {
-                event->size = jfr_int(&cursor);
-                event->type = jfr_long(&cursor);
-        }
+        event->size = jfr_int(&cursor);
+        event->type = jfr_long(&cursor);
         event->header_size = (uint32_t)(cursor.at - begin);
         return cursor.failed || event->size < event->header_size || event->size > left ? JFR_SCAN_E_MALFORMED : 0;
 }
 
-int jfr_scan_next(JfrScan *scan, JfrEvent *event) {
+int jfr_scan_next_slowly(JfrScan *scan, JfrEvent *event) {
         size_t left = scan->size - scan->at;
 
-        if (left < HEADER_MAX && scan->next < scan->chunk->size) {
+        if (left < JFR_EVENT_HEADER_MAX && scan->next < scan->chunk->size) {
                 refill(scan);
                 left = scan->size - scan->at;
         }
@@ -149,7 +143,7 @@ static void note_damage(Load *load, uint64_t offset) {
 
 /* One event into memory of its own. Return: 0, JFR_SCAN_E_MALFORMED, -ENOMEM. */
 static int read_event(Load *load, uint64_t offset, uint64_t type, uint64_t max, uint8_t **datap, JfrEvent *event) {
-        uint8_t header[HEADER_MAX];
+        uint8_t header[JFR_EVENT_HEADER_MAX];
         uint64_t left = load->chunk->size - MIN(offset, load->chunk->size);
         JfrScan scan = { .chunk = load->chunk, .buffer = header };
         _cleanup_(freep) uint8_t *data = NULL;

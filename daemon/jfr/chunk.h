@@ -42,6 +42,7 @@ enum {
         JFR_MAX_METADATA = 16 << 20,
         JFR_EVENT_BUFFER = 256 << 10,   /* longer events are none of ours */
         JFR_SLACK = 16,                 /* bytes behind the buffer that may be read */
+        JFR_EVENT_HEADER_MAX = 18,      /* size and type */
 };
 
 enum {
@@ -106,4 +107,23 @@ enum {
 /* Return: 0, -ENOMEM. */
 int jfr_scan_init(JfrScan *scan, const JfrInput *input, const JfrChunk *chunk);
 void jfr_scan_deinit(JfrScan *scan);
-int jfr_scan_next(JfrScan *scan, JfrEvent *event);
+int jfr_scan_next_slowly(JfrScan *scan, JfrEvent *event);
+
+/* An event that is in the buffer as a whole, as nearly all are, needs no more than this. Return: as above. */
+static inline int jfr_scan_next(JfrScan *scan, JfrEvent *event) {
+        const uint8_t *begin = scan->buffer + scan->at, *at = begin;
+        size_t left = scan->size - scan->at;
+
+        if (left < JFR_EVENT_HEADER_MAX || !scan->chunk->compressed)
+                return jfr_scan_next_slowly(scan, event);
+        event->size = (uint32_t)jfr_quick_compressed(&at);
+        event->type = jfr_quick_compressed(&at);
+        event->header_size = (uint32_t)(at - begin);
+        if (event->size < event->header_size || event->size > left)
+                return jfr_scan_next_slowly(scan, event);
+        event->offset = scan->next - left;
+        event->data = at;
+        event->data_size = (size_t)event->size - event->header_size;
+        scan->at += (size_t)event->size;
+        return 0;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jfr/event.h"
 
+#include "util/intern.h"
 #include "util/macro.h"
 
 const JfrEventType jfr_event_types[] = {
@@ -122,7 +123,16 @@ static JfrStep step_of(const JfrField *field, JfrSlot slot) {
         return step;
 }
 
-int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class) {
+static void make_keys(JfrPlan *plan, uint64_t seed) {
+        plan->hash = hash_bytes(&(uint64_t[]){ seed, JFR_N_SLOTS + plan->number }, 2 * sizeof(seed));
+        for (uint64_t slot = 0; slot < JFR_SLOT_START; slot++)
+                if (plan->fields[slot])
+                        plan->keys[slot] = hash_bytes(&(uint64_t[]){ seed, slot }, 2 * sizeof(seed));
+        for (uint32_t i = 0; i < plan->n_steps; i++)
+                plan->steps[i].key = plan->keys[plan->steps[i].slot];
+}
+
+int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed, uint64_t seed) {
         *plan = (JfrPlan){ .type = type, .class = class, .number = (uint32_t)(type - jfr_event_types) };
         if (class->broken || class->kind != JFR_STRUCT)
                 return 1;
@@ -131,17 +141,14 @@ int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class
                 JfrSlot slot = field->array || (!field->pool && !field->class) ? JFR_N_SLOTS : slot_of(plan, field);
 
                 plan->steps[i] = step_of(field, slot);
+                if (plan->steps[i].kind == JFR_STEP_INTEGER && compressed)
+                        plan->steps[i].kind = JFR_STEP_COMPRESSED;
                 if (slot == JFR_N_SLOTS)
                         continue;
                 plan->fields[slot] = field;
                 plan->n_steps = i + 1;
         }
-        for (uint8_t slot = 0; slot < JFR_SLOT_START; slot++) {
-                if (slot == JFR_SLOT_THREAD)
-                        plan->first_of_set = plan->n_key;
-                if (plan->fields[slot])
-                        plan->key[plan->n_key++] = slot;
-        }
+        make_keys(plan, seed);
         plan->weight_is_real = plan->fields[JFR_SLOT_WEIGHT] && (plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_FLOAT ||
                                                                  plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_DOUBLE);
         return 0;
@@ -179,20 +186,29 @@ static int read_step(const JfrStep *step, JfrCursor *cursor, uint64_t *valuep, J
         return r ? r : cursor->failed ? JFR_PLAN_E_MALFORMED : 0;
 }
 
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata) {
-        for (const JfrStep *step = plan->steps, *end = step + plan->n_steps; step < end; step++) {
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrHash *hashp, JfrTakeText take_text,
+                  void *userdata) {
+        const uint8_t *at = cursor->at, *end = cursor->end;
+        JfrHash hash = plan->hash;
+
+        for (const JfrStep *step = plan->steps, *last = step + plan->n_steps; step < last; step++) {
+                uint64_t value;
                 int r;
 
-                /* nearly all of nearly all events; what is behind the event can be read, so one look afterwards is enough */
-                if (step->kind == JFR_STEP_INTEGER && cursor->compressed) {
-                        slots[step->slot] = jfr_quick_compressed(&cursor->at);
-                        if (cursor->at > cursor->end)
+                if (step->kind == JFR_STEP_COMPRESSED) {
+                        value = jfr_quick_compressed(&at);
+                        if (at > end)           /* what is behind the event can be read, so one look afterwards is enough */
                                 return JFR_PLAN_E_MALFORMED;
-                        continue;
+                } else {
+                        cursor->at = at;
+                        r = read_step(step, cursor, &value, take_text, userdata);
+                        if (r)
+                                return r;
+                        at = cursor->at;
                 }
-                r = read_step(step, cursor, &slots[step->slot], take_text, userdata);
-                if (r)
-                        return r;
+                slots[step->slot] = value;
+                hash += (JfrHash)value * step->key;
         }
+        *hashp = hash;
         return 0;
 }

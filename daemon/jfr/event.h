@@ -56,7 +56,8 @@ typedef enum JfrSlot {
 } JfrSlot;
 
 typedef enum JfrStepKind {
-        JFR_STEP_INTEGER,               /* of `size` bytes when plain */
+        JFR_STEP_COMPRESSED,            /* an integer in a chunk that compresses them: nearly all of nearly all events */
+        JFR_STEP_INTEGER,               /* of `size` bytes */
         JFR_STEP_BYTE,
         JFR_STEP_REAL,                  /* float (4) or double (8); the slot gets the bits of a double */
         JFR_STEP_TEXT,                  /* the slot gets the window string that `take_text` makes */
@@ -67,9 +68,16 @@ typedef struct JfrStep {
         uint8_t kind, size;
         uint8_t slot;                   /* JFR_N_SLOTS = none */
         const JfrField *field;
+        uint64_t key;                   /* of the slot, as in JfrPlan */
 } JfrStep;
 
 enum { JFR_MAX_STEPS = 64 };
+
+/*
+ * Sum of the slots that tell samples apart, each times its key. Keys are random, so for two combinations that differ in a slot,
+ * whatever the other keys are, a handful of 2^64 keys of that slot make the sums equal.
+ */
+typedef unsigned __int128 JfrHash;
 
 /* One type of this chunk. */
 typedef struct JfrPlan {
@@ -81,8 +89,8 @@ typedef struct JfrPlan {
         const char *attribute_names[JFR_MAX_ATTRIBUTES];
         uint32_t n_attributes;
         uint32_t number;                /* of its type in the table */
-        uint8_t key[JFR_SLOT_START];    /* slots that tell samples apart, as far as this type has them */
-        uint32_t n_key, first_of_set;   /* key[first_of_set] on: those of the attributes */
+        JfrHash hash;                   /* of the type */
+        uint64_t keys[JFR_N_SLOTS + 1]; /* random numbers; 0 = does not tell samples apart, or the type has no such field */
         bool weight_is_real;
 } JfrPlan;
 
@@ -92,8 +100,8 @@ extern const uint32_t jfr_n_event_types;
 /* Return: the type of events of that name, or NULL. */
 const JfrEventType *jfr_event_type(const char *name);
 
-/* Return: 0, or 1 = events of this class cannot be read. */
-int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class);
+/* @seed: keys are made of it. Return: 0, or 1 = events of this class cannot be read. */
+int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed, uint64_t seed);
 
 /* Makes a text of an event into a number that is the same for equal texts. Return: 0, or a code that ends the reading. */
 typedef int (*JfrTakeText)(const JfrString *string, uint64_t *valuep, void *userdata);
@@ -104,7 +112,9 @@ enum {
 };
 
 /*
- * Reads one event. @slots: JFR_N_SLOTS and one more for what has none; those of the plan are set. At least 16 bytes behind the event may be read.
+ * Reads one event. @slots: JFR_N_SLOTS and one more for what has none; those of the plan are set. *hashp: of them and the type.
+ * At least 16 bytes behind the event may be read.
  * Return: 0, JFR_PLAN_E_MALFORMED, or what @take_text returned.
  */
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata);
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrHash *hashp, JfrTakeText take_text,
+                  void *userdata);

@@ -326,12 +326,25 @@ const JfrField *jfr_field(const JfrClass *class, const char *name) {
         return NULL;
 }
 
-/* The bytes of recordings are such values for the most part: frames of stacks. */
+/*
+ * The bytes of recordings are such values for the most part: frames of stacks. Eight bytes at once: as many bytes without a mark,
+ * as many integers end there. The last of them that ends is where the next eight begin, so that nine-byte ones are told by
+ * eight bytes with a mark.
+ */
 static void skip_integers(JfrCursor *cursor, uint64_t n) {
         const uint8_t *at = cursor->at, *end = cursor->end;
 
-        for (; n && end - at >= JFR_MAX_INTEGER; n--)
-                jfr_quick_compressed(&at);
+        while (n && end - at >= JFR_MAX_INTEGER) {
+                uint64_t ends = jfr_integer_ends(at), n_ends = (ends >> 7) * 0x0101010101010101 >> 56;
+
+                if (ends && n_ends <= n) {
+                        n -= n_ends;
+                        at += 8 - (unsigned)__builtin_clzll(ends) / 8;
+                } else {
+                        n--;
+                        jfr_quick_compressed(&at);
+                }
+        }
         cursor->at = at;
         for (; n && !cursor->failed; n--)
                 jfr_compressed(cursor);

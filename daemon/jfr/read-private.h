@@ -10,7 +10,7 @@
 #include "jfr/names.h"
 #include "util/intern.h"
 
-enum { JFR_SAMPLE_CACHE_BITS = 16, JFR_SET_CACHE_BITS = 10 };
+enum { JFR_SAMPLE_CACHE_BITS = 16, JFR_SET_CACHE_BITS = 10, JFR_MAX_PENDING = 8 };
 
 /* Counts of one type of events, over all chunks. */
 typedef struct JfrTypeCount {
@@ -28,14 +28,25 @@ typedef struct JfrClassState {
 } JfrClassState;
 
 /*
- * Numbers of an event that were seen before, and what they came to. Of the numbers a seeded hash of 96 bits is kept, and its
- * place is 10 or 16 more: they themselves would be ten times as much, and the table would not stay in a CPU's cache.
+ * Numbers of an event that were seen before, and what they came to. Of the numbers a hash with the keys of the chunk is kept:
+ * they themselves would be ten times as much, and the table would not stay in a CPU's cache.
  */
 typedef struct JfrKnown {
         uint64_t hash;
         uint32_t more;                  /* of the hash; 0 = free */
         uint32_t index;                 /* sample, or set of attributes */
 } JfrKnown;
+
+/*
+ * A sample that was read and not yet counted: the table of what is known is larger than a CPU's first cache, so its place
+ * is asked for some samples ahead.
+ */
+typedef struct JfrPending {
+        JfrClassState *state;
+        JfrHash hash;
+        uint64_t time_ns;
+        uint64_t slots[JFR_N_SLOTS + 1];
+} JfrPending;
 
 /* What the recording says of its process. */
 typedef struct JfrAbout {
@@ -63,6 +74,8 @@ typedef struct JfrReader {
         JfrClassState *states;          /* by class number */
         JfrPlan *plans;
         uint32_t n_plans;
+        JfrPending pending[JFR_MAX_PENDING];    /* by number */
+        uint64_t n_pending, n_finished;
 
         /* over all chunks */
         JfrNames names;
@@ -71,7 +84,6 @@ typedef struct JfrReader {
         JfrTypeCount *types;            /* by row of type_names */
         uint32_t types_size;
         JfrKnown *samples, *sets;       /* of this chunk */
-        uint64_t seed;
         uint64_t n_cached;              /* events whose combination was in the cache */
         uint32_t resource;
         uint32_t profiles[JFR_N_MEASURES];      /* index + 1 */
@@ -89,6 +101,9 @@ _printf_(2, 3) void jfr_mistake(JfrReader *reader, const char *format, ...);
 
 /* sample.c: one event of a class that has a plan. Return: 0, JFR_E_FULL, -ENOMEM. */
 int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *event);
+
+/* Counts those that were only read: before the chunk ends. Return: as above. */
+int jfr_sample_finish(JfrReader *reader);
 
 /* about.c: events about the recording. */
 

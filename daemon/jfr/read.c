@@ -57,7 +57,7 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
 
         state->about = jfr_about_kind(class->name);
         if (type && reader->n_plans < jfr_n_event_types) {
-                if (!jfr_plan_make(plan, type, class)) {
+                if (!jfr_plan_make(plan, type, class, reader->chunk->compressed, reader->n_chunks)) {
                         state->plan = plan;
                         reader->n_plans++;
                 } else
@@ -89,7 +89,6 @@ static int begin_chunk(JfrReader *reader) {
         reader->states = calloc(reader->metadata.n_classes, sizeof(*reader->states));
         if (!reader->states)
                 return error_origin(-ENOMEM);
-        reader->seed = hash_bytes(&reader->n_chunks, sizeof(reader->n_chunks));  /* another one: what is known is forgotten */
         for (uint32_t i = 0; i < reader->metadata.n_classes && !r; i++)
                 r = plan_class(reader, reader->metadata.classes[i]);
         jfr_names_begin(&reader->names, &reader->metadata, &reader->pools);
@@ -132,6 +131,8 @@ static int read_events(JfrReader *reader) {
                 q = add_event(reader, &event);
                 show_progress(reader, &scan);
         }
+        if (!q)
+                q = jfr_sample_finish(reader);
         jfr_scan_deinit(&scan);
         if (q || r < 0)
                 return q ? q : r;

@@ -192,51 +192,53 @@ static int make_set(JfrReader *reader, JfrClassState *state, const uint64_t *slo
         return r ? r : window_attribute_set(reader->window, set.attributes, set.n, attributesp);
 }
 
-static inline bool is_known(const JfrKnown *known, const JfrKnown *wanted) {
-        return known->hash == wanted->hash && known->more == wanted->more;
+/* Where a hash is looked up: one of two neighbours knows it, or none. */
+typedef struct Lookup {
+        JfrKnown wanted;                /* the hash as tables keep it, 95 bits of it */
+        JfrKnown *pair;
+} Lookup;
+
+static inline Lookup look_up(JfrHash hash, JfrKnown *table, unsigned bits) {
+        uint64_t low = (uint64_t)hash, high = (uint64_t)(hash >> 64);
+
+        return (Lookup){ .wanted = { .hash = low, .more = (uint32_t)(high ^ high >> 32) | 1 },
+                         .pair = table + ((low ^ low >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits) & ~1ULL) };
 }
 
-/*
- * Looks up what is in the slots of the key from @from on, in one of two neighbours. @wantedp: its hash. Return: where it is, or
- * the first of the two.
- */
-static inline JfrKnown *find_known(const JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t from,
-                                   uint64_t flags, JfrKnown *table, unsigned bits, JfrKnown *wantedp) {
-        uint64_t a = reader->seed ^ plan->number, b = ~a + flags;
+/* Which of the two may know it is no branch: no CPU could foresee it. Return: the one that does, or NULL. */
+static inline const JfrKnown *find_known(const Lookup *lookup) {
+        const JfrKnown *known = lookup->pair + (lookup->pair->hash != lookup->wanted.hash);
 
-        for (uint32_t i = from; i < plan->n_key; i++) {
-                uint64_t value = slots[plan->key[i]];
-
-                a = ((a << 23 | a >> 41) ^ value) * 0x9E3779B97F4A7C15;
-                b = ((b << 31 | b >> 33) + value) * 0xC2B2AE3D27D4EB4F;
-        }
-        b ^= b >> 29;
-        *wantedp = (JfrKnown){ .hash = a ^ a >> 32, .more = (uint32_t)b | 1 };
-        table += b >> (64 - bits) & ~1ULL;
-        return table + (!is_known(table, wantedp) && is_known(table + 1, wantedp));
+        return known->hash == lookup->wanted.hash && known->more == lookup->wanted.more ? known : NULL;
 }
 
-/* In the first of two neighbours; what was there takes the place of the other. */
-static inline void remember(JfrKnown *first, const JfrKnown *wanted, uint32_t index) {
-        first[1] = first[0];
-        first[0] = *wanted;
-        first->index = index;
+/* In the first of the two; what was there takes the place of the other. */
+static inline void remember(const Lookup *lookup, uint32_t index) {
+        lookup->pair[1] = lookup->pair[0];
+        lookup->pair[0] = lookup->wanted;
+        lookup->pair->index = index;
 }
 
 static int find_set(JfrReader *reader, JfrClassState *state, const uint64_t *slots, bool truncated, bool by_root,
                     uint32_t *attributesp) {
-        JfrKnown *known, wanted;
+        const JfrPlan *plan = state->plan;
+        JfrHash hash = plan->hash + ((uint64_t)truncated << 1 | by_root);
+        const JfrKnown *known;
+        Lookup lookup;
         int r;
 
-        known = find_known(reader, state->plan, slots, state->plan->first_of_set, (uint64_t)truncated << 1 | by_root, reader->sets,
-                           JFR_SET_CACHE_BITS, &wanted);
-        if (is_known(known, &wanted)) {
+        for (int slot = JFR_SLOT_THREAD; slot < JFR_SLOT_START; slot++)
+                if (plan->fields[slot])
+                        hash += (JfrHash)slots[slot] * plan->keys[slot];
+        lookup = look_up(hash, reader->sets, JFR_SET_CACHE_BITS);
+        known = find_known(&lookup);
+        if (known) {
                 *attributesp = known->index;
                 return 0;
         }
         r = make_set(reader, state, slots, truncated, by_root, attributesp);
         if (!r)
-                remember(known, &wanted, *attributesp);
+                remember(&lookup, *attributesp);
         return r;
 }
 
@@ -257,20 +259,20 @@ static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *
         return r ? r : window_sample_number(reader->window, *profilep, stack, attributes, link, samplep);
 }
 
-static int known_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep) {
-        JfrKnown *known, wanted;
+static int known_sample(JfrReader *reader, const JfrPending *pending, uint32_t *profilep, uint32_t *samplep) {
+        const Lookup lookup = look_up(pending->hash, reader->samples, JFR_SAMPLE_CACHE_BITS);
+        const JfrKnown *known = find_known(&lookup);
         int r;
 
-        known = find_known(reader, state->plan, slots, 0, 0, reader->samples, JFR_SAMPLE_CACHE_BITS, &wanted);
-        if (is_known(known, &wanted)) {
+        if (known) {
                 reader->n_cached++;
-                *profilep = reader->profiles[state->plan->type->measure] - 1;
+                *profilep = reader->profiles[pending->state->plan->type->measure] - 1;
                 *samplep = known->index;
                 return 0;
         }
-        r = find_sample(reader, state, slots, profilep, samplep);
+        r = find_sample(reader, pending->state, pending->slots, profilep, samplep);
         if (!r)
-                remember(known, &wanted, *samplep);
+                remember(&lookup, *samplep);
         return r;
 }
 
@@ -284,8 +286,14 @@ static uint64_t to_ns(const JfrReader *reader, const JfrField *field, uint64_t v
         return value * factors[field->unit];
 }
 
+/* Rounded as by llround(), which is a call. */
 static int64_t to_value(double value) {
-        return value >= 9.2e18 ? INT64_MAX : value > 0 ? llround(value) : 0;
+        int64_t whole;
+
+        if (!(value < 9.2e18))
+                return value > 0 ? INT64_MAX : 0;
+        whole = value > 0 ? (int64_t)value : 0;
+        return whole + (value - (double)whole >= 0.5);
 }
 
 static double weight_of(const JfrPlan *plan, const uint64_t *slots) {
@@ -364,14 +372,41 @@ static int add_event(JfrReader *reader, const JfrPlan *plan, uint32_t profile, u
         return window_sample_event(reader->window, profile, sample, value_of(reader, plan, slots), time_ns, timed);
 }
 
-int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *event) {
-        JfrTypeCount *count = &reader->types[state->count];
-        uint64_t slots[JFR_N_SLOTS + 1], time_ns;
+/* Return: 0, JFR_E_FULL, -ENOMEM. */
+static int finish_sample(JfrReader *reader, const JfrPending *pending) {
         uint32_t profile, sample;
-        JfrCursor cursor = { event->data, event->data + event->data_size, reader->chunk->compressed, false };
-        int r;
+        int r = known_sample(reader, pending, &profile, &sample);
 
-        r = event->data ? jfr_plan_read(state->plan, &cursor, slots, take_text, reader) : JFR_PLAN_E_MALFORMED;
+        if (!r)
+                r = add_event(reader, pending->state->plan, profile, sample, pending->slots, pending->time_ns);
+        if (r)
+                return jfr_full(r);
+        reader->types[pending->state->count].n_converted++;
+        return 0;
+}
+
+int jfr_sample_finish(JfrReader *reader) {
+        int r = 0;
+
+        while (reader->n_finished < reader->n_pending && !r)
+                r = finish_sample(reader, &reader->pending[reader->n_finished++ % JFR_MAX_PENDING]);
+        return r;
+}
+
+int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *event) {
+        JfrPending *pending = &reader->pending[reader->n_pending % JFR_MAX_PENDING];
+        JfrTypeCount *count = &reader->types[state->count];
+        JfrCursor cursor = { event->data, event->data + event->data_size, reader->chunk->compressed, false };
+        int r = 0;
+
+        if (reader->n_pending - reader->n_finished == JFR_MAX_PENDING) {
+                reader->n_finished++;
+                r = finish_sample(reader, pending);
+                if (r)
+                        return r;
+        }
+        r = event->data ? jfr_plan_read(state->plan, &cursor, pending->slots, &pending->hash, take_text, reader)
+                        : JFR_PLAN_E_MALFORMED;
         if (r == JFR_PLAN_E_MALFORMED) {
                 count->n_failed++;
                 jfr_mistake(reader, "byte %llu: the %s there is shorter than its fields",
@@ -380,16 +415,13 @@ int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *even
         }
         if (r)
                 return jfr_full(r);
-        time_ns = time_of(reader, state->plan, slots);
-        if (time_ns < reader->start_ns || time_ns >= reader->end_ns) {
+        pending->state = state;
+        pending->time_ns = time_of(reader, state->plan, pending->slots);
+        if (pending->time_ns < reader->start_ns || pending->time_ns >= reader->end_ns) {
                 count->n_out_of_time++;
                 return 0;
         }
-        r = known_sample(reader, state, slots, &profile, &sample);
-        if (!r)
-                r = add_event(reader, state->plan, profile, sample, slots, time_ns);
-        if (r)
-                return jfr_full(r);
-        count->n_converted++;
+        __builtin_prefetch(look_up(pending->hash, reader->samples, JFR_SAMPLE_CACHE_BITS).pair);
+        reader->n_pending++;
         return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "jfr-maker.h"
 #include "jfr/jfr.h"
+#include "jfr/value.h"
 
 #define START_NS UINT64_C(1700000000000000000)
 #define SECRET "hunter2-do-not-tell"
@@ -579,4 +580,45 @@ Test(jfr, says_which_version_it_cannot_read) {
         cr_expect_eq(read.r, JFR_E_DAMAGED);
         cr_expect_not_null(strstr(read.problem.data, "version 3.0"), "%s", read.problem.data);
         end(&maker, &read);
+}
+
+/* As they stand in recordings: seven bits a byte, lowest first; a ninth byte has eight. */
+Test(jfr, reads_integers_of_every_length) {
+        static const struct {
+                uint8_t bytes[JFR_MAX_INTEGER];
+                size_t n;
+                uint64_t value;
+        } cases[] = {
+                { { 0x00 }, 1, 0 },
+                { { 0x7F }, 1, 0x7F },
+                { { 0x80, 0x01 }, 2, 0x80 },
+                { { 0x81, 0x00 }, 2, 1 },               /* longer than it had to be */
+                { { 0xFF, 0x7F }, 2, 0x3FFF },
+                { { 0x80, 0x80, 0x01 }, 3, 0x4000 },
+                { { 0x81, 0x82, 0x83, 0x04 }, 4, 1 | 2 << 7 | 3 << 14 | 4 << 21 },
+                { { 0xFF, 0xFF, 0xFF, 0xFF, 0x0F }, 5, 0xFFFFFFFF },
+                { { 0x80, 0x80, 0x80, 0x80, 0x80, 0x7F }, 6, UINT64_C(0x7F) << 35 },
+                { { 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x55 }, 7, 1 | UINT64_C(0x55) << 42 },
+                { { 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F }, 8, UINT64_MAX >> 8 },
+                { { 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00 }, 9, 0 },
+                { { 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80 }, 9, 1 | UINT64_C(0x80) << 56 },
+                { { 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF }, 9, UINT64_MAX },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                uint8_t bytes[2 * JFR_MAX_INTEGER];
+                const uint8_t *at = bytes;
+                JfrCursor cursor = { bytes, bytes + cases[i].n, true, false };
+
+                /* what follows must not count, whether it looks like more of it or not */
+                memset(bytes, i % 2 ? 0xFF : 0, sizeof(bytes));
+                memcpy(bytes, cases[i].bytes, cases[i].n);
+                cr_expect_eq(jfr_quick_compressed(&at), cases[i].value, "case %zu", i);
+                cr_expect_eq(at - bytes, (ptrdiff_t)cases[i].n, "case %zu", i);
+                cr_expect_eq(jfr_compressed(&cursor), cases[i].value, "case %zu", i);
+                cr_expect(!cursor.failed && cursor.at == cursor.end);
+                cursor = (JfrCursor){ bytes, bytes + cases[i].n - 1, true, false };
+                jfr_compressed(&cursor);
+                cr_expect(cursor.failed, "case %zu, a byte short", i);
+        }
 }
