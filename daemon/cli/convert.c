@@ -15,6 +15,7 @@
 #include "otlp/encode.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/heap.h"
 #include "util/log.h"
 #include "util/stat.h"
 
@@ -206,6 +207,7 @@ static int run(Cli *cli) {
 
         if (!strcmp(cli->config.format, "auto") && convert_is_trace(cli->config.output))
                 return convert_traces(cli);
+        heap_prepare();
         r = begin(&run, cli);
         if (!r)
                 r = convert_all(&run);

@@ -15,6 +15,7 @@
 #include "report/diff.h"
 #include "report/report.h"
 #include "util/error.h"
+#include "util/heap.h"
 #include "util/log.h"
 #include "util/text.h"
 
@@ -318,6 +319,7 @@ static int run(Cli *cli) {
 
         if (r)
                 return r;
+        heap_prepare();
         r = cli->config.raw ? report_raw(cli) : run_forms(&run, cli);
         if (r < 0) {
                 log_error("cannot report: %s", strerror(-r));
