@@ -1,9 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The main job on the kernel that Debian 12 ships (6.1), booted under QEMU: BPF loads there, and ticks arrive."""
+"""The main job on the kernel that Debian 12 ships (6.1), booted under QEMU: BPF loads there, and ticks arrive. A machine of one's own
+may also set its clock, and sleep."""
+import oracle
+
+oracle.enter()
+
+import base64
 import json
 import re
 
+import otlp_read
 import qemu
 import tap
 
@@ -18,6 +25,33 @@ spanprof run --endpoint http://127.0.0.1:4318 -d 15s --export-interval 5s --vali
 echo "status $?"
 echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
 spanprof report /tmp/store
+"""
+
+# Phases: what the clock on the wall shows when each begins and ends is what samples of that time may say.
+CLOCKS = """
+phase() { echo "PHASE $1 $(date +%s) $(cut -d. -f1 /proc/uptime)"; }
+burn() { phase $1; sleep 8; phase $1; }
+spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
+for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
+victim-chain 5 >/tmp/victim &
+spanprof run --endpoint http://127.0.0.1:4318 --export-interval 3s --summary /tmp/summary -p $! >/tmp/run.log 2>&1 &
+daemon=$!
+for i in $(seq 200); do grep -q "profiles go to" /tmp/run.log && break; sleep 0.2; done
+burn start
+date -s @$(($(date +%s) + 3600)) >/dev/null
+burn ahead
+date -s @$(($(date +%s) - 7200)) >/dev/null
+burn behind
+echo +20 >/sys/class/rtc/rtc0/wakealarm
+echo mem >/sys/power/state
+echo "suspend $?"
+burn awake
+kill -TERM $daemon
+wait $daemon
+echo "status $?"
+cat /tmp/run.log
+echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
+for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
 """
 
 
@@ -41,6 +75,49 @@ class Kernel(tap.TestCase):
 
     def test_delivers_the_main_job(self):
         self.main_job()
+
+    def stored(self, console):
+        """Files with what the receiver in the guest stored."""
+        folder = self.directory()
+        for i, text in enumerate(re.findall(r"(?m)^FILE (\S+)$", console)):
+            (folder / f"{i:06}.pb").write_bytes(base64.b64decode(text))
+        return sorted(folder.iterdir())
+
+    def test_times_stay_true_when_the_clock_is_set_and_the_machine_sleeps(self):
+        tap.need_root()
+        oracle.need()
+        console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CLOCKS)
+        print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
+        self.assertRegex(console, r"(?m)^suspend 0$")
+        self.assertRegex(console, r"(?m)^status 0$")
+        summary = json.loads(re.search(r"(?m)^SUMMARY (.*)$", console)[1])
+        self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
+        self.assertGreaterEqual(summary["delivered"] / summary["ticks"], 0.99, summary)
+
+        phases = {}                 # name → [(clock, since boot) at its begin, at its end]
+        for name, clock, since in re.findall(r"(?m)^PHASE (\w+) (\d+) (\d+)$", console):
+            phases.setdefault(name, []).append((int(clock), int(since)))
+        begins = [phase[0] for phase in phases.values()]
+        ends = [phase[1] for phase in phases.values()]
+        self.assertEqual(list(phases), ["start", "ahead", "behind", "awake"])
+        self.assertGreater(begins[1][0] - ends[0][0], 3500, "else this test tests nothing")
+        self.assertLess(begins[2][0] - ends[1][0], -7100)
+        self.assertGreater(begins[3][0] - ends[2][0], 10, "it slept")
+
+        files = self.stored(console)
+        self.assertEqual(oracle.check(files), [], "among others: each sample lies in its profile")
+        times = [s.time_ns / 1e9 for path in files for s in otlp_read.samples(path)]
+        self.assertEqual(len(times), summary["delivered"])
+        known = {name: [t for t in times if begin[0] - 1.5 <= t <= end[0] + 1.5] for name, (begin, end) in phases.items()}
+        for name, found in known.items():
+            self.assertGreater(len(found), 100, f"of {name}, {summary}")
+        before = [t for t in times if begins[0][0] - 60 < t < begins[0][0] - 1.5]           # it was ready before the first phase
+        self.assertEqual(sum(map(len, known.values())) + len(before), len(times), "the others say a time that never was")
+        for path in files:
+            for resource in otlp_read.load(path).resource_profiles:
+                for scope in resource.scope_profiles:
+                    for profile in scope.profiles:
+                        self.assertLess(profile.duration_nano, 60e9, "a window ends where the clock is set")
 
 
 tap.main()
