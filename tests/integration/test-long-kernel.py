@@ -54,6 +54,68 @@ echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
 for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
 """
 
+# No receiver at first, so that the spool fills. Maps of BPF are charged to the group and cannot be reclaimed: 1 MiB is too little.
+MEMORY = """
+group=/sys/fs/cgroup/daemon
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+mkdir $group
+daemon() {
+        sh -c 'echo $$ >/sys/fs/cgroup/daemon/cgroup.procs; exec spanprof run "$@"' sh --endpoint http://127.0.0.1:4318 \\
+                --export-interval 1s --spool /tmp/spool --summary /tmp/summary "$@"
+        status=$?
+        echo "status $status"
+}
+victim-chain 5 >/tmp/victim &
+victim=$!
+daemon -p $victim >/tmp/run.log 2>&1 &
+for i in $(seq 600); do [ "$(spanprof spool ls --spool /tmp/spool 2>/dev/null | wc -l)" -ge 6 ] && break; sleep 0.2; done
+echo 1M >$group/memory.max
+wait $!
+cat /tmp/run.log
+echo "killed $(sed -n 's/^oom_kill //p' $group/memory.events)"
+spanprof spool extract --spool /tmp/spool -o /tmp/extracted
+echo "extract $?"
+for file in /tmp/extracted/*; do echo "SPOOLED $(base64 $file | tr -d '\\n')"; done
+
+echo max >$group/memory.max
+spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
+for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
+daemon -p $victim -d 5s
+spanprof spool ls --spool /tmp/spool
+echo "left $?"
+for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
+"""
+
+CAPABILITIES = ["bpf", "sys_ptrace", "dac_read_search", "checkpoint_restore", "syslog"]
+REFUSALS = """
+mount -t securityfs none /sys/kernel/security
+victim-chain 5 >/tmp/victim &
+victim=$!
+try() {
+        spanprof doctor --endpoint http://127.0.0.1:4318 | sed -n "s/^/$1 doctor /p"
+        spanprof run -p $victim -d 3s
+        echo "$1 run $?"
+        %(unprivileged)s spanprof run -p $victim -d 3s
+        echo "$1 without $?"
+}
+for level in %(levels)s; do
+        echo $level >/proc/sys/kernel/perf_event_paranoid
+        try $level
+done
+"""
+
+
+def refusals(levels):
+    """Without CAP_PERFMON, and without CAP_SYS_ADMIN, which stands for it; the target is root's, but may be looked into."""
+    caps = ",".join(["-all", *(f"+{name}" for name in CAPABILITIES)])
+    return REFUSALS % {"levels": levels, "unprivileged": f"/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps={caps} "
+                                                         f"--ambient-caps={caps} --bounding-set={caps}"}
+
+
+def profile_ids(paths):
+    return [profile.profile_id for path in paths for resource in otlp_read.load(path).resource_profiles
+            for scope in resource.scope_profiles for profile in scope.profiles]
+
 
 class Kernel(tap.TestCase):
     def main_job(self, *options):
@@ -76,10 +138,10 @@ class Kernel(tap.TestCase):
     def test_delivers_the_main_job(self):
         self.main_job()
 
-    def stored(self, console):
+    def stored(self, console, mark="FILE"):
         """Files with what the receiver in the guest stored."""
         folder = self.directory()
-        for i, text in enumerate(re.findall(r"(?m)^FILE (\S+)$", console)):
+        for i, text in enumerate(re.findall(rf"(?m)^{mark} (\S+)$", console)):
             (folder / f"{i:06}.pb").write_bytes(base64.b64decode(text))
         return sorted(folder.iterdir())
 
@@ -118,6 +180,46 @@ class Kernel(tap.TestCase):
                 for scope in resource.scope_profiles:
                     for profile in scope.profiles:
                         self.assertLess(profile.duration_nano, 60e9, "a window ends where the clock is set")
+
+    def test_a_group_that_is_full_costs_no_request_that_was_stored(self):
+        tap.need_root()
+        oracle.need()
+        console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], MEMORY)
+        print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
+        self.assertEqual(re.findall(r"(?m)^status (\d+)$", console), ["137", "0"], "killed, and well when it is started again")
+        self.assertGreaterEqual(int(re.search(r"(?m)^killed (\d+)$", console)[1]), 1)
+        self.assertRegex(console, r"(?m)^extract 0$")
+        spooled, stored = self.stored(console, "SPOOLED"), self.stored(console)
+        self.assertGreaterEqual(len(spooled), 5)
+        self.assertEqual(oracle.check(spooled + stored), [])
+        self.assertLessEqual(set(profile_ids(spooled)), set(profile_ids(stored)), "what was stored arrives")
+        self.assertGreater(len(stored), len(spooled), "and what the next one samples")
+
+    def refusals(self, levels, options=""):
+        """Of each of @levels of perf_event_paranoid: the doctor's words, the status of `run`, and of one without CAP_PERFMON."""
+        tap.need_root()
+        programs = [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain", tap.need_tool("setpriv")]
+        console = qemu.boot(self, qemu.debian_kernel(), programs, refusals(levels), options=options)
+        print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
+        found = {}
+        for level in levels.split():
+            doctor = dict(line.split()[1::-1] for line in re.findall(rf"(?m)^{level} doctor ((?:ok|warn|fail) .*)$", console))
+            found[level] = (doctor, *(int(re.search(rf"(?m)^{level} {what} (\d+)$", console)[1]) for what in ("run", "without")))
+        return found, console
+
+    def test_a_paranoid_kernel_is_passed_by_perfmon_alone(self):
+        """Debian's kernel has a level 3 of its own: no events for who lacks the capability."""
+        found, console = self.refusals("3 4")
+        for level, (doctor, run, without) in found.items():
+            with self.subTest(level=level):
+                self.assertEqual((doctor["perf_event_paranoid"], doctor["kernel-half"], run, without), ("ok", "ok", 0, 78))
+        self.assertEqual(len(re.findall(r"[1-9]\d* ticks = \d+ samples delivered", console)), 2)
+
+    def test_a_locked_down_kernel_is_named(self):
+        for mode, verdict, status in (("integrity", "ok", 0), ("confidentiality", "fail", 78)):
+            with self.subTest(mode=mode):
+                doctor, run, _ = self.refusals("2", f"lockdown={mode}")[0]["2"]
+                self.assertEqual((doctor["lockdown"], doctor["kernel-half"], run), (verdict, verdict, status))
 
 
 tap.main()

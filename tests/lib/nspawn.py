@@ -105,4 +105,5 @@ class Machine:
         return dict(re.findall(r"^(\w+)=(.*)$", text, re.M))
 
     def journal(self, unit):
+        self.run("journalctl", "--sync")
         return self.run("journalctl", "--no-pager", "--output=cat", f"--unit={unit}").stdout

@@ -3,6 +3,7 @@
 
     kernel = qemu.debian_kernel()                               # path of a vmlinuz; skips with a reason
     console = qemu.boot(test, kernel, programs, script)         # what the guest wrote until it powered off
+    console = qemu.boot(…, options="lockdown=integrity")        # more for the kernel's command line
 
 The guest is a RAM disk: busybox, the programs with the libraries that they need here, and @script as /init after
 the usual file systems are mounted. Nothing is shared with the host but the console.
@@ -92,11 +93,11 @@ def ram_disk(programs, script):
     return gzip.compress(archive(entries), 1)
 
 
-def boot(test, kernel, programs, script, patience=540):
+def boot(test, kernel, programs, script, patience=540, options=""):
     qemu = shutil.which("qemu-system-x86_64") or tap.skip("machine: no qemu-system-x86_64 (package qemu-system-x86)")
     disk = test.directory() / "disk"
     disk.write_bytes(ram_disk(programs, script))
     guest = test.spawn([qemu, "-accel", "tcg,thread=multi", "-smp", "2", "-m", "768", "-nographic", "-nic", "none", "-no-reboot",
-                        "-kernel", kernel, "-initrd", disk, "-append", "console=ttyS0 quiet panic=-1"], stdin=subprocess.DEVNULL)
+                        "-kernel", kernel, "-initrd", disk, "-append", f"console=ttyS0 quiet panic=-1 {options}"], stdin=subprocess.DEVNULL)
     test.assertEqual(guest.wait(patience), 0, guest)
     return guest.out.replace("\r", "")
