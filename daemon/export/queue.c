@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/queue.h"
 
+#include "util/list.h"
+
 static void drop(Batch *batch, QueueDropped *dropped) {
         dropped->n_batches++;
         dropped->n_events += batch->n_events;
@@ -20,12 +22,7 @@ void queue_push(Queue *queue, Batch *batch, QueueDropped *dropped) {
         }
         while (batch->size > queue->max_bytes - queue->bytes)
                 drop(queue_pop(queue), dropped);
-        batch->next = NULL;
-        if (queue->last)
-                queue->last->next = batch;
-        else
-                queue->first = batch;
-        queue->last = batch;
+        fifo_push(queue, batch);
         account(queue, batch);
 }
 
@@ -42,14 +39,10 @@ void queue_return(Queue *queue, Batch *batch, QueueDropped *dropped) {
 }
 
 Batch *queue_pop(Queue *queue) {
-        Batch *batch = queue->first;
+        Batch *batch = fifo_pop(queue);
 
         if (!batch)
                 return NULL;
-        queue->first = batch->next;
-        if (!queue->first)
-                queue->last = NULL;
-        batch->next = NULL;
         queue->n_batches--;
         queue->bytes -= batch->size;
         queue->n_events -= batch->n_events;

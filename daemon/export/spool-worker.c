@@ -11,6 +11,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/gzip.h"
+#include "util/list.h"
 
 #define STUCK_NS (2 * NS_PER_SEC)
 
@@ -52,25 +53,6 @@ struct SpoolWorker {
         size_t n_files, waiting_bytes;  /* the loop's */
         uint64_t file_events;
 };
-
-static void push(JobList *list, Job *job) {
-        job->next = NULL;
-        if (list->last)
-                list->last->next = job;
-        else
-                list->first = job;
-        list->last = job;
-}
-
-static Job *pop(JobList *list) {
-        Job *job = list->first;
-
-        if (job) {
-                list->first = job->next;
-                list->last = list->first ? list->last : NULL;
-        }
-        return job;
-}
 
 /* Return: 0, an errno; ECANCELED: it was delivered before its turn came. */
 static int put(Spool *spool, Job *job) {
@@ -162,7 +144,7 @@ static void perform(SpoolWorker *worker, Job *job) {
 static void clear(JobList *list) {
         Job *job;
 
-        while ((job = pop(list))) {
+        while ((job = fifo_pop(list))) {
                 batch_free(job->batch);
                 free(job);
         }
@@ -190,13 +172,13 @@ static void *work(void *userdata) {
                         pthread_cond_wait(&worker->changed, &worker->mutex);
                 if (worker->quit)
                         break;
-                job = pop(&worker->jobs);
+                job = fifo_pop(&worker->jobs);
                 worker->busy_since_ns = clock_monotonic_ns();
                 pthread_mutex_unlock(&worker->mutex);
                 perform(worker, job);
                 pthread_mutex_lock(&worker->mutex);
                 worker->busy_since_ns = 0;
-                push(&worker->results, job);
+                fifo_push(&worker->results, job);
                 pthread_cond_broadcast(&worker->changed);
                 eventfd_write(worker->fd, 1);
         }
@@ -235,7 +217,7 @@ static Job *take_result(SpoolWorker *worker) {
         Job *job;
 
         pthread_mutex_lock(&worker->mutex);
-        job = pop(&worker->results);
+        job = fifo_pop(&worker->results);
         pthread_mutex_unlock(&worker->mutex);
         return job;
 }
@@ -336,7 +318,7 @@ static int give(SpoolWorker *worker, const Job *what) {
                 return error_origin(-ENOMEM);
         *job = *what;
         pthread_mutex_lock(&worker->mutex);
-        push(&worker->jobs, job);
+        fifo_push(&worker->jobs, job);
         pthread_cond_broadcast(&worker->changed);
         pthread_mutex_unlock(&worker->mutex);
         return 0;

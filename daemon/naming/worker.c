@@ -17,6 +17,7 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 
 #define DEFAULT_PATIENCE_NS (10 * NS_PER_SEC)
 #define END_PATIENCE_NS (200 * NS_PER_MS)
@@ -54,29 +55,10 @@ struct Worker {
         uint32_t n_waiting;
 };
 
-static void push(JobList *list, WorkerJob *job) {
-        job->next = NULL;
-        if (list->last)
-                list->last->next = job;
-        else
-                list->first = job;
-        list->last = job;
-}
-
-static WorkerJob *pop(JobList *list) {
-        WorkerJob *job = list->first;
-
-        if (job) {
-                list->first = job->next;
-                list->last = list->first ? list->last : NULL;
-        }
-        return job;
-}
-
 static void discard_all(JobList *list) {
         WorkerJob *job;
 
-        while ((job = pop(list)))
+        while ((job = fifo_pop(list)))
                 job->discard(job);
 }
 
@@ -101,7 +83,7 @@ static void perform(Thread *thread, WorkerJob *job, void *state) {
         if (thread->is_given_up)
                 job->discard(job);
         else
-                push(&thread->results, job);
+                fifo_push(&thread->results, job);
         pthread_cond_broadcast(&thread->changed);
 }
 
@@ -116,7 +98,7 @@ static void *thread_main(void *userdata) {
         pthread_mutex_lock(&thread->mutex);
         while (!thread->quit) {
                 if (thread->jobs.first)
-                        perform(thread, pop(&thread->jobs), state);
+                        perform(thread, fifo_pop(&thread->jobs), state);
                 else
                         pthread_cond_wait(&thread->changed, &thread->mutex);
         }
@@ -243,7 +225,7 @@ int worker_push(Worker *worker, WorkerJob *job) {
                         return r;
         }
         pthread_mutex_lock(&worker->thread->mutex);
-        push(&worker->thread->jobs, job);
+        fifo_push(&worker->thread->jobs, job);
         pthread_cond_broadcast(&worker->thread->changed);
         pthread_mutex_unlock(&worker->thread->mutex);
         worker->n_waiting++;
@@ -262,7 +244,7 @@ static void give_up(Worker *worker) {
         worker->n_waiting--;
         current->stuck(current, worker->config.userdata);
         pthread_mutex_unlock(&thread->mutex);
-        while ((job = pop(&jobs))) {
+        while ((job = fifo_pop(&jobs))) {
                 worker->n_waiting--;
                 if (worker_push(worker, job)) {
                         job->stuck(job, worker->config.userdata);
@@ -296,7 +278,7 @@ void worker_collect(Worker *worker, uint64_t now_ns) {
                 give_up(worker);
         else
                 pthread_mutex_unlock(&thread->mutex);
-        while ((job = pop(&results))) {
+        while ((job = fifo_pop(&results))) {
                 worker->n_waiting--;
                 job->done(job, worker->config.userdata);
         }

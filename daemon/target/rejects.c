@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "util/error.h"
+#include "util/list.h"
 
 struct Reject {
         Reject *previous, *next;
@@ -37,12 +38,8 @@ int rejects_add(Rejects *rejects, uint32_t tgid, uint64_t until_ns) {
                 free(reject);
                 return error_fold(r);
         }
-        *reject = (Reject){ .previous = rejects->last, .until_ns = until_ns, .tgid = tgid };
-        if (rejects->last)
-                rejects->last->next = reject;
-        else
-                rejects->first = reject;
-        rejects->last = reject;
+        *reject = (Reject){ .until_ns = until_ns, .tgid = tgid };
+        list_append(rejects, reject);
         return 0;
 }
 
@@ -55,14 +52,7 @@ bool rejects_remove(Rejects *rejects, uint32_t tgid) {
 
         if (!reject)
                 return false;
-        if (reject->previous)
-                reject->previous->next = reject->next;
-        else
-                rejects->first = reject->next;
-        if (reject->next)
-                reject->next->previous = reject->previous;
-        else
-                rejects->last = reject->previous;
+        list_remove(rejects, reject);
         free(reject);
         return true;
 }

@@ -17,6 +17,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/hashmap.h"
+#include "util/list.h"
 #include "util/stat.h"
 
 enum {
@@ -75,14 +76,7 @@ size_t search_count(const Search *search) {
 
 static void drop(Search *search, Item *item) {
         hashmap_remove(&search->map, item->tgid);
-        if (item->previous)
-                item->previous->next = item->next;
-        else
-                search->first = item->next;
-        if (item->next)
-                item->next->previous = item->previous;
-        else
-                search->last = item->previous;
+        list_remove(search, item);
         free(item);
 }
 
@@ -106,12 +100,7 @@ static int add_item(Search *search, uint32_t tgid, Item **itemp) {
                 return error_fold(r);
         }
         item->tgid = tgid;
-        item->previous = search->last;
-        if (search->last)
-                search->last->next = item;
-        else
-                search->first = item;
-        search->last = item;
+        list_append(search, item);
         *itemp = item;
         return 0;
 }

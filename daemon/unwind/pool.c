@@ -10,6 +10,7 @@
 #include "unwind/table.h"
 #include "util/error.h"
 #include "util/hashmap.h"
+#include "util/list.h"
 #include "util/log.h"
 #include "util/stat.h"
 
@@ -31,19 +32,6 @@ struct Pool {
         PoolTable *building;            /* first of `waiting`, while `builder` is at it */
         TableBuilder *builder;
 };
-
-static void list_append(PoolList *list, PoolTable *table) {
-        table->previous = list->last;
-        table->next = NULL;
-        *(list->last ? &list->last->next : &list->first) = table;
-        list->last = table;
-}
-
-static void list_remove(PoolList *list, PoolTable *table) {
-        *(table->previous ? &table->previous->next : &list->first) = table->next;
-        *(table->next ? &table->next->previous : &list->last) = table->previous;
-        table->previous = table->next = NULL;
-}
 
 static void close_file(PoolTable *table) {
         if (table->fd >= 0)
