@@ -183,6 +183,13 @@
         X(CORO_SAMPLES_NONE, "coroutine_samples_total", "result=\"none\"", "of threads that ran no coroutine")             \
         X(CORO_SAMPLES_LAPPED, "coroutine_samples_total", "result=\"lapped\"", "of a time whose events were lost or not read")  \
         X(CORO_SAMPLES_AMBIGUOUS, "coroutine_samples_total", "result=\"ambiguous\"", "about when a coroutine ended")       \
+        X(CORO_SUSPENSIONS, "coroutine_suspensions_total", "result=\"counted\"", "times that a coroutine was suspended and resumed") \
+        X(CORO_SUSPENSIONS_UNKNOWN, "coroutine_suspensions_total", "result=\"unknown\"",                           \
+          "whose end is not known: events were lost after it, or it died; no time is told but what was seen")        \
+        X(CORO_SUSPENSIONS_FOLDED, "coroutine_suspensions_total", "result=\"folded\"",                             \
+          "parts whose time is told by its place alone, or as a sum: too many coroutines in one window")             \
+        X(CORO_SUSPENSIONS_LOST, "coroutine_suspensions_total", "result=\"lost\"",                                 \
+          "sums of one coroutine and place that the window had no room for, or whose process nobody knows")          \
         X(CODE_FILES_READ, "code_files_total", "result=\"read\"", "perf-map files and jitdumps of targets that were taken up") \
         X(CODE_FILES_REFUSED, "code_files_total", "result=\"refused\"",                                           \
           "that belong to another user, may be written by any, are older than the process, or are no regular files")                        \

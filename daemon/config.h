@@ -130,7 +130,7 @@ typedef struct Config {
         /* report and convert */
         bool lines;                     /* record too */
         char *format;
-        ConfigList processes, services, threads, span_ids, trace_ids, operations, coroutines;
+        ConfigList processes, services, threads, span_ids, trace_ids, operations, coroutines, types;
         char *start, *end;              /* times, as typed */
         ConfigList resources;           /* KEY=VALUE */
         bool pretty, include_payload, include_arguments, diagnostics;

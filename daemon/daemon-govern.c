@@ -145,8 +145,11 @@ uint32_t daemon_frequency(const Daemon *daemon) {
 static uint64_t most_samples(const Window *window) {
         uint64_t most = 0;
 
-        for (uint32_t i = 0; i < window_n_profiles(window); i++)
-                most = MAX(most, window_get_profile(window, i)->n_events);
+        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
+                const WindowProfile *profile = window_get_profile(window, i);
+
+                most = profile->type == PROFILE_CPU ? MAX(most, profile->n_events) : most;
+        }
         return most;
 }
 

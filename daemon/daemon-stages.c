@@ -126,10 +126,25 @@ int daemon_adopt(void *userdata, const struct abi_adoption *adoption) {
 
 int daemon_remove_row(void *userdata, uint32_t tgid) {
         Daemon *daemon = userdata;
+        int r;
 
         tables_forget(daemon->tables, tgid);
-        coro_join_forget(daemon->coroutines, tgid);
-        return sampler_remove_process(daemon->sampler, tgid);
+        r = coro_join_forget(daemon->coroutines, tgid, targets_end_ns(daemon->targets, tgid));
+        return r ? error_fold(r) : sampler_remove_process(daemon->sampler, tgid);
+}
+
+int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
+        SampleCoroutine coroutine = { suspended->coroutine.probe_id, suspended->coroutine.birth_ns, suspended->coroutine.station,
+                                      suspended->known };
+        Daemon *daemon = userdata;
+        Process *process;
+        int r = targets_program(daemon->targets, suspended->pid, suspended->generation, &process);
+
+        if (!r)
+                r = aggregator_add_suspended(daemon->aggregator, process, &coroutine, suspended->address, suspended->value_ns,
+                                             suspended->time_ns);
+        stat_add(COUNTER_CORO_SUSPENSIONS_LOST, r > 0);
+        return r < 0 ? error_fold(r) : 0;
 }
 
 /* ---- unwind tables: made in steps, while nothing else is due ---- */
@@ -229,14 +244,15 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
 }
 
 static int hand_over(Daemon *daemon, const Window *window) {
-        OtlpOptions options = { .scope_version = SPANPROF_VERSION, .timestamps = daemon->config->timestamps };
-        uint64_t n_lost = 0;
+        OtlpOptions options = { .scope_version = SPANPROF_VERSION, .timestamps = daemon->config->timestamps, .count_cpu = true };
+        uint64_t n_lost = 0, n_samples = window_n_events_of(window, PROFILE_CPU);
         int r;
 
         if (daemon->sink) {
                 r = daemon->sink->window(daemon->sink->userdata, window, &n_lost);
+                n_lost = MIN(n_lost, n_samples);        /* what is no tick may be among them */
                 stat_add(COUNTER_LOST_WINDOW_FULL, n_lost);
-                stat_add(COUNTER_SAMPLES_DELIVERED, window_n_events(window) - n_lost);
+                stat_add(COUNTER_SAMPLES_DELIVERED, n_samples - n_lost);
                 return error_fold(r);
         }
         r = otlp_encode(window, &options, submit, daemon, &n_lost);
@@ -250,6 +266,9 @@ int daemon_close_window(Daemon *daemon) {
         uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window_start_ns;
         int r;
 
+        r = coro_join_close(daemon->coroutines, daemon->is_paused);
+        if (r)
+                return error_fold(r);
         r = aggregator_rotate(daemon->aggregator, now_ns, mean_period_ns(daemon, now_ns), &window);
         if (r)
                 return error_fold(r);

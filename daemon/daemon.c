@@ -178,6 +178,8 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         if (!r)
                 r = coro_join_new(&daemon->coroutines);
         if (!r)
+                coro_join_set_suspended(daemon->coroutines, daemon_on_suspended, daemon);
+        if (!r)
                 r = make_aggregator(daemon);
         if (r)
                 return r;

@@ -155,6 +155,8 @@ const Option option_table[] = {
           .help = "only samples of spans with a matching operation: by --spans, or by what the samples say (operation, http.route …)" },
         { "coroutine", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(coroutines), .argument = "ID|STATION[,…]",
           .help = "only these coroutines: id, probe id or station" },
+        { "type", 0, OPTION_LIST, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(types), .argument = "GLOB[,…]",
+          .help = "only profiles of these types: samples (of the CPU), suspended (coroutines), wall, alloc_space …" },
         { "start", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(start), "", .argument = "TIME",
           .help = "only events from then on: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from the recording's start" },
         { "end", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(end), "", .argument = "TIME", .help = "only events before then" },

@@ -173,6 +173,24 @@ int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sampl
         return 0;
 }
 
+int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine, uint64_t address,
+                             uint64_t value_ns, uint64_t time_ns) {
+        Window *window = aggregator->window;
+        uint32_t profile, resource, stack, attributes;
+        int r;
+
+        r = frames_place(aggregator->frames, window, process, time_ns, address, &stack);
+        if (!r)
+                r = labels_of_process(&aggregator->labels, window, process, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_SUSPENDED, &profile);
+        if (!r)
+                r = labels_of_suspended(&aggregator->labels, window, coroutine, &attributes);
+        if (!r)
+                r = window_sample(window, profile, stack, attributes, 0, (int64_t)MIN(value_ns, (uint64_t)INT64_MAX), time_ns);
+        return r;
+}
+
 int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp) {
         Window *next, *window = aggregator->window;
         int r;
@@ -182,7 +200,7 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
                 return error_fold(r);
         window_set_period(window, PROFILE_CPU, period_ns);
         if (window_close(window, end_ns))       /* no memory to sort them: the window has no samples any more */
-                stat_add(COUNTER_LOST_ENCODE, window_n_events(window));
+                stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));
         aggregator->window = next;
         *windowp = window;
         return 0;

@@ -109,18 +109,25 @@ static void set_string(SetBuilder *builder, const char *key, const char *value, 
 }
 
 /* A station is one coroutine of one process, for ever; probe ids are addresses and come again. */
-static void add_coroutine(SetBuilder *builder, const LabelKey *key) {
+static void add_coroutine(SetBuilder *builder, const SampleCoroutine *coroutine, const char *state) {
         char probe[19];
 
-        if (!key->station)
-                return;
-        snprintf(probe, sizeof(probe), "0x%016llx", (unsigned long long)key->probe_id);
-        set_int(builder, "coroutine.station", key->station - 1);
-        if (key->probe_id)
+        snprintf(probe, sizeof(probe), "0x%016llx", (unsigned long long)coroutine->probe_id);
+        if (coroutine->known)
+                set_int(builder, "coroutine.station", coroutine->station);
+        if (coroutine->known && coroutine->probe_id)
                 set_string(builder, "coroutine.probe_id", probe, 18);
-        if (key->birth_ns)
-                set_int(builder, "coroutine.birth_ns", (int64_t)key->birth_ns);
-        set_string(builder, "coroutine.state", "running", 7);
+        if (coroutine->known && coroutine->birth_ns)
+                set_int(builder, "coroutine.birth_ns", (int64_t)coroutine->birth_ns);
+        set_string(builder, "coroutine.state", state, strlen(state));
+}
+
+/* They are many and each comes once a window: none is remembered. */
+int labels_of_suspended(Labels *labels, Window *window, const SampleCoroutine *coroutine, uint32_t *setp) {
+        SetBuilder builder = { .window = window, .filter = &labels->filter };
+
+        add_coroutine(&builder, coroutine, "suspended");
+        return builder.r ? builder.r : window_attribute_set(window, builder.attributes, builder.n, setp);
 }
 
 static int make_set(Labels *labels, Window *window, Process *process, const Sample *sample, const LabelKey *key, uint32_t *setp) {
@@ -135,7 +142,8 @@ static int make_set(Labels *labels, Window *window, Process *process, const Samp
                 snprintf(root, sizeof(root), "%016llx", (unsigned long long)key->local_root);
                 set_string(&builder, "datadog.local_root_span_id", root, 16);
         }
-        add_coroutine(&builder, key);
+        if (sample->coroutine.known)
+                add_coroutine(&builder, &sample->coroutine, "running");
         if (!builder.r && sample->header->attributes_size)
                 builder.r = context_labels_add(&labels->context, &labels->filter, window, process, sample, builder.attributes,
                                                &builder.n);

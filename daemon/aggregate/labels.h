@@ -39,6 +39,9 @@ void labels_deinit(Labels *labels);
 int labels_of_sample(Labels *labels, Window *window, Process *process, const Sample *sample, enum abi_stack_end stack_end,
                      uint32_t *setp);
 
+/* Of a coroutine that was suspended. Return: as above. */
+int labels_of_suspended(Labels *labels, Window *window, const SampleCoroutine *coroutine, uint32_t *setp);
+
 /*
  * The resource of @process, with what is known of it as attributes. A program that executes itself in place is a new
  * generation, but the same resource: nothing that is shipped tells the two apart. Return: 0, WINDOW_E_FULL, -ENOMEM.

@@ -67,7 +67,7 @@ static void set_filter(Inputs *inputs) {
                 .pids = config->pids.items, .n_pids = config->pids.n_items, .comms = words(&config->comms),
                 .processes = words(&config->processes), .services = words(&config->services), .threads = words(&config->threads),
                 .spans = words(&config->span_ids), .traces = words(&config->trace_ids), .operations = words(&config->operations),
-                .coroutines = words(&config->coroutines), .operation = inputs->spans ? operation_of : NULL,
+                .coroutines = words(&config->coroutines), .types = words(&config->types), .operation = inputs->spans ? operation_of : NULL,
                 .userdata = inputs->spans, .end_ns = UINT64_MAX,
         };
 }

@@ -257,9 +257,10 @@ static int run_record(Record *record) {
                 .window = on_window, .started = on_started, .progress = show_progress, .userdata = record,
         };
         Command *command = &record->session.command;
+        FilterWords types = { record->cli->config.types.items, record->cli->config.types.n_items };
         int r, number = 0;
 
-        record->options = (ConvertOptions){ .end_ns = UINT64_MAX, .timestamps = true, .filter = { .end_ns = UINT64_MAX },
+        record->options = (ConvertOptions){ .end_ns = UINT64_MAX, .timestamps = true, .filter = { .end_ns = UINT64_MAX, .types = types },
                                             .version = SPANPROF_VERSION };
         r = convert_init(&record->convert, &record->options);
         record->cli->arguments[record->cli->n_arguments] = NULL;        /* of argv, which ends with one too */

@@ -2,11 +2,11 @@
 #include "coro/join.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "coro/find.h"
-#include "coro/harvest.h"
-#include "coro/journal.h"
+#include "coro/joined.h"
 #include "coro/pace.h"
 #include "util/error.h"
 #include "util/hashmap.h"
@@ -26,24 +26,6 @@ enum {
 #define MIN_WAIT_NS NS_PER_MS
 #define MAX_WAIT_NS (100 * NS_PER_MS)           /* of regions whose look costs next to nothing */
 
-typedef struct Life {
-        uint64_t alive_ns;              /* when it was last seen not to be dead */
-        uint64_t dead_ns;               /* when it was first seen dead, 0 = not yet */
-        bool listed;                    /* in `active` */
-} Life;
-
-typedef struct Joined {
-        Region *region;
-        Harvest harvest;
-        Journal journal;
-        Life *lives;                    /* by station */
-        uint32_t *active;               /* stations that are resumed by their newest event: whether they live is looked at */
-        uint32_t n_active;
-        uint64_t scanned_ns;            /* every event until then is in the journal */
-        uint64_t cost_ns;               /* of the last look */
-        uint32_t n_users;
-} Joined;
-
 typedef struct Member {
         uint64_t generation;
         Joined *joined;                 /* NULL = no region (yet) */
@@ -57,6 +39,8 @@ struct CoroJoin {
         size_t n_regions, n_gone;
         Pace pace;
         uint64_t due_ns;                /* no look at all regions earlier */
+        CoroSuspendedFunc suspended;    /* NULL = nobody wants to know */
+        void *userdata;
 };
 
 int coro_join_new(CoroJoin **joinp) {
@@ -64,16 +48,9 @@ int coro_join_new(CoroJoin **joinp) {
         return *joinp ? 0 : error_origin(-ENOMEM);
 }
 
-static Joined *joined_free(Joined *joined) {
-        if (!joined)
-                return NULL;
-        harvest_deinit(&joined->harvest);
-        journal_deinit(&joined->journal);
-        region_free(joined->region);
-        free(joined->lives);
-        free(joined->active);
-        free(joined);
-        return NULL;
+void coro_join_set_suspended(CoroJoin *join, CoroSuspendedFunc func, void *userdata) {
+        join->suspended = func;
+        join->userdata = userdata;
 }
 
 static void leave(CoroJoin *join, Joined *joined) {
@@ -110,15 +87,6 @@ static void drop(CoroJoin *join, uint32_t pid) {
         free(member);
 }
 
-void coro_join_forget(CoroJoin *join, uint32_t pid) {
-        Member *member = hashmap_get(&join->members, pid);
-
-        if (!member || member->gone_ns)
-                return;
-        member->gone_ns = clock_monotonic_ns();
-        join->n_gone++;
-}
-
 /* One at a time: the map must not change while it is walked. */
 static void drop_gone(CoroJoin *join, uint64_t now_ns) {
         HashmapEntry *entry;
@@ -140,28 +108,8 @@ typedef struct Found {
         CoroJoin *join;
         Joined *joined;
         uint32_t pid;
+        uint64_t generation;
 } Found;
-
-static int make_joined(Joined **joinedp, Region *region) {
-        Joined *joined = calloc(1, sizeof(*joined));
-        int r;
-
-        if (!joined) {
-                region_free(region);
-                return error_origin(-ENOMEM);
-        }
-        joined->region = region;
-        joined->lives = calloc(region->n_stations, sizeof(*joined->lives));
-        joined->active = calloc(region->n_stations, sizeof(*joined->active));
-        r = joined->lives && joined->active ? harvest_init(&joined->harvest, region, STATION_DIALECT_UNKNOWN, true) : error_origin(-ENOMEM);
-        if (!r)
-                r = journal_init(&joined->journal, region->n_stations);
-        if (r)
-                joined_free(joined);
-        else
-                *joinedp = joined;
-        return r;
-}
 
 /* The first one counts; a program has one. */
 static int on_region(void *userdata, int fd, const char *path) {
@@ -187,9 +135,11 @@ static int on_region(void *userdata, int fd, const char *path) {
                 stat_add(COUNTER_CORO_REGIONS_REFUSED, 1);
                 return 0;
         }
-        r = make_joined(&found->joined, take(region));
+        r = joined_new(&found->joined, take(region));
         if (r)
                 return r;
+        found->joined->pid = found->pid;
+        found->joined->generation = found->generation;
         found->join->regions[found->join->n_regions++] = found->joined;
         stat_add(COUNTER_CORO_REGIONS, 1);
         log_write_target(LOG_LEVEL_INFO, found->pid, "publishes coroutines: %s", path);
@@ -197,7 +147,7 @@ static int on_region(void *userdata, int fd, const char *path) {
 }
 
 static int look_for_region(CoroJoin *join, uint32_t pid, Member *member, uint64_t now_ns) {
-        Found found = { .join = join, .pid = pid };
+        Found found = { .join = join, .pid = pid, .generation = member->generation };
         int r;
 
         if (now_ns < member->look_ns)
@@ -236,56 +186,6 @@ static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member
 
 /* ---- reading ---- */
 
-static int on_event(void *userdata, const CoroEvent *event) {
-        Joined *joined = userdata;
-
-        if (event->n_lost)
-                stat_add(COUNTER_CORO_EVENTS_LOST, event->n_lost);
-        stat_add(COUNTER_CORO_EVENTS, 1);
-        if (event->active && !joined->lives[event->station].listed) {
-                joined->lives[event->station].listed = true;
-                joined->active[joined->n_active++] = event->station;
-        }
-        return journal_add(&joined->journal, event);
-}
-
-static void look_at_life(Joined *joined, uint32_t station, uint64_t now_ns) {
-        StationState *state = &joined->harvest.states[station];
-        Life *life = &joined->lives[station];
-
-        if (!state->dead)
-                station_look(&joined->region->stations[station], state);
-        if (!state->dead)
-                life->alive_ns = now_ns;
-        else if (!life->dead_ns)
-                life->dead_ns = now_ns;
-}
-
-/* Those that may be running, which are few: as many as threads, and their callers. */
-static void look_at_lives(Joined *joined, uint64_t now_ns) {
-        for (uint32_t i = 0; i < joined->n_active;) {
-                uint32_t station = joined->active[i];
-
-                look_at_life(joined, station, now_ns);
-                if (joined->harvest.states[station].active && !joined->lives[station].dead_ns) {
-                        i++;
-                        continue;
-                }
-                joined->lives[station].listed = false;
-                joined->active[i] = joined->active[--joined->n_active];
-        }
-}
-
-static int scan(Joined *joined, HarvestFound *found) {
-        uint64_t now_ns = clock_monotonic_ns();
-        int r = harvest_scan(&joined->harvest, now_ns, on_event, joined, found);
-
-        look_at_lives(joined, now_ns);
-        joined->scanned_ns = now_ns;
-        joined->cost_ns = clock_monotonic_ns() - now_ns;
-        return r;
-}
-
 int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
         uint64_t begin_ns = clock_monotonic_ns(), scan_ns;
         HarvestFound all = { 0 };
@@ -300,7 +200,7 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
         }
         for (size_t i = 0; i < join->n_regions; i++) {
                 HarvestFound found;
-                int r = scan(join->regions[i], &found);
+                int r = joined_scan(join->regions[i], &found);
 
                 if (r)
                         return r;
@@ -315,6 +215,98 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
         *wait_nsp = MAX(*wait_nsp, BUSY_SHARE * scan_ns);
         join->due_ns = begin_ns + scan_ns + *wait_nsp;
         return 0;
+}
+
+/* ---- suspended time ---- */
+
+typedef struct Telling {
+        const CoroJoin *join;
+        const Joined *joined;
+} Telling;
+
+static int tell(void *userdata, const SuspendedSum *sum) {
+        const Telling *telling = userdata;
+        const Joined *joined = telling->joined;
+        CoroSuspended suspended = { .pid = joined->pid, .generation = joined->generation, .address = sum->address,
+                                    .value_ns = sum->value_ns, .time_ns = sum->time_ns };
+
+        if (sum->station != SUSPENDED_ANY_STATION) {
+                const StationState *state = &joined->harvest.states[sum->station];
+
+                suspended.known = true;
+                suspended.coroutine = (CoroMatch){ state->probe_id, state->birth_ns, sum->station };
+        }
+        return telling->join->suspended(telling->join->userdata, &suspended);
+}
+
+static void count_stretches(Suspended *suspended) {
+        stat_add(COUNTER_CORO_SUSPENSIONS, suspended->n_whole);
+        stat_add(COUNTER_CORO_SUSPENSIONS_UNKNOWN, suspended->n_unknown);
+        stat_add(COUNTER_CORO_SUSPENSIONS_FOLDED, suspended->n_folded);
+        suspended->n_whole = suspended->n_unknown = suspended->n_folded = 0;
+}
+
+/* @end_ns: when its process ended, or later. */
+static int take_suspended(CoroJoin *join, Joined *joined, uint64_t end_ns) {
+        Telling telling = { join, joined };
+        int r = joined->pid && join->suspended ? joined_count_suspended(joined, end_ns) : 0;
+
+        count_stretches(&joined->suspended);
+        return r ? r : suspended_take(&joined->suspended, joined->pid && join->suspended ? tell : NULL, &telling);
+}
+
+int coro_join_close(CoroJoin *join, bool discard) {
+        for (size_t i = 0; i < join->n_regions; i++) {
+                Joined *joined = join->regions[i];
+                HarvestFound found;
+                int r = joined_scan(joined, &found);
+                /* If not, its end will be told, and until then its coroutines were suspended: see coro_join_forget(). */
+                bool lives = joined->pid && !kill((pid_t)joined->pid, 0);
+
+                if (!r && discard)
+                        r = joined_count_suspended(joined, UINT64_MAX);
+                if (!r && discard)
+                        r = suspended_take(&joined->suspended, NULL, NULL);
+                else if (!r)
+                        r = take_suspended(join, joined, lives ? UINT64_MAX : 0);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* Another process that has the region mapped is the next one whose coroutines they are. */
+static void pass_on(CoroJoin *join, Joined *joined) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        joined->pid = 0;
+        while (!joined->pid && (entry = hashmap_next(&join->members, &at))) {
+                const Member *member = entry->value;
+
+                if (member->joined != joined || member->gone_ns)
+                        continue;
+                joined->pid = (uint32_t)entry->key;
+                joined->generation = member->generation;
+        }
+}
+
+int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
+        Member *member = hashmap_get(&join->members, pid);
+        HarvestFound found;
+        int r = 0;
+
+        if (!member || member->gone_ns)
+                return 0;
+        member->gone_ns = clock_monotonic_ns();
+        join->n_gone++;
+        if (!member->joined || member->joined->pid != pid || member->joined->generation != member->generation)
+                return 0;
+        r = joined_scan(member->joined, &found);
+        if (!r)
+                r = take_suspended(join, member->joined, end_ns);
+        pass_on(join, member->joined);
+        return r;
 }
 
 /* ---- answering ---- */
@@ -334,7 +326,7 @@ static bool is_dead(void *userdata, uint32_t station) {
         Joined *joined = question->joined;
         Life *life = &joined->lives[station];
 
-        look_at_life(joined, station, clock_monotonic_ns());
+        joined_look_at_life(joined, station, clock_monotonic_ns());
         if (!life->dead_ns || question->time_ns <= MAX(life->alive_ns, joined->harvest.states[station].last_ns))
                 return false;
         question->ambiguous |= question->time_ns < life->dead_ns;
@@ -358,7 +350,7 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
                         stat_add(COUNTER_CORO_SAMPLES_LAPPED, 1);
                         return CORO_JOIN_E_UNKNOWN;
                 }
-                r = scan(member->joined, &found);
+                r = joined_scan(member->joined, &found);
         }
         if (r)
                 return r;

@@ -9,6 +9,7 @@
  * and time. Never writes to a region, never guesses: what was lost, or died meanwhile, is counted as such.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "util/macro.h"
@@ -37,8 +38,33 @@ DEFINE_CLEANUP(CoroJoin, coro_join_free)
  */
 int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns, CoroMatch *match);
 
-/* The process is gone; what it left is kept for samples that are on their way, for some seconds. */
-void coro_join_forget(CoroJoin *join, uint32_t pid);
+/*
+ * The process is gone since @end_ns; what it left is kept for samples that are on their way, for some seconds. Tells how long
+ * its coroutines were suspended until then. Return: 0, -ENOMEM, or what the callback returned.
+ */
+int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns);
 
 /* Reads new events of all regions. *wait_nsp: until the next call; UINT64_MAX = there is no region. Return: 0, -ENOMEM. */
 int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp);
+
+/* How long a coroutine was suspended at one place. Each nanosecond is told once. */
+typedef struct CoroSuspended {
+        uint32_t pid;
+        bool known;                     /* @coroutine is; else there were too many to keep apart */
+        uint64_t generation;
+        CoroMatch coroutine;
+        uint64_t address;               /* as the writer says: where it was suspended; 0 = nobody knows */
+        uint64_t value_ns;
+        uint64_t time_ns;               /* MONOTONIC, of the last moment that is in it */
+} CoroSuspended;
+
+typedef int (*CoroSuspendedFunc)(void *userdata, const CoroSuspended *suspended);
+
+/* Who wants to know; before the first sample. Called from coro_join_close() and coro_join_forget() only. */
+void coro_join_set_suspended(CoroJoin *join, CoroSuspendedFunc func, void *userdata);
+
+/*
+ * The end of a window: tells how long coroutines were suspended since the last one, those that are still until now; or nothing,
+ * with @discard, and then nobody will hear of that time. Return: as coro_join_forget().
+ */
+int coro_join_close(CoroJoin *join, bool discard);

@@ -375,3 +375,12 @@ int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time
                 *endp = ABI_STACK_COMPLETE;
         return 0;
 }
+
+int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address, uint32_t *stackp) {
+        CachedStack stack = { 0 };
+        int r = address ? build(frames, window, process, time_ns, NULL, 0, &address, 1, &stack) : 0;
+
+        if (!r)
+                *stackp = stack.stack;
+        return r;
+}

@@ -72,6 +72,12 @@ void frames_set_naming(Frames *frames, const FramesNaming *naming);
 int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
                  size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp);
 
+/*
+ * A stack of the one frame at @address, an instruction or any other place in the process; 0 = index 0. For places that no
+ * stack was walked to: it keeps nothing. Return: as frames_stack().
+ */
+int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address, uint32_t *stackp);
+
 /* Whether @address lies in the first instructions of the executable: nothing calls these. */
 bool frames_is_root(const Process *process, uint64_t address);
 

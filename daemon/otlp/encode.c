@@ -51,6 +51,7 @@ typedef struct ProfileState {
 typedef struct Encoder {
         const Window *window;
         size_t max_bytes;
+        bool count_cpu;
         OtlpScope scope;
         Dictionary dictionary;
         ProfileState *profiles;         /* with samples, by resource */
@@ -127,6 +128,7 @@ static int encoder_new(Encoder **encoderp, const Window *window, const OtlpOptio
                 return error_origin(-ENOMEM);
         encoder->window = window;
         encoder->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
+        encoder->count_cpu = options->count_cpu;
         encoder->scope = (OtlpScope)OTLP_SCOPE_INIT;
         encoder->scope.name = (char *)"spanprof";
         encoder->scope.version = (char *)(options->scope_version ? options->scope_version : "");
@@ -182,6 +184,11 @@ static void begin_profile(Encoder *encoder, uint32_t profile, bool first) {
         state->sample_bytes = 0;
 }
 
+/* Of the sample that was filled last. */
+static uint64_t counted_events(const Encoder *encoder, uint32_t profile) {
+        return encoder->count_cpu && encoder->profiles[profile].profile->type != PROFILE_CPU ? 0 : encoder->sample.n_events;
+}
+
 static void begin_request(Encoder *encoder) {
         dictionary_reset(&encoder->dictionary);
         encoder->size = 0;
@@ -215,7 +222,7 @@ static bool collect(Encoder *encoder, Position start, Position stop, Position *s
                 }
                 encoder->size += bytes;
                 encoder->profiles[at.profile].sample_bytes += bytes;
-                encoder->n_events += encoder->sample.n_events;
+                encoder->n_events += counted_events(encoder, at.profile);
                 at = next;
                 if (!encoder->sample.last)      /* the same sample twice in one profile would be a double */
                         break;
@@ -366,7 +373,7 @@ static int encode_next(Encoder *encoder, Position *atp, Position end, OtlpSink s
         if (collect(encoder, start, end, &stop, &border)) {
                 if (same_position(stop, start)) {
                         *atp = fill_sample(encoder, start);
-                        *n_lostp += encoder->sample.n_events;
+                        *n_lostp += counted_events(encoder, start.profile);
                         return encoder->dictionary.failed ? error_origin(-ENOMEM) : 0;
                 }
                 collect(encoder, start, same_position(border, start) ? stop : border, &stop, &border);

@@ -10,6 +10,7 @@
  * and options give the same bytes.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ typedef struct OtlpOptions {
         size_t max_bytes;               /* split so that each request stays under it; 0 = 4 MiB */
         const char *scope_version;      /* version of spanprof, in the InstrumentationScope */
         int timestamps;                 /* 0 = leave timestamps out */
+        bool count_cpu;                 /* n_events, n_lost: samples of the CPU alone, which are those that are accounted for */
 } OtlpOptions;
 
 /*

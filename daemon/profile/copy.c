@@ -163,7 +163,7 @@ static int copy_profile(Copy *copy, uint32_t index) {
         uint32_t profile = 0;
         int r;
 
-        if (!filter_wants_resource(&copy->filter, old->resource)) {
+        if (!filter_wants_resource(&copy->filter, old->resource) || !filter_wants_profile(&copy->filter, old)) {
                 copy->counts->n_filtered += old->n_events;
                 return 0;
         }

@@ -34,6 +34,7 @@ bool filter_has_times(const FilterOptions *options) {
 bool filter_is_needed(const FilterOptions *options) {
         return by_process(options) || options->services.n_items || options->threads.n_items || options->spans.n_items ||
                options->traces.n_items || options->operations.n_items || options->coroutines.n_items ||
+               options->types.n_items ||
                filter_has_times(options);
 }
 
@@ -121,6 +122,12 @@ bool filter_wants_resource(WindowFilter *filter, uint32_t resource) {
         if (!*verdict)
                 *verdict = judge_resource(filter, resource) ? VERDICT_YES : VERDICT_NO;
         return *verdict == VERDICT_YES;
+}
+
+bool filter_wants_profile(const WindowFilter *filter, const WindowProfile *profile) {
+        const FilterWords *types = &filter->options->types;
+
+        return !types->n_items || matches_any(types, window_get_string(filter->window, profile->names.type, NULL));
 }
 
 /* Leading zeros do not count: people leave them out, and so do programs that print numbers. */

@@ -33,6 +33,7 @@ typedef struct FilterOptions {
         FilterWords spans, traces;      /* hex digits; leading zeros may be missing */
         FilterWords operations;         /* globs on what a span does, by its attributes or by `operation` */
         FilterWords coroutines;         /* id, probe id, or number of the station */
+        FilterWords types;              /* globs on what is measured: samples, suspended … */
         /* The operation of a link by a list of spans, or NULL. May itself be NULL. */
         const char *(*operation)(const WindowLink *link, void *userdata);
         void *userdata;
@@ -54,6 +55,7 @@ int filter_init(WindowFilter *filter, const FilterOptions *options, const Window
 void filter_deinit(WindowFilter *filter);
 
 bool filter_wants_resource(WindowFilter *filter, uint32_t resource);
+bool filter_wants_profile(const WindowFilter *filter, const WindowProfile *profile);
 bool filter_wants_sample(WindowFilter *filter, const WindowSample *sample);
 /* @time_ns: in the window's clock. */
 bool filter_wants_time(const WindowFilter *filter, uint64_t time_ns);

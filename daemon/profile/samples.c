@@ -29,6 +29,7 @@ static const struct {
         [PROFILE_LOCK] = { "lock_contention", "nanoseconds", "lock_contention", "nanoseconds" },
         [PROFILE_ALLOC_SPACE] = { "alloc_space", "bytes", "space", "bytes" },
         [PROFILE_ALLOC_OBJECTS] = { "alloc_objects", "count", "space", "bytes" },
+        [PROFILE_SUSPENDED] = { "suspended", "nanoseconds", "suspended", "nanoseconds" },
 };
 
 static int intern_names(Window *window, ProfileType type, WindowProfileNames *namesp) {
@@ -145,6 +146,14 @@ const WindowProfile *window_get_profile(const Window *window, uint32_t index) {
 
 uint64_t window_n_events(const Window *window) {
         return window->n_events;
+}
+
+uint64_t window_n_events_of(const Window *window, ProfileType type) {
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < window->profile_keys.n_items; i++)
+                n += window->profiles[i].type == type ? window->profiles[i].n_events : 0;
+        return n;
 }
 
 static EventChunk *add_chunk(Window *window) {

@@ -109,6 +109,7 @@ typedef enum ProfileType {
         PROFILE_LOCK,                   /* lock_contention/nanoseconds */
         PROFILE_ALLOC_SPACE,            /* alloc_space/bytes; period space/bytes */
         PROFILE_ALLOC_OBJECTS,          /* alloc_objects/count; period space/bytes */
+        PROFILE_SUSPENDED,              /* suspended/nanoseconds, of coroutines; a value for each event */
         PROFILE_OTHER,                  /* whatever window_profile_named() was told */
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;
@@ -266,6 +267,7 @@ uint32_t window_n_attribute_sets(const Window *window);
 uint32_t window_n_resources(const Window *window);
 uint32_t window_n_profiles(const Window *window);
 uint64_t window_n_events(const Window *window);         /* of all profiles */
+uint64_t window_n_events_of(const Window *window, ProfileType type);
 
 const char *window_get_string(const Window *window, uint32_t index, size_t *sizep);
 const WindowModule *window_get_module(const Window *window, uint32_t index);

@@ -204,6 +204,25 @@ static bool is_unattributed(const Process *process) {
         return (!*process->comm && !process->exe) || (!process->maps_serial && !process->is_kernel);
 }
 
+int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Process **processp) {
+        Target *target = hashmap_get(&targets->chains, pid);
+        int r;
+
+        while (target && target->process->generation != generation)
+                target = target->older;
+        if (!target)
+                return TARGETS_E_REJECTED;
+        r = targets_ensure_mappings(targets, target, target->end_ns ? target->end_ns : clock_monotonic_ns());
+        *processp = target->process;
+        return r;
+}
+
+uint64_t targets_end_ns(const Targets *targets, uint32_t pid) {
+        const Target *target = hashmap_get(&targets->chains, pid);
+
+        return target && target->end_ns ? target->end_ns : UINT64_MAX;
+}
+
 int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp) {
         uint64_t start_time_ns = start_tick(sample->start_time_ns);
         Target *target = find_program(targets, sample->tgid, start_time_ns, sample->time_ns);

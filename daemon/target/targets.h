@@ -99,6 +99,15 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp);
 
 /*
+ * The program of @pid with that generation, with its mappings as by targets_admit(); one that is gone, for some seconds, too.
+ * Return: 0, TARGETS_E_REJECTED = nobody knows it (any more), -errno.
+ */
+int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Process **processp);
+
+/* When the last program of @pid ended; UINT64_MAX = it has not, or there was none. */
+uint64_t targets_end_ns(const Targets *targets, uint32_t pid);
+
+/*
  * Reads the mappings of a living process again, since an address of it lay outside of all. At most every
  * 100 ms a process, and ever less often while nothing new is found. Return: 0, TARGETS_E_NOT_NOW, -errno.
  */

@@ -46,6 +46,7 @@ OURS = {
     ("lock_contention", "nanoseconds"): ("lock_contention", "nanoseconds", False, {"value"}),
     ("alloc_space", "bytes"): ("space", "bytes", True, {"value"}),
     ("alloc_objects", "count"): ("space", "bytes", True, {"value"}),
+    ("suspended", "nanoseconds"): ("suspended", "nanoseconds", False, {"both", "value"}),
 }
 
 

@@ -91,7 +91,9 @@ class Result:
         self.summary = json.loads(text) if text else None
         self.paths = run.receiver.paths() if run.receiver else []
         self.requests = [otlp_read.load(path) for path in self.paths]
-        self.samples = [sample for request in self.requests for sample in otlp_read.request_samples(request)]
+        events = [sample for request in self.requests for sample in otlp_read.request_samples(request)]
+        self.samples = [sample for sample in events if sample.type != "suspended"]
+        self.suspended = [sample for sample in events if sample.type == "suspended"]    # of coroutines: no ticks
 
     def counter(self, metric, label=None):
         value = self.summary["counters"][metric]
@@ -175,7 +177,7 @@ class Run:
         def arrived():
             for path in self.receiver.paths():
                 if path not in seen and path.with_suffix(".json").exists():
-                    seen[path] = [(s.resource["process.pid"], s.value) for s in otlp_read.samples(path)]
+                    seen[path] = [(s.resource["process.pid"], s.value) for s in otlp_read.samples(path) if s.type != "suspended"]
             return sum(value for rows in seen.values() for who, value in rows if pid in (None, who)) >= n
 
         return tap.wait_until(arrived, f"{n} samples of {pid or 'all'} at the receiver; {self.child}", patience)

@@ -69,6 +69,8 @@ Test(filter, chooses_by_each_kind_of_word) {
         cr_assert_eq(count((FilterOptions){ .spans = WORDS("ac") }, &counts), 0);
         cr_assert_eq(count((FilterOptions){ .traces = WORDS("01020300000000000000000000000000") }, &counts), 3);
         cr_assert_eq(count((FilterOptions){ .services = WORDS("*") }, &counts), 0);
+        cr_assert_eq(count((FilterOptions){ .types = WORDS("sampl*") }, &counts), 4);
+        cr_assert_eq(count((FilterOptions){ .types = WORDS("suspended") }, &counts), 0);
         cr_assert_eq(count((FilterOptions){ .processes = WORDS("101"), .threads = WORDS("main") }, &counts), 0);
 }
 

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The time that coroutines were suspended, against a program that has logged how long and where (tests/lib/victim-suspended.c)."""
+import oracle
+
+oracle.enter()
+
+import collections
+import json
+import signal
+import time
+
+import otlp_read
+import page_read
+import session
+import tap
+
+PLACES = {"wait_for_reply", "wait_for_lock", "wait_for_turn"}
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+class Truth:
+    """What the victim says: (station, place) → (kind, ns, since_ns, late_ns)."""
+
+    def __init__(self, path, victim):
+        symbols = {int(line.split()[0], 16): line.split()[2] for line in otlp_read._run("nm", victim).splitlines()
+                   if line.split()[-1] in PLACES}
+        self.rows = {}
+        base = None
+        for line in path.read_text().splitlines():
+            station, kind, address, *numbers = line.split(",")
+            self.rows[int(station), int(address, 0)] = (kind, *map(int, numbers))
+        # A program that may lie anywhere: its places are apart as in the file, and code is 4 KiB aligned.
+        for address in {address for _, address in self.rows}:
+            for at in symbols:
+                if all((there - address + at) in symbols for (n, there), row in self.rows.items() if row[0] == "exact"):
+                    base = address - at
+        self.names = {address: symbols.get(address - base, "") for _, address in self.rows}
+        assert PLACES <= set(self.names.values()), (self.names, symbols)
+
+
+class Suspended(session.TestCase):
+    VICTIM = session.LIB / "victim-suspended"
+
+    def live(self, *options, dialect="seqlock", start=True):
+        """(run, victim, tell, truth) after the coroutines have lived; the region was found before."""
+        log = self.directory() / "log"
+        victim, tell = self.commanded("suspended", log, dialect)
+        run = self.start("--pid", victim.pid, "--frequency", "199", "--kernel-stacks=off", *options)
+        run.child.wait_for("publishes coroutines")
+        tell("go")
+        return run, victim, tell, Truth(log, self.VICTIM)
+
+    def sums(self, samples, truth):
+        """{(station, place): ns} of what was sent; the place by nm, else its address."""
+        symbols, sums = otlp_read.Symbols(), collections.Counter()
+        for sample in samples:
+            self.assertEqual((sample.unit, sample.period_type, sample.period), ("nanoseconds", "suspended", 0))
+            self.assertEqual(len(sample.frames), 1, sample)
+            frame = sample.frames[0]
+            station = sample.attributes["coroutine.station"]
+            self.assertEqual(sample.attributes["coroutine.state"], "suspended")
+            self.assertEqual(sample.attributes["coroutine.probe_id"], f"0x{0x9000 + station:016x}")
+            self.assertGreater(sample.attributes["coroutine.birth_ns"], 0)
+            self.assertNotIn("thread.id", sample.attributes)
+            name = symbols.name(frame)
+            if name in PLACES:
+                self.assertEqual(frame.build_id, symbols.build_id(str(self.VICTIM)))
+            sums[station, name if name in PLACES else frame.address] += sample.value
+        return sums
+
+    def judge(self, result, truth, open_from_ns, open_until_ns):
+        """@open_…: earliest and latest end of the time that what is still suspended may have been seen."""
+        sums = self.sums(result.suspended, truth)
+        for (station, address), (kind, sum_ns, since_ns, late_ns) in truth.rows.items():
+            told = sums.pop((station, truth.names[address] or address), 0)
+            if kind == "exact":
+                self.assertGreaterEqual(told, sum_ns, (station, truth.names[address]))
+                self.assertLessEqual(told, sum_ns + late_ns, (station, truth.names[address]))
+            elif kind == "open":
+                self.assertGreaterEqual(told, open_from_ns - since_ns, station)
+                self.assertLessEqual(told, open_until_ns - since_ns, station)
+            elif kind == "lossy":       # it is suspended at the end, too
+                self.assertLessEqual(told, sum_ns + late_ns + open_until_ns - since_ns, station)
+            else:
+                self.assertLessEqual(told, sum_ns, station)
+        self.assertFalse(sums, "told of no place that the program knows")
+
+    def check_counters(self, result, truth):
+        counters = result.counter("coroutine_suspensions_total")
+        kinds = collections.Counter(kind for _, kind in {(station, row[0]) for (station, _), row in truth.rows.items()})
+        self.assertGreaterEqual(counters["counted"], 3 * kinds["exact"])
+        # Of a thousand events at once a station keeps eight, and who dies suspended has no end.
+        self.assertGreaterEqual(counters["unknown"], kinds["lossy"] + kinds["dying"], counters)
+        self.assertEqual((counters["folded"], counters["lost"]), (0, 0))
+        self.assertGreater(result.counter("coroutine_events_total", "lost"), 0)
+
+    def test_adds_up_to_what_the_program_knows(self):
+        for dialect in ("seqlock", "document"):
+            run, victim, tell, truth = self.live(dialect=dialect)
+            before = now_ns()
+            result = run.stop(signal.SIGTERM)
+            self.judge(result, truth, before, now_ns())
+            self.check_counters(result, truth)
+            self.assertGreater(len({request.resource_profiles[0].scope_profiles[0].profiles[0].time_unix_nano
+                                    for request in result.requests}), 1, "several windows")
+            self.assertEqual({s.resource["process.pid"] for s in result.suspended}, {victim.pid})
+            self.assertEqual(victim.stop(), 0)
+
+    def test_ends_with_the_process(self):
+        run, victim, tell, truth = self.live()
+        before = now_ns()
+        victim.process.kill()
+        victim.process.wait()
+        after = now_ns()
+        result = run.wait()
+        # Told of by a notice, whose time is its own; a window may have closed meanwhile, while nobody had heard of it yet.
+        self.judge(result, truth, before, after + session.CLOCK_SLACK_NS)
+
+    def test_is_a_part_of_what_is_recorded(self):
+        log, directory = self.directory() / "log", self.directory()
+        victim, tell = self.commanded("suspended", log)
+        record = self.spawn([tap.SPANPROF, "record", "--log-level", "info", "--pid", victim.pid, "-o", directory / "out.otlp"], env=session.clean_environment())
+        record.wait_for("publishes coroutines")
+        tell("go")
+        truth = Truth(log, self.VICTIM)
+        self.assertEqual(record.stop(signal.SIGINT), 0, record)
+        exact = sum(row[1] for row in truth.rows.values() if row[0] == "exact")
+        late = sum(row[3] for row in truth.rows.values() if row[0] == "exact")
+        stations = {station for (station, _), row in truth.rows.items() if row[0] == "exact"}
+        self.assertEqual(self.spanprof("validate", directory / "out.otlp").returncode, 0)
+        events = [s for s in otlp_read.samples(directory / "out.otlp") if s.type == "suspended"]
+        told = sum(s.value for s in events if s.attributes["coroutine.station"] in stations)
+        self.assertGreaterEqual(told, exact)
+        self.assertLessEqual(told, exact + late)
+        self.check_folded(directory, truth)
+        self.check_page(directory, events)
+        self.check_report(directory, events)
+
+    def check_folded(self, directory, truth):
+        self.spanprof("convert", directory / "out.otlp", "--type", "suspended", "-o", directory / "out.folded")
+        lines = [line.rsplit(" ", 1) for line in (directory / "out.folded").read_text().splitlines()]
+        for place in PLACES:
+            least = sum(row[1] for (_, address), row in truth.rows.items() if row[0] == "exact" and truth.names[address] == place)
+            told = sum(int(value) for stack, value in lines if place in stack.split(";")[-1])
+            self.assertGreaterEqual(told, least, place)
+
+    def check_page(self, directory, events):
+        self.spanprof("convert", directory / "out.otlp", "-o", directory / "out.html")
+        page = page_read.read(directory / "out.html")
+        kinds = [kind["type"] for kind in page.meta["kinds"]]
+        self.assertIn("samples", kinds)
+        rows = [row for row in page.rows if row.kind == kinds.index("suspended")]
+        self.assertEqual(sum(row.value for row in rows), sum(s.value for s in events))
+        self.assertEqual(len({row.values["coroutine"] for row in rows}), len({s.attributes["coroutine.station"] for s in events}))
+        self.assertLessEqual(PLACES, {row.path[-1].name for row in rows})
+
+    def check_report(self, directory, events):
+        report = json.loads(self.spanprof("report", "--json", directory / "out.otlp").stdout)
+        part = next(p for p in report["profiles"] if p["type"] == "suspended")
+        self.assertEqual(part["value"], sum(s.value for s in events))
+
+
+if __name__ == "__main__":
+    tap.main()
