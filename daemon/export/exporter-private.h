@@ -28,6 +28,7 @@ struct Exporter {
         bool waiting;
 
         unsigned n_failures;            /* in a row */
+        bool is_away;                   /* the last one had no receiver: no batch is to blame */
         uint64_t trouble_since_ns, accepted_ns;
 
         SpoolWorker *spool;             /* NULL = none */

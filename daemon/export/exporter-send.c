@@ -73,6 +73,7 @@ static void too_old(Exporter *exporter, Batch *batch, const HttpReply *reply, ui
 
 static void try_later(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
         failed(exporter);
+        exporter->is_away = reply->fault == HTTP_FAULT_RESOLVE || reply->fault == HTTP_FAULT_CONNECT;
         exporter_add(exporter, COUNTER_EXPORT_RETRIES, 1);
         if (batch->is_spooled && !exporter->tried.time_ns) {
                 exporter->tried = batch->spooled;

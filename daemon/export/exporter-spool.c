@@ -111,6 +111,8 @@ void exporter_keep_queue(Exporter *exporter) {
 
 /* The oldest of the spool and the newest of the machine take turns, so that neither waits for all of the other. */
 bool exporter_fetch(Exporter *exporter) {
+        bool other;
+
         if (!exporter->spool || exporter->stopping || (!exporter->fetching && !spool_worker_n_files(exporter->spool)) ||
             spool_worker_is_stuck(exporter->spool))     /* memory does not wait for it */
                 return false;
@@ -119,8 +121,8 @@ bool exporter_fetch(Exporter *exporter) {
         if (exporter->queue.first && exporter->was_spooled)
                 return false;
         /* after each failure another one: that of a batch that breaks the connection is not the receiver's */
-        exporter->fetching = !spool_worker_next(exporter->spool, exporter->n_failures % 2 && exporter->tried.time_ns &&
-                                                                 !exporter->no_other ? &exporter->tried : NULL);
+        other = exporter->n_failures % 2 && exporter->tried.time_ns && !exporter->no_other && !exporter->is_away;
+        exporter->fetching = !spool_worker_next(exporter->spool, other ? &exporter->tried : NULL);
         return exporter->fetching;
 }
 

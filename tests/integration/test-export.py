@@ -15,7 +15,7 @@ import subprocess
 import time
 
 import tap
-from fault_server import Server, close, drip, hang, ok, raw, reply, reset, slow, status
+from fault_server import Server, close, cut_by_reset, drip, hang, ok, raw, reply, reset, slow, status
 
 DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
 EVENTS = 100
@@ -206,7 +206,7 @@ class Retry(ExportCase):
         self.check(status(502), status(503), status(504), ok(), n=3)
 
     def test_a_wait_is_as_long_as_retry_after_says(self):
-        server, _ = self.check(status(503, headers=[("Retry-After", "1")]), ok())
+        server, _ = self.check(status(429, headers=[("Retry-After", "1")]), ok())
         self.assertGreaterEqual(server.requests[1].time - server.requests[0].time, 0.99)
 
     def test_a_wait_is_until_the_date_that_retry_after_says(self):
@@ -218,13 +218,18 @@ class Retry(ExportCase):
         self.assertGreaterEqual(server.requests[1].time - server.requests[0].time, 0.99)
 
     def test_garbage_in_retry_after_means_our_own_wait(self):
-        self.check(status(503, headers=[("Retry-After", "tomorrow, maybe")]), ok())
+        for garbage in ("tomorrow, maybe", "", "-5", "1.5", "0x10", "Sun, 32 Foo 2099 99:99:99 GMT", "\x01\xff" * 100):
+            with self.subTest(garbage):
+                self.check(status(429, headers=[("Retry-After", garbage)]), ok())
 
     def test_a_huge_retry_after_keeps_the_batch_and_stop_tries_once_more(self):
-        server = self.serve(status(503, headers=[("Retry-After", "9" * 40)]), ok())
-        outcome = self.drive(server.url(), retries=1)
-        self.assert_delivered(outcome)
-        self.assertIn("next try in 3600.0 s", outcome.log)
+        for huge in ("9" * 40, "18446744073709551617", "Sun, 06 Nov 9994 08:49:37 GMT"):
+            with self.subTest(huge):
+                server = self.serve(status(429, headers=[("Retry-After", huge)]), ok())
+                outcome = self.drive(server.url(), retries=1)
+                self.assert_delivered(outcome)
+                self.assertEqual(server.markers(), ["batch-0"] * 2)
+                self.assertIn("next try in 3600.0 s", outcome.log)
 
     def test_a_connection_closed_without_a_reply_is_tried_again(self):
         self.check(close, ok())
@@ -247,6 +252,21 @@ class Retry(ExportCase):
     def test_a_reply_in_single_bytes_is_put_together(self):
         server = self.serve(drip(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\x0a\x00", 0.005))
         self.assert_delivered(self.drive(server.url()))
+
+    def test_a_reply_of_one_byte_a_second_is_waited_for_as_long_as_the_timeout(self):
+        slowly = drip(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\x0a\x00", 1)
+        _, outcome = self.check(slowly, ok(), timeout_ms=1500)
+        self.assertRegex(outcome.log, r"(?i)timed out|timeout")
+
+    def test_a_status_with_a_body_of_one_byte_a_second_is_a_success(self):
+        """The status is there: what comes too late is only what the receiver has to say."""
+        def play(connection, server):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n")
+            return drip(b"\x0a\x00" * 20, 1)(connection, server)
+
+        server = self.serve(play, ok())
+        self.assert_delivered(self.drive(server.url(), timeout_ms=1500))
+        self.assertEqual(len(server.requests), 1)
 
     def test_a_batch_is_given_up_when_it_is_too_old(self):
         server = self.serve(status(503))
@@ -376,6 +396,29 @@ class Success(ExportCase):
         outcome = self.drive(server.url(), batches=2)
         self.assert_delivered(outcome, 2 * EVENTS)
         self.assertEqual(len(server.requests), 2)
+        self.assertLess(outcome["end_VmHWM_kib"], outcome["start_VmRSS_kib"] + (20 << 10))
+
+    def test_a_reply_of_5_mebibytes_is_not_read_whatever_its_status(self):
+        body = b"\x0a\x00" * (5 << 19)
+        server = self.serve(ok(body), reply(503, [], body), ok(), reply(400, [], body), ok())
+        outcome = self.drive(server.url(), batches=4)
+        self.assertEqual((outcome[DELIVERED], outcome.lost()), (3 * EVENTS, {lost("export_refused"): EVENTS}))
+        self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-1", "batch-2", "batch-3"])
+        self.assertLess(outcome["end_VmHWM_kib"], outcome["start_VmRSS_kib"] + (20 << 10))
+
+    def test_a_reply_that_is_reset_in_mid_body_is_not_sent_again(self):
+        server = self.serve(cut_by_reset(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n\x0a\x02"), ok())
+        outcome = self.drive(server.url(), batches=2)
+        self.assert_delivered(outcome, 2 * EVENTS)
+        self.assertEqual(server.markers(), ["batch-0", "batch-1"])
+
+    def test_an_error_that_is_cut_off_or_a_bomb_is_what_its_status_says(self):
+        bomb = reply(400, [("Content-Type", "application/x-protobuf"), ("Content-Encoding", "gzip")], gzip.compress(bytes(50 << 20)))
+        cut = reply(400, [("Content-Type", "application/x-protobuf")], b"\x12\x20half of a mess", length=100, keep=False)
+        server = self.serve(bomb, cut, ok())
+        outcome = self.drive(server.url(), batches=3)
+        self.assertEqual((outcome[DELIVERED], outcome.lost()), (EVENTS, {lost("export_refused"): 2 * EVENTS}))
+        self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-2"])
         self.assertLess(outcome["end_VmHWM_kib"], outcome["start_VmRSS_kib"] + (20 << 10))
 
     def test_a_compressed_bomb_is_not_expanded(self):

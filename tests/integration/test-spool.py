@@ -42,6 +42,22 @@ class Life(SpoolCase):
         self.assertEqual(len(server.markers()), 20, "nothing was lost in an answer, so nothing comes twice")
         self.assertIn(f"{DELIVERED} {20 * EVENTS}\n", driver.out)
 
+    def test_after_two_hours_away_the_old_come_oldest_first_and_the_new_in_between(self):
+        """Two hours of windows of 15 seconds, here a millisecond each; new ones go on coming while the old are sent."""
+        port, n = self.closed_port(), 480
+        driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=1000000, interval_ms=1, age_ms=100), env={"PATH": os.environ["PATH"]})
+        tap.wait_until(lambda: len(self.files()) >= n, "two hours")
+        server = self.serve(ok(), port=port)
+        old = {f"batch-{i}" for i in range(n)}
+        tap.wait_until(lambda: old <= set(server.markers()), "all of the old")
+        driver.process.kill()
+        driver.wait()
+        markers = [int(marker[6:]) for marker in server.markers()]
+        first_new = next(i for i, marker in enumerate(markers) if i and marker > markers[i - 1] + 1)
+        self.assertLess(first_new, markers.index(n - 1), "the new did not wait for the last of the old")
+        self.assertTrue([marker for marker in markers if marker < n] == list(range(n)), f"each once, oldest first: {markers[:n]}")
+        self.assertNotIn("lost", driver.err)
+
     def test_old_and_new_take_turns(self):
         self.fill(6)
         server = self.serve(ok())
@@ -248,6 +264,17 @@ class Disk(SpoolCase):
                     self.assertEqual((values[lost("stop")], self.files()), (2 * EVENTS, []))
                     self.assertIn("cannot write to the spool", values["log"])
                     self.assertEqual([path.name for path in self.spool.iterdir()], ["lock"], "no half file")
+
+    def test_a_disk_that_is_full_in_the_middle_of_a_write_leaves_nothing_of_it(self):
+        """The third call is the write: half of it is taken, the rest is not."""
+        for at, n_whole in ((3, 0), (9, 1)):
+            with self.subTest(at=at):
+                shutil.rmtree(self.spool, ignore_errors=True)
+                values = self.fail("partial", at, batches=2, padding=50000, retries=3)
+                self.assertIn("cannot write to the spool: No space left on device", values["log"])
+                self.assertEqual((values[lost("stop")], len(self.files())), ((2 - n_whole) * EVENTS, n_whole))
+                self.assertEqual(len(list(self.spool.iterdir())), 1 + n_whole, "no half file beside the lock")
+                self.assertEqual(self.drain()[0].markers(), ["batch-0"][:n_whole])
 
     def test_memory_takes_over_when_the_disk_is_full_and_the_receiver_gets_both(self):
         port = self.closed_port()

@@ -4,6 +4,7 @@
 sample: its 200 alone proves no more than syntax. setup-collector.sh builds it."""
 import gzip
 import importlib
+import json
 import os
 import re
 import urllib.request
@@ -15,6 +16,9 @@ oracle.enter()
 
 import collector
 import otlp_read
+
+ZSTD = b"\x28\xb5\x2f\xfd"
+
 
 def events(requests):
     """Every event of some requests with all that is known of it, in an order of its own."""
@@ -87,6 +91,43 @@ class Collector(tap.TestCase):
         self.assertEqual(len(again), len(paths))
         self.assert_same(self.decode(paths), self.decode(again))
         self.assert_same(self.decode(paths), self.decode(sorted(output.glob("*.json"))))
+
+    def report(self, *paths):
+        summary = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "1000000", *paths], expect=0).stdout)
+        self.assertEqual(summary.pop("files"), len(paths))
+        return summary
+
+    def check_files(self, suffix, options, gates=()):
+        """What `report` says of each of its files is what it says of the requests that were sent, and `convert` gives them back."""
+        files = {f"{form}{suffix}": {"format": form, **options} for form in ("json", "proto")}
+        self.collector = collector.Collector(self, files, gates)
+        self.url = self.collector.url
+        paths = self.window(6000, 3, 200)
+        self.assertGreater(len(paths), 1)
+        for path in paths:
+            self.post(path, "application/x-protobuf")
+        expected, sent = self.report(*paths), self.decode(paths)
+        written = self.collector.end()
+        for name, path in written.items():
+            with self.subTest(name):
+                self.assertTrue(self.report(path) == expected, "half a megabyte each")
+                again = self.directory() / "again.pb"
+                self.run_command([tap.SPANPROF, "convert", path, "-o", again], expect=0)
+                self.assertEqual(events(self.decode([again])), events(sent))
+        return written
+
+    def test_files_of_its_exporter_are_read(self):
+        written = self.check_files("", {})
+        self.assertEqual(written["json"].read_bytes()[:1], b"{")
+        self.assertEqual(written["proto"].read_bytes()[:1], b"\0", "a size before each message")
+
+    def test_files_of_its_exporter_with_packed_messages_are_read(self):
+        for path in self.check_files(".zst", {"compression": "zstd"}).values():
+            self.assertEqual(path.read_bytes()[4:8], ZSTD, "a size before each packed message")
+
+    def test_files_of_its_exporter_that_are_packed_as_a_whole_are_read(self):
+        for path in self.check_files(".zst", {"compression": "zstd"}, ["exporter.file.nativeCompression"]).values():
+            self.assertEqual(path.read_bytes()[:4], ZSTD)
 
     def test_generated_classes_know_every_field_and_write_the_same_bytes(self):
         paths = self.window(20000, 3, 500)

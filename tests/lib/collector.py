@@ -5,7 +5,11 @@
     running = collector.Collector(self)
     running.url                                 # the endpoint
     running.stop()                              # what its file exporter wrote: one OTLP/JSON document a line
+
+    running = collector.Collector(self, {"b": {"format": "proto"}})     # another file, with these options of its exporter
+    running.end()                               # {name: path} of all files, whole
 """
+import json
 import os
 import re
 import socket
@@ -20,9 +24,7 @@ receivers:
       http:
         endpoint: 127.0.0.1:{port}
 exporters:
-  file:
-    path: {path}
-    flush_interval: 50ms
+{files}
   debug: {{}}
 service:
   telemetry:
@@ -31,7 +33,7 @@ service:
   pipelines:
     profiles:
       receivers: [otlp]
-      exporters: [file, debug]
+      exporters: [{names}, debug]
 """
 
 
@@ -55,19 +57,25 @@ def check_classes(test, paths):
 
 
 class Collector:
-    def __init__(self, test):
+    def __init__(self, test, files=None, gates=()):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         directory = test.directory()
-        self.written = directory / "out.json"
-        (directory / "config.yaml").write_text(CONFIG.format(port=port, path=self.written))
+        files = {"out.json": {}} if files is None else files
+        self.paths = {name: directory / name for name in files}
+        exporters = {f"file/{name}": {"path": str(self.paths[name]), "flush_interval": "50ms", **options} for name, options in files.items()}
+        lines = "\n".join(f"  {name}: {json.dumps(options)}" for name, options in exporters.items())
+        (directory / "config.yaml").write_text(CONFIG.format(port=port, files=lines, names=", ".join(exporters)))
         self.child = test.spawn([PROGRAM, "--config", f"file:{directory}/config.yaml",
-                                 "--feature-gates=service.profilesSupport"])
+                                 "--feature-gates=" + ",".join(["service.profilesSupport", *gates])])
         self.child.wait_for("Everything is ready")
         self.url = f"http://127.0.0.1:{port}"
 
-    def stop(self):
-        """Ends it first, so that its file is whole."""
+    def end(self):
+        """Its files, which are whole then."""
         self.child.process.terminate()
         self.child.wait()
-        return self.written.read_bytes().splitlines()
+        return self.paths
+
+    def stop(self):
+        return self.end()["out.json"].read_bytes().splitlines()

@@ -5,6 +5,7 @@
     server.url("/v1development/profiles")
     server.requests                             # what arrived: method, path, headers, body (expanded), marker
 """
+import fcntl
 import gzip
 import http.client
 import io
@@ -12,6 +13,7 @@ import re
 import socket
 import ssl
 import struct
+import termios
 import threading
 import time
 
@@ -76,6 +78,20 @@ def reset(_connection, _server):
 def hang(_connection, server):
     server.ended.wait(120)
     return False
+
+
+def cut_by_reset(data):
+    """These bytes, then a reset; they arrive, since it is sent when they have been acknowledged."""
+
+    def play(connection, server):
+        connection.sendall(data)
+        end = time.monotonic() + 60
+        while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4))[0] and time.monotonic() < end:
+            time.sleep(0.005)
+        server.ended.wait(0.2)
+        raise Reset
+
+    return play
 
 
 def slow(seconds, then):
