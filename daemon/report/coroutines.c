@@ -200,26 +200,16 @@ static void draw(CoroutineReport *report, const Coroutine *coroutine, uint64_t s
 
 /* Events */
 
-static int end_run(CoroutineReport *report, Coroutine *coroutine, uint32_t index, uint64_t end_ns) {
+static int add_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t index, uint64_t end_ns, bool run) {
         Stretch row = { end_ns - coroutine->last_ns, coroutine->last_ns, coroutine->last_address, coroutine->last_tid, index };
+        uint64_t *longest_ns = run ? &coroutine->longest_run_ns : &coroutine->longest_suspend_ns;
 
-        coroutine->run_ns += row.ns;
-        report->run_ns += row.ns;
-        coroutine->longest_run_ns = MAX(coroutine->longest_run_ns, row.ns);
-        keep_stretch(&report->runs, &row);
-        draw(report, coroutine, row.start_ns, end_ns, true);
-        return 0;
-}
-
-static int end_suspension(CoroutineReport *report, Coroutine *coroutine, uint32_t index, uint64_t end_ns) {
-        Stretch row = { end_ns - coroutine->last_ns, coroutine->last_ns, coroutine->last_address, coroutine->last_tid, index };
-
-        coroutine->suspended_ns += row.ns;
-        report->suspended_ns += row.ns;
-        coroutine->longest_suspend_ns = MAX(coroutine->longest_suspend_ns, row.ns);
-        keep_stretch(&report->suspensions, &row);
-        draw(report, coroutine, row.start_ns, end_ns, false);
-        return add_address(report, row.address, row.ns);
+        *(run ? &coroutine->run_ns : &coroutine->suspended_ns) += row.ns;
+        *(run ? &report->run_ns : &report->suspended_ns) += row.ns;
+        *longest_ns = MAX(*longest_ns, row.ns);
+        keep_stretch(run ? &report->runs : &report->suspensions, &row);
+        draw(report, coroutine, row.start_ns, end_ns, run);
+        return run ? 0 : add_address(report, row.address, row.ns);
 }
 
 /* The stretch between the last event and this one, if both are neighbours. */
@@ -231,8 +221,7 @@ static int end_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t i
                 report->n_unknown++;
                 return 0;
         }
-        return event->active ? end_suspension(report, coroutine, index, event->time_ns) :
-                               end_run(report, coroutine, index, event->time_ns);
+        return add_stretch(report, coroutine, index, event->time_ns, !event->active);
 }
 
 static void count_event(CoroutineReport *report, Coroutine *coroutine, const CoroEvent *event) {
