@@ -41,7 +41,6 @@ typedef struct CachedStack {
 
 struct Frames {
         Kernel *kernel;                 /* loaded at the first kernel frame */
-        KernelPaths kernel_paths;
         FramesRefresh refresh;
         void *userdata;
         FramesNaming naming;
@@ -60,10 +59,6 @@ int frames_new(Frames **framesp) {
         if (!frames)
                 return error_origin(-ENOMEM);
         intern_init(&frames->keys, MAX_STACKS);
-        frames->kernel_paths = (KernelPaths){ .kallsyms = "/proc/kallsyms",
-                                              .modules = "/proc/modules",
-                                              .notes = "/sys/kernel/notes",
-                                              .module_directory = "/sys/module" };
         *framesp = frames;
         return 0;
 }
@@ -76,10 +71,6 @@ Frames *frames_free(Frames *frames) {
         free(frames->stacks);
         free(frames);
         return NULL;
-}
-
-void frames_set_kernel_paths(Frames *frames, const KernelPaths *paths) {
-        frames->kernel_paths = *paths;
 }
 
 void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata) {
@@ -217,10 +208,12 @@ static int user_frames(Frames *frames, Window *window, const Process *process, u
 }
 
 static int kernel_frames(Frames *frames, Window *window, const uint64_t *kernel, size_t n_kernel, FrameWord *words) {
+        static const KernelPaths paths = { .kallsyms = "/proc/kallsyms", .modules = "/proc/modules",
+                                           .notes = "/sys/kernel/notes", .module_directory = "/sys/module" };
         int r;
 
         if (n_kernel && !frames->kernel) {
-                r = kernel_new(&frames->kernel, &frames->kernel_paths);
+                r = kernel_new(&frames->kernel, &paths);
                 if (r)
                         return r;
         }

@@ -28,9 +28,6 @@ int frames_new(Frames **framesp);
 Frames *frames_free(Frames *frames);
 DEFINE_CLEANUP(Frames, frames_free)
 
-/* Reads kernel symbols from elsewhere than /proc and /sys (tests); before the first stack. Paths are borrowed. */
-void frames_set_kernel_paths(Frames *frames, const KernelPaths *paths);
-
 /*
  * Called when a frame lies outside of all mappings: reads them again (targets_refresh()).
  * Return: 0 = done, > 0 = not now, < 0 = fatal, passed up.

@@ -379,10 +379,6 @@ int coroutine_by_wait(const Coroutine *a, const Coroutine *b) {
         return -larger_first(a->last_ns, b->last_ns);
 }
 
-int coroutine_by_suspended(const Coroutine *a, const Coroutine *b) {
-        return larger_first(a->suspended_ns, b->suspended_ns);
-}
-
 int coroutine_by_run(const Coroutine *a, const Coroutine *b) {
         return larger_first(a->run_ns, b->run_ns);
 }

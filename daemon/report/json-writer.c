@@ -48,11 +48,6 @@ void json_number(JsonWriter *json, const char *key, uint64_t number) {
         fprintf(json->out, "%" PRIu64, number);
 }
 
-void json_signed(JsonWriter *json, const char *key, int64_t number) {
-        print_key(json, key);
-        fprintf(json->out, "%" PRId64, number);
-}
-
 /* JSON has no word for what is no number. */
 void json_real(JsonWriter *json, const char *key, double number) {
         print_key(json, key);

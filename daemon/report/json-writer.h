@@ -24,6 +24,5 @@ void json_close(JsonWriter *json, char bracket);
 
 void json_text(JsonWriter *json, const char *key, const char *text);
 void json_number(JsonWriter *json, const char *key, uint64_t number);
-void json_signed(JsonWriter *json, const char *key, int64_t number);
 void json_real(JsonWriter *json, const char *key, double number);
 void json_bool(JsonWriter *json, const char *key, bool value);

@@ -232,11 +232,3 @@ int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata) {
 int sideband_fd(const Sideband *sideband) {
         return sideband->fd;
 }
-
-size_t sideband_bytes(const Sideband *sideband) {
-        size_t sum = 0;
-
-        for (size_t i = 0; i < sideband->n; i++)
-                sum += sideband->rings[i].size;
-        return sum;
-}

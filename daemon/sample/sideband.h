@@ -68,6 +68,3 @@ int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata);
 
 /* Readable once after each half of a ring that was written; belongs to the Sideband. */
 int sideband_fd(const Sideband *sideband);
-
-/* Bytes of all rings. */
-size_t sideband_bytes(const Sideband *sideband);

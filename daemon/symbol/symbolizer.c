@@ -316,20 +316,6 @@ int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
         return 0;
 }
 
-int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, const char **namep,
-                    uint64_t *offsetp, SymbolState *statep) {
-        SymbolName name;
-        int r = symbolizer_name(symbolizer, object, address, &name);
-
-        if (r)
-                return error_fold(r);
-        if (name.name)
-                *offsetp = name.offset;
-        *namep = name.name;
-        *statep = name.state;
-        return 0;
-}
-
 /* The object itself if it has DWARF, else its debug file. Return: 0, 1 = neither has, -ENOMEM. */
 static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, SymbolFile *file) {
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
@@ -424,18 +410,6 @@ const char *symbol_state_text(SymbolState state) {
                 [SYMBOL_STATE_OTHER] = "another build on this machine",
                 [SYMBOL_STATE_UNREADABLE] = "not readable here",
                 [SYMBOL_STATE_STRIPPED] = "stripped",
-        };
-
-        return texts[state];
-}
-
-const char *lines_state_text(LinesState state) {
-        static const char *const texts[LINES_N_STATES] = {
-                [LINES_STATE_UNKNOWN] = "not asked",
-                [LINES_STATE_READ] = "lines",
-                [LINES_STATE_ABSENT] = "no DWARF here",
-                [LINES_STATE_TIMEOUT] = "DWARF took too long",
-                [LINES_STATE_FAILED] = "DWARF could not be read",
         };
 
         return texts[state];

@@ -50,10 +50,6 @@ typedef struct SymbolName {
  */
 int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name);
 
-/* The same in parts. @offsetp is not set without a name. */
-int symbolizer_find(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, const char **namep,
-                    uint64_t *offsetp, SymbolState *statep);
-
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer);
 bool symbolizer_wants_lines(const Symbolizer *symbolizer);
 
@@ -74,9 +70,6 @@ typedef enum LinesState {
  */
 int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
                      LinesSink sink, void *userdata, LinesState *statep);
-
-/* What a state means, for people: `no DWARF here`, … Static string. */
-const char *lines_state_text(LinesState state);
 
 /* What was done since the symbolizer was made. */
 typedef struct SymbolizerStats {

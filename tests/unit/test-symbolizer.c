@@ -62,13 +62,11 @@ static Symbolizer *new_symbolizer(uint32_t max_objects, size_t max_bytes) {
 static const char *find(Symbolizer *symbolizer, const char *path, const char *id, uint64_t address,
                         SymbolState expected) {
         SymbolObject object = { .path = path, .build_id_gnu = id, .build_id_go = "" };
-        const char *name = "unset";
-        SymbolState state = SYMBOL_N_STATES;
-        uint64_t offset;
+        SymbolName name;
 
-        cr_assert_eq(symbolizer_find(symbolizer, &object, address, &name, &offset, &state), 0);
-        cr_assert_eq(state, expected, "%s: %s", path, symbol_state_text(state));
-        return name;
+        cr_assert_eq(symbolizer_name(symbolizer, &object, address, &name), 0);
+        cr_assert_eq(name.state, expected, "%s: %s", path, symbol_state_text(name.state));
+        return name.name;
 }
 
 static const HandSymbol static_function[] = { HAND_FUNCTION("static_function", 0x1000, 16) };
