@@ -141,20 +141,21 @@ static void check_clock(Doctor *doctor) {
                    "%.*s%s", (int)strcspn(name, "\n"), name, slow ? ": each look at the clock takes a microsecond" : "");
 }
 
-void doctor_judge_time(Doctor *doctor, time_t seconds, bool synchronized) {
+void doctor_judge_time(Doctor *doctor, time_t seconds, int state) {
         bool set = seconds >= BUILT_AFTER;
 
-        doctor_add(doctor, "time", set && synchronized ? DOCTOR_OK : DOCTOR_WARN,
+        doctor_add(doctor, "time", set && state != TIME_ERROR ? DOCTOR_OK : DOCTOR_WARN,
                    set ? "run an NTP client (chrony, systemd-timesyncd)" : "set it (date, a battery for the machine's clock)", "%s",
                    !set ? "is in the past: receivers will not find the profiles" :
-                   synchronized ? "is kept by an NTP client" : "is kept by no NTP client: profiles may not meet the spans of other machines");
+                   state < 0 ? "is set; who keeps it is not shown" :
+                   state != TIME_ERROR ? "is kept by an NTP client" : "is kept by no NTP client: profiles may not meet the spans of other machines");
 }
 
+/* Containers may not ask. */
 static void check_time(Doctor *doctor) {
         struct timex timex = { 0 };
-        int state = adjtimex(&timex);
 
-        doctor_judge_time(doctor, time(NULL), state >= 0 && state != TIME_ERROR && !(timex.status & STA_UNSYNC));
+        doctor_judge_time(doctor, time(NULL), adjtimex(&timex));
 }
 
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown) {

@@ -52,12 +52,12 @@ void doctor_check_seccomp(Doctor *doctor, const char *status, bool has_bpf);
 
 /*
  * Judgements of texts, for tests: @status of /proc/PID/status, @config of the kernel's configuration, @lockdown of
- * securityfs.
+ * securityfs, @state of adjtimex(2).
  */
 void doctor_judge_capabilities(Doctor *doctor, const char *status);
 void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
-void doctor_judge_time(Doctor *doctor, time_t seconds, bool synchronized);
+void doctor_judge_time(Doctor *doctor, time_t seconds, int state);
 void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon);
 
 /* `ok    name   text`, with the fix below. Return: how many failed. */

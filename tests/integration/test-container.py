@@ -6,6 +6,7 @@ import oracle
 oracle.enter()
 
 import ctypes
+import importlib
 import json
 import os
 import re
@@ -24,8 +25,14 @@ MAX_IMAGE_BYTES = 30 << 20
 KUBERNETES = ("1.29", "1.37")           # the oldest that anybody still runs, and the newest of the schemas
 
 
+def module(name):
+    """Of the virtual environment."""
+    oracle.need()
+    return importlib.import_module(name)
+
+
 def documents(name):
-    return list(tap.need_module("yaml").safe_load_all((FOLDER / name).read_text()))
+    return list(module("yaml").safe_load_all((FOLDER / name).read_text()))
 
 
 def pod_of(objects):
@@ -41,7 +48,7 @@ def capabilities(name):
 class Kubernetes(tap.TestCase):
     def refusal(self, document, version):
         """What the API's own schema (of its OpenAPI, with every unknown key refused) says against it; None if nothing."""
-        judge = tap.need_module("kubernetes_validate")
+        judge = module("kubernetes_validate")
         try:
             judge.validate(document, version, strict=True)
         except judge.ValidationError as error:

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/timex.h>
 
 #include "doctor.h"
 
@@ -78,14 +79,16 @@ Test(doctor, knows_what_lockdown_forbids) {
 }
 
 Test(doctor, tells_a_clock_that_was_never_set_from_one_that_nobody_keeps) {
-        doctor_judge_time(&doctor, 1800000000, true);
-        doctor_judge_time(&doctor, 1800000000, false);
-        doctor_judge_time(&doctor, 3600, true);         /* an hour after its battery was empty */
+        doctor_judge_time(&doctor, 1800000000, TIME_OK);
+        doctor_judge_time(&doctor, 1800000000, TIME_ERROR);
+        doctor_judge_time(&doctor, 3600, TIME_OK);      /* an hour after its battery was empty */
         cr_assert_eq(doctor.findings[0].verdict, DOCTOR_OK);
         cr_assert_eq(doctor.findings[1].verdict, DOCTOR_WARN);
         cr_assert(strstr(doctor.findings[1].fix, "NTP"));
         cr_assert_eq(doctor.findings[2].verdict, DOCTOR_WARN);
         cr_assert(strstr(doctor.findings[2].fix, "set it"));
+        doctor_judge_time(&doctor, 1800000000, -1);
+        cr_assert_eq(doctor.findings[3].verdict, DOCTOR_OK);
 }
 
 Test(doctor, knows_that_perfmon_passes_a_paranoid_kernel) {
