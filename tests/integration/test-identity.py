@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import groups
 import tap
 
 SPIN = "while True: sum(range(1000))"
@@ -22,37 +23,18 @@ signal.signal(signal.SIGUSR1, lambda *_: os.execve({sys.executable!r}, ["spin", 
 CONTAINER = os.urandom(32).hex()
 
 
-def groups_root():
-    """Where control groups can be made: the unified hierarchy, alone or beside others."""
-    for mount in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
-        if os.path.exists(f"{mount}/cgroup.procs"):
-            return pathlib.Path(mount)
-    return tap.skip("kernel: no unified control groups")
-
-
 class Identity(tap.TestCase):
     def setUp(self):
         tap.need_root()
 
     def group(self, *names):
-        """A new control group below the root, gone with the test."""
-        path = groups_root()
-        for name in names:
-            path = path / name
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue
-            except OSError as error:
-                tap.skip(f"machine: cannot make control groups: {error}")
-            self.addCleanup(path.rmdir)
-        return path
+        return groups.make(self, *names)
 
     def spin(self, environment=None, group=None, code=SPIN, **options):
         """A busy process; it ends before its group is removed."""
         victim = self.spawn([sys.executable, "-c", code], env={"PATH": os.environ["PATH"], **(environment or {})}, **options)
         if group:
-            (group / "cgroup.procs").write_text(str(victim.pid))
+            groups.enter(group, victim.pid)
         return victim
 
     def run_daemon(self, *options):

@@ -19,6 +19,7 @@ import stat
 import sys
 
 import compare
+import groups
 import otlp_read
 import perf
 import session
@@ -245,6 +246,25 @@ class Choice(Record):
                     session.wait_cpu([pid], 1)
                 self.assertEqual(child.stop(signal.SIGINT), 0, child)
                 self.assertEqual(self.check(path, summary).pids & {victim.pid, other.pid}, pids)
+
+    def test_by_unit(self):
+        """Groups named as systemd names those of its units: what is in one, below it, and born in it later."""
+        top = f"spanprof-record-{os.getpid()}"
+        shop, worker, other = (groups.make(self, top, *names) for names in (["shop.service"], ["shop.service", "worker"], ["other.service"]))
+        inside, below, outside = (self.victim("shares") for _ in range(3))
+        for group, victim in ((shop, inside), (worker, below), (other, outside)):
+            groups.enter(group, victim.pid)
+        for unit in ("shop", "shop.service", "nothing,sh?p"):
+            with self.subTest(unit):
+                child, path, summary = self.begin("--log-level", "info", "-F", "499", "-u", unit)
+                child.wait_for("profiling ")
+                born = self.spawn(["sh", "-c", 'echo $$ >"$0" && exec "$1"', shop / "cgroup.procs", session.LIB / "victim-shares"])
+                born.wait_for(r"^pid \d+")
+                for victim in (inside, below, born, outside):
+                    session.wait_cpu([victim.pid], 0.5)
+                self.assertEqual(child.stop(signal.SIGINT), 0, child)
+                born.kill()
+                self.assertEqual(self.check(path, summary).pids, {inside.pid, below.pid, born.pid})
 
     def test_of_everything_goes_on_beside_a_daemon(self):
         victim = self.victim("shares")
