@@ -145,6 +145,33 @@ class Parsing(Cli):
         self.assertEqual(shown["compression"], ("none", "OTEL_EXPORTER_OTLP_COMPRESSION"))
         self.assertEqual(shown["jitter"], ("on", "default"))
 
+    def test_each_variable_of_opentelemetry_is_read_that_of_the_signal_before_that_of_all(self):
+        """And before both our own, and before all the command line. One that is empty is none."""
+        pem = [self.directory() / name for name in ("all", "signal", "own", "here")]
+        for path in pem:
+            path.touch()
+        for name, values, shown, more in (
+                ("ENDPOINT", ("http://all:1", "http://signal:2/x", "http://own:3", "http://here:4"), None, ()),
+                ("COMPRESSION", ("none", "gzip", "none", "gzip"), None, ()),
+                ("TIMEOUT", ("2000", "3000", "4s", "5s"), ("2s", "3s", "4s", "5s"), ()),
+                ("PROTOCOL", ("http/json", "http/protobuf", "http/json", "http/protobuf"), None, ()),
+                ("CERTIFICATE", [*map(str, pem)], None, ()),
+                ("CLIENT_CERTIFICATE", [*map(str, pem)], None, [f"--client-key={pem[0]}"]),
+                ("CLIENT_KEY", [*map(str, pem)], None, [f"--client-certificate={pem[0]}"])):
+            option = name.lower().replace("_", "-")
+            names = (f"OTEL_EXPORTER_OTLP_{name}", f"OTEL_EXPORTER_OTLP_PROFILES_{name}", f"SPANPROF_{name}")
+            with self.subTest(option):
+                for n in range(3):
+                    variables = {**dict.fromkeys(names, ""), **dict(zip(names[:n + 1], values))}
+                    self.assertEqual(self.shown(*more, **variables)[option], ((shown or values)[n], names[n]))
+                self.assertEqual(self.shown(*more, f"--{option}={values[3]}", **variables)[option], ((shown or values)[3], "command line"))
+
+    def test_headers_come_from_each_variable_and_are_never_shown(self):
+        for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_PROFILES_HEADERS", "SPANPROF_HEADERS"):
+            shown = self.shown(**{name: "api-key=c2VjcmV0"})["headers"]
+            self.assertEqual(shown[1], name)
+            self.assertNotIn("c2VjcmV0", shown[0])
+
     def test_show_hides_what_may_be_a_password(self):
         done = self.spanprof("config", "show", "--headers=authorization=Basic%20c2VjcmV0")
         self.assertNotIn("c2VjcmV0", done.stdout)

@@ -127,6 +127,25 @@ class Request(ExportCase):
         self.assert_delivered(self.drive("http://collector.invalid:4318/x", {"http_proxy": f"http://127.0.0.1:{proxy.port}"}))
         self.assertEqual(proxy.requests[0].path, "http://collector.invalid:4318/x")
 
+    def test_goes_past_the_proxy_where_the_environment_says_so(self):
+        server, proxy = self.serve(ok()), self.serve(ok())
+        environment = {"http_proxy": f"http://127.0.0.1:{proxy.port}", "no_proxy": "collector.example,127.0.0.1"}
+        self.assert_delivered(self.drive(server.url(), environment))
+        self.assertEqual((len(server.requests), len(proxy.requests)), (1, 0))
+
+    def test_of_tls_asks_the_proxy_for_a_way_through(self):
+        asked = []
+
+        def refuse(connection):
+            asked.append(connection.recv(65536).split(b"\r\n")[0])
+            connection.sendall(b"HTTP/1.1 502 No way\r\nContent-Length: 0\r\n\r\n")
+            return True
+
+        proxy = self.serve(ok(), before=refuse)
+        outcome = self.drive("https://collector.invalid:4318/x", {"https_proxy": f"http://127.0.0.1:{proxy.port}"}, retries=1)
+        self.assertEqual(asked[0], b"CONNECT collector.invalid:4318 HTTP/1.1")
+        self.assertEqual(sum(outcome.lost().values()), EVENTS)
+
     def test_is_not_made_for_an_endpoint_or_headers_that_cannot_be(self):
         for arguments, expected in ([["localhost:4318"], 1], [["http://h", "--headers", "a=%0d%0ab: c"], 2]):
             done = self.run_command([DRIVER, *arguments], expect=3)

@@ -37,14 +37,14 @@ class Identity(tap.TestCase):
             groups.enter(group, victim.pid)
         return victim
 
-    def run_daemon(self, *options):
+    def run_daemon(self, *options, environment=None):
         """The directory that requests of a daemon go to, and the daemon."""
         tap.need_btf()
         directory = self.directory()
         receiver = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", directory])
         port = receiver.wait_for(r":(\d+)").group(1)
         daemon = self.spawn([tap.SPANPROF, "run", "--endpoint", f"http://127.0.0.1:{port}", "--export-interval", "1s",
-                             "--summary", directory / "summary", *map(str, options)])
+                             "--summary", directory / "summary", *map(str, options)], env={**os.environ, **(environment or {})})
         return directory, daemon
 
     @staticmethod
@@ -93,6 +93,15 @@ class Identity(tap.TestCase):
             self.assertNotIn(b"hunter2", path.read_bytes())
         counters = json.loads((directory / "summary").read_text())["counters"]
         self.assertEqual(counters["environment_attributes_invalid_total"], 1)
+
+    def test_variables_of_the_daemon_are_about_itself_and_not_about_its_targets(self):
+        victim = self.spin()
+        directory, daemon = self.run_daemon("--pid", victim.pid, environment={
+            "OTEL_SERVICE_NAME": "profiler", "OTEL_RESOURCE_ATTRIBUTES": "team=platform", "OTEL_SDK_DISABLED": "true"})
+        found = self.wait_resources(directory, victim.pid)[victim.pid][0]
+        self.assertEqual(daemon.stop(), 0, daemon)
+        self.assertRegex(found["service.name"], "^unknown_service:")
+        self.assertNotIn("team", found)
 
     def test_environments_are_left_alone_when_that_is_asked_for(self):
         victim = self.spin({"OTEL_SERVICE_NAME": "cart"})

@@ -40,10 +40,10 @@ class SpoolCase(tap.TestCase):
         arguments = [str(a) for name, value in options.items() for a in (f"--{name.replace('_', '-')}", value)]
         return [DRIVER, url, "--spool", self.spool, *arguments]
 
-    def drive(self, url, expect=0, environment=None, **options):
+    def drive(self, url, expect=0, environment=None, patience=tap.PATIENCE, **options):
         """Runs the driver. Return: {counter: value}, with its log as "log". Checks the books."""
         environment = {"PATH": os.environ["PATH"], **(environment or {})}
-        done = self.run_command(self.command(url, **options), expect=expect, env=environment)
+        done = self.run_command(self.command(url, **options), expect=expect, env=environment, timeout=patience)
         values = {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
         if expect == 0:
             n_lost = sum(n for name, n in values.items() if name.startswith("lost_total"))
