@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] COMMAND [ARG…]: what walks by unwind rows
+ * unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]: what walks by unwind rows
  * cost on a program as it is.
  *
  * Starts it, loads the rows of all that it has mapped as the daemon does, and samples
@@ -44,7 +44,7 @@ enum {
 };
 
 typedef struct Options {
-        unsigned hz, seconds, n, settle_ms;
+        unsigned hz, seconds, n, settle_ms, depth;
 } Options;
 
 static struct sampler_bpf *sampler;
@@ -70,7 +70,7 @@ static int on_record(void *context, void *data, size_t size) {
         return 0;
 }
 
-static void load(void) {
+static void load(unsigned depth) {
         struct bpf_prog_info info = { 0 };
         uint32_t size = sizeof(info);
         uint64_t begin = clock_monotonic_ns();
@@ -79,7 +79,7 @@ static void load(void) {
         if (!sampler)
                 die("open");
         bpf_map__set_max_entries(sampler->maps.samples, RING_BYTES);
-        sampler->rodata->setting_depth = ABI_DEFAULT_FRAMES;
+        sampler->rodata->setting_depth = depth;
         sampler->rodata->setting_watch_targets = true;
         sampler->rodata->setting_watch_strangers = true;
         if (sampler_bpf__load(sampler))
@@ -256,10 +256,10 @@ static void run(const Options *options, char **argv) {
 }
 
 int main(int argc, char **argv) {
-        Options options = { .hz = 199, .seconds = 8, .n = 1, .settle_ms = 700 };
+        Options options = { .hz = 199, .seconds = 8, .n = 1, .settle_ms = 700, .depth = ABI_DEFAULT_FRAMES };
         int option;
 
-        while ((option = getopt(argc, argv, "+f:s:n:w:")) >= 0) {
+        while ((option = getopt(argc, argv, "+f:s:n:w:d:")) >= 0) {
                 unsigned value = optarg ? (unsigned)strtoul(optarg, NULL, 10) : 0;
 
                 switch (option) {
@@ -267,18 +267,19 @@ int main(int argc, char **argv) {
                 case 's': options.seconds = value; break;
                 case 'n': options.n = value; break;
                 case 'w': options.settle_ms = value; break;
+                case 'd': options.depth = value; break;
                 default: return 2;
                 }
         }
-        if (optind == argc || !options.hz || !options.n || options.n > MAX_PROCESSES) {
-                fprintf(stderr, "usage: unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] COMMAND [ARG…]\n");
+        if (optind == argc || !options.hz || !options.n || !options.depth || options.depth > ABI_MAX_FRAMES || options.n > MAX_PROCESSES) {
+                fprintf(stderr, "usage: unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]\n");
                 return 2;
         }
         if (geteuid()) {
                 fprintf(stderr, "unwind-cost: needs root\n");
                 return 77;
         }
-        load();
+        load(options.depth);
         if (bpf_enable_stats(BPF_STATS_RUN_TIME) < 0)
                 die("enable statistics");
         run(&options, argv + optind);
