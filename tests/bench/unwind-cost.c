@@ -40,6 +40,7 @@ enum {
         DRAIN_MS = 20,
         MAX_PROCESSES = 1000,
         MAX_SAMPLES = 1 << 20,
+        MAX_IDLE = 250,                 /* looks without any progress: it sleeps */
         STEP_BUDGET = 256 << 10,        /* as the daemon */
 };
 
@@ -111,6 +112,29 @@ static pid_t start(char **argv) {
                 _exit(127);
         }
         return pid;
+}
+
+/* The CPU time that its first process has used: what it works on then does not depend on who else works. */
+static uint64_t cpu_ns(pid_t pid) {
+        struct timespec time = { 0 };
+        clockid_t clock;
+
+        if (clock_getcpuclockid(pid, &clock) == 0)
+                clock_gettime(clock, &time);
+        return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Return: false if it has slept or ended instead. */
+static bool await_cpu(pid_t pid, uint64_t until_ns) {
+        uint64_t before = 0, now, idle = 0;
+
+        while ((now = cpu_ns(pid)) < until_ns && idle < MAX_IDLE) {
+                idle = now == before ? idle + 1 : 0;
+                before = now;
+                usleep(DRAIN_MS * 1000);
+                ring_buffer__consume(ring);
+        }
+        return now >= until_ns;
 }
 
 /* Until every table is in force. */
@@ -210,10 +234,8 @@ static double measure(pid_t pid, const Options *options) {
         link = bpf_program__attach_perf_event(sampler->progs.sample, fd);
         if (!link)
                 die("attach");
-        for (unsigned passed = 0; passed < options->seconds * 1000; passed += DRAIN_MS) {
-                usleep(DRAIN_MS * 1000);
-                ring_buffer__consume(ring);
-        }
+        await_cpu(pid, (options->settle_ms + options->seconds * 1000ULL) * 1000000);
+        ring_buffer__consume(ring);
         bpf_link__destroy(link);
         close(fd);
         read_statistics(&ns[1], &n[1]);
@@ -232,15 +254,17 @@ static void run(const Options *options, char **argv) {
 
         for (unsigned i = 0; i < options->n; i++)
                 pids[i] = start(argv);
-        usleep(options->settle_ms * 1000);
-        for (unsigned i = 1; i < options->n; i++)
+        for (unsigned i = 0; i < options->n; i++) {
+                await_cpu(pids[i], options->settle_ms * 1000000ULL);
                 kill(pids[i], SIGSTOP);
+        }
         for (unsigned i = 0; i < options->n; i++) {
                 begin = clock_monotonic_ns();
                 load_rows(pids[i]);
                 make_target(pids[i]);
                 ready = i ? ready : clock_monotonic_ns() - begin;
         }
+        kill(pids[0], SIGCONT);
         ns = measure(pids[0], options);
         bytes = map_bytes();
         qsort(depths, n_samples, sizeof(depths[0]), by_value);
