@@ -12,16 +12,21 @@
  * Searches have no branch that depends on what they compare: the verifier follows
  * one path through each, whatever the table holds, and so does the processor.
  *
- * Includes nothing, and reaches maps by two functions that the includer has:
+ * Includes nothing, and reaches maps by functions that the includer has:
  *
  *     const uint8_t *rows_block(uint32_t table, uint32_t block)     4 KiB, or NULL
  *     const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf)
+ *     uint64_t rows_rule(uint32_t table, uint64_t offset)           rows_read_table(), out of line
  */
 
 enum {
         ROWS_CACHE_SHIFT = 11,
         ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,        /* × 16 bytes: 32 KiB, the largest value a per-CPU map may have */
+        ROWS_LINE = 64,                                 /* bytes of a processor's cache line */
 };
+
+/* No rule: a kind that does not exist. */
+#define ROWS_NO_TABLE (~0ull)
 
 /*
  * A pc and the generation of its process in one word. Two pcs of 47 bits meet in
@@ -30,6 +35,7 @@ enum {
  */
 #define ROWS_TAG_FACTOR 0x9e3779b97f4a7c15ull
 
+/* A pc has its own entry, and a second chance in that of its neighbour: both lie in one line of the processor's cache. */
 struct rows_cache_entry {
         uint64_t tag;
         uint64_t rule;
@@ -141,31 +147,51 @@ static inline uint32_t rows_search_record(const uint8_t *block, uint32_t record,
         return low;
 }
 
-/* The rule at @offset of @table; 0 = none. Return: false = the table is not there. */
-static inline bool rows_read_table(uint32_t table, uint64_t offset, uint64_t *rulep) {
+/* Begins to fetch what will be needed: all lines at once, where a search would wait for one after the other. */
+static inline void rows_touch(const uint8_t *block, uint32_t at) {
+        barrier_var(at);
+        at &= UNWIND_BLOCK_SIZE - 1;
+        (void)*(const volatile uint8_t *)(block + at);
+}
+
+static inline void rows_touch_record(const uint8_t *block, uint32_t record) {
+        rows_touch(block, record);
+        rows_touch(block, record + ROWS_LINE);
+        rows_touch(block, record + 2 * ROWS_LINE);
+        rows_touch(block, record + 3 * ROWS_LINE);
+        rows_touch(block, record + 4 * ROWS_LINE);
+        rows_touch(block, record + 5 * ROWS_LINE);
+        rows_touch(block, UNWIND_BLOCK_SIZE - ROWS_LINE);       /* a block's first rules are those most used */
+        rows_touch(block, UNWIND_BLOCK_SIZE - 2 * ROWS_LINE);
+        rows_touch(block, UNWIND_BLOCK_SIZE - 3 * ROWS_LINE);
+}
+
+/* Return: the rule at @offset of @table, 0 = none, ROWS_NO_TABLE = the table is not there. */
+static inline uint64_t rows_read_table(uint32_t table, uint64_t offset) {
         uint32_t page = (uint32_t)(offset >> UNWIND_PAGE_SHIFT), record, n, row;
         const uint8_t *block = rows_block(table, page >> UNWIND_DIRECTORY_SHIFT);
         uint64_t word;
 
         if (!block)
-                return false;
-        *rulep = 0;
+                return ROWS_NO_TABLE;
         word = rows_word_at(block, page << 3);
         n = (uint32_t)(word >> 48);
         if (!n)
-                return true;
+                return 0;
         block = rows_block(table, (uint32_t)word);
         if (!block)
-                return false;
+                return ROWS_NO_TABLE;
         record = (uint32_t)(word >> 32) & 0xffff;
+        rows_touch_record(block, record);
         row = rows_search_record(block, record, n, (uint32_t)offset & (UNWIND_PAGE_SIZE - 1));
-        *rulep = rows_word_at(block, UNWIND_BLOCK_SIZE - 8 - (rows_index_at(block, record + (n << 1) + row) << 3));
-        return true;
+        return rows_word_at(block, UNWIND_BLOCK_SIZE - 8 - (rows_index_at(block, record + (n << 1) + row) << 3));
 }
 
-static inline struct rows_cache_entry *rows_cache_at(struct rows_cache *cache, uint64_t pc) {
-        uint32_t index = ((uint32_t)pc * 0x9e3779b1u) >> (32 - ROWS_CACHE_SHIFT);
+static inline uint32_t rows_cache_index(uint64_t pc) {
+        return ((uint32_t)pc * 0x9e3779b1u) >> (32 - ROWS_CACHE_SHIFT);
+}
 
+static inline struct rows_cache_entry *rows_cache_at(struct rows_cache *cache, uint32_t index) {
         index &= ROWS_CACHE_SIZE - 1;
         barrier_var(index);
         index &= ROWS_CACHE_SIZE - 1;

@@ -57,10 +57,13 @@ struct rows_walk {
         struct rows_cache *cache;
 };
 
+/* A walk of the same generation, which is the same process, goes on in the mapping that the last one looked up. */
 static inline void rules_begin(struct rules *rules, uint32_t tgid, uint64_t generation, uint32_t first) {
+        if (rules->generation != generation) {
+                rules->place.start = 0;
+                rules->place.size = 0;
+        }
         rules->generation = generation;
-        rules->place.start = 0;
-        rules->place.size = 0;
         rules->tgid = tgid;
         rules->first = first;
         rules->n_signals = 0;
@@ -90,10 +93,17 @@ static inline uint64_t rules_without_row(uint64_t pc) {
 static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
         struct rules *rules = walk->rules;
         uint64_t tag = pc ^ rules->generation * ROWS_TAG_FACTOR, rule = 0;
-        struct rows_cache_entry *entry = rows_cache_at(walk->cache, pc);
+        uint32_t index = rows_cache_index(pc);
+        struct rows_cache_entry *entry = rows_cache_at(walk->cache, index), *second;
 
         if (entry->tag == tag) {
                 *rulep = entry->rule;
+                return true;
+        }
+        /* Two that meet there share a pair, which lies in one line. */
+        second = rows_cache_at(walk->cache, index ^ 1);
+        if (second->tag == tag) {
+                *rulep = second->rule;
                 return true;
         }
         if (pc - rules->place.start >= rules->place.size) {
@@ -102,11 +112,13 @@ static inline bool rules_find(const struct rows_walk *walk, uint64_t pc, uint64_
                 if (end)
                         return rules_end(walk->unwind, end);
         }
-        if (rules->place.table != UNWIND_NO_TABLE &&
-            !rows_read_table(rules->place.table, pc - rules->place.start + rules->place.offset, &rule))
+        if (rules->place.table != UNWIND_NO_TABLE)
+                rule = rows_rule(rules->place.table, pc - rules->place.start + rules->place.offset);
+        if (rule == ROWS_NO_TABLE)
                 return rules_end(walk->unwind, ABI_STACK_INTERNAL);
         if (!rule)
                 rule = rules_without_row(walk->unwind->pc);
+        *second = *entry;
         entry->tag = tag;
         entry->rule = rule;
         *rulep = rule;

@@ -191,6 +191,7 @@ static __always_inline void walk_by_rows(const volatile uint64_t *context, struc
                 scratch->sample.interrupted = rules->interrupted;
         if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE)
                 return;
+        rules->generation = 0;          /* what was found under it is not for the next walk */
         unwind->end = ABI_STACK_STALE;
         unwind->n_frames = rules->first + 1;
         scratch->sample.interrupted = 0;

@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         memset(table, 0, sizeof(table));
         memset(stack, 0, sizeof(stack));
         memset(&cache, 0, sizeof(cache));
+        memset(&rules, 0, sizeof(rules));
         memcpy(table, data, in_table);
         memcpy(stack, data + in_table, size - in_table < sizeof(stack) ? size - in_table : sizeof(stack));
         begin(&unwind, &rules);

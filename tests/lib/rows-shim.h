@@ -24,6 +24,7 @@ typedef struct ShimTable {
 
 static ShimTable shim_tables[SHIM_MAX_TABLES];
 static Nodes shim_nodes;                /* of process SHIM_TGID */
+static unsigned shim_n_searches;        /* rules that were in no cache */
 
 static inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
         if (table >= SHIM_MAX_TABLES || (uint64_t)(block + 1ULL) * UNWIND_BLOCK_SIZE > shim_tables[table].size)
@@ -31,12 +32,19 @@ static inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
         return shim_tables[table].data + (size_t)block * UNWIND_BLOCK_SIZE;
 }
 
+static inline uint64_t rows_rule(uint32_t table, uint64_t offset);
+
 static inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
         return tgid == SHIM_TGID && leaf < shim_nodes.n ? &shim_nodes.nodes[leaf] : NULL;
 }
 
 #include "rows.bpf.h"
 #include "rules.bpf.h"
+
+static inline uint64_t rows_rule(uint32_t table, uint64_t offset) {
+        shim_n_searches++;
+        return rows_read_table(table, offset);
+}
 
 /* As sampler.bpf.c does it: begin, then steps until one says that it is over. Registers are set between the two. */
 static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32_t depth) {

@@ -401,11 +401,35 @@ Test(rules, are_not_those_of_another_generation) {
         words[1] = in(F_END);
         walk_from(in(F_RSP), at(0), 0, 0, 512);
         CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_END));
-        /* The same pcs, but another file is mapped there now. */
+        /* The same pcs, but another file is mapped there now; the last walk's mapping was remembered as well. */
         shim_nodes.nodes[0].generation++;
         shim_nodes.nodes[0].mappings[0].offset = F_BAD;
         walk_from(in(F_RSP), at(0), 0, 0, 512);
         CHECK(ABI_STACK_UNSUPPORTED, in(F_RSP));
+}
+
+/* Another pc of the text that the cache keeps where it keeps @pc. */
+static uint64_t meets(uint64_t pc, uint64_t from) {
+        while (from < TEXT + PAGES * UNWIND_PAGE_SIZE && rows_cache_index(from) != rows_cache_index(pc))
+                from++;
+        cr_assert_lt(from, TEXT + PAGES * UNWIND_PAGE_SIZE);
+        return from;
+}
+
+Test(rules, of_two_pcs_that_meet_in_the_cache_are_both_kept) {
+        uint64_t pcs[] = { in(F_RSP), meets(in(F_RSP), in(F_RSP) + 1), 0 };
+
+        pcs[2] = meets(pcs[0], pcs[1] + 1);
+        for (int round = 0; round < 3; round++) {
+                walk_from(pcs[0], at(0), 0, 0, 1);
+                walk_from(pcs[1], at(0), 0, 0, 1);
+                cr_assert_eq(shim_n_searches, 2, "round %d", round);
+        }
+        walk_from(pcs[2], at(0), 0, 0, 1);
+        walk_from(pcs[1], at(0), 0, 0, 1);
+        cr_assert_eq(shim_n_searches, 3, "the older one goes");
+        walk_from(pcs[0], at(0), 0, 0, 1);
+        cr_assert_eq(shim_n_searches, 4);
 }
 
 Test(rules, are_missing_with_their_table) {
