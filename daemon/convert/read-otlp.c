@@ -43,7 +43,7 @@ static int is_repeated(Convert *convert, const OtlpProfile *profile, bool *repea
         return r < 0 ? error_fold(r) : 0;
 }
 
-static int drop_repeated(Convert *convert, OtlpScopeProfiles *scope) {
+static int drop_repeated(Convert *convert, OtlpRequest *request, OtlpScopeProfiles *scope) {
         size_t n = 0;
         int r = 0;
 
@@ -53,7 +53,7 @@ static int drop_repeated(Convert *convert, OtlpScopeProfiles *scope) {
                 if (!r)
                         r = is_repeated(convert, scope->profiles[i], &repeated);
                 if (repeated)
-                        protobuf_c_message_free_unpacked(&scope->profiles[i]->base, NULL);
+                        otlp_request_free_profile(request, scope->profiles[i]);
                 else
                         scope->profiles[n++] = scope->profiles[i];
         }
@@ -66,7 +66,7 @@ static int drop_all_repeated(Convert *convert, OtlpRequest *request) {
 
         for (size_t i = 0; i < request->n_resource_profiles; i++)
                 for (size_t j = 0; j < request->resource_profiles[i]->n_scope_profiles && !r; j++)
-                        r = drop_repeated(convert, request->resource_profiles[i]->scope_profiles[j]);
+                        r = drop_repeated(convert, request, request->resource_profiles[i]->scope_profiles[j]);
         return r;
 }
 

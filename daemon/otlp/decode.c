@@ -3,12 +3,17 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "otlp/json-name.h"
 #include "otlp/json.h"
+#include "util/arena.h"
 #include "util/cursor.h"
+#include "util/error.h"
+#include "util/macro.h"
 
 enum {
         /* Beyond this and so many times the input, a message is made to waste memory: honest ones take five to ten. */
@@ -100,8 +105,8 @@ static int scan_message(Scan *scan, const ProtobufCMessageDescriptor *descriptor
         return cursor.failed ? OTLP_DECODE_E_MALFORMED : 0;
 }
 
-int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size,
-                ProtobufCMessage **messagep) {
+static int decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size,
+                  ProtobufCAllocator *allocator, ProtobufCMessage **messagep) {
         Scan scan = { .max_memory = FREE_MEMORY + MAX_AMPLIFICATION * size };
         ProtobufCMessage *message;
         int r;
@@ -111,11 +116,37 @@ int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *dat
         r = scan_message(&scan, descriptor, cursor_make(data, size), 0);
         if (r)
                 return r;
-        message = protobuf_c_message_unpack(descriptor, NULL, size, data);
+        message = protobuf_c_message_unpack(descriptor, allocator, size, data);
         if (!message)
                 return OTLP_DECODE_E_MALFORMED;
         *messagep = message;
         return 0;
+}
+
+int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size,
+                ProtobufCMessage **messagep) {
+        return decode(descriptor, data, size, NULL, messagep);
+}
+
+/*
+ * A request and what it consists of: millions of small pieces, which are given back at once if they came from protobuf, and
+ * one by one if they came from JSON.
+ */
+typedef struct Owned {
+        Arena arena;
+        ProtobufCMessage *heap;
+        OtlpRequest request;
+} Owned;
+
+static Owned *owner(OtlpRequest *request) {
+        return (Owned *)((uint8_t *)request - offsetof(Owned, request));
+}
+
+static void *arena_give(void *arena, size_t size) {
+        return arena_alloc(arena, size);
+}
+
+static void arena_take(void *arena, void *piece) {
 }
 
 static const char *describe(int r) {
@@ -160,13 +191,17 @@ static bool looks_like_json(const uint8_t *data, size_t size) {
 
 int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **requestp, bool *jsonp, char *where,
                            size_t where_size) {
+        Owned *owned = calloc(1, sizeof(*owned));
+        _cleanup_(otlp_request_freep) OtlpRequest *request = owned ? &owned->request : NULL;
+        ProtobufCAllocator allocator = { .alloc = arena_give, .free = arena_take, .allocator_data = owned };
         ProtobufCMessage *message = NULL;
         int r = OTLP_DECODE_E_MALFORMED;
 
         *jsonp = false;
-
+        if (!owned)
+                return error_origin(-ENOMEM);
         if (!size || data[0] != '{')
-                r = otlp_decode(OTLP_REQUEST_DESCRIPTOR, data, size, &message);
+                r = decode(OTLP_REQUEST_DESCRIPTOR, data, size, &allocator, &message);
         *jsonp = r == OTLP_DECODE_E_MALFORMED && looks_like_json(data, size);
         if (*jsonp)
                 r = parse_json(data, size, &message, where, where_size);
@@ -174,7 +209,9 @@ int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **reque
                 snprintf(where, where_size, "%s", describe(r));
         if (r)
                 return r;
-        *requestp = (OtlpRequest *)message;
+        owned->request = *(OtlpRequest *)message;
+        owned->heap = *jsonp ? message : NULL;
+        *requestp = take(request);
         return 0;
 }
 
@@ -185,9 +222,19 @@ int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp
 }
 
 void otlp_request_freep(OtlpRequest **requestp) {
-        if (*requestp)
-                protobuf_c_message_free_unpacked(&(*requestp)->base, NULL);
+        if (*requestp) {
+                Owned *owned = owner(*requestp);
+
+                protobuf_c_message_free_unpacked(owned->heap, NULL);
+                arena_deinit(&owned->arena);
+                free(owned);
+        }
         *requestp = NULL;
+}
+
+void otlp_request_free_profile(OtlpRequest *request, OtlpProfile *profile) {
+        if (owner(request)->heap)
+                protobuf_c_message_free_unpacked(&profile->base, NULL);
 }
 
 /* Within a document there is always a comma or bracket between `}` and `{`. */

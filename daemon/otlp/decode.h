@@ -50,4 +50,8 @@ int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **reque
  */
 size_t otlp_document_size(const uint8_t *data, size_t size);
 
+/* Only of what otlp_decode_request() made, with all profiles that are still in it. */
 void otlp_request_freep(OtlpRequest **requestp);
+
+/* Of a profile that the caller has taken out of it. */
+void otlp_request_free_profile(OtlpRequest *request, OtlpProfile *profile);

@@ -244,15 +244,17 @@ Test(import, makes_a_frame_of_each_inlined_line) {
         const OtlpRequest *requests[] = { request };
         WindowSample sample;
         const FrameWord *words;
-        OtlpLine *outer = malloc(sizeof(*outer));
+        OtlpLine outer = OTLP_LINE_INIT, *lines[2];
         char where[256];
         size_t n;
 
-        *outer = (OtlpLine)OTLP_LINE_INIT;
-        outer->function_index = 1;
-        outer->line = 77;
-        location->lines = realloc(location->lines, 2 * sizeof(*location->lines));
-        location->lines[location->n_lines++] = outer;
+        outer.function_index = 1;
+        outer.line = 77;
+        cr_assert_eq(location->n_lines, 1);
+        lines[0] = location->lines[0];
+        lines[1] = &outer;
+        location->lines = lines;
+        location->n_lines = 2;
         cr_assert_eq(otlp_import(&window, requests, 1, NULL, where, sizeof(where)), 0);
         window_get_sample(window, 0, 0, &sample);
         words = window_get_stack(window, sample.stack, &n);
@@ -274,7 +276,6 @@ Test(import, takes_string_indexes_and_lists_of_foreign_senders) {
         size_t n;
 
         pair->key_strindex = 9;
-        free(pair->value->string_value);
         pair->value->value_case = OTLP_ANY_STRINDEX;
         pair->value->string_value_strindex = 6;
         cr_assert_eq(otlp_import(&window, requests, 1, NULL, where, sizeof(where)), 0, "%s", where);
