@@ -1,118 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "convert/pprof.h"
+#include "convert/pprof-private.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "convert/pprof-fields.h"
-#include "util/cursor.h"
 #include "util/error.h"
-#include "util/hashmap.h"
-#include "util/intern.h"
 
-enum {
-        MAX_COLUMNS = 64,
-        MAX_FRAMES = WINDOW_MAX_DEPTH,
-        BUILD_ID_MIN = 8,               /* hex digits; less is no build id */
-};
-
-/* A field of a message: a number, or bytes in place. */
-typedef struct Field {
-        unsigned number, wire;
-        uint64_t value;
-        const uint8_t *data;
-        size_t size;
-} Field;
-
-typedef struct Bytes {
-        const uint8_t *data;
-        size_t size;
-} Bytes;
-
-typedef struct Mapping {
-        uint32_t module;
-        bool by_offset;                 /* addresses are of a process: file offsets are made of them */
-        uint64_t start, offset;
-} Mapping;
-
-/* Frames of a location, innermost first: words[first … first + n). */
-typedef struct Location {
-        size_t first;
-        uint32_t n;
-} Location;
-
-typedef struct Column {
-        WindowProfileNames names;
-} Column;
-
-typedef struct Table {
-        Hashmap ids;                    /* id → index + 1 */
-        size_t n, room;
-} Table;
-
-typedef struct Parser {
-        Window *window;
-        Text *problem;
-        PprofResult *result;
-        uint64_t key;
-        const uint8_t *begin;
-        Bytes *texts;                   /* the string table */
-        uint32_t *strings;              /* of the window + 1; 0 = not made yet */
-        size_t n_texts, texts_room;
-        Bytes *locations_raw;
-        Location *locations;
-        uint32_t *functions;
-        Mapping *mappings;
-        Table location_ids, function_ids, mapping_ids;
-        FrameWord *words, *stack;
-        size_t n_words, words_room, stack_room;
-        Column columns[MAX_COLUMNS];
-        uint32_t n_columns;
-        uint64_t default_type;          /* string */
-        uint64_t period_type, period_unit;
-        int64_t period, time_ns, duration_ns;
-} Parser;
-
-static int malformed(Parser *parser, const uint8_t *at, const char *what) {
+int pprof_malformed(Parser *parser, const uint8_t *at, const char *what) {
         text_printf(parser->problem, "is pprof, but %s at byte %zu is damaged or cut off", what, (size_t)(at - parser->begin));
         return PPROF_E_MALFORMED;
 }
 
-/* Return: whether there was another field; at the end and when it is broken, no (cursor->failed tells them apart). */
-static bool next_field(Cursor *cursor, Field *field) {
-        uint64_t tag;
+int pprof_read_numbers(Parser *parser, const Field *message, uint64_t *numbers, size_t n, const char *what) {
+        Cursor cursor = cursor_make(message->data, message->size);
+        Field field;
 
-        if (!cursor_left(cursor))
-                return false;
-        tag = cursor_varint(cursor);
-        *field = (Field){ .number = (unsigned)MIN(tag >> 3, (uint64_t)UINT32_MAX), .wire = tag & 7 };
-        if (field->wire == PROTO_VARINT)
-                field->value = cursor_varint(cursor);
-        else if (field->wire == PROTO_BYTES) {
-                uint64_t size = cursor_varint(cursor);
-
-                field->data = size > SIZE_MAX ? NULL : cursor_take(cursor, (size_t)size);
-                field->size = (size_t)size;
-        } else if (field->wire == PROTO_FIXED64)
-                field->value = cursor_u64(cursor);
-        else if (field->wire == PROTO_FIXED32)
-                field->value = cursor_u32(cursor);
-        else
-                cursor->failed = true;
-        cursor->failed |= !field->number;
-        return !cursor->failed;
+        while (pprof_next_field(&cursor, &field))
+                if (field.number < n)
+                        numbers[field.number] = field.value;
+        return cursor.failed ? pprof_malformed(parser, message->data, what) : 0;
 }
 
-/* A number of a repeated field, packed or not: @rest holds what is left of a packed one. */
-static bool next_number(Cursor *rest, uint64_t *valuep) {
-        if (!cursor_left(rest))
-                return false;
-        *valuep = cursor_varint(rest);
-        return !rest->failed;
-}
-
-static int grow(void **itemsp, size_t *roomp, size_t n, size_t size) {
+int pprof_grow(void **itemsp, size_t *roomp, size_t n, size_t size) {
         size_t room = MAX(*roomp * 2, MAX(n + 1, (size_t)256));
         void *bigger;
 
@@ -126,25 +35,24 @@ static int grow(void **itemsp, size_t *roomp, size_t n, size_t size) {
         return 0;
 }
 
-/* Ids are any numbers; a second row with one id is not looked at. Return: 0, 1 = not wanted, -ENOMEM. */
-static int add_id(Table *table, uint64_t id) {
+int pprof_add_id(Table *table, uint64_t id) {
         if (!id || hashmap_get(&table->ids, id))
                 return 1;
         table->n++;
         return hashmap_put(&table->ids, id, (void *)(uintptr_t)table->n);
 }
 
-static bool find_id(const Table *table, uint64_t id, size_t *indexp) {
+bool pprof_find_id(const Table *table, uint64_t id, size_t *indexp) {
         uintptr_t index = (uintptr_t)hashmap_get(&table->ids, id);
 
         *indexp = index - 1;
         return index;
 }
 
-/* First pass: where things are. */
+/* ---- first pass: where things are ---- */
 
 static int note_text(Parser *parser, const Field *field) {
-        int r = grow((void **)&parser->texts, &parser->texts_room, parser->n_texts, sizeof(*parser->texts));
+        int r = pprof_grow((void **)&parser->texts, &parser->texts_room, parser->n_texts, sizeof(*parser->texts));
 
         if (!r)
                 parser->texts[parser->n_texts++] = (Bytes){ field->data, field->size };
@@ -156,7 +64,7 @@ static uint64_t read_id(const Field *message, unsigned number) {
         Field field;
         uint64_t id = 0;
 
-        while (next_field(&cursor, &field))
+        while (pprof_next_field(&cursor, &field))
                 if (field.number == number && field.wire == PROTO_VARINT)
                         id = field.value;
         return cursor.failed ? 0 : id;
@@ -164,21 +72,21 @@ static uint64_t read_id(const Field *message, unsigned number) {
 
 static int note_location(Parser *parser, const Field *field) {
         Table *table = &parser->location_ids;
-        int r = grow((void **)&parser->locations_raw, &table->room, table->n, sizeof(*parser->locations_raw));
+        int r = pprof_grow((void **)&parser->locations_raw, &table->room, table->n, sizeof(*parser->locations_raw));
 
         if (!r)
-                r = add_id(table, read_id(field, LOCATION_ID));
+                r = pprof_add_id(table, read_id(field, LOCATION_ID));
         if (!r)
                 parser->locations_raw[table->n - 1] = (Bytes){ field->data, field->size };
         return MIN(r, 0);
 }
 
-static void note_type(const Field *field, uint64_t *typep, uint64_t *unitp) {
+void pprof_read_type(const Field *field, uint64_t *typep, uint64_t *unitp) {
         Cursor cursor = cursor_make(field->data, field->size);
         Field inner;
 
         *typep = *unitp = 0;
-        while (next_field(&cursor, &inner)) {
+        while (pprof_next_field(&cursor, &inner)) {
                 if (inner.number == TYPE_TYPE)
                         *typep = inner.value;
                 else if (inner.number == TYPE_UNIT)
@@ -194,7 +102,7 @@ static int note_field(Parser *parser, const Field *field) {
         if (field->number == PROFILE_LOCATION && bytes)
                 return note_location(parser, field);
         if (field->number == PROFILE_PERIOD_TYPE && bytes)
-                note_type(field, &parser->period_type, &parser->period_unit);
+                pprof_read_type(field, &parser->period_type, &parser->period_unit);
         if (bytes || field->wire != PROTO_VARINT)
                 return 0;
         if (field->number == PROFILE_PERIOD)
@@ -206,397 +114,31 @@ static int note_field(Parser *parser, const Field *field) {
         return 0;
 }
 
+/* ---- both passes ---- */
+
 /* Return: 0, PPROF_E_*, -ENOMEM, or what @take returned. */
 static int each_field(Parser *parser, Bytes message, int (*take_field)(Parser *parser, const Field *field)) {
         Cursor cursor = cursor_make(message.data, message.size);
         Field field;
         int r = 0;
 
-        while (!r && next_field(&cursor, &field))
+        while (!r && pprof_next_field(&cursor, &field))
                 r = take_field(parser, &field);
-        return r ? r : cursor.failed ? malformed(parser, message.data + cursor.at, "what begins") : 0;
-}
-
-/* Rows of the window, made when something first needs them. */
-
-static int full(int r) {
-        return r == WINDOW_E_FULL ? PPROF_E_FULL : r;
-}
-
-/* A string that is not in the table is empty. */
-static int get_string(Parser *parser, uint64_t index, uint32_t *stringp) {
-        const Bytes *text;
-        int r;
-
-        *stringp = 0;
-        if (!index || index >= parser->n_texts)
-                return 0;
-        if (!parser->strings[index]) {
-                text = &parser->texts[index];
-                r = window_string(parser->window, (const char *)text->data, text->size, &parser->strings[index]);
-                if (r)
-                        return full(r);
-        }
-        *stringp = parser->strings[index];
-        return 0;
-}
-
-static bool is_text(const Parser *parser, uint64_t index, const char *text) {
-        return index < parser->n_texts && parser->texts[index].size == strlen(text) &&
-               !memcmp(parser->texts[index].data, text, strlen(text));
-}
-
-static bool is_hex(const Bytes *text) {
-        for (size_t i = 0; i < text->size; i++)
-                if (!strchr("0123456789abcdef", text->data[i]) || !text->data[i])
-                        return false;
-        return text->size >= BUILD_ID_MIN;
-}
-
-/*
- * Which of our kinds of build id it is, shows its form: a slash is Go's. Programs give addresses of the process; ours
- * (and those of position-dependent programs) are already those of the file, then offset and start agree.
- */
-static int add_mapping_row(Parser *parser, const uint64_t *fields) {
-        const Bytes *id = fields[MAPPING_BUILD_ID] < parser->n_texts ? &parser->texts[fields[MAPPING_BUILD_ID]] : NULL;
-        uint64_t start = fields[MAPPING_START], limit = fields[MAPPING_LIMIT], offset = fields[MAPPING_OFFSET];
-        Mapping *mapping = &parser->mappings[parser->mapping_ids.n - 1];
-        WindowModule module = { 0 };
-        int r = get_string(parser, fields[MAPPING_FILE], &module.path);
-
-        *mapping = (Mapping){ .start = start, .offset = offset, .by_offset = start >= UINT64_C(1) << 32 };
-        if (!r && id && is_hex(id))
-                r = get_string(parser, fields[MAPPING_BUILD_ID], &module.build_id_gnu);
-        else if (!r && id)
-                r = get_string(parser, fields[MAPPING_BUILD_ID], &module.build_id_go);
-        module.start = mapping->by_offset ? offset : start;
-        module.limit = limit == UINT64_MAX || limit < start ? 0 : module.start + (limit - start);
-        module.offset = offset;
-        if (!module.limit)
-                module.start = 0;
-        return r ? r : full(window_module(parser->window, &module, &mapping->module));
-}
-
-static int take_mapping(Parser *parser, const Field *message) {
-        Cursor cursor = cursor_make(message->data, message->size);
-        uint64_t fields[MAPPING_BUILD_ID + 1] = { 0 };
-        Table *table = &parser->mapping_ids;
-        Field field;
-        int r;
-
-        while (next_field(&cursor, &field))
-                if (field.number <= MAPPING_BUILD_ID)
-                        fields[field.number] = field.value;
-        if (cursor.failed)
-                return malformed(parser, message->data, "the mapping");
-        r = grow((void **)&parser->mappings, &table->room, table->n, sizeof(*parser->mappings));
-        r = r ? r : add_id(table, fields[MAPPING_ID]);
-        return r < 0 ? r : r ? 0 : add_mapping_row(parser, fields);
-}
-
-static int take_function(Parser *parser, const Field *message) {
-        Cursor cursor = cursor_make(message->data, message->size);
-        uint64_t fields[FUNCTION_START + 1] = { 0 };
-        Table *table = &parser->function_ids;
-        WindowFunction function = { 0 };
-        Field field;
-        int r;
-
-        while (next_field(&cursor, &field))
-                if (field.number <= FUNCTION_START)
-                        fields[field.number] = field.value;
-        if (cursor.failed)
-                return malformed(parser, message->data, "the function");
-        r = grow((void **)&parser->functions, &table->room, table->n, sizeof(*parser->functions));
-        r = r ? r : add_id(table, fields[FUNCTION_ID]);
-        if (r)
-                return MIN(r, 0);
-        r = get_string(parser, fields[FUNCTION_NAME], &function.name);
-        r = r ? r : get_string(parser, fields[FUNCTION_SYSTEM_NAME], &function.system_name);
-        r = r ? r : get_string(parser, fields[FUNCTION_FILE], &function.filename);
-        function.start_line = (int64_t)fields[FUNCTION_START];
-        return r ? r : full(window_function(parser->window, &function, &parser->functions[table->n - 1]));
-}
-
-static int put_word(Parser *parser, const WindowFrame *frame) {
-        int r = grow((void **)&parser->words, &parser->words_room, parser->n_words, sizeof(*parser->words));
-
-        r = r ? r : full(window_frame(parser->window, frame, &parser->words[parser->n_words]));
-        parser->n_words += !r;
-        return r;
-}
-
-static int put_line(Parser *parser, const Field *message, WindowFrame *frame) {
-        Cursor cursor = cursor_make(message->data, message->size);
-        uint64_t fields[LINE_LINE + 1] = { 0 };
-        size_t index;
-        Field field;
-
-        while (next_field(&cursor, &field))
-                if (field.number <= LINE_LINE)
-                        fields[field.number] = field.value;
-        if (cursor.failed)
-                return malformed(parser, message->data, "the line");
-        frame->function = find_id(&parser->function_ids, fields[LINE_FUNCTION], &index) ? parser->functions[index] : 0;
-        frame->line = (int64_t)fields[LINE_LINE];
-        return put_word(parser, frame);
-}
-
-static int set_address(Parser *parser, uint64_t mapping_id, uint64_t address, WindowFrame *frame) {
-        const Mapping *mapping;
-        size_t index;
-
-        frame->address = address;
-        if (!find_id(&parser->mapping_ids, mapping_id, &index))
-                return 0;
-        mapping = &parser->mappings[index];
-        frame->module = mapping->module;
-        if (mapping->by_offset && mapping->module)
-                frame->address = address - mapping->start + mapping->offset;
-        return full(window_string(parser->window, "native", 6, &frame->type));
-}
-
-/* Lines refer to mapping and address, which may come behind them. */
-static int make_location(Parser *parser, const Bytes *message, Location *location) {
-        Cursor cursor = cursor_make(message->data, message->size), again = cursor;
-        uint64_t mapping = 0, address = 0;
-        WindowFrame frame = { 0 };
-        Field field;
-        int r;
-
-        while (next_field(&cursor, &field)) {
-                if (field.number == LOCATION_MAPPING)
-                        mapping = field.value;
-                else if (field.number == LOCATION_ADDRESS)
-                        address = field.value;
-        }
-        location->first = parser->n_words;
-        r = cursor.failed ? malformed(parser, message->data, "the location") : set_address(parser, mapping, address, &frame);
-        while (!r && next_field(&again, &field))
-                if (field.number == LOCATION_LINE && field.wire == PROTO_BYTES)
-                        r = put_line(parser, &field, &frame);
-        if (!r && parser->n_words == location->first)
-                r = put_word(parser, &frame);
-        location->n = (uint32_t)(parser->n_words - location->first);
-        return r;
-}
-
-static int make_locations(Parser *parser) {
-        int r = 0;
-
-        parser->locations = calloc(parser->location_ids.n + 1, sizeof(*parser->locations));
-        if (!parser->locations)
-                return error_origin(-ENOMEM);
-        for (size_t i = 0; i < parser->location_ids.n && !r; i++)
-                r = make_location(parser, &parser->locations_raw[i], &parser->locations[i]);
-        return r;
-}
-
-/* Samples */
-
-typedef struct Sample {
-        uint64_t values[MAX_COLUMNS];
-        size_t n_values, n_frames;
-        uint32_t attributes[WINDOW_MAX_SET], own[2];    /* own: of the resource */
-        size_t n_attributes, n_own;
-        WindowLink link;
-        bool bad;                       /* refers to what is not there */
-} Sample;
-
-static int add_frames(Parser *parser, Sample *sample, uint64_t id) {
-        const Location *location;
-        size_t index;
-        int r;
-
-        if (!find_id(&parser->location_ids, id, &index)) {
-                sample->bad = true;
-                return 0;
-        }
-        location = &parser->locations[index];
-        if (sample->n_frames + location->n > MAX_FRAMES) {
-                sample->bad = true;
-                return 0;
-        }
-        r = grow((void **)&parser->stack, &parser->stack_room, sample->n_frames + location->n, sizeof(*parser->stack));
-        if (!r && location->n)
-                memcpy(parser->stack + sample->n_frames, parser->words + location->first, location->n * sizeof(*parser->words));
-        sample->n_frames += r ? 0 : location->n;
-        return r;
-}
-
-static void add_value(Sample *sample, uint64_t value) {
-        if (sample->n_values < MAX_COLUMNS)
-                sample->values[sample->n_values] = value;
-        sample->n_values++;
-}
-
-static bool take_id(const Parser *parser, uint64_t index, uint8_t *to, size_t size) {
-        const Bytes *text = index < parser->n_texts ? &parser->texts[index] : NULL;
-
-        if (!text || text->size != 2 * size)
-                return false;
-        for (size_t i = 0; i < size; i++) {
-                uint64_t byte;
-
-                if (text_hex((const char *)text->data + 2 * i, (const char *)text->data + 2 * i + 2, &byte))
-                        return false;
-                to[i] = (uint8_t)byte;
-        }
-        return true;
-}
-
-/* Labels that are ours, or that name what OTLP has a place of its own for. */
-static bool take_link(const Parser *parser, Sample *sample, const uint64_t *fields) {
-        if (is_text(parser, fields[LABEL_KEY], "trace_id"))
-                return take_id(parser, fields[LABEL_TEXT], sample->link.trace_id, sizeof(sample->link.trace_id));
-        return is_text(parser, fields[LABEL_KEY], "span_id") &&
-               take_id(parser, fields[LABEL_TEXT], sample->link.span_id, sizeof(sample->link.span_id));
-}
-
-static int make_attribute(Parser *parser, const uint64_t *fields, uint32_t *indexp) {
-        WindowAttribute attribute = { .kind = fields[LABEL_TEXT] ? ATTRIBUTE_STRING : ATTRIBUTE_INT };
-        int r = get_string(parser, fields[LABEL_KEY], &attribute.key);
-
-        r = r ? r : get_string(parser, fields[LABEL_UNIT], &attribute.unit);
-        r = r ? r : get_string(parser, fields[LABEL_TEXT], &attribute.string);
-        if (!fields[LABEL_TEXT])
-                attribute.integer = (int64_t)fields[LABEL_NUMBER];
-        return r ? r : full(window_attribute(parser->window, &attribute, indexp));
-}
-
-static int add_label(Parser *parser, Sample *sample, const Field *message) {
-        Cursor cursor = cursor_make(message->data, message->size);
-        uint64_t fields[LABEL_UNIT + 1] = { 0 };
-        uint32_t attribute;
-        bool own;
-        Field field;
-        int r;
-
-        while (next_field(&cursor, &field))
-                if (field.number <= LABEL_UNIT)
-                        fields[field.number] = field.value;
-        if (cursor.failed)
-                return malformed(parser, message->data, "the label");
-        if (!fields[LABEL_KEY] || fields[LABEL_KEY] >= parser->n_texts || take_link(parser, sample, fields))
-                return 0;
-        own = is_text(parser, fields[LABEL_KEY], "process.pid") || is_text(parser, fields[LABEL_KEY], "service.name");
-        if (own ? sample->n_own == ARRAY_SIZE(sample->own) : sample->n_attributes == WINDOW_MAX_SET)
-                return 0;
-        r = make_attribute(parser, fields, &attribute);
-        if (!r && own)
-                sample->own[sample->n_own++] = attribute;
-        else if (!r)
-                sample->attributes[sample->n_attributes++] = attribute;
-        return r;
-}
-
-static int take_sample_field(Parser *parser, Sample *sample, const Field *field) {
-        bool packed = field->wire == PROTO_BYTES;
-        Cursor rest = cursor_make(field->data, packed ? field->size : 0);
-        uint64_t value = field->value;
-        int r = 0;
-
-        if (field->number == SAMPLE_LABEL)
-                return packed ? add_label(parser, sample, field) : 0;
-        if (field->number > SAMPLE_LABEL)
-                return 0;
-        while (!r && (packed ? next_number(&rest, &value) : true)) {
-                if (field->number == SAMPLE_LOCATION)
-                        r = add_frames(parser, sample, value);
-                else
-                        add_value(sample, value);
-                if (!packed)
-                        break;
-        }
-        return r ? r : rest.failed ? malformed(parser, field->data, "a list") : 0;
-}
-
-static int find_resource(Parser *parser, const Sample *sample, uint32_t *resourcep) {
-        uint32_t n = window_n_resources(parser->window);
-        uint64_t key[4] = { parser->key, sample->n_own, sample->n_own ? sample->own[0] : 0, sample->n_own > 1 ? sample->own[1] : 0 };
-        int r = window_resource(parser->window, hash_bytes(key, sizeof(key)), resourcep);
-
-        if (!r && *resourcep == n && sample->n_own)
-                r = window_resource_attributes(parser->window, *resourcep, sample->own, sample->n_own);
-        return full(r);
-}
-
-/* Zeros of other columns are no events. */
-static int put_values(Parser *parser, const Sample *sample, uint32_t resource, uint32_t stack, uint32_t set, uint32_t link) {
-        for (uint32_t i = 0; i < MIN(sample->n_values, (size_t)parser->n_columns); i++) {
-                uint32_t profile;
-                int r;
-
-                if (!sample->values[i])
-                        continue;
-                r = window_profile_named(parser->window, resource, &parser->columns[i].names, parser->period, &profile);
-                if (!r)
-                        r = window_sample_untimed(parser->window, profile, stack, set, link, (int64_t)sample->values[i]);
-                if (r)
-                        return full(r);
-        }
-        return 0;
-}
-
-static int put_sample(Parser *parser, const Sample *sample) {
-        uint32_t resource, stack, set, link;
-        int r = find_resource(parser, sample, &resource);
-
-        r = r ? r : full(window_stack(parser->window, parser->stack, sample->n_frames, &stack));
-        r = r ? r : full(window_attribute_set(parser->window, sample->attributes, sample->n_attributes, &set));
-        r = r ? r : full(window_link(parser->window, &sample->link, &link));
-        return r ? r : put_values(parser, sample, resource, stack, set, link);
-}
-
-static int take_sample(Parser *parser, const Field *message) {
-        Cursor cursor = cursor_make(message->data, message->size);
-        Sample sample;
-        Field field;
-        int r = 0;
-
-        sample.n_values = sample.n_frames = sample.n_attributes = sample.n_own = 0;
-        memset(&sample.link, 0, sizeof(sample.link));
-        sample.bad = false;
-        while (!r && next_field(&cursor, &field))
-                r = take_sample_field(parser, &sample, &field);
-        if (r || cursor.failed)
-                return r ? r : malformed(parser, message->data, "the sample");
-        if (sample.bad || sample.n_values != parser->n_columns) {
-                parser->result->n_dropped++;
-                return 0;
-        }
-        parser->result->n_samples++;
-        return put_sample(parser, &sample);
-}
-
-static int take_type(Parser *parser, const Field *field) {
-        Column *column = &parser->columns[parser->n_columns];
-        uint64_t type, unit;
-        int r;
-
-        if (parser->n_columns == MAX_COLUMNS)
-                return malformed(parser, field->data, "a list of more than 64 value types");
-        note_type(field, &type, &unit);
-        r = get_string(parser, type, &column->names.type);
-        r = r ? r : get_string(parser, unit, &column->names.unit);
-        r = r ? r : get_string(parser, parser->period_type, &column->names.period_type);
-        r = r ? r : get_string(parser, parser->period_unit, &column->names.period_unit);
-        parser->n_columns += !r;
-        return r;
+        return r ? r : cursor.failed ? pprof_malformed(parser, message.data + cursor.at, "what begins") : 0;
 }
 
 static int take_row(Parser *parser, const Field *field) {
         if (field->wire != PROTO_BYTES)
                 return 0;
         if (field->number == PROFILE_SAMPLE_TYPE)
-                return take_type(parser, field);
+                return pprof_add_column(parser, field);
         if (field->number == PROFILE_MAPPING)
-                return take_mapping(parser, field);
-        return field->number == PROFILE_FUNCTION ? take_function(parser, field) : 0;
+                return pprof_add_mapping(parser, field);
+        return field->number == PROFILE_FUNCTION ? pprof_add_function(parser, field) : 0;
 }
 
 static int take_samples(Parser *parser, const Field *field) {
-        return field->number == PROFILE_SAMPLE && field->wire == PROTO_BYTES ? take_sample(parser, field) : 0;
+        return field->number == PROFILE_SAMPLE && field->wire == PROTO_BYTES ? pprof_add_sample(parser, field) : 0;
 }
 
 static void set_times(const Parser *parser, PprofResult *result) {
@@ -622,7 +164,7 @@ static int parse(Parser *parser, Bytes message) {
                 parser->problem = &ignored;     /* the first problem is the one to tell */
         r = r ? r : each_field(parser, message, take_row);
         if (!r || (r == PPROF_E_MALFORMED && first > 0)) {
-                r = make_locations(parser);
+                r = pprof_make_locations(parser);
                 r = r ? r : each_field(parser, message, take_samples);
         }
         parser->problem = problem;
@@ -657,6 +199,8 @@ int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key,
         return r;
 }
 
+/* ---- recognizing ---- */
+
 static bool is_type(const Field *field) {
         return field->size && field->size <= 22 && (field->data[0] == TYPE_TYPE << 3 || field->data[0] == TYPE_UNIT << 3);
 }
@@ -673,7 +217,7 @@ bool pprof_recognize(const uint8_t *data, size_t size) {
         unsigned n_own = 0;
         Field field;
 
-        while (next_field(&cursor, &field)) {
+        while (pprof_next_field(&cursor, &field)) {
                 if (!is_known_field(&field))
                         return false;
                 if (field.number == PROFILE_SAMPLE_TYPE)
