@@ -40,9 +40,13 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
+        int status;
+
         if (argc == 1 && !strcmp(argv[0], LINES_WORKER_NAME))
                 _exit(lines_worker());          /* nothing to tidy up: what it read goes with it */
         signal(SIGPIPE, SIG_IGN);
         fill_standard_descriptors();
-        return finish(cli_main(argc, argv));
+        status = finish(cli_main(argc, argv));
+        log_finish();
+        return status;
 }

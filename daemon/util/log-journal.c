@@ -2,12 +2,19 @@
 #include "util/log-journal.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
-enum { ATTEMPTS = 3 };                  /* not connected yet, full, and filled by others in between */
+enum {
+        ATTEMPTS = 3,                   /* not connected yet, full, and filled by others in between */
+        DRAIN_STEPS = 100,
+        DRAIN_STEP_NS = 10 * 1000 * 1000,
+};
 
 static int fd = -1;
 
@@ -35,4 +42,12 @@ int log_journal_send(const char *entry, size_t size, int patience_ms) {
                         return 1;
         }
         return 1;
+}
+
+void log_journal_drain(void) {
+        static const struct timespec step = { .tv_nsec = DRAIN_STEP_NS };
+        int n_bytes = 0;
+
+        for (int i = 0; fd >= 0 && i < DRAIN_STEPS && !ioctl(fd, SIOCOUTQ, &n_bytes) && n_bytes; i++)
+                nanosleep(&step, NULL);
 }

@@ -12,3 +12,6 @@
 
 /* Sends one entry, and waits at most @patience_ms (-1: for ever) for room. Return: 0, 1 = it was not taken. */
 int log_journal_send(const char *entry, size_t size, int patience_ms);
+
+/* Waits until the other side has read what was sent, or for a second. */
+void log_journal_drain(void);

@@ -35,6 +35,10 @@ void log_never_wait(void) {
         never_wait = true;
 }
 
+void log_finish(void) {
+        log_journal_drain();
+}
+
 int log_level_parse(const char *text, int *levelp) {
         static const char *const names[] = { "error", "warning", "notice", "info", "debug" };
 

@@ -31,6 +31,12 @@ int log_level(void);
  */
 void log_never_wait(void);
 
+/*
+ * Last call of a process: the journal asks /proc whose message it has (_SYSTEMD_UNIT=), so that the last words of one that is
+ * gone by then would be nobody's.
+ */
+void log_finish(void);
+
 /* Turns an option's text (error, warning, notice, info, debug) into a level. Return: 0, 1 = no such level. */
 int log_level_parse(const char *text, int *levelp);
 

@@ -123,7 +123,9 @@ class Status(Case):
         journal.bind(str(folder / "socket"))
         script = (f"mount -t tmpfs none /run && mkdir -p /run/systemd/journal && mount --bind {folder} /run/systemd/journal && "
                   'JOURNAL_STREAM=$(stat --dereference --format %d:%i /proc/self/fd/2) exec "$@"')
-        run, _ = self.begin(prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"], ready=False)
+        other = self.victim("chain", 5)
+        run, _ = self.begin("-p", other.pid, "--log-level", "debug", ready=False,
+                            prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
         tap.wait_until(self.connects, "it listens")
 
         def lost():
@@ -144,6 +146,8 @@ class Status(Case):
         read()
         tap.wait_until(lambda: lost() == read(), "it says how many are missing")
         self.assertEqual({(e["SYSLOG_IDENTIFIER"], e["PRIORITY"].isdigit(), bool(e["MESSAGE"])) for e in entries}, {("spanprof", True, True)})
+        other.stop()
+        tap.wait_until(lambda: read() >= 0 and str(other.pid) in {e.get("TARGET_PID") for e in entries}, "word of the target that has gone")
         self.assertTrue(any(e.get("REASON") and re.fullmatch("[0-9a-f]{32}", e["MESSAGE_ID"]) for e in entries))
         self.assertEqual(run.child.err, "")
         run.stop(check=False)
