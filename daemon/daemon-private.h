@@ -94,6 +94,7 @@ int daemon_on_mapping(void *userdata, const SidebandRecord *record);
 int daemon_on_mappings_end(void *userdata);
 int daemon_on_mapped(void *userdata, const Process *process);
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row);
+int daemon_on_stations(void *userdata, const Process *process);
 int daemon_on_suspended(void *userdata, const CoroSuspended *suspended);
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption);
 int daemon_remove_row(void *userdata, uint32_t tgid);

@@ -133,6 +133,13 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
         return r ? error_fold(r) : sampler_remove_process(daemon->sampler, tgid);
 }
 
+int daemon_on_stations(void *userdata, const Process *process) {
+        Daemon *daemon = userdata;
+        int r = coro_join_watch(daemon->coroutines, process->pid, process->generation);
+
+        return r ? error_fold(r) : daemon_scan_coroutines(daemon);
+}
+
 int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
         SampleCoroutine coroutine = { suspended->coroutine.probe_id, suspended->coroutine.birth_ns, suspended->coroutine.station,
                                       suspended->known };

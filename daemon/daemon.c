@@ -117,7 +117,7 @@ static int make_targets(Daemon *daemon) {
                 .selector = daemon->selector,
                 .environment = daemon->config->target_environment,
                 .callbacks = { .row_set = daemon_set_row, .row_remove = daemon_remove_row, .adopt = daemon_adopt,
-                               .mapped = daemon_on_mapped, .userdata = daemon },
+                               .mapped = daemon_on_mapped, .stations = daemon_on_stations, .userdata = daemon },
         };
         int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);
 

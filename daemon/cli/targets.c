@@ -85,7 +85,8 @@ static void add_context(TextTable *table, const SurveyEntry *entry) {
         if (process->ring_address)
                 snprintf(ring, sizeof(ring), "ring 0x%" PRIx64 ", %" PRIu32 " slots%s", process->ring_address, process->ring_capacity,
                          *rest ? ", " : "");
-        text_table_add(table, "%s%s", entry->hidden ? "?" : ring, rest);
+        text_table_add(table, "%s%s%s%s", entry->hidden ? "?" : ring, rest, process->stations_address && (*ring || *rest) ? ", " : "",
+                       process->stations_address ? "coroutines" : "");
 }
 
 static void add_row(TextTable *table, const SurveyEntry *entry) {
@@ -139,6 +140,8 @@ static void add_object(Text *json, const SurveyEntry *entry) {
         if (process->thread.form)
                 text_printf(json, ",\"thread_context\":{\"form\":\"%s\",\"model\":\"%s\"}",
                             process->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel", models[process->thread.model]);
+        if (process->stations_address)
+                text_printf(json, ",\"coroutines\":{\"address\":\"0x%" PRIx64 "\"}", process->stations_address);
         if (entry->hidden)
                 text_printf(json, ",\"hidden\":true");
         text_printf(json, "}");

@@ -24,12 +24,6 @@ typedef struct Search {
         char path[MAPS_MAX_NAME];
 } Search;
 
-/* A region is mapped from its first byte on, by everybody who writes to it, and shared. */
-static bool may_be_region(const MapsEntry *entry) {
-        return entry->shared && entry->readable && !entry->offset && maps_is_file(entry) &&
-               entry->end - entry->start >= 2 * SPANPROF_STATION_SIZE;
-}
-
 /* As for executables: a device that nobody lists is a block device of another mount namespace, or not to be trusted. */
 static bool is_local(Search *search, const MapsEntry *entry) {
         MountKind kind;
@@ -63,7 +57,7 @@ static int open_mapped(int proc_fd, const MapsEntry *entry) {
 static int look_at(Search *search, const MapsEntry *entry, FindFunc func, void *userdata) {
         int fd;
 
-        if (!may_be_region(entry) || !is_local(search, entry))
+        if (!maps_is_stations(entry) || !is_local(search, entry))
                 return 0;
         fd = open_mapped(search->proc_fd, entry);
         if (fd < 0)

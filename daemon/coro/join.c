@@ -8,6 +8,7 @@
 #include "coro/find.h"
 #include "coro/joined.h"
 #include "coro/pace.h"
+#include "target/engine.h"
 #include "util/error.h"
 #include "util/hashmap.h"
 #include "util/log.h"
@@ -154,7 +155,7 @@ static int look_for_region(CoroJoin *join, uint32_t pid, Member *member, uint64_
                 return 0;
         member->wait_ns = MIN(MAX(2 * member->wait_ns, FIRST_LOOK_NS), LAST_LOOK_NS);
         member->look_ns = now_ns + member->wait_ns;
-        r = find_regions((pid_t)pid, on_region, &found);
+        r = engine_is((pid_t)pid) ? 0 : find_regions((pid_t)pid, on_region, &found);
         if (found.joined)
                 found.joined->n_users++;
         member->joined = found.joined;
@@ -182,6 +183,16 @@ static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member
         else
                 *memberp = member;
         return r;
+}
+
+int coro_join_watch(CoroJoin *join, uint32_t pid, uint64_t generation) {
+        Member *member;
+        int r = find_member(join, pid, generation, &member);
+
+        if (r || !member || member->joined)
+                return r;
+        member->look_ns = 0;
+        return look_for_region(join, pid, member, clock_monotonic_ns());
 }
 
 /* ---- reading ---- */

@@ -39,6 +39,12 @@ DEFINE_CLEANUP(CoroJoin, coro_join_free)
 int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns, CoroMatch *match);
 
 /*
+ * Stations were found in this process: they are followed from now on, whether it is ever sampled or not.
+ * Return: 0, -ENOMEM.
+ */
+int coro_join_watch(CoroJoin *join, uint32_t pid, uint64_t generation);
+
+/*
  * The process is gone since @end_ns; what it left is kept for samples that are on their way, for some seconds. Tells how long
  * its coroutines were suspended until then. Return: 0, -ENOMEM, or what the callback returned.
  */

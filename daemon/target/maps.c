@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "spanprof/station.h"
 #include "target/deleted.h"
 #include "target/patience.h"
 #include "util/macro.h"
@@ -116,6 +117,11 @@ bool maps_is_file(const MapsEntry *entry) {
 
 bool maps_is_memfd(const MapsEntry *entry) {
         return maps_is_file(entry) && starts_with(entry, "/memfd:");
+}
+
+bool maps_is_stations(const MapsEntry *entry) {
+        return entry->shared && entry->readable && !entry->offset && maps_is_file(entry) &&
+               entry->end - entry->start >= 2 * SPANPROF_STATION_SIZE;
 }
 
 bool maps_is_private_memory(const MapsEntry *entry) {

@@ -47,6 +47,7 @@ struct Process {
         uint64_t maps_serial;           /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t ring_address;          /* 0 = none */
         uint32_t ring_capacity;
+        uint64_t stations_address;      /* of coroutines; 0 = none */
         ProcessContext *context;        /* owned; NULL = none */
         ThreadContext thread;           /* how its threads' contexts are reached */
         bool wants_context;             /* a key index was met that @context does not know: it may have been updated */

@@ -27,6 +27,7 @@
 
 #include "spanprof/process.h"
 #include "spanprof/ring.h"
+#include "spanprof/station.h"
 #include "target/maps.h"
 #include "target/memory.h"
 #include "target/pagemap.h"
@@ -90,6 +91,7 @@ enum { RING_E_NO_SCAN = 100 };          /* beside those of the header */
 typedef struct Candidate {
         uint64_t address, region_end;
         bool is_named;                  /* its region says that it is a ring */
+        bool is_shared;                 /* the start of a file that is mapped for all: stations, or nothing */
 } Candidate;
 
 typedef struct Searcher {
@@ -102,7 +104,7 @@ typedef struct Searcher {
         uint64_t found_address;         /* 0 = none */
         uint32_t found_capacity;
         bool found_named;               /* in a region with a ring's name: that one goes before others */
-        bool is_named;                  /* the region at hand */
+        bool is_named, is_shared;       /* the region at hand */
         unsigned n;                     /* candidates that wait for their bytes */
         Candidate candidates[BATCH];
         uint8_t headers[BATCH][HEADER];
@@ -141,9 +143,26 @@ static void note_context(RingSearch *search, const void *bytes, uint64_t address
         search->context_looks_right = looks_right;
 }
 
+static bool is_stations(const void *bytes) {
+        struct {
+                uint64_t magic;
+                uint32_t version, max_stations;
+        } header;
+
+        _Static_assert(sizeof(header) <= HEADER, "is read with a candidate");
+        memcpy(&header, bytes, sizeof(header));
+        return header.magic == SPANPROF_STATION_MAGIC && header.version == SPANPROF_STATION_VERSION && header.max_stations;
+}
+
 static void judge(Searcher *searcher, unsigned i) {
         const Candidate *candidate = &searcher->candidates[i];
         uint32_t capacity;
+
+        if (candidate->is_shared) {
+                if (is_stations(searcher->headers[i]))
+                        searcher->search->stations_address = candidate->address;
+                return;
+        }
 
         if (!memcmp(searcher->headers[i], SPANPROF_PROCESS_SIGNATURE, 8)) {
                 note_context(searcher->search, searcher->headers[i], candidate->address);
@@ -201,7 +220,7 @@ static int flush(Searcher *searcher) {
 }
 
 static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_end) {
-        searcher->candidates[searcher->n++] = (Candidate){ address, region_end, searcher->is_named };
+        searcher->candidates[searcher->n++] = (Candidate){ address, region_end, searcher->is_named, searcher->is_shared };
         return searcher->n == BATCH ? flush(searcher) : 0;
 }
 
@@ -359,6 +378,8 @@ static int visit_start(Searcher *searcher, const MapsEntry *entry) {
 
         searcher->is_named = entry->readable && maps_has_name(entry, SPANPROF_RING_NAME);
         says_so = searcher->is_named || (entry->readable && maps_has_prefix(entry, SPANPROF_PROCESS_NAME));
+        searcher->is_shared = !says_so && maps_is_stations(entry);
+        says_so |= searcher->is_shared;
         searcher->budget = says_so ? &searcher->for_names : &searcher->for_starts;
         if (!says_so && (searcher->found_address || !maps_is_private_memory(entry)))
                 return 0;
@@ -385,7 +406,7 @@ static int search_process(Searcher *searcher, bool quick) {
 
         searcher->for_names = searcher->for_starts = starts;
         r = walk_regions(searcher, visit_start);
-        searcher->is_named = false;
+        searcher->is_named = searcher->is_shared = false;
         searcher->budget = budget;
         searcher->search->next = next;
         if (r || quick || searcher->found_address)
@@ -438,14 +459,14 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         if (searcher->found_address) {
                 *addressp = searcher->found_address;
                 *capacityp = searcher->found_capacity;
-                *search = (RingSearch){ .context_address = search->context_address };
+                *search = (RingSearch){ .context_address = search->context_address, .stations_address = search->stations_address };
                 return 0;
         }
         if (r)
                 return r;
         r = search->unfinished ? RING_E_UNFINISHED : RING_E_NONE;
         stat_add(COUNTER_RING_SCANS, !quick);
-        *search = (RingSearch){ .context_address = search->context_address };
+        *search = (RingSearch){ .context_address = search->context_address, .stations_address = search->stations_address };
         return r;
 }
 

@@ -5,7 +5,7 @@
  * Context Ring
  *
  * Finds the ring (spanprof/ring.h) that a process publishes, and looks whether
- * it is still there; on the way it notes where a process context is. Never makes the target's memory grow: only pages that
+ * it is still there; on the way it notes where a process context and stations of coroutines are. Never makes the target's memory grow: only pages that
  * pagemap shows present are read. Work is bounded by a budget and goes on
  * where it stopped.
  */
@@ -34,6 +34,7 @@ typedef struct RingSearch {
         bool unfinished;                /* a header was met that was being written */
         uint64_t context_address;       /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
         bool context_looks_right;       /* by its header; this search's */
+        uint64_t stations_address;      /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
 } RingSearch;
 
 /* What a call may do; counted down. */

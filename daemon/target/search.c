@@ -44,7 +44,7 @@ typedef struct Item {
         uint16_t n_unfinished;
         bool looked;                    /* the quick look is done */
         bool swept;                     /* by the sweep, and no notice since */
-        uint64_t told_context;          /* the process context that was handed on */
+        uint64_t told_context, told_stations;   /* what was handed on */
 } Item;
 
 struct Search {
@@ -126,7 +126,7 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
         item->due_ns = now_ns;
         item->looked = false;
         item->n_unfinished = 0;
-        item->told_context = 0;
+        item->told_context = item->told_stations = 0;
         item->swept = false;
         item->n_full = search->started ? 2 : 1;
         return 0;
@@ -180,6 +180,7 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &finding.ring_address, &finding.ring_capacity);
         now_ns = clock_monotonic_ns();
         finding.context_address = item->ring.context_address;
+        finding.stations_address = item->ring.stations_address;
         switch (r) {
         case 0:
                 drop(search, item);
@@ -206,9 +207,10 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
                 else
                         plan(item, r, now_ns);
         }
-        if (!finding.context_address || finding.context_address == item->told_context)
+        if (finding.context_address == item->told_context && finding.stations_address == item->told_stations)
                 return 0;
         item->told_context = finding.context_address;
+        item->told_stations = finding.stations_address;
         finding.ring_address = 0;
         return found(userdata, tgid, start_time_ns, &finding);
 }

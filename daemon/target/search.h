@@ -22,10 +22,11 @@ typedef struct SearchFinding {
         uint64_t ring_address;          /* 0 = none (yet) */
         uint32_t ring_capacity;
         uint64_t context_address;       /* of what begins like a process context; 0 = none */
+        uint64_t stations_address;      /* of stations of coroutines; 0 = none */
 } SearchFinding;
 
 /*
- * Something was found. After a ring the process is not searched any further, after a process context it is: a ring
+ * Something was found. After a ring the process is not searched any further, after anything else it is: a ring
  * may be there too. Return: 0, or negative to end the work.
  */
 typedef int (*SearchFound)(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "target/engine.h"
 #include "target/object.h"
 #include "target/ring.h"
 #include "target/thread-context.h"
@@ -30,6 +31,8 @@ static int find_ring(Process *process) {
         r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget, &address, &capacity);
         if (r == RING_E_DENIED)
                 return 1;
+        if (search.stations_address && !engine_is((pid_t)process->pid))
+                process->stations_address = search.stations_address;
         if (search.context_address && process_context_read((pid_t)process->pid, search.context_address, &version,
                                                            &process->context) < 0)
                 return error_origin(-ENOMEM);
@@ -74,7 +77,7 @@ static int look(const Selector *selector, unsigned what, ObjectCache *objects, P
         if (r < 0)
                 return r;
         entry->hidden = r;
-        facts.publishes = process->ring_address || process->context;
+        facts.publishes = process->ring_address || process->context || process->stations_address;
         entry->reason = selector_decide(selector, &facts);
         return selector_is_chosen(entry->reason) && !entry->hidden ? find_threads(process, objects) : 0;
 }

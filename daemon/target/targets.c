@@ -14,6 +14,7 @@
 
 #include <errno.h>
 
+#include "target/engine.h"
 #include "target/ring.h"
 #include "util/directory.h"
 #include "util/error.h"
@@ -76,9 +77,22 @@ Targets *targets_free(Targets *targets) {
         return NULL;
 }
 
+/* Whoever knows to read them has them open from then on, so that it does not matter if they are mapped elsewhere later. */
+static int take_stations(Targets *targets, Target *target, uint64_t address) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        Process *process = target->process;
+
+        if (!address || address == process->stations_address || engine_is((pid_t)process->pid))
+                return 0;
+        process->stations_address = address;
+        return callbacks->stations ? callbacks->stations(callbacks->userdata, process) : 0;
+}
+
 static int take_finding(Targets *targets, Target *target, const SearchFinding *finding) {
         int r = finding->ring_address ? targets_set_ring(targets, target, finding->ring_address, finding->ring_capacity) : 0;
 
+        if (!r)
+                r = take_stations(targets, target, finding->stations_address);
         if (r || !finding->context_address || target->process->context)
                 return r;
         return targets_set_context(targets, target, finding->context_address);
@@ -90,13 +104,15 @@ static bool is_publication(uint32_t tgid, const SearchFinding *finding) {
         uint32_t version;
         int r;
 
-        if (finding->ring_address)
+        if (finding->ring_address || (finding->stations_address && !engine_is((pid_t)tgid)))
                 return true;
+        if (!finding->context_address)
+                return false;
         r = process_context_read((pid_t)tgid, finding->context_address, &version, &context);
         return r == 0 || r == PROCESS_CONTEXT_E_BUSY;
 }
 
-/* A search has found a ring or a process context: in a target, or in a stranger that becomes one. */
+/* A search has found a ring, a process context or stations: in a target, or in a stranger that becomes one. */
 static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding) {
         _cleanup_(process_freep) Process *process = NULL;
         Targets *targets = userdata;
@@ -124,6 +140,8 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
                 return r < 0 ? r : 0;
         if (finding->context_address)
                 r = targets_set_context(targets, target, finding->context_address);
+        if (!r)
+                r = take_stations(targets, target, finding->stations_address);
         return r ? r : targets_read_mappings(targets, target);
 }
 

@@ -34,6 +34,7 @@ typedef struct TargetsCallbacks {
         int (*mapped)(void *userdata, const Process *process);  /* its mappings were read; 0 or < 0; may be NULL */
         void *userdata;
         int (*adopt)(void *userdata, const struct abi_adoption *adoption);     /* 0 or < 0; may be NULL */
+        int (*stations)(void *userdata, const Process *process);        /* of coroutines were found in it; 0 or < 0; may be NULL */
 } TargetsCallbacks;
 
 typedef struct TargetsConfig {

@@ -7,7 +7,9 @@ oracle.enter()
 
 import collections
 import json
+import pathlib
 import signal
+import subprocess
 import time
 
 import otlp_read
@@ -16,6 +18,19 @@ import session
 import tap
 
 PLACES = {"wait_for_reply", "wait_for_lock", "wait_for_turn"}
+
+
+def children(pid):
+    """Ids of a process' children that run the victim."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
+        except OSError:
+            continue
+        if int(rest.split()[1]) == pid and name.startswith("victim"):
+            found.append(int(path.parent.name))
+    return found
 
 
 def now_ns():
@@ -139,6 +154,51 @@ class Suspended(session.TestCase):
         self.check_folded(directory, truth)
         self.check_page(directory, events)
         self.check_report(directory, events)
+
+    def listed(self, pid):
+        """What `targets` says of a process, by the configuration that chooses those that publish."""
+        rows = json.loads(self.spanprof("targets", "--json", "--verbose", env=session.clean_environment()).stdout)
+        return next((row for row in rows if row["pid"] == pid), None)
+
+    def test_needs_no_selector_context_or_cpu(self):
+        """Stations alone make a target, and one that never runs is told of, too."""
+        log = self.directory() / "log"
+        victim, tell = self.commanded("suspended", log)
+        tell("idle")
+        row = self.listed(victim.pid)
+        self.assertEqual((row["chosen"], row["reason"]), (True, "publishes context"))
+        self.assertRegex(row["coroutines"]["address"], "^0x[0-9a-f]+$")
+        self.assertNotIn("context", row)
+        run = self.start("--frequency", "19")
+        run.child.wait_for(rf"{victim.pid}.*publishes coroutines")
+        tell("go")
+        truth = Truth(log, self.VICTIM)
+        before = now_ns()
+        result = run.stop(signal.SIGTERM)
+        result.suspended = [s for s in result.suspended if s.resource["process.pid"] == victim.pid]
+        self.judge(result, truth, before, now_ns())
+
+    def test_finds_who_publishes_later(self):
+        run = self.start("--frequency", "199")
+        log = self.directory() / "log"
+        victim, tell = self.commanded("suspended", log)
+        run.child.wait_for(rf"{victim.pid}.*publishes coroutines")
+        tap.wait_until(lambda: any(s.resource["process.pid"] == victim.pid and "coroutine.station" not in s.attributes
+                                   for path in run.receiver.paths() if path.with_suffix(".json").exists()
+                                   for s in otlp_read.samples(path)), "samples of it")
+        victim.stop()
+        run.stop(signal.SIGTERM)
+
+    def test_takes_no_engine_for_a_target(self):
+        traced = self.spawn([tap.SPANPROF, "coro", "-o", self.directory() / "trace.jsonl", "--", session.LIB / "victim-stations",
+                             "coroutines=4", "turns=1", "end=hold"], stdin=subprocess.PIPE)
+        traced.wait_for("done|ready")
+        target = tap.wait_until(lambda: next(iter(children(traced.pid)), None), "the command")
+        row = tap.wait_until(lambda: (lambda r: r if r and r["chosen"] else None)(self.listed(target)), "the target is listed")
+        self.assertIn("coroutines", row)
+        self.assertFalse(self.listed(traced.pid)["chosen"])
+        traced.process.stdin.close()
+        self.assertEqual(traced.wait(), 0)
 
     def check_folded(self, directory, truth):
         self.spanprof("convert", directory / "out.otlp", "--type", "suspended", "-o", directory / "out.folded")
