@@ -25,7 +25,7 @@ def children(pid):
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
+            name, rest = path.read_text(errors="replace").split("(", 1)[1].rsplit(")", 1)
         except OSError:
             continue
         if int(rest.split()[1]) == pid and name.startswith("victim"):
