@@ -86,6 +86,29 @@ echo "left $?"
 for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
 """
 
+# A program that may only use the second CPU starts when that has come back: it is sampled if the timer there is.
+CPUS = """
+spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
+for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
+victim-chain 5 >/tmp/victim &
+spanprof run --endpoint http://127.0.0.1:4318 --export-interval 3s --summary /tmp/summary --comm victim-chain --control /tmp/socket &
+daemon=$!
+cpus() { for i in $(seq 300); do spanprof status --control /tmp/socket 2>/dev/null | grep -q "Hz on $1 CPU" && echo "$2" && break; sleep 0.2; done; }
+cpus 2 begun
+echo 0 >/sys/devices/system/cpu/cpu1/online
+cpus 1 gone
+sleep 3
+echo 1 >/sys/devices/system/cpu/cpu1/online
+cpus 2 back
+taskset 2 victim-chain 5 >/tmp/late &
+echo "LATE $!"
+sleep 10
+kill -TERM $daemon
+wait $daemon
+echo "status $?"
+echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
+for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
+"""
 CAPABILITIES = ["bpf", "sys_ptrace", "dac_read_search", "checkpoint_restore", "syslog"]
 REFUSALS = """
 mount -t securityfs none /sys/kernel/security
@@ -194,6 +217,20 @@ class Kernel(tap.TestCase):
         self.assertEqual(oracle.check(spooled + stored), [])
         self.assertLessEqual(set(profile_ids(spooled)), set(profile_ids(stored)), "what was stored arrives")
         self.assertGreater(len(stored), len(spooled), "and what the next one samples")
+
+    def test_a_cpu_that_goes_and_comes_back_is_followed(self):
+        tap.need_root()
+        oracle.need()
+        console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CPUS)
+        print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
+        self.assertEqual(re.findall("(?m)^(begun|gone|back)$", console), ["begun", "gone", "back"])
+        self.assertRegex(console, r"(?m)^status 0$")
+        summary = json.loads(re.search(r"(?m)^SUMMARY (.*)$", console)[1])
+        self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
+        self.assertLessEqual(set(summary["lost_by_reason"]), {"not_target"}, "of programs that are judged when they are first seen")
+        late = int(re.search(r"(?m)^LATE (\d+)$", console)[1])
+        samples = [s for path in self.stored(console) for s in otlp_read.samples(path)]
+        self.assertGreater(len([s for s in samples if s.resource["process.pid"] == late]), 100)
 
     def refusals(self, levels, options=""):
         """Of each of @levels of perf_event_paranoid: the doctor's words, the status of `run`, and of one without CAP_PERFMON."""
