@@ -10,7 +10,8 @@
  * the first look at the mappings until the last table is in force; memory of the BPF
  * maps without the rings of samples and notices, and of those that rows alone need. Before it, what loading the sampler
  * took and how many instructions the verifier followed. With -n as many processes run;
- * all have their rows, the first is sampled.
+ * all have their rows, the first is sampled. SECONDS and SETTLE_MS are of the command's own
+ * CPU time, so that the same part of its work is sampled however busy the machine is.
  */
 
 #include <bpf/bpf.h>
@@ -40,6 +41,7 @@ enum {
         DRAIN_MS = 20,
         MAX_PROCESSES = 1000,
         MAX_SAMPLES = 1 << 20,
+        OTHERS_SETTLE_MS = 20,
         MAX_IDLE = 250,                 /* looks without any progress: it sleeps */
         STEP_BUDGET = 256 << 10,        /* as the daemon */
 };
@@ -255,7 +257,7 @@ static void run(const Options *options, char **argv) {
         for (unsigned i = 0; i < options->n; i++)
                 pids[i] = start(argv);
         for (unsigned i = 0; i < options->n; i++) {
-                await_cpu(pids[i], options->settle_ms * 1000000ULL);
+                await_cpu(pids[i], (i ? MIN(options->settle_ms, (unsigned)OTHERS_SETTLE_MS) : options->settle_ms) * 1000000ULL);
                 kill(pids[i], SIGSTOP);
         }
         for (unsigned i = 0; i < options->n; i++) {
