@@ -27,7 +27,7 @@ static uint64_t leb(Cursor *cursor, uint8_t *lastp, unsigned *shiftp) {
         return 0;
 }
 
-uint64_t encoding_uleb(Cursor *cursor) {
+uint64_t encoding_uleb_long(Cursor *cursor) {
         unsigned shift = 0;
         uint8_t last = 0;
 

@@ -49,8 +49,15 @@ typedef struct Encoded {
 } Encoded;
 
 /* At most 64 bits of value; longer numbers fail, padded ones do not. */
-uint64_t encoding_uleb(Cursor *cursor);
+uint64_t encoding_uleb_long(Cursor *cursor);
 int64_t encoding_sleb(Cursor *cursor);
+
+/* Nearly all of them are one byte. */
+static inline uint64_t encoding_uleb(Cursor *cursor) {
+        if (cursor_left(cursor) > 0 && cursor->data[cursor->at] < 0x80)
+                return cursor->data[cursor->at++];
+        return encoding_uleb_long(cursor);
+}
 
 /* Reads one pointer of @encoding. What cannot be known from the file (indirect, textrel, omitted) fails. */
 uint64_t encoding_pointer(Cursor *cursor, uint8_t encoding, const Encoded *where);

@@ -221,8 +221,18 @@ int order_prepare(Order *order, uint64_t *budgetp) {
 bool order_get(Order *order, uint64_t i, uint64_t *startp, uint64_t *offsetp) {
         if (i >= order->n)
                 return false;
-        if (!order->index)
-                return get_pair(order, i, startp, offsetp);
+        if (!order->index) {
+                /* Each is asked for twice: as the next one, and as the one at hand. */
+                if (order->known != i + 1) {
+                        order->known = 0;
+                        if (!get_pair(order, i, &order->known_start, &order->known_offset))
+                                return false;
+                        order->known = i + 1;
+                }
+                *startp = order->known_start;
+                *offsetp = order->known_offset;
+                return true;
+        }
         *startp = order->layout->text_low + (order->index[i] >> 32);
         *offsetp = (uint32_t)order->index[i];
         return true;

@@ -41,6 +41,7 @@ typedef struct Order {
         uint32_t n, room, max;
         uint64_t at;                    /* of the phase: pair, offset or place in the heap */
         uint64_t last;
+        uint64_t known, known_start, known_offset;      /* the pair that was read last, 1 + its number; 0 = none */
         bool is_sorted;
 } Order;
 

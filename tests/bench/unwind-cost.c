@@ -254,9 +254,8 @@ static void run(const Options *options, char **argv) {
         MapBytes bytes;
         double ns;
 
-        for (unsigned i = 0; i < options->n; i++)
-                pids[i] = start(argv);
         for (unsigned i = 0; i < options->n; i++) {
+                pids[i] = start(argv);
                 await_cpu(pids[i], (i ? MIN(options->settle_ms, (unsigned)OTHERS_SETTLE_MS) : options->settle_ms) * 1000000ULL);
                 kill(pids[i], SIGSTOP);
         }
