@@ -17,6 +17,7 @@ import subprocess
 
 import fuse_server
 import otlp_read
+import perf
 import prometheus
 import session
 import tap
@@ -270,6 +271,24 @@ class Local(Naming):
         self.assertGreater(result.counter("names_total", "named"), 0)
         kernel = [f for s in result.samples for f in s.frames if f.type == "kernel"]
         self.assertEqual([f for f in kernel if not f.name and f.path], [])
+
+    def test_names_are_those_of_perf_on_the_same_addresses(self):
+        victim = self.victim("chain", 20)
+        recording = perf.Recording(self, pid=victim.pid)
+        run = self.start("--pid", victim.pid, *HZ, "--symbols", "local")
+        self.wait_named(run, victim.pid, "main")
+        begin_ns = session.time.clock_gettime_ns(session.time.CLOCK_MONOTONIC)
+        self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 200, "200 samples more")
+        path = os.path.realpath(session.LIB / "victim-chain")
+        result, symbols = run.stop(), otlp_read.Symbols()
+        # of a stack, even of one frame, perf prints addresses as the file has them
+        theirs = {f.address: symbols.canonical(path, f.symbol) for s in recording.samples() for f in s.frames[:1]
+                  if f.object == path}
+        named = {f.address: f.name for s in result.samples for f in s.frames if f.path == path and f.name}
+        table = symbols.object(path, symbols.build_id(path))
+        common = {address: (table.canonical(name), theirs[address]) for address, name in named.items() if address in theirs}
+        self.assertTrue(common, f"{named}; {theirs}")
+        self.assertEqual({address: names for address, names in common.items() if len(set(names)) > 1}, {})
 
     def test_files_that_are_deleted_or_out_of_sight(self):
         directory = self.directory()

@@ -18,6 +18,7 @@ import tap
 from payload import TRACE, protobuf
 
 DATA = tap.SOURCE_DIR / "tests/data"
+TOOL = tap.BUILD_DIR / "pprof"           # tests/interop/setup-pprof.sh
 SUFFIXES = {"otlp": ".pb", "json": ".json", "pprof": ".pb.gz", "folded": ".folded"}
 
 
@@ -122,6 +123,27 @@ class Pprof(Forms):
         self.assertEqual(sum(s.value[0] for s, x in zip(ours.sample, labels) if x.get("span_id") == "000000000000000a"), 5)
         self.assertEqual({x.get("trace_id") for x in labels}, {TRACE, None})
         self.assertEqual({(x["service.name"], x["process.pid"]) for x in labels}, {("shop", 4711)})
+
+    def test_our_pprof_says_the_same_to_googles_tool(self):
+        if not TOOL.exists():
+            tap.skip(f"machine: no pprof could be built here; run tests/interop/setup-pprof.sh {tap.BUILD_DIR} to see why")
+        self.spanprof("report", self.write("a.pb", payload.Victim(self.dir).payload()), "-o", self.dir / "a.pb.gz")
+        tool = [TOOL, "-symbolize=none", "-sample_index=samples"]
+        top = self.run_command([*tool, "-top", "-nodecount=1000", "-nodefraction=0", self.dir / "a.pb.gz"], expect=0).stdout
+        rows = {name: [int(flat), int(total)] for flat, total, name in re.findall(r"(?m)^ +(\d+) +\S+ +\S+ +(\d+) +\S+ +(\S+)$", top)}
+        self.assertEqual({name: rows.get(name) for name in ("hot", "serve", "main", "clear_page")},
+                         {"hot": [6, 6], "serve": [2, 8], "main": [0, 10], "clear_page": [1, 1]}, top)
+        raw = self.run_command([*tool, "-raw", self.dir / "a.pb.gz"], expect=0).stdout
+        self.assertRegex(raw, r"(?m)^Samples:\nsamples/count")
+        blocks = re.findall(r"(?m)^ +(\d+): [\d ]+\n((?: {2,}.*:\[.*\]\n)*)", raw)
+        self.assertEqual(sum(int(n) for n, labels in blocks if "span_id:[000000000000000a]" in labels), 5, raw)
+        # a Go program's own profile, through us
+        self.spanprof("convert", DATA / "go-cpu.pb.gz", "-o", self.dir / "again.pb.gz")
+        shown = [re.sub(r"(?m)^(File|Build ID|Time|Duration|Type|Showing|Dropped).*\n", "", self.run_command(
+            [TOOL, "-symbolize=none", "-sample_index=cpu", "-top", "-nodecount=1000", "-nodefraction=0", path], expect=0).stdout)
+            for path in (DATA / "go-cpu.pb.gz", self.dir / "again.pb.gz")]
+        self.assertIn("main.hot", shown[0])
+        self.assertEqual(sorted(shown[0].splitlines()), sorted(shown[1].splitlines()))
 
     def test_labels_come_back_as_what_they_were(self):
         victim = payload.Victim(self.dir)
