@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof convert` on recordings, whole command with its start, beside async-profiler's jfrconv in the same run.
 
-usage: tests/bench/convert.py [--rounds N] [--jfrconv JAR] [--large] [RECORDING…]
+usage: tests/bench/convert.py [--rounds N] [--jfrconv JAR] [--large] [--real] [--profiler LIBRARY] [--keep DIRECTORY] [RECORDING…]
 
 Makes recordings of known contents (tests/lib/make-jfr: events × depth × contexts; 732,240 samples at depth 14 with 1,000
 contexts, as many as the Java converter was measured with; with --large also 1 GiB), and takes those that are named, e.g.
 real ones. JAR is jfr-converter of Maven Central; without it, or without java, the rival is left out. It takes one kind of event
-a run, so it is run once for all kinds together (--otlp with each kind summed) where a recording has several.
+a run, so it is run once for each.
+
+With --real, a recording of 10 to 25 MB is made by the JDK alone (tests/data/Work.java, with everything that samples turned up),
+with --profiler also one by async-profiler, all kinds at once (LIBRARY is its libasyncProfiler.so, of Maven Central).
 
 Prints the lowest and the median wall time, CPU time, peak memory, and samples a second of the lowest.
 """
@@ -18,6 +21,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -50,6 +54,35 @@ def count_samples(path):
     return sum(int(n) for n in re.findall(r"^profile .*: (\d+) events", done.stderr, re.M))
 
 
+def record(directory, name, options):
+    """A real recording of 10 to 25 MB: how much a second makes depends on the machine."""
+    path, seconds = directory / f"{name}.jfr", 4.0
+    clean = {"PATH": os.environ["PATH"], "HOME": "/"}       # a recording holds the environment
+    for _ in range(10):
+        path.unlink(missing_ok=True)
+        subprocess.run(["java", *(x.format(path) for x in options), "-cp", directory, "Work", f"{seconds:.1f}"], env=clean, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        size = path.stat().st_size
+        if 10e6 <= size <= 25e6:
+            return path
+        seconds *= min(max(16e6 / size, 0.5), 2)
+    sys.exit(f"{path}: {size} bytes, however long it took")
+
+
+def record_all(directory, profiler):
+    work = pathlib.Path(__file__).resolve().parents[1] / "data/Work.java"
+    subprocess.run(["javac", "-d", directory, work], check=True)
+    if profiler:
+        yield record(directory, "async-profiler", [f"-agentpath:{profiler}=start,event=cpu,interval=100us,wall=1ms,alloc=2k,lock=10us,"
+                                                   "jfr,file={}"])
+    events = [f"jdk.{event}#{setting}" for event, setting in (
+        ("ExecutionSample", "period=1ms"), ("NativeMethodSample", "period=1ms"), ("ObjectAllocationInNewTLAB", "enabled=true"),
+        ("ObjectAllocationOutsideTLAB", "enabled=true"), ("ObjectAllocationSample", "throttle=off"), ("JavaMonitorEnter", "threshold=0ms"),
+        ("JavaMonitorWait", "threshold=0ms"), ("ThreadPark", "threshold=0ms"))]
+    yield record(directory, "jdk", ["-XX:StartFlightRecording=filename={},settings=profile," + ",".join(events), "-XX:TLABSize=2k",
+                                    "-XX:-ResizeTLAB"])
+
+
 def rivals(path, output, jar):
     """jfrconv takes one kind of event a run."""
     if jar and shutil.which("java"):
@@ -62,6 +95,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--jfrconv")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--real", action="store_true")
+    parser.add_argument("--profiler", type=pathlib.Path)
+    parser.add_argument("--keep", type=pathlib.Path, help="where the real ones are kept")
     parser.add_argument("recordings", nargs="*")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -83,7 +119,10 @@ def main():
         make(732240, 14, 1000)
         measure(f"732,240 events, depth 14, 1,000 contexts, {made.stat().st_size / 1e6:.1f} MB",
                 [SPANPROF, "convert", made, "-o", output], args.rounds, 732240)
-        for path in args.recordings:
+        real = args.keep or directory
+        real.mkdir(exist_ok=True)
+        made_here = record_all(real, args.profiler and args.profiler.resolve()) if args.real or args.profiler else []
+        for path in [*made_here, *args.recordings]:
             n = count_samples(path)
             name = f"{pathlib.Path(path).name}, {pathlib.Path(path).stat().st_size / 1e6:.1f} MB, {n:,} samples"
             measure(name, [SPANPROF, "convert", path, "-o", output], args.rounds, n)
