@@ -6,6 +6,7 @@ import oracle
 oracle.enter()
 
 import os
+import resource
 import signal
 import time
 
@@ -46,6 +47,25 @@ class Machine(session.TestCase):
                     self.assertRegex(done.stderr, r"\d+ ticks = \d+ samples delivered \+ \d+ lost")
         self.assertGreater(refused, 0)
         self.assertGreater(worked, 0)
+
+    def test_descriptors_that_run_out_while_it_works_are_done_without_until_there_are_more(self):
+        first = self.victim("chain", 5)
+        run = self.start("--exe", f"{session.LIB}/victim-*", "--frequency", 499)
+        run.wait_events(50, first.pid)
+        soft, hard = resource.prlimit(run.pid, resource.RLIMIT_NOFILE)
+
+        def limit(n):
+            resource.prlimit(run.pid, resource.RLIMIT_NOFILE, (n, hard))
+
+        taken = {int(name) for name in os.listdir(f"/proc/{run.pid}/fd")}
+        limit(next(n for n in range(len(taken) + 1) if n not in taken))         # the next open() fails
+        second = self.victim("shares")                  # a program that it has not seen, whose files it cannot open
+        session.wait_cpu([second.pid], 1)
+        limit(soft)
+        run.wait_events(50, second.pid)
+        run.wait_events(100, first.pid)
+        result = run.stop()                             # the books balance, and no line of the log is an error
+        self.assertEqual(result.pids, {first.pid, second.pid})
 
     def test_a_log_that_nobody_reads_any_more_stops_nothing(self):
         victim = self.victim("chain", 5)
