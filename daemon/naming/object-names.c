@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- *     frame ──want──▶ [object: addresses] ──work──▶ worker: symbolizer ──▶ names ──apply──▶ window
+ *     frame ──want──▶ [object: addresses] ──work──▶ worker: name-job.c ──▶ names ──apply──▶ window
  *
  * A name is found by two steps, since frames of one window are met again and again: the frame's word in this window, and
  * if that is new, object and address.
@@ -9,13 +9,10 @@
 #include "naming/object-names.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "naming/worker.h"
-#include "symbol/symbolizer.h"
+#include "naming/name-job.h"
 #include "util/arena.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -28,9 +25,7 @@
 enum {
         DEFAULT_MAX_NAMES = 128 << 10,
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
-        MAX_TABLE_BYTES = 64 << 20,     /* of the worker's symbol tables */
         MAX_IDS = 64 << 10,             /* of files, which may be many of one build */
-        JOB_NAMES = 64,
         NO_TEXT = UINT32_MAX,
 };
 
@@ -48,32 +43,12 @@ struct NamedObject {
         char *gnu, *go, *path;          /* owned */
         bool is_vdso;
         Hashmap names;                  /* address → Name */
-        Name *asked[JOB_NAMES];         /* not sent yet */
+        Name *asked[NAME_JOB_MAX];      /* not sent yet */
         uint32_t n_asked;
         NamedObject *next_asked;        /* among those that have some */
         uint64_t retry_ns;
-        ObjectFile file;                /* where it was met last, as what follows */
-        pid_t pid;
-        uint64_t start_time_ns, start, end;
+        NamePlace place;                /* where it was met last */
 };
-
-typedef struct NameJob {
-        WorkerJob job;                  /* first */
-        char *gnu, *go, *path;          /* owned */
-        bool is_vdso, is_unopened;
-        ObjectFile file;
-        pid_t pid;
-        uint64_t start_time_ns, start, end;
-        int fd;
-        uint32_t n;
-        NamedObject *object;            /* the loop's, as the next; nothing of it is freed while a job is out */
-        Name *names[JOB_NAMES];
-        uint64_t addresses[JOB_NAMES];
-        struct {
-                char *name, *linkage_name;      /* owned; NULL = none; the same as name */
-                SymbolState state;
-        } found[JOB_NAMES];
-} NameJob;
 
 struct ObjectNames {
         ObjectNamesLimits limits;
@@ -89,82 +64,11 @@ struct ObjectNames {
         bool is_over;                   /* a cap was met: clear when no job is out */
 };
 
-/* ---- the worker's part ---- */
-
-static void *begin(void) {
-        const SymbolizerOptions options = { .max_bytes = MAX_TABLE_BYTES };
-        Symbolizer *symbolizer = NULL;
-
-        return symbolizer_new(&symbolizer, &options) ? NULL : symbolizer;
-}
-
-static void end(void *state) {
-        symbolizer_free(state);
-}
-
-static int hand_out(void *userdata) {
-        NameJob *job = userdata;
-
-        return take_fd(job->fd);
-}
-
-static int open_file(NameJob *job) {
-        _cleanup_(closep) int proc_fd = -1;
-
-        if (job->is_vdso)
-                return 0;
-        return process_open_living(job->pid, job->start_time_ns, &proc_fd, NULL) ||
-               object_file_open(&job->file, proc_fd, job->start, job->end, job->path, &job->fd);
-}
-
-static int find(NameJob *job, uint32_t i, Symbolizer *symbolizer, const SymbolObject *object) {
-        SymbolName name;
-        int r = symbolizer_name(symbolizer, object, job->addresses[i], &name);
-
-        if (r)
-                return error_fold(r);
-        job->found[i].state = name.state;
-        if (!name.name)
-                return 0;
-        job->found[i].name = strdup(name.name);
-        if (name.linkage_name && strcmp(name.linkage_name, name.name))
-                job->found[i].linkage_name = strdup(name.linkage_name);
-        return job->found[i].name ? 0 : error_origin(-ENOMEM);
-}
-
-static void look_up(WorkerJob *base, void *state) {
-        NameJob *job = (NameJob *)base;
-        const SymbolSource source = { .open = hand_out, .userdata = job };
-        const SymbolObject object = { .path = job->path, .build_id_gnu = job->gnu, .build_id_go = job->go,
-                                      .source = job->is_vdso ? NULL : &source };
-        int r = !state || open_file(job);
-
-        for (uint32_t i = 0; i < job->n && !r; i++)
-                r = find(job, i, state, &object);
-        job->is_unopened = r;
-        closep(&job->fd);
-        job->fd = -1;
-}
-
-static void discard(WorkerJob *base) {
-        NameJob *job = (NameJob *)base;
-
-        closep(&job->fd);
-        for (uint32_t i = 0; i < job->n; i++) {
-                free(job->found[i].name);
-                free(job->found[i].linkage_name);
-        }
-        free(job->gnu);
-        free(job->go);
-        free(job->path);
-        free(job);
-}
-
 /* ---- making and clearing ---- */
 
 int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits) {
         _cleanup_(object_names_freep) ObjectNames *names = calloc(1, sizeof(*names));
-        WorkerConfig worker = { .name = "names", .begin = begin, .end = end, .userdata = names };
+        WorkerConfig worker = { .name = "names", .begin = name_job_begin, .end = name_job_end, .userdata = names };
         int r;
 
         if (!names)
@@ -277,12 +181,12 @@ static int find_object(ObjectNames *names, const Mapping *mapping, NamedObject *
 }
 
 static void note_place(NamedObject *object, const Process *process, const Mapping *mapping) {
-        object->pid = (pid_t)process->pid;
-        object->start_time_ns = process->start_time_ns;
-        object->start = mapping->start;
-        object->end = mapping->end;
+        object->place = (NamePlace){
+                .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns,
+                .start = mapping->start, .end = mapping->end,
+        };
         if (!object->is_vdso)
-                object->file = object_file(mapping->object);
+                object->place.file = object_file(mapping->object);
 }
 
 /* *namep stays NULL over the cap. */
@@ -309,51 +213,35 @@ static int find_name(ObjectNames *names, NamedObject *object, uint64_t address, 
         return 0;
 }
 
-static NameJob *new_job(const NamedObject *object) {
-        NameJob *job = calloc(1, sizeof(*job));
-
-        if (!job)
-                return NULL;
-        job->fd = -1;
-        job->gnu = strdup(object->gnu);
-        job->go = strdup(object->go);
-        job->path = strdup(object->path);
-        job->is_vdso = object->is_vdso;
-        job->file = object->file;
-        job->pid = object->pid;
-        job->start_time_ns = object->start_time_ns;
-        job->start = object->start;
-        job->end = object->end;
-        if (job->gnu && job->go && job->path)
-                return job;
-        discard(&job->job);
-        return NULL;
-}
-
 /* These were asked for, and will not be answered. */
-static void give_back(ObjectNames *names, Name *const *asked, uint32_t n, enum counter why) {
-        stat_add(why, n);
-        names->n_waiting -= n;
-        for (uint32_t i = 0; i < n; i++)
-                asked[i]->state = NAME_NEW;
+static void give_back(ObjectNames *names, const NameJob *job, enum counter why) {
+        stat_add(why, job->n);
+        names->n_waiting -= job->n;
+        for (uint32_t i = 0; i < job->n; i++) {
+                Name *name = job->names[i];
+
+                name->state = NAME_NEW;
+        }
 }
 
 static void take_answers(WorkerJob *base, void *userdata);
 
 static void give_up(WorkerJob *base, void *userdata) {
         NameJob *job = (NameJob *)base;
+        NamedObject *object = job->object;
 
-        give_back(userdata, job->names, job->n, COUNTER_NAMES_STUCK);
-        job->object->retry_ns = UINT64_MAX;
+        give_back(userdata, job, COUNTER_NAMES_STUCK);
+        object->retry_ns = UINT64_MAX;
 }
 
 static int send_job(ObjectNames *names, NamedObject *object) {
-        NameJob *job = new_job(object);
-        int r;
+        NameJob *job;
+        int r = name_job_new(&job, object->gnu, object->go, object->path, object->is_vdso, &object->place);
 
-        if (!job)
-                return error_origin(-ENOMEM);
-        job->job = (WorkerJob){ .work = look_up, .done = take_answers, .stuck = give_up, .discard = discard };
+        if (r)
+                return error_fold(r);
+        job->job.done = take_answers;
+        job->job.stuck = give_up;
         job->object = object;
         job->n = object->n_asked;
         for (uint32_t i = 0; i < job->n; i++) {
@@ -363,9 +251,9 @@ static int send_job(ObjectNames *names, NamedObject *object) {
         object->n_asked = 0;
         r = worker_push(names->worker, &job->job);
         if (r > 0)
-                give_back(names, job->names, job->n, COUNTER_NAMES_DROPPED);
+                give_back(names, job, COUNTER_NAMES_DROPPED);
         if (r)
-                discard(&job->job);
+                name_job_discard(&job->job);
         return r < 0 ? error_fold(r) : 0;
 }
 
@@ -377,7 +265,7 @@ static int ask(ObjectNames *names, NamedObject *object, Name *name) {
                 names->first_asked = object;
         }
         object->asked[object->n_asked++] = name;
-        return object->n_asked < JOB_NAMES ? 0 : object_names_work(names);
+        return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names);
 }
 
 static void begin_window(ObjectNames *names, const Window *window) {
@@ -453,17 +341,18 @@ static void take_answer(ObjectNames *names, const NameJob *job, uint32_t i) {
 
 static void take_answers(WorkerJob *base, void *userdata) {
         NameJob *job = (NameJob *)base;
+        NamedObject *object = job->object;
         ObjectNames *names = userdata;
 
         if (job->is_unopened) {
-                give_back(names, job->names, job->n, COUNTER_NAMES_UNREADABLE);
-                job->object->retry_ns = clock_monotonic_ns() + RETRY_NS;
+                give_back(names, job, COUNTER_NAMES_UNREADABLE);
+                object->retry_ns = clock_monotonic_ns() + RETRY_NS;
         } else {
                 names->n_waiting -= job->n;
                 for (uint32_t i = 0; i < job->n; i++)
                         take_answer(names, job, i);
         }
-        discard(base);
+        name_job_discard(base);
 }
 
 int object_names_work(ObjectNames *names) {

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "naming/name-job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/process.h"
+#include "util/error.h"
+
+enum { MAX_TABLE_BYTES = 64 << 20 };    /* of a thread's symbol tables */
+
+void *name_job_begin(void) {
+        const SymbolizerOptions options = { .max_bytes = MAX_TABLE_BYTES };
+        Symbolizer *symbolizer = NULL;
+
+        return symbolizer_new(&symbolizer, &options) ? NULL : symbolizer;
+}
+
+void name_job_end(void *state) {
+        symbolizer_free(state);
+}
+
+static int hand_out(void *userdata) {
+        NameJob *job = userdata;
+
+        return take_fd(job->fd);
+}
+
+static int open_file(NameJob *job) {
+        const NamePlace *place = &job->place;
+        _cleanup_(closep) int proc_fd = -1;
+
+        if (job->is_vdso)
+                return 0;
+        return process_open_living(place->pid, place->start_time_ns, &proc_fd, NULL) ||
+               object_file_open(&place->file, proc_fd, place->start, place->end, job->path, &job->fd);
+}
+
+/* @textp: a copy that lives as long as the job; NULL stays NULL. Return: 0, -ENOMEM. */
+static int keep(NameJob *job, const char *text, const char **textp) {
+        *textp = text ? arena_string(&job->texts, text, strlen(text)) : NULL;
+        return *textp || !text ? 0 : error_origin(-ENOMEM);
+}
+
+static int find(NameJob *job, uint32_t i, Symbolizer *symbolizer, const SymbolObject *object) {
+        SymbolName name;
+        int r = symbolizer_name(symbolizer, object, job->addresses[i], &name);
+
+        if (r)
+                return error_fold(r);
+        job->found[i].state = name.state;
+        r = keep(job, name.name, &job->found[i].name);
+        if (!r && name.name && name.linkage_name && strcmp(name.linkage_name, name.name))
+                r = keep(job, name.linkage_name, &job->found[i].linkage_name);
+        return r;
+}
+
+static void look_up(WorkerJob *base, void *state) {
+        NameJob *job = (NameJob *)base;
+        const SymbolSource source = { .open = hand_out, .userdata = job };
+        const SymbolObject object = { .path = job->path, .build_id_gnu = job->gnu, .build_id_go = job->go,
+                                      .source = job->is_vdso ? NULL : &source };
+        int r = !state || open_file(job);
+
+        for (uint32_t i = 0; i < job->n && !r; i++)
+                r = find(job, i, state, &object);
+        job->is_unopened = r;
+        closep(&job->fd);
+        job->fd = -1;
+}
+
+int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place) {
+        NameJob *job = calloc(1, sizeof(*job));
+        int r;
+
+        if (!job)
+                return error_origin(-ENOMEM);
+        job->job = (WorkerJob){ .work = look_up, .discard = name_job_discard };
+        job->fd = -1;
+        job->is_vdso = is_vdso;
+        job->place = *place;
+        r = keep(job, gnu, &job->gnu);
+        r = r ? r : keep(job, go, &job->go);
+        r = r ? r : keep(job, path, &job->path);
+        if (r) {
+                name_job_discard(&job->job);
+                return r;
+        }
+        *jobp = job;
+        return 0;
+}
+
+void name_job_discard(WorkerJob *base) {
+        NameJob *job = (NameJob *)base;
+
+        closep(&job->fd);
+        arena_deinit(&job->texts);
+        free(job);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Name Job
+ *
+ * The worker's part of object-names: opens the file of one object and looks up to 64 of its addresses up in it. A job owns
+ * all that it uses, as its thread may be given up and go on alone.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "naming/worker.h"
+#include "symbol/symbolizer.h"
+#include "target/object.h"
+#include "util/arena.h"
+
+enum { NAME_JOB_MAX = 64 };
+
+/* A living process that has the object mapped, and where. */
+typedef struct NamePlace {
+        ObjectFile file;                /* not of the vdso */
+        pid_t pid;
+        uint64_t start_time_ns, start, end;
+} NamePlace;
+
+typedef struct NameFound {
+        const char *name, *linkage_name;        /* NULL = none; the same as name */
+        SymbolState state;
+} NameFound;
+
+typedef struct NameJob {
+        WorkerJob job;                  /* first; the caller sets `done` and `stuck` */
+        const char *gnu, *go, *path;
+        bool is_vdso;
+        NamePlace place;
+        uint32_t n;
+        uint64_t addresses[NAME_JOB_MAX];
+
+        NameFound found[NAME_JOB_MAX];
+        bool is_unopened;               /* nothing was found out */
+
+        void *object, *names[NAME_JOB_MAX];     /* the caller's; nobody looks at them here */
+        Arena texts;
+        int fd;
+} NameJob;
+
+/* Return: 0, -ENOMEM. */
+int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place);
+void name_job_discard(WorkerJob *job);
+
+/* For WorkerConfig: what the jobs of one thread share is a Symbolizer. */
+void *name_job_begin(void);
+void name_job_end(void *state);
