@@ -15,10 +15,18 @@
 #include "util/log.h"
 #include "util/text.h"
 
+/*
+ * Events that are inserted by one statement: half the time of one for each, since AUTOINCREMENT reads and writes a table of
+ * its own with each statement.
+ */
+enum { ROWS = 32 };
+
 struct TraceDb {
         sqlite3 *sqlite;
-        sqlite3_stmt *insert_event, *insert_station;
+        sqlite3_stmt *insert_event, *insert_events, *insert_station;
         bool extra, in_transaction;
+        CoroEvent rows[ROWS];           /* that are not inserted yet */
+        unsigned n_rows;
         uint64_t size_bytes;            /* at the last commit */
         uint64_t n_since;               /* events since */
 };
@@ -71,14 +79,25 @@ static int remove_old(const char *path) {
         return 0;
 }
 
+static unsigned n_columns(const TraceDb *db) {
+        return db->extra ? 12 : 7;
+}
+
+static int prepare_events(TraceDb *db, unsigned n_rows, sqlite3_stmt **statementp) {
+        static const char one[] = "(?,?,?,?,?,?,?,?,?,?,?,?)";
+        char sql[256 + ROWS * sizeof(one)];
+        int n = snprintf(sql, sizeof(sql), "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts, payload%s) VALUES ",
+                         db->extra ? ", station, event, birth, lost, pid" : "");
+
+        for (unsigned i = 0; i < n_rows; i++)
+                n += snprintf(sql + n, sizeof(sql) - (size_t)n, "%s%.*s)", i ? "," : "", 2 * (int)n_columns(db), one);
+        return sqlite3_prepare_v2(db->sqlite, sql, n, statementp, NULL) != SQLITE_OK;
+}
+
 static int prepare(TraceDb *db) {
-        const char *event = db->extra ? "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts, payload, station, event,"
-                                        " birth, lost, pid) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
-                                      : "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts, payload)"
-                                        " VALUES (?,?,?,?,?,?,?)";
         const char *station = "INSERT OR REPLACE INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
-        if (sqlite3_prepare_v2(db->sqlite, event, -1, &db->insert_event, NULL) != SQLITE_OK)
+        if (prepare_events(db, 1, &db->insert_event) || prepare_events(db, ROWS, &db->insert_events))
                 return fail(db, "coro_trace_events");
         if (db->extra && sqlite3_prepare_v2(db->sqlite, station, -1, &db->insert_station, NULL) != SQLITE_OK)
                 return fail(db, "coro_stations");
@@ -162,33 +181,55 @@ static int step(TraceDb *db, sqlite3_stmt *statement) {
         return r;
 }
 
-int trace_db_event(TraceDb *db, const CoroEvent *event) {
+typedef struct RowTexts {
         char probe[24], address[24], payload[2 * SPANPROF_STATION_PAYLOAD + 1];
-        sqlite3_stmt *s = db->insert_event;
+} RowTexts;
 
+/* @at: the number of its first column. @texts must live until the statement has been stepped. */
+static void bind_event(const TraceDb *db, sqlite3_stmt *s, int at, const CoroEvent *event, RowTexts *texts) {
+        bind_decimal(s, at, texts->probe, event->probe_id);
+        bind(s, at + 1, event->tid);
+        bind_address(s, at + 2, texts->address, event->address);
+        bind(s, at + 3, event->seq);
+        bind(s, at + 4, event->active);
+        bind(s, at + 5, event->time_ns);
+        if (event->has_payload) {
+                text_to_hex(texts->payload, event->payload, sizeof(event->payload));
+                sqlite3_bind_text(s, at + 6, texts->payload, sizeof(texts->payload) - 1, SQLITE_STATIC);
+        } else {
+                sqlite3_bind_null(s, at + 6);
+        }
+        if (!db->extra)
+                return;
+        bind(s, at + 7, event->station);
+        bind(s, at + 8, event->number);
+        bind(s, at + 9, event->birth_ns);
+        bind(s, at + 10, event->n_lost);
+        bind(s, at + 11, event->pid);
+}
+
+/* All rows that wait: together if they are as many as one statement takes, else one by one. */
+static int insert_rows(TraceDb *db) {
+        unsigned n = db->n_rows, step_by = n == ROWS ? ROWS : 1;
+        sqlite3_stmt *s = n == ROWS ? db->insert_events : db->insert_event;
+        RowTexts texts[ROWS];
+
+        db->n_rows = 0;
+        for (unsigned at = 0; at < n; at += step_by) {
+                for (unsigned i = 0; i < step_by; i++)
+                        bind_event(db, s, (int)(i * n_columns(db) + 1), &db->rows[at + i], &texts[i]);
+                if (step(db, s))
+                        return TRACE_E_FAILED;
+        }
+        return 0;
+}
+
+int trace_db_event(TraceDb *db, const CoroEvent *event) {
         if (begin(db))
                 return TRACE_E_FAILED;
-        bind_decimal(s, 1, probe, event->probe_id);
-        bind(s, 2, event->tid);
-        bind_address(s, 3, address, event->address);
-        bind(s, 4, event->seq);
-        bind(s, 5, event->active);
-        bind(s, 6, event->time_ns);
-        if (event->has_payload) {
-                text_to_hex(payload, event->payload, sizeof(event->payload));
-                sqlite3_bind_text(s, 7, payload, sizeof(payload) - 1, SQLITE_STATIC);
-        } else {
-                sqlite3_bind_null(s, 7);
-        }
-        if (db->extra) {
-                bind(s, 8, event->station);
-                bind(s, 9, event->number);
-                bind(s, 10, event->birth_ns);
-                bind(s, 11, event->n_lost);
-                bind(s, 12, event->pid);
-        }
+        db->rows[db->n_rows++] = *event;
         db->n_since++;
-        return step(db, s);
+        return db->n_rows == ROWS ? insert_rows(db) : 0;
 }
 
 int trace_db_station(TraceDb *db, const TraceStation *station) {
@@ -225,8 +266,9 @@ int trace_db_commit(TraceDb *db) {
 
         if (!db->in_transaction)
                 return 0;
+        r = insert_rows(db);
         db->in_transaction = false;
-        r = execute(db, "COMMIT");
+        r = execute(db, "COMMIT") ?: r;
         db->size_bytes = ask_size(db);
         db->n_since = 0;
         return r;
@@ -249,6 +291,7 @@ TraceDb *trace_db_free(TraceDb *db) {
         if (!db)
                 return NULL;
         sqlite3_finalize(db->insert_event);
+        sqlite3_finalize(db->insert_events);
         sqlite3_finalize(db->insert_station);
         sqlite3_close(db->sqlite);
         free(db);

@@ -163,7 +163,21 @@ static bool eat_digits(Line *line, uint64_t *valuep) {
         return line->at > begin;
 }
 
-/* The six fields as every writer of this form prints them, to the byte: nearly all lines, in a fifth of the time. */
+/* What we add, in the order in which we print it; each may be missing. */
+static bool eat_extra(Line *line, CoroEvent *event) {
+        uint64_t station = 0, pid = 0;
+
+        if ((EAT(line, ",\"station\":") && !eat_digits(line, &station)) || (EAT(line, ",\"event\":") && !eat_digits(line, &event->number)) ||
+            (EAT(line, ",\"birth\":") && !eat_digits(line, &event->birth_ns)) ||
+            (EAT(line, ",\"lost\":") && !eat_digits(line, &event->n_lost)) || (EAT(line, ",\"pid\":") && !eat_digits(line, &pid)) ||
+            station > UINT32_MAX || pid > UINT32_MAX)
+                return false;
+        event->station = (uint32_t)station;
+        event->pid = (uint32_t)pid;
+        return true;
+}
+
+/* The fields as every writer of this form prints them, to the byte: nearly all lines, in a fifth of the time. */
 static bool parse_usual(Line *line, CoroEvent *event) {
         if (!EAT(line, "{\"probe_id\":") || !eat_digits(line, &event->probe_id) || !EAT(line, ",\"tid\":") ||
             !eat_digits(line, &event->tid) || !EAT(line, ",\"addr\":\"") || line->end - line->at < 18 ||
@@ -175,7 +189,7 @@ static bool parse_usual(Line *line, CoroEvent *event) {
         event->active = EAT(line, ",\"is_active\":true,\"ts\":");
         if (!event->active && !EAT(line, ",\"is_active\":false,\"ts\":"))
                 return false;
-        return eat_digits(line, &event->time_ns) && EAT(line, "}") && line->at == line->end;
+        return eat_digits(line, &event->time_ns) && eat_extra(line, event) && EAT(line, "}") && line->at == line->end;
 }
 
 int trace_parse_jsonl(const char *text, size_t size, CoroEvent *eventp) {

@@ -149,7 +149,10 @@ Test(trace, goes_by_the_ending_of_a_name) {
         cr_expect_eq(trace_form_of(".db", &form), TRACE_E_ENDING);
 }
 
+static uint64_t n_in_order;
+
 static int keep_last(void *userdata, const CoroEvent *event) {
+        n_in_order += event->number == n_in_order;
         *(CoroEvent *)userdata = *event;
         return 0;
 }
@@ -175,12 +178,15 @@ Test(trace, goes_through_files_of_each_form) {
                 memset(event.payload, 0xEE, sizeof(event.payload));
                 cr_assert_eq(trace_form_of(names[i], &form), 0);
                 cr_assert_eq(trace_writer_new(&writer, names[i], form, &options), 0);
-                for (int k = 0; k < 3000; k++)
+                n_in_order = 0;
+                for (event.number = 0; event.number < 3000; event.number++)
                         trace_writer_event(writer, &event);
+                event.number--;
                 cr_assert_eq(trace_writer_close(writer, &n_dropped), 0);
                 cr_expect_eq(n_dropped, 0);
                 cr_assert_eq(trace_read(names[i], form, keep_last, &last, &counts), 0);
                 cr_expect_eq(counts.n_events, 3000, "%s", names[i]);
+                cr_expect_eq(n_in_order, 3000, "%s", names[i]);
                 cr_expect_eq(counts.n_malformed, 0);
                 expect_same(&event, &last, true);
         }
