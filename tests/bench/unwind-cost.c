@@ -8,7 +8,7 @@
  * its first thread. Prints, as columns of a table: samples, frames (median), ns a
  * sample in BPF by the kernel's own statistics, share of complete stacks; time from
  * the first look at the mappings until the last table is in force; memory of the BPF
- * maps without the rings of samples and notices, and of those that rows alone need. Before it, what loading the sampler
+ * maps without the rings of samples and notices, and of those that rows alone need; why the other stacks ended. Before it, what loading the sampler
  * took and how many instructions the verifier followed. With -n as many processes run;
  * all have their rows, the first is sampled. SECONDS and SETTLE_MS are of the command's own
  * CPU time, so that the same part of its work is sampled however busy the machine is.
@@ -55,7 +55,13 @@ static struct ring_buffer *ring;
 static Tables *tables;
 static ObjectCache *objects;
 static uint32_t depths[MAX_SAMPLES];
-static uint32_t n_samples, n_complete, n_user;
+static uint32_t n_samples, n_user, ends[ABI_STACK_END_N];
+
+static const char *const end_names[ABI_STACK_END_N] = {
+        [ABI_STACK_NO_MAPPING] = "no_mapping",   [ABI_STACK_NO_ROWS] = "no_rows", [ABI_STACK_FAULT] = "fault",   [ABI_STACK_BAD_CFA] = "bad_cfa",
+        [ABI_STACK_UNSUPPORTED] = "unsupported", [ABI_STACK_DEPTH] = "depth",     [ABI_STACK_FP_END] = "fp_end", [ABI_STACK_STALE] = "stale",
+        [ABI_STACK_INTERNAL] = "internal",
+};
 
 static void die(const char *what) {
         fprintf(stderr, "unwind-cost: %s: %m\n", what);
@@ -68,7 +74,7 @@ static int on_record(void *context, void *data, size_t size) {
         if (sample->stack_end == ABI_STACK_NO_USER || n_samples == MAX_SAMPLES)
                 return 0;
         n_user++;
-        n_complete += sample->stack_end == ABI_STACK_COMPLETE;
+        ends[MIN(sample->stack_end, (unsigned)ABI_STACK_INTERNAL)]++;
         depths[n_samples++] = sample->n_user;
         return 0;
 }
@@ -269,11 +275,15 @@ static void run(const Options *options, char **argv) {
         ns = measure(pids[0], options);
         bytes = map_bytes();
         qsort(depths, n_samples, sizeof(depths[0]), by_value);
-        printf("| command | processes | samples | frames | ns a sample | complete | rows ready, ms | maps, KiB | of rows, KiB |\n"
-               "|---|---|---|---|---|---|---|---|---|\n");
-        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " | %" PRIu64 " |\n", argv[0], options->n, n_samples,
-               n_samples ? depths[n_samples / 2] : 0, ns, n_user ? 100.0 * n_complete / n_user : 0, (double)ready / 1e6,
+        printf("| command | processes | samples | frames | ns a sample | complete | rows ready, ms | maps, KiB | of rows, KiB | others |\n"
+               "|---|---|---|---|---|---|---|---|---|---|\n");
+        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " | %" PRIu64 " |", argv[0], options->n, n_samples,
+               n_samples ? depths[n_samples / 2] : 0, ns, n_user ? 100.0 * ends[ABI_STACK_COMPLETE] / n_user : 0, (double)ready / 1e6,
                bytes.all >> 10, bytes.rows >> 10);
+        for (unsigned i = 0; i < ABI_STACK_END_N; i++)
+                if (ends[i] && end_names[i])
+                        printf(" %s %u", end_names[i], ends[i]);
+        printf(" |\n");
         for (unsigned i = 0; i < options->n; i++) {
                 kill(pids[i], SIGKILL);
                 waitpid(pids[i], NULL, 0);

@@ -69,9 +69,11 @@ def cost(options):
         path = source(b)
         cc1plus = bench.run(["g++", "-print-prog-name=cc1plus"]).stdout.strip()
         machine = bench.run(["g++", "-print-multiarch"]).stdout.strip()
+        gcc = [cc1plus, "-quiet", "-O2", "-imultiarch", machine, "-o", "/dev/null", path]
         for what, hz, argv in (
                 ("clang -O2, 199 Hz", 199, clang(path)),
-                ("cc1plus -O2, 199 Hz", 199, [cc1plus, "-quiet", "-O2", "-imultiarch", machine, "-o", "/dev/null", path]),
+                ("cc1plus -O2, 199 Hz", 199, gcc),
+                ("cc1plus -O2, 199 Hz, depth = 1024", 199, ["-d", "1024", *gcc]),
                 ("python3, 199 Hz", 199, ["python3", "-c", "while 1: sorted(str(i) for i in range(1000))"]),
                 ("perl, 199 Hz", 199, ["perl", "-e", "while (1) { $x = join q(,), sort map { rand } 1..500 }"]),
                 ("exceptions, 199 Hz", 199, [THROW]),
@@ -80,9 +82,9 @@ def cost(options):
             seen = [unwind_cost("-f", hz, "-s", options.seconds, "-w", 1000, *argv) for _ in range(options.rounds)]
             loads += [load for _, load in seen]
             middle = sorted(seen, key=lambda x: float(x[0][4]))[len(seen) // 2][0]
-            rows.append([what, *middle[2:7], bench.spread(float(x[0][4]) for x in seen)])
+            rows.append([what, *middle[2:7], middle[9], bench.spread(float(x[0][4]) for x in seen)])
     bench.table("cost: one thread, median round",
-                ["program", "samples", "frames", "ns a sample", "whole", "rows ready, ms", "ns of all rounds"], rows)
+                ["program", "samples", "frames", "ns a sample", "whole", "rows ready, ms", "the others", "ns of all rounds"], rows)
     print("\nload: " + min(loads, key=lambda x: float(re.search(r"in ([\d.]+)", x)[1])))
 
 
