@@ -127,6 +127,7 @@
         X(ENVIRONMENT_INVALID, "environment_attributes_invalid_total", "",                                     \
           "OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets: parts left out, malformed or over a cap") \
         X(MAPS_READS, "maps_reads_total", "", "times that a target's maps were read")                          \
+        X(MAPS_PAUSED, "maps_paused_total", "", "times that so much of maps was read that the rest had to wait for another turn") \
         X(MAPS_CUT, "maps_cut_total", "", "times that maps were longer than 32 MiB, and were read up to there")   \
         X(MAPPINGS_OVER_CAP, "mappings_over_cap_total", "", "executable mappings over the cap of one process") \
         X(MAPPINGS_PAST_DROPPED, "mappings_past_dropped_total", "", "replaced mappings over the cap of one process")  \

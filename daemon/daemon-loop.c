@@ -168,10 +168,14 @@ static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userd
 
 static int drain(Daemon *daemon, SamplerDrained *drainedp) {
         uint64_t begin_ns = clock_monotonic_ns();
-        int r = sampler_drain(daemon->sampler, drainedp);
+        int r;
 
+        targets_begin_turn(daemon->targets);
+        r = sampler_drain(daemon->sampler, drainedp);
         daemon->drained_ns = clock_monotonic_ns();
         stat_add(COUNTER_STAGE_DRAIN_NS, daemon->drained_ns - begin_ns);
+        if (!r && targets_is_reading(daemon->targets))
+                r = MIN(sd_event_source_set_time_relative(daemon->work_timer, 0), 0);
         return r;
 }
 

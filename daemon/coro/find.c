@@ -13,26 +13,31 @@
 #include "target/process.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/stat.h"
 
-enum { MOUNTINFO_MAX = 4 << 20 };
+enum {
+        MOUNTINFO_MAX = 4 << 20,
+        FREE_TEXT = 64 << 10,
+        TURN_TEXT = 448 << 10,          /* more than that */
+};
 
-typedef struct Search {
-        int proc_fd;
+struct Find {
+        int proc_fd, maps_fd;
         char *mounts;                   /* text of mountinfo, NULL = not read yet or not readable */
         size_t mounts_size;
         MapsReader reader;
         char path[MAPS_MAX_NAME];
-} Search;
+};
 
 /* As for executables: a device that nobody lists is a block device of another mount namespace, or not to be trusted. */
-static bool is_local(Search *search, const MapsEntry *entry) {
+static bool is_local(Find *find, const MapsEntry *entry) {
         MountKind kind;
 
         if (maps_is_memfd(entry))
                 return true;
-        if (!search->mounts && file_read_at(search->proc_fd, "mountinfo", MOUNTINFO_MAX, &search->mounts, &search->mounts_size))
-                search->mounts = NULL;
-        kind = search->mounts ? mounts_find(search->mounts, search->mounts_size, entry->major, entry->minor) : MOUNT_UNKNOWN;
+        if (!find->mounts && file_read_at(find->proc_fd, "mountinfo", MOUNTINFO_MAX, &find->mounts, &find->mounts_size))
+                find->mounts = NULL;
+        kind = find->mounts ? mounts_find(find->mounts, find->mounts_size, entry->major, entry->minor) : MOUNT_UNKNOWN;
         return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && entry->major);
 }
 
@@ -54,54 +59,83 @@ static int open_mapped(int proc_fd, const MapsEntry *entry) {
         return take_fd(fd);
 }
 
-static int look_at(Search *search, const MapsEntry *entry, FindFunc func, void *userdata) {
+static int look_at(Find *find, const MapsEntry *entry, FindFunc func, void *userdata) {
         int fd;
 
-        if (!maps_is_stations(entry) || !is_local(search, entry))
+        if (!maps_is_stations(entry) || !is_local(find, entry))
                 return 0;
-        fd = open_mapped(search->proc_fd, entry);
+        fd = open_mapped(find->proc_fd, entry);
         if (fd < 0)
                 return 0;
-        maps_path(entry, search->path, NULL);
-        return func(userdata, fd, search->path);
+        maps_path(entry, find->path, NULL);
+        return func(userdata, fd, find->path);
 }
 
-static int walk(Search *search, FindFunc func, void *userdata) {
-        _cleanup_(closep) int fd = openat(search->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
-        MapsEntry entry;
-        int r = 0;
+Find *find_free(Find *find) {
+        if (!find)
+                return NULL;
+        closep(&find->proc_fd);
+        closep(&find->maps_fd);
+        free(find->mounts);
+        free(find);
+        return NULL;
+}
 
-        if (fd < 0)
+static int find_new(Find **findp, pid_t pid) {
+        _cleanup_(find_freep) Find *find = calloc(1, sizeof(*find));
+        int r;
+
+        if (!find)
+                return error_origin(-ENOMEM);
+        find->proc_fd = find->maps_fd = -1;
+        r = process_open(pid, 0, &find->proc_fd);
+        if (r)
+                return r == PROCESS_E_DENIED ? FIND_E_DENIED : FIND_E_GONE;
+        find->maps_fd = openat(find->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+        if (find->maps_fd < 0)
                 return errno == ENOENT || errno == ESRCH ? FIND_E_GONE : FIND_E_DENIED;
-        maps_reader_init(&search->reader, fd);
+        maps_reader_init(&find->reader, find->maps_fd);
+        *findp = take(find);
+        return 0;
+}
+
+static int walk(Find *find, FindFunc func, void *userdata) {
+        MapsEntry entry;
+        int r;
+
         for (;;) {
-                r = maps_reader_next(&search->reader, &entry);
+                r = maps_reader_next(&find->reader, &entry);
                 if (r == MAPS_E_EOF)
                         return 0;
+                if (r == MAPS_E_PAUSED)
+                        return FIND_E_MORE;
                 if (r == MAPS_E_FAILED)
                         return errno == EACCES || errno == EPERM ? FIND_E_DENIED : FIND_E_GONE;
-                r = r == MAPS_E_MALFORMED ? 0 : look_at(search, &entry, func, userdata);
+                r = r == MAPS_E_MALFORMED ? 0 : look_at(find, &entry, func, userdata);
                 if (r)
                         return r;
         }
 }
 
 int find_regions(pid_t pid, FindFunc func, void *userdata) {
-        Search *search = calloc(1, sizeof(*search));
-        int r;
+        _cleanup_(find_freep) Find *find = NULL;
+        int r = find_new(&find, pid);
 
-        if (!search)
-                return error_origin(-ENOMEM);
-        r = process_open(pid, 0, &search->proc_fd);
-        if (r == PROCESS_E_GONE || r == PROCESS_E_DENIED) {
-                free(search);
-                return r == PROCESS_E_GONE ? FIND_E_GONE : FIND_E_DENIED;
+        return r ? r : walk(find, func, userdata);
+}
+
+int find_regions_some(pid_t pid, Find **findp, FindFunc func, void *userdata) {
+        _cleanup_(find_freep) Find *find = take(*findp);
+        size_t left = TURN_TEXT;
+        int r = find ? 0 : find_new(&find, pid);
+
+        if (r)
+                return r;
+        maps_reader_begin_turn(&find->reader, FREE_TEXT, &left);
+        r = walk(find, func, userdata);
+        if (r == FIND_E_MORE) {
+                stat_add(COUNTER_MAPS_PAUSED, 1);
+                *findp = take(find);
         }
-        if (!r) {
-                r = walk(search, func, userdata);
-                close(search->proc_fd);
-        }
-        free(search->mounts);
-        free(search);
         return r;
 }

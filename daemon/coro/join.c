@@ -17,10 +17,12 @@
 enum {
         MAX_PROCESSES = 8192,           /* that are asked for; further ones have no coroutines */
         MAX_REGIONS = 64,
+        MAX_FINDING = 8,                /* looks at once that take several turns; others begin anew */
         IDLE_SHARE = 300,               /* time between looks at an idle region ÷ time of a look */
         BUSY_SHARE = 20,                /* the same while samples ask: 5 % of a CPU at most, however large a region is */
 };
 
+#define NEXT_TURN_NS (20 * NS_PER_MS)           /* of a look at very many mappings */
 #define FIRST_LOOK_NS (100 * NS_PER_MS)
 #define LAST_LOOK_NS (30 * NS_PER_SEC)
 #define KEEP_GONE_NS (3 * NS_PER_SEC)
@@ -31,6 +33,7 @@ typedef struct Member {
         uint64_t generation;
         Joined *joined;                 /* NULL = no region (yet) */
         uint64_t look_ns, wait_ns;      /* when to look for one, and how long after that */
+        Find *find;                     /* a look goes on; NULL = none */
         uint64_t gone_ns;               /* 0 = lives */
 } Member;
 
@@ -38,6 +41,7 @@ struct CoroJoin {
         Hashmap members;                /* pid → Member */
         Joined *regions[MAX_REGIONS];
         size_t n_regions, n_gone;
+        unsigned n_finding;             /* looks that go on in another turn, each with its descriptors */
         Pace pace;
         uint64_t due_ns;                /* no look at all regions earlier */
         CoroSuspendedFunc suspended;    /* NULL = nobody wants to know */
@@ -69,13 +73,20 @@ CoroJoin *coro_join_free(CoroJoin *join) {
 
         if (!join)
                 return NULL;
-        while ((entry = hashmap_next(&join->members, &at)))
+        while ((entry = hashmap_next(&join->members, &at))) {
+                find_free(((Member *)entry->value)->find);
                 free(entry->value);
+        }
         hashmap_deinit(&join->members);
         for (size_t i = 0; i < join->n_regions; i++)
                 joined_free(join->regions[i]);
         free(join);
         return NULL;
+}
+
+static void stop_finding(CoroJoin *join, Member *member) {
+        join->n_finding -= member->find != NULL;
+        member->find = find_free(member->find);
 }
 
 static void drop(CoroJoin *join, uint32_t pid) {
@@ -84,6 +95,7 @@ static void drop(CoroJoin *join, uint32_t pid) {
         if (!member)
                 return;
         join->n_gone -= member->gone_ns != 0;
+        stop_finding(join, member);
         leave(join, member->joined);
         free(member);
 }
@@ -153,12 +165,17 @@ static int look_for_region(CoroJoin *join, uint32_t pid, Member *member, uint64_
 
         if (now_ns < member->look_ns)
                 return 0;
-        member->wait_ns = MIN(MAX(2 * member->wait_ns, FIRST_LOOK_NS), LAST_LOOK_NS);
-        member->look_ns = now_ns + member->wait_ns;
-        r = engine_is((pid_t)pid) ? 0 : find_regions((pid_t)pid, on_region, &found);
+        if (!member->find)
+                member->wait_ns = MIN(MAX(2 * member->wait_ns, FIRST_LOOK_NS), LAST_LOOK_NS);
+        join->n_finding -= member->find != NULL;
+        r = engine_is((pid_t)pid) ? 0 : find_regions_some((pid_t)pid, &member->find, on_region, &found);
+        join->n_finding += member->find != NULL;
         if (found.joined)
                 found.joined->n_users++;
         member->joined = found.joined;
+        if (found.joined || join->n_finding > MAX_FINDING)
+                stop_finding(join, member);
+        member->look_ns = now_ns + (member->find ? NEXT_TURN_NS : member->wait_ns);
         return r < 0 ? r : 0;
 }
 

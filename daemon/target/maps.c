@@ -18,9 +18,12 @@
 #include "spanprof/station.h"
 #include "target/deleted.h"
 #include "target/patience.h"
+#include "util/clock.h"
 #include "util/macro.h"
 #include "util/stat.h"
 #include "util/text.h"
+
+enum { BYTES_PER_US = 200 };            /* as the kernel prints usual maps */
 
 /* Takes the text up to @stop and the stop itself. Return: its length, or -1 = no such stop in the line. */
 static ptrdiff_t field(const char **p, const char *end, char stop) {
@@ -176,15 +179,41 @@ size_t maps_path(const MapsEntry *entry, char *to, bool *deletedp) {
 
 void maps_reader_init(MapsReader *reader, int fd) {
         reader->fd = fd;
+        reader->allowed = SIZE_MAX;
+        reader->used = reader->free = 0;
+        maps_reader_rewind(reader);
+}
+
+void maps_reader_rewind(MapsReader *reader) {
         reader->end = false;
         reader->left = MAPS_MAX_TEXT;
         reader->size = reader->at = 0;
 }
 
+void maps_reader_begin_turn(MapsReader *reader, size_t free, const size_t *leftp) {
+        if (!leftp || __builtin_add_overflow(free, *leftp, &reader->allowed))
+                reader->allowed = SIZE_MAX;
+        reader->used = 0;
+        reader->free = free;
+}
+
+void maps_reader_end_turn(MapsReader *reader, size_t *leftp) {
+        if (leftp && *leftp != SIZE_MAX)
+                *leftp -= MIN(*leftp, reader->used - MIN(reader->used, reader->free));
+}
+
+void maps_reader_charge(MapsReader *reader, size_t size) {
+        reader->allowed -= reader->allowed == SIZE_MAX ? 0 : MIN(reader->allowed, size);
+        reader->used += size;
+}
+
 /* Moves what is left to the front and reads more behind it. */
 static int fill(MapsReader *reader) {
+        uint64_t begin_ns = clock_monotonic_ns(), worth = 0;
         ssize_t n;
 
+        if (!reader->allowed)
+                return MAPS_E_PAUSED;
         memmove(reader->buffer, reader->buffer + reader->at, reader->size - reader->at);
         reader->size -= reader->at;
         reader->at = 0;
@@ -192,6 +221,9 @@ static int fill(MapsReader *reader) {
         if (n < 0)
                 return MAPS_E_FAILED;
         reader->left -= (size_t)n;
+        if (reader->allowed != SIZE_MAX && reader->used > reader->free)
+                worth = (clock_monotonic_ns() - begin_ns) / NS_PER_US * BYTES_PER_US;
+        maps_reader_charge(reader, MAX((size_t)n, worth));
         reader->end = n == 0 || !reader->left;
         reader->size += (size_t)n;
         stat_add(COUNTER_MAPS_CUT, !reader->left);

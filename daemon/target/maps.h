@@ -19,6 +19,7 @@ enum {
         MAPS_E_EOF,                     /* the text is used up */
         MAPS_E_MALFORMED,               /* a line that no kernel prints; it was skipped */
         MAPS_E_FAILED,                  /* from maps_reader_next(): read failed, the process is gone */
+        MAPS_E_PAUSED,                  /* from maps_reader_next(): enough for this turn; call again in another one */
 };
 
 enum {
@@ -78,11 +79,28 @@ typedef struct MapsReader {
         int fd;                         /* borrowed */
         bool end;
         size_t left;                    /* bytes that may still be read; then it ends early, which is counted */
+        size_t allowed, used, free;     /* in this turn */
         size_t size, at;                /* bytes in the buffer, bytes used */
         char buffer[MAPS_MAX_LINE + 4096];
 } MapsReader;
 
+/* Without end, as far as turns are concerned. */
 void maps_reader_init(MapsReader *reader, int fd);
+
+/* From the start again, once more as many bytes; the turn goes on. The caller rewinds the descriptor. */
+void maps_reader_rewind(MapsReader *reader);
+
+/*
+ * Who reads maps in a loop that has other things to do stops after some of it, and goes on in a later turn: 65,530 mappings
+ * take 20 ms and more. All who read in one turn share *@leftp bytes (NULL = without end); the first @free bytes of each are
+ * not counted, since many small processes have always to be read. Beyond them, a process that lets us wait for its maps pays for
+ * that time too. What is read at once is consistent in itself, no more.
+ */
+void maps_reader_begin_turn(MapsReader *reader, size_t free, const size_t *leftp);
+void maps_reader_end_turn(MapsReader *reader, size_t *leftp);
+
+/* Work of the caller's, worth so many bytes. */
+void maps_reader_charge(MapsReader *reader, size_t size);
 
 /* As maps_next(); the entry's name is good until the next call. Return: also MAPS_E_FAILED. */
 int maps_reader_next(MapsReader *reader, MapsEntry *entryp);

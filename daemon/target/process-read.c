@@ -13,9 +13,24 @@
 #include "util/error.h"
 #include "util/stat.h"
 
+enum {
+        FREE_TEXT = 256 << 10,          /* about 3,000 mappings */
+        FILE_COST = 2 << 10,            /* bytes of text that cost as much as to know a file again */
+        MAX_NOTED = 256,
+};
+
+typedef struct Noted {
+        Mapping mapping;
+        uint64_t time_ns;
+} Noted;
+
 /* Mappings while they are being read. */
-typedef struct Reading {
+struct ProcessReading {
         ObjectCache *objects;
+        uint64_t begin_ns;
+        bool was_paused;
+        Noted *noted;                   /* what has changed meanwhile */
+        size_t n_noted;
         int proc_fd;
         Mapping *mappings;
         size_t n, room;
@@ -23,11 +38,14 @@ typedef struct Reading {
         size_t mounts_size;
         MapsReader reader;
         char path[MAPS_MAX_NAME];
-} Reading;
+};
 
-static Reading *reading_free(Reading *reading) {
+ProcessReading *process_reading_free(ProcessReading *reading) {
         if (!reading)
                 return NULL;
+        for (size_t i = 0; i < reading->n_noted; i++)
+                mapping_deinit(&reading->noted[i].mapping);
+        free(reading->noted);
         process_free_mappings(reading->mappings, reading->n);
         free(reading->mounts);
         if (reading->proc_fd >= 0)
@@ -37,10 +55,9 @@ static Reading *reading_free(Reading *reading) {
         free(reading);
         return NULL;
 }
-DEFINE_CLEANUP(Reading, reading_free)
 
 /* A 32-bit process has another vdso, of another size and below 4 GiB. */
-static int identify_vdso(Reading *reading, const MapsEntry *entry, Mapping *mapping) {
+static int identify_vdso(ProcessReading *reading, const MapsEntry *entry, Mapping *mapping) {
         uint64_t size;
         int r;
 
@@ -57,7 +74,7 @@ static int identify_vdso(Reading *reading, const MapsEntry *entry, Mapping *mapp
         return 0;
 }
 
-static int identify_file(Reading *reading, const MapsEntry *entry, Mapping *mapping) {
+static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mapping *mapping) {
         ObjectSource source = { .proc_fd = reading->proc_fd, .entry = entry, .path = reading->path,
                                 .mounts = reading->mounts, .mounts_size = reading->mounts_size };
         int r = object_open(reading->objects, &source, &mapping->object);
@@ -71,16 +88,18 @@ static int identify_file(Reading *reading, const MapsEntry *entry, Mapping *mapp
         return 0;
 }
 
-static int identify(Reading *reading, const MapsEntry *entry, Mapping *mapping) {
-        if (maps_is_file(entry))
+static int identify(ProcessReading *reading, const MapsEntry *entry, Mapping *mapping) {
+        if (maps_is_file(entry)) {
+                maps_reader_charge(&reading->reader, FILE_COST);
                 return identify_file(reading, entry, mapping);
+        }
         if (entry->name_size == 6 && !memcmp(entry->name, "[vdso]", 6))
                 return identify_vdso(reading, entry, mapping);
         mapping->kind = MAPPING_ANONYMOUS;
         return 0;
 }
 
-static int reserve(Reading *reading) {
+static int reserve(ProcessReading *reading) {
         size_t room = reading->room ? reading->room * 2 : 32;
         Mapping *mappings;
 
@@ -95,7 +114,7 @@ static int reserve(Reading *reading) {
 }
 
 /* Adds an executable mapping. The kernel prints them in order, so what would overlap is not from a kernel. */
-static int add_mapping(Reading *reading, const MapsEntry *entry) {
+static int add_mapping(ProcessReading *reading, const MapsEntry *entry) {
         Mapping mapping = { .start = entry->start, .end = entry->end, .offset = entry->offset };
         int r;
 
@@ -122,7 +141,7 @@ static int add_mapping(Reading *reading, const MapsEntry *entry) {
         return 0;
 }
 
-static int read_all(Reading *reading) {
+static int read_all(ProcessReading *reading) {
         MapsEntry entry;
         int r;
 
@@ -132,6 +151,8 @@ static int read_all(Reading *reading) {
                         return 0;
                 if (r == MAPS_E_FAILED)
                         return PROCESS_E_GONE;
+                if (r == MAPS_E_PAUSED)
+                        return PROCESS_E_MORE;
                 if (r == MAPS_E_MALFORMED) {
                         stat_add(COUNTER_MAPS_MALFORMED, 1);
                         continue;
@@ -144,13 +165,13 @@ static int read_all(Reading *reading) {
         }
 }
 
-static int reading_start(const Process *process, ObjectCache *objects, Reading **readingp) {
-        _cleanup_(reading_freep) Reading *reading = malloc(sizeof(*reading));
+static int reading_start(const Process *process, ObjectCache *objects, ProcessReading **readingp) {
+        _cleanup_(process_reading_freep) ProcessReading *reading = malloc(sizeof(*reading));
         int r, fd;
 
         if (!reading)
                 return error_origin(-ENOMEM);
-        memset(reading, 0, offsetof(Reading, reader));
+        memset(reading, 0, offsetof(ProcessReading, reader));
         reading->objects = objects;
         reading->proc_fd = reading->reader.fd = -1;
         r = process_open_living((pid_t)process->pid, process->start_time_ns, &reading->proc_fd, NULL);
@@ -165,7 +186,7 @@ static int reading_start(const Process *process, ObjectCache *objects, Reading *
 }
 
 /* Objects are shared, so the same file is the same object. */
-static bool same_mappings(const Process *process, const Reading *reading) {
+static bool same_mappings(const Process *process, const ProcessReading *reading) {
         if (process->n_mappings != reading->n || !process->maps_serial)
                 return false;
         for (size_t i = 0; i < reading->n; i++) {
@@ -197,7 +218,7 @@ static bool is_among(const Mapping *old, const Mapping *mappings, size_t n) {
  * The mappings that a new read has not found are past. When they went is only known to lie between both reads: what
  * took their place may have been there all the time. A file that could not be read before and can be now is no change.
  */
-static int bury_mappings(Process *process, const Reading *reading, uint64_t now_ns) {
+static int bury_mappings(Process *process, const ProcessReading *reading, uint64_t now_ns) {
         for (size_t i = 0, first = 0; i < process->n_mappings; i++) {
                 Mapping *old = &process->mappings[i];
                 int r;
@@ -215,7 +236,7 @@ static int bury_mappings(Process *process, const Reading *reading, uint64_t now_
         return 0;
 }
 
-static int adopt(Process *process, Reading *reading, uint64_t now_ns) {
+static int adopt(Process *process, ProcessReading *reading, uint64_t now_ns) {
         int r = 0;
 
         if (!same_mappings(process, reading)) {
@@ -230,20 +251,93 @@ static int adopt(Process *process, Reading *reading, uint64_t now_ns) {
         return r;
 }
 
-int process_read_mappings(Process *process, ObjectCache *objects) {
-        _cleanup_(reading_freep) Reading *reading = NULL;
+int process_reading_note(ProcessReading *reading, const Mapping *mapping, uint64_t time_ns) {
+        Noted *noted = reading->noted ?: malloc(MAX_NOTED * sizeof(*noted));
+        int r;
+
+        if (!noted)
+                return error_origin(-ENOMEM);
+        reading->noted = noted;
+        if (reading->n_noted >= MAX_NOTED)
+                return PROCESS_E_MORE;
+        r = mapping_copy(&noted[reading->n_noted].mapping, mapping, mapping->start, mapping->end);
+        if (r)
+                return r;
+        noted[reading->n_noted++].time_ns = time_ns;
+        return 0;
+}
+
+/* What was read may be older than what notices have told since then. */
+static int change_noted(Process *process, ProcessReading *reading) {
+        int r = 0;
+
+        for (size_t i = 0; i < reading->n_noted; i++) {
+                Mapping mapping = reading->noted[i].mapping;
+
+                reading->noted[i].mapping = (Mapping){ 0 };
+                if (r)
+                        mapping_deinit(&mapping);
+                else
+                        r = process_change(process, &mapping, reading->noted[i].time_ns);
+        }
+        return r;
+}
+
+/*
+ * Between two turns it may have exited, or run another program, whose maps our descriptor does not show: they end. In the middle of
+ * an exec its stack is nowhere.
+ */
+static bool is_same_program(const Process *process, const ProcessReading *reading) {
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
+
+        if (!reading->was_paused)
+                return true;
+        return process_identify((pid_t)process->pid, &stat, comm) == 0 && stat.start_time_ns == process->start_time_ns &&
+               (!process->stack_start || stat.stack_start == process->stack_start) &&
+               faccessat(reading->proc_fd, "stat", R_OK, 0) == 0;
+}
+
+static int begin_reading(const Process *process, ObjectCache *objects, ProcessReading **readingp) {
         uint64_t now_ns = clock_monotonic_ns();
         int r;
 
         stat_add(COUNTER_MAPS_READS, 1);
-        r = reading_start(process, objects, &reading);
-        if (r)
-                return r;
-        r = read_all(reading);
-        if (r)
-                return r;
+        r = reading_start(process, objects, readingp);
+        if (!r)
+                (*readingp)->begin_ns = now_ns;
+        return r;
+}
+
+static int finish_reading(Process *process, ProcessReading *reading) {
+        int r;
+
         /* An address space that was torn down meanwhile reads as an empty file. */
-        if (!reading->n && !process->is_kernel)
+        if ((!reading->n && !process->is_kernel) || !is_same_program(process, reading))
                 return PROCESS_E_GONE;
-        return adopt(process, reading, now_ns);
+        r = adopt(process, reading, reading->begin_ns);
+        return r ? r : change_noted(process, reading);
+}
+
+int process_read_some(Process *process, ObjectCache *objects, size_t *leftp, ProcessReading **readingp) {
+        _cleanup_(process_reading_freep) ProcessReading *reading = take(*readingp);
+        int r = reading ? 0 : begin_reading(process, objects, &reading);
+
+        if (r)
+                return r;
+        maps_reader_begin_turn(&reading->reader, FREE_TEXT, leftp);
+        r = read_all(reading);
+        maps_reader_end_turn(&reading->reader, leftp);
+        if (r == PROCESS_E_MORE) {
+                stat_add(COUNTER_MAPS_PAUSED, 1);
+                reading->was_paused = true;
+                *readingp = take(reading);
+        }
+        return r ? r : finish_reading(process, reading);
+}
+
+int process_read_mappings(Process *process, ObjectCache *objects) {
+        ProcessReading *reading = NULL;
+
+        return process_read_some(process, objects, NULL, &reading);
 }

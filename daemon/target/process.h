@@ -59,6 +59,7 @@ enum {
         _PROCESS_E_SUCCESS,
         PROCESS_E_GONE,                 /* exited, or is about to; or its id is another process' now */
         PROCESS_E_DENIED,               /* we may not look into it */
+        PROCESS_E_MORE,                 /* there is more to do */
 };
 
 /* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
@@ -72,6 +73,20 @@ DEFINE_CLEANUP(Process, process_free)
 
 /* (Re)reads the executable mappings. On anything but 0 the old ones stay. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_read_mappings(Process *process, ObjectCache *objects);
+
+/*
+ * The same in turns: after so much of the maps as *@leftp says (maps.h) it stops with PROCESS_E_MORE, and goes on when it is called
+ * again. *@readingp: NULL = begin; the caller's while there is more, else NULL. What is known to have changed meanwhile must be
+ * told by process_reading_note(): it may be newer than what was read. Return: also PROCESS_E_MORE.
+ */
+typedef struct ProcessReading ProcessReading;
+
+int process_read_some(Process *process, ObjectCache *objects, size_t *leftp, ProcessReading **readingp);
+ProcessReading *process_reading_free(ProcessReading *reading);
+DEFINE_CLEANUP(ProcessReading, process_reading_free)
+
+/* A mapping that was made while the reading waits. Return: 0, PROCESS_E_MORE = too many, read again afterwards; -ENOMEM. */
+int process_reading_note(ProcessReading *reading, const Mapping *mapping, uint64_t time_ns);
 
 /* Reads what @what (IDENTITY_*) names, in place of what was read before. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_read_identity(Process *process, unsigned what);

@@ -46,6 +46,7 @@ enum {
         RANGES = 64,                    /* present ranges an ioctl */
         LOOK_AHEAD = 64,                /* pages at least that pagemap is asked for at once */
         HEADER = sizeof(struct spanprof_ring_header),
+        FREE_TEXT = 64 << 10,           /* of maps: about 800 mappings */
 };
 
 /*
@@ -86,7 +87,7 @@ RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t regio
         return RING_HEADER_VALID;
 }
 
-enum { RING_E_NO_SCAN = 100 };          /* beside those of the header */
+enum { RING_E_NO_SCAN = 100, RING_E_PAUSED };   /* beside those of the header */
 
 typedef struct Candidate {
         uint64_t address, region_end;
@@ -94,7 +95,7 @@ typedef struct Candidate {
         bool is_shared;                 /* the start of a file that is mapped for all: stations, or nothing */
 } Candidate;
 
-typedef struct Searcher {
+typedef struct RingSearcher {
         pid_t pid;
         RingSearch *search;
         RingBudget *budget;             /* one of the next two, or the caller's */
@@ -103,6 +104,7 @@ typedef struct Searcher {
         uint64_t page_size;
         uint64_t found_address;         /* 0 = none */
         uint32_t found_capacity;
+        bool starts_done, is_walking;   /* what comes next in maps; whether its walk has begun */
         bool found_named;               /* in a region with a ring's name: that one goes before others */
         bool is_named, is_shared;       /* the region at hand */
         unsigned n;                     /* candidates that wait for their bytes */
@@ -124,6 +126,10 @@ static Searcher *searcher_free(Searcher *searcher) {
         return NULL;
 }
 DEFINE_CLEANUP(Searcher, searcher_free)
+
+void ring_search_stop(RingSearch *search) {
+        search->paused = searcher_free(search->paused);
+}
 
 static int memory_condition(int error) {
         return error == EPERM || error == ETIMEDOUT ? RING_E_DENIED : RING_E_GONE;
@@ -351,14 +357,21 @@ static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsE
         MapsEntry entry;
         int r;
 
-        if (lseek(searcher->maps_fd, 0, SEEK_SET) < 0)
-                return RING_E_GONE;
-        maps_reader_init(&searcher->reader, searcher->maps_fd);
+        if (!searcher->is_walking) {
+                if (lseek(searcher->maps_fd, 0, SEEK_SET) < 0)
+                        return RING_E_GONE;
+                maps_reader_rewind(&searcher->reader);
+        }
+        searcher->is_walking = true;
         searcher->n_entries = 0;        /* a new look */
         for (;;) {
                 r = maps_reader_next(&searcher->reader, &entry);
-                if (r == MAPS_E_EOF)
+                if (r == MAPS_E_PAUSED)
+                        return flush(searcher) ?: RING_E_PAUSED;
+                if (r == MAPS_E_EOF) {
+                        searcher->is_walking = false;
                         return flush(searcher);
+                }
                 if (r == MAPS_E_FAILED)
                         return RING_E_GONE;
                 if (r == MAPS_E_MALFORMED) {
@@ -397,20 +410,26 @@ static int visit_all(Searcher *searcher, const MapsEntry *entry) {
         return search_range(searcher, start, end, entry->end);
 }
 
-/* The first pages of all regions are looked at in each call: a ring that came meanwhile is most likely there. */
-static int search_process(Searcher *searcher, bool quick) {
-        const RingBudget starts = { .n_entries = MAX_STARTS, .n_reads = MAX_STARTS };
+static int walk_starts(Searcher *searcher) {
         uint64_t next = searcher->search->next;
         RingBudget *budget = searcher->budget;
-        int r;
+        int r = walk_regions(searcher, visit_start);
 
-        searcher->for_names = searcher->for_starts = starts;
-        r = walk_regions(searcher, visit_start);
         searcher->is_named = searcher->is_shared = false;
         searcher->budget = budget;
         searcher->search->next = next;
-        if (r || quick || searcher->found_address)
+        return r;
+}
+
+/* The first pages of all regions are looked at in each search from the start: a ring that came meanwhile is most likely there. */
+static int search_process(Searcher *searcher, bool quick) {
+        int r = searcher->starts_done ? 0 : walk_starts(searcher);
+
+        if (r)
                 return r;
+        searcher->starts_done = true;
+        if (quick || searcher->found_address)
+                return 0;
         r = walk_regions(searcher, visit_all);
         if (r == RING_E_MORE)
                 return flush(searcher) ?: RING_E_MORE;
@@ -434,6 +453,8 @@ static int searcher_new(Searcher **searcherp, pid_t pid, uint64_t start_time_ns)
         searcher->maps_fd = openat(searcher->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
         if (searcher->pagemap_fd < 0 || searcher->maps_fd < 0)
                 return errno == EACCES || errno == EPERM ? RING_E_DENIED : RING_E_GONE;
+        searcher->for_names = searcher->for_starts = (RingBudget){ .n_entries = MAX_STARTS, .n_reads = MAX_STARTS };
+        maps_reader_init(&searcher->reader, searcher->maps_fd);
         *searcherp = take(searcher);
         return 0;
 }
@@ -445,17 +466,23 @@ static bool is_alive(const Searcher *searcher) {
 
 int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search, RingBudget *budget,
               uint64_t *addressp, uint32_t *capacityp) {
-        _cleanup_(searcher_freep) Searcher *searcher = NULL;
-        int r;
+        _cleanup_(searcher_freep) Searcher *searcher = take(search->paused);
+        int r = searcher ? 0 : searcher_new(&searcher, pid, start_time_ns);
 
-        r = searcher_new(&searcher, pid, start_time_ns);
         if (r)
                 return r;
         searcher->search = search;
         searcher->budget = budget;
+        maps_reader_begin_turn(&searcher->reader, FREE_TEXT, budget->text_leftp);
         r = search_process(searcher, quick);
+        maps_reader_end_turn(&searcher->reader, budget->text_leftp);
         if (!is_alive(searcher))
                 return RING_E_GONE;
+        if (r == RING_E_PAUSED) {
+                stat_add(COUNTER_MAPS_PAUSED, 1);
+                search->paused = take(searcher);
+                return RING_E_MORE;
+        }
         if (searcher->found_address) {
                 *addressp = searcher->found_address;
                 *capacityp = searcher->found_capacity;

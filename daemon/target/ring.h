@@ -35,12 +35,17 @@ typedef struct RingSearch {
         uint64_t context_address;       /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
         bool context_looks_right;       /* by its header; this search's */
         uint64_t stations_address;      /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
+        struct RingSearcher *paused;    /* in the middle of maps; ring_search_stop() frees it */
 } RingSearch;
+
+/* Leaves the maps of the process; the next call reads them from the start. */
+void ring_search_stop(RingSearch *search);
 
 /* What a call may do; counted down. */
 typedef struct RingBudget {
         uint64_t n_entries;             /* pagemap entries that are looked at, about 10 ns each */
         uint64_t n_reads;               /* pages whose first bytes are read, about 200 ns each */
+        size_t *text_leftp;             /* bytes of maps, shared with others (maps.h); NULL = without end */
         bool by_entry;                  /* ask pagemap for every page, as kernels before 6.7 need it; set by ring_find() too */
 } RingBudget;
 

@@ -22,6 +22,7 @@
 
 enum {
         MAX_ITEMS = 32768,              /* 120 bytes each, for a minute: all processes of the machine at the start */
+        MAX_PAUSED = 16,                /* in the middle of maps, which are kept open; others begin anew */
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
         BUDGET_ENTRIES = 262144,        /* of pagemap in one go: 1 GiB of addresses, about 3 ms */
         BUDGET_READS = 16384,           /* pages in one go: 64 MiB present, about 3 ms */
@@ -44,6 +45,8 @@ typedef struct Item {
         uint16_t n_unfinished;
         bool looked;                    /* the quick look is done */
         bool swept;                     /* by the sweep, and no notice since */
+        bool in_look;                   /* a quick look goes on */
+        bool is_long;                   /* its maps took more than a turn */
         uint64_t told_context, told_stations;   /* what was handed on */
 } Item;
 
@@ -51,6 +54,8 @@ struct Search {
         Hashmap map;                    /* tgid → Item */
         Item *first, *last;
         bool started;                   /* the first quick pass is over */
+        size_t *text_leftp;
+        unsigned n_paused;
 };
 
 int search_new(Search **searchp) {
@@ -63,6 +68,7 @@ Search *search_free(Search *search) {
                 return NULL;
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
+                ring_search_stop(&item->ring);
                 free(item);
         }
         hashmap_deinit(&search->map);
@@ -74,7 +80,18 @@ size_t search_count(const Search *search) {
         return search->map.n_entries;
 }
 
+void search_set_text(Search *search, size_t *leftp) {
+        search->text_leftp = leftp;
+}
+
+static void stop_maps(Search *search, Item *item) {
+        search->n_paused -= item->ring.paused != NULL;
+        ring_search_stop(&item->ring);
+        item->in_look = false;
+}
+
 static void drop(Search *search, Item *item) {
+        stop_maps(search, item);
         hashmap_remove(&search->map, item->tgid);
         list_remove(search, item);
         free(item);
@@ -122,6 +139,7 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
                 if (r)
                         return r;
         }
+        stop_maps(search, item);
         item->start_time_ns = start_time_ns;
         item->due_ns = now_ns;
         item->looked = false;
@@ -169,6 +187,21 @@ static void plan(Item *item, int outcome, uint64_t now_ns) {
         item->due_ns = item->n_full ? item->full_after_ns : UINT64_MAX;
 }
 
+/* Who was interrupted in the middle of maps goes on there; too many of them do not. */
+static void keep_maps(Search *search, Item *item) {
+        if (!item->ring.paused)
+                return;
+        item->is_long = true;
+        search->n_paused++;
+        if (search->n_paused > MAX_PAUSED)
+                stop_maps(search, item);
+}
+
+/* Whether it would only begin, and not get on. */
+static bool has_to_wait(const Search *search, const Item *item) {
+        return item->is_long && !item->ring.paused && search->n_paused >= MAX_PAUSED;
+}
+
 /* One call of ring_find() and what follows from it; the item may be dropped. */
 static int step(Search *search, Item *item, bool quick, RingBudget *budget, SearchFound found, void *userdata) {
         uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, now_ns;
@@ -177,7 +210,10 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         bool swept = item->swept;
         int r;
 
+        budget->text_leftp = search->started ? search->text_leftp : NULL;
+        search->n_paused -= item->ring.paused != NULL;
         r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &finding.ring_address, &finding.ring_capacity);
+        keep_maps(search, item);
         now_ns = clock_monotonic_ns();
         finding.context_address = item->ring.context_address;
         finding.stations_address = item->ring.stations_address;
@@ -198,7 +234,10 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
                 return error_fold(r);
         }
         item->looked = true;
-        if (quick) {
+        item->in_look = quick && r == RING_E_MORE;
+        if (item->in_look) {
+                item->due_ns = now_ns + PIECE_INTERVAL_NS;
+        } else if (quick) {
                 item->due_ns = item->n_full ? MAX(item->due_ns, item->full_after_ns) : UINT64_MAX;
         } else {
                 item->cost_ns += now_ns - before_ns;
@@ -221,7 +260,7 @@ int search_quick(Search *search, uint64_t now_ns, SearchFound found, void *userd
 
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
-                if (item->looked || item->due_ns > now_ns)
+                if (item->looked || item->due_ns > now_ns || has_to_wait(search, item))
                         continue;
                 r = step(search, item, true, &budget, found, userdata);
                 if (r)
@@ -245,9 +284,9 @@ int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userda
                 return r;
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
-                if (item->due_ns > now_ns || !budget.n_entries || !budget.n_reads)
+                if (item->due_ns > now_ns || !budget.n_entries || !budget.n_reads || has_to_wait(search, item))
                         continue;
-                r = step(search, item, false, &budget, found, userdata);
+                r = step(search, item, item->in_look, &budget, found, userdata);
                 if (r)
                         return r;
         }

@@ -53,6 +53,9 @@ int search_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whol
 int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns);
 void search_remove(Search *search, uint32_t tgid);
 
+/* Bytes of maps that may be read, shared with others (maps.h); once the first search_quick() is over. */
+void search_set_text(Search *search, size_t *leftp);
+
 /* The starts of all regions, of all processes that wait, at once. Callbacks must not add or remove. */
 int search_quick(Search *search, uint64_t now_ns, SearchFound found, void *userdata);
 

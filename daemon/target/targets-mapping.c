@@ -20,6 +20,7 @@ enum {
         RECALL_DEPTH = 8,               /* forks of forks that are all gone */
         FLOOD_MAPPINGS = 1024,          /* where each change costs a copy of so many mappings, */
         FLOOD_CHANGES = 256,            /* … there are no more of them in one go */
+        MAX_READING = 32,               /* targets whose maps are open from turn to turn */
         GONE_MAPPINGS_MAX = 64,         /* no notice tells of munmap(): over it, and twice as many, a new read */
 };
 
@@ -45,18 +46,77 @@ static int read_identity(Targets *targets, Process *process) {
         return r < 0 ? r : 0;
 }
 
+static void remember_reading(Targets *targets, Target *target) {
+        Target **at = &targets->first_reading;
+
+        while (*at)
+                at = &(*at)->next_reading;
+        *at = target;
+        targets->n_reading++;
+}
+
+static void forget_reading(Targets *targets, Target *target) {
+        Target **at = &targets->first_reading;
+
+        while (*at && *at != target)
+                at = &(*at)->next_reading;
+        if (!*at)
+                return;
+        *at = target->next_reading;
+        target->next_reading = NULL;
+        targets->n_reading--;
+}
+
+void targets_stop_reading(Targets *targets, Target *target) {
+        forget_reading(targets, target);
+        target->reading = process_reading_free(target->reading);
+}
+
+/* As much as this turn allows. What notices tell meanwhile is noted, up to a number. */
+static int read_some(Targets *targets, Target *target) {
+        bool begins = !target->reading;
+        int r;
+
+        if (begins)
+                target->changed_much = false;
+        r = process_read_some(target->process, targets->config.objects, &targets->text_left, &target->reading);
+        if (r == PROCESS_E_MORE) {
+                if (begins)
+                        remember_reading(targets, target);
+                return 0;
+        }
+        forget_reading(targets, target);
+        stat_add(COUNTER_TARGETS_VANISHED, r == PROCESS_E_GONE);
+        if (r)
+                return MIN(r, 0);
+        target->is_outdated = target->changed_much;
+        target->n_read = target->process->n_mappings;
+        return tell_mappings(targets, target);
+}
+
 int targets_read_mappings(Targets *targets, Target *target) {
         int r = read_identity(targets, target->process);
 
-        if (!r)
-                r = process_read_mappings(target->process, targets->config.objects);
-        if (r == PROCESS_E_GONE)
-                stat_add(COUNTER_TARGETS_VANISHED, 1);
-        if (r)
-                return MIN(r, 0);
-        target->is_outdated = false;
-        target->n_read = target->process->n_mappings;
-        return tell_mappings(targets, target);
+        if (r || target->reading)
+                return r;
+        if (targets->n_reading >= MAX_READING) {
+                target->is_outdated = true;
+                return 0;
+        }
+        return read_some(targets, target);
+}
+
+/* In the order in which they began; who begins again comes last. */
+int targets_go_on_reading(Targets *targets) {
+        for (Target *target = targets->first_reading, *next; target && targets->text_left; target = next) {
+                int r;
+
+                next = target->next_reading;
+                r = read_some(targets, target);
+                if (r)
+                        return r;
+        }
+        return 0;
 }
 
 int targets_refresh(Targets *targets, Process *process) {
@@ -122,13 +182,14 @@ static Target *program_at(const Targets *targets, uint32_t pid, uint64_t time_ns
 
 /* A parent that is no target; it has not run another program since then. */
 static int inherit_from_stranger(Recall *recall, const RecentOrigin *origin) {
+        _cleanup_(process_reading_freep) ProcessReading *reading = NULL;        /* of one with very many there is no time to wait for the rest */
         _cleanup_(process_freep) Process *parent = NULL;
         int r = process_new(&parent, (pid_t)origin->parent);
 
         if (!r && begin_of(parent) > origin->time_ns)
                 r = PROCESS_E_GONE;
         if (!r)
-                r = process_read_mappings(parent, recall->targets->config.objects);
+                r = process_read_some(parent, recall->targets->config.objects, &recall->targets->text_left, &reading);
         if (r)
                 return r < 0 ? r : RECENT_E_UNKNOWN;
         return process_inherit(recall->process, parent, origin->time_ns);
@@ -255,7 +316,7 @@ int targets_ensure_mappings(Targets *targets, Target *target, uint64_t time_ns) 
                 if (r)
                         return r;
         }
-        return process->maps_serial || !targets->recent || target->is_forgotten ? 0 : recall_mappings(targets, target, time_ns);
+        return process->maps_serial || target->reading || !targets->recent || target->is_forgotten ? 0 : recall_mappings(targets, target, time_ns);
 }
 
 /* ---- notices ---- */
@@ -270,7 +331,7 @@ static void add_changed(Targets *targets, Target *target) {
 
 /* Whether a notice is about the program of @target, and its mappings are known. */
 static bool concerns(Target *target, const MappingNotice *notice) {
-        if (!target->process->maps_serial || (target->end_ns && notice->time_ns > target->end_ns))
+        if ((!target->process->maps_serial && !target->reading) || (target->end_ns && notice->time_ns > target->end_ns))
                 return false;
         if (!target->exec_ns || notice->time_ns < target->exec_ns)
                 return true;
@@ -301,8 +362,16 @@ static bool is_flood(Target *target) {
                 target->refresh_interval_ns = MIN(2 * target->refresh_interval_ns, REFRESH_MAX_NS);
                 target->refresh_ns = clock_monotonic_ns() + target->refresh_interval_ns;
         }
-        target->is_outdated = true;
+        target->is_outdated = target->changed_much = true;
         return true;
+}
+
+/* The reading may have come by already. */
+static int note_change(Target *target, const Mapping *mapping, uint64_t time_ns) {
+        int r = target->reading ? process_reading_note(target->reading, mapping, time_ns) : 0;
+
+        target->changed_much |= r == PROCESS_E_MORE;
+        return MIN(r, 0);
 }
 
 int targets_mapping(Targets *targets, const MappingNotice *notice) {
@@ -316,7 +385,12 @@ int targets_mapping(Targets *targets, const MappingNotice *notice) {
         if (!r && mapping.kind == MAPPING_UNREADABLE && notice->time_ns > target->process->maps_read_ns)
                 r = open_noticed(targets, target, notice, &mapping);
         if (!r)
-                r = process_change(target->process, &mapping, notice->time_ns);
+                r = note_change(target, &mapping, notice->time_ns);
+        if (r || !target->process->maps_serial) {       /* which is being read for the first time */
+                mapping_deinit(&mapping);
+                return r;
+        }
+        r = process_change(target->process, &mapping, notice->time_ns);
         if (target->process->n_mappings > 2 * target->n_read + GONE_MAPPINGS_MAX)
                 target->is_outdated = true;
         add_changed(targets, target);
@@ -345,7 +419,7 @@ void targets_resync(Targets *targets) {
         while ((entry = hashmap_next(&targets->chains, &at))) {
                 Target *target = entry->value;
 
-                target->is_outdated = true;
+                target->is_outdated = target->changed_much = true;
                 target->refresh_ns = 0;
         }
 }

@@ -136,6 +136,7 @@ int targets_end(Targets *targets, Target *target, enum counter event, uint64_t e
                       uint64_t cpu_total_ns) {
         uint32_t tgid = target->process->pid;
 
+        targets_stop_reading(targets, target);
         settle_cpu(targets, target, cpu_total_ns);
         stat_add(event, 1);
         log_write_target(LOG_LEVEL_DEBUG, tgid, "%s is gone", target->process->comm);

@@ -55,6 +55,9 @@ typedef struct Target {
         bool is_forgotten;              /* gone, and no notice tells what it had mapped */
         bool is_changed;                /* is in the list of those that were */
         struct Target *next_changed;
+        ProcessReading *reading;        /* of its mappings, in several turns; NULL = none */
+        bool changed_much;              /* meanwhile: they must be read again after that */
+        struct Target *next_reading;
 } Target;
 
 /* The pass that never ends. */
@@ -83,6 +86,9 @@ struct Targets {
         Tree *tree;                     /* NULL = nobody is chosen by descent */
         Recent *recent;                 /* NULL = only living processes become targets */
         Target *first_changed;          /* until the next flush */
+        Target *first_reading;
+        unsigned n_reading;
+        size_t text_left;               /* bytes of maps that may still be read in this turn */
 };
 
 /* The living target with this id, or NULL. */
@@ -140,8 +146,13 @@ int targets_look_again(Targets *targets, Target *target, uint64_t now_ns);
 /* After a change of mappings: how its threads' contexts are reached. */
 int targets_resolve_threads(Targets *targets, Target *target);
 
-/* Reads the mappings; a process that goes away meanwhile stays with what it has. */
+/*
+ * Reads the mappings; a process that goes away meanwhile stays with what it has, and so does one with very many until they
+ * are read in later turns.
+ */
 int targets_read_mappings(Targets *targets, Target *target);
+int targets_go_on_reading(Targets *targets);
+void targets_stop_reading(Targets *targets, Target *target);
 
 /*
  * Mappings are read when they are needed first, or recalled from notices if the process is gone. @time_ns: of the

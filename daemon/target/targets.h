@@ -83,6 +83,13 @@ void targets_resync(Targets *targets);
  */
 void targets_resync_notices(Targets *targets);
 
+/*
+ * Another turn of the loop: once more so much of maps may be read. Until the first one, at the start, there is no limit. Whether
+ * there is some left to read: then targets_work() should be called soon.
+ */
+void targets_begin_turn(Targets *targets);
+bool targets_is_reading(const Targets *targets);
+
 /* Tells what has changed by then (callback `mapped`). Once after them, before samples of that time. Return: 0, -errno. */
 int targets_flush_mappings(Targets *targets);
 

@@ -62,12 +62,14 @@ class Hostile(session.TestCase):
         return result, hostile
 
     def test_mappings_that_change_while_they_are_read(self):
-        self.beside("churn", 65530)
+        result, _ = self.beside("churn", 65530)
+        self.assertGreater(result.counter("maps_paused_total"), 0, "not all in one turn of the loop")
 
     def test_a_gigabyte_of_maps(self):
         """Reading it all would take a second, and a look is more than one read."""
         result, _ = self.beside("names", 60000, self.directory())
         self.assertGreater(result.counter("maps_cut_total"), 0)
+        self.assertGreater(result.counter("maps_paused_total"), 0, "nor is it read in one turn of the loop")
 
     def test_a_ring_that_moves_every_millisecond(self):
         result, _ = self.beside("remap")

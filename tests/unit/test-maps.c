@@ -241,3 +241,56 @@ Test(maps_reader, sees_every_mapping_of_a_process_with_thousands) {
         cr_assert_eq(n_readable, N);
         close(fd);
 }
+
+/* Whoever reads on in the next turn sees what one who reads at once sees, and no turn takes much more than it may. */
+Test(maps_reader, stops_where_its_turn_ends_and_loses_nothing) {
+        enum { N = 3000, FREE = 4096, LEFT = 30000 };
+        static MapsReader reader;
+        char *memory = mmap(NULL, 2 * N * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        unsigned n_readable = 0, n_turns = 0;
+        MapsEntry entry;
+        int fd, r;
+
+        for (int i = 0; i < N; i++)
+                mprotect(memory + 2 * i * 4096, 4096, PROT_READ);
+        fd = open("/proc/self/maps", O_RDONLY);
+        maps_reader_init(&reader, fd);
+        do {
+                size_t left = LEFT, before = reader.left;
+
+                maps_reader_begin_turn(&reader, FREE, &left);
+                while (!(r = maps_reader_next(&reader, &entry)))
+                        if (entry.start >= (uintptr_t)memory && entry.start < (uintptr_t)memory + 2 * N * 4096)
+                                n_readable += entry.readable;
+                maps_reader_end_turn(&reader, &left);
+                cr_assert_leq(before - reader.left, FREE + LEFT + sizeof(reader.buffer));
+                cr_assert(r != MAPS_E_PAUSED || !left);
+                n_turns++;
+        } while (r == MAPS_E_PAUSED);
+        cr_assert_eq(r, MAPS_E_EOF);
+        cr_assert_eq(n_readable, N);
+        cr_assert_gt(n_turns, 4);               /* more than 2 * N lines of 40 bytes and more */
+        close(fd);
+}
+
+/* Of a turn that others have used up, each still has what is free. */
+Test(maps_reader, always_gets_what_is_free) {
+        static const char line[] = "3000-4000 rw-p 0 0:0 0\n";
+        static MapsReader reader;
+        FILE *file = tmpfile();
+        size_t left = 0;
+        MapsEntry entry;
+
+        for (unsigned i = 0; i < 100; i++)
+                fputs(line, file);
+        fflush(file);
+        lseek(fileno(file), 0, SEEK_SET);
+        maps_reader_init(&reader, fileno(file));
+        maps_reader_begin_turn(&reader, 100 * (sizeof(line) - 1) + 1, &left);
+        for (unsigned i = 0; i < 100; i++)
+                cr_assert_eq(maps_reader_next(&reader, &entry), 0);
+        cr_assert_eq(maps_reader_next(&reader, &entry), MAPS_E_EOF);
+        maps_reader_end_turn(&reader, &left);
+        cr_assert_eq(left, 0);
+        fclose(file);
+}

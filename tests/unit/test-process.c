@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "oracle.h"
@@ -538,4 +539,158 @@ Test(process, inherits_what_its_parent_had_at_the_fork) {
         cr_assert_not_null(child->mappings[1].path, "its own");
         process_free(child);
         object_cache_free(objects);
+}
+
+/* ---- in several turns ---- */
+
+enum { N_PAIRS = 6000 };                /* 12,000 lines: three times what a turn may always have */
+
+typedef struct Crowd {
+        char *memory;                   /* every other page executable; the page in front is free */
+        ObjectCache *objects;
+        Process *process;
+        ProcessReading *reading;
+} Crowd;
+
+static void crowd_init(Crowd *crowd, pid_t pid) {
+        stat_reset();
+        crowd->objects = cache();
+        crowd->reading = NULL;
+        cr_assert_eq(process_new(&crowd->process, pid), 0);
+}
+
+static void crowd_end(Crowd *crowd) {
+        process_reading_free(crowd->reading);
+        process_free(crowd->process);
+        object_cache_free(crowd->objects);
+}
+
+static char *map_crowd(void) {
+        char *memory = mmap(NULL, (2 * N_PAIRS + 1) * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        for (int i = 0; i < N_PAIRS; i++)
+                mprotect(memory + (2 * i + 1) * 4096, 4096, PROT_READ | PROT_EXEC);
+        return memory;
+}
+
+static int read_turn(Crowd *crowd) {
+        size_t left = 0;
+
+        return process_read_some(crowd->process, crowd->objects, &left, &crowd->reading);
+}
+
+Test(process, is_read_in_turns_as_at_once) {
+        Process *at_once;
+        unsigned n = 1;
+        Crowd crowd;
+
+        crowd.memory = map_crowd();
+        crowd_init(&crowd, getpid());
+        for (int r; (r = read_turn(&crowd)); n++) {
+                cr_assert_eq(r, PROCESS_E_MORE);
+                cr_assert_eq(crowd.process->n_mappings, 0, "all or nothing");
+        }
+        cr_assert_gt(n, 2);
+        cr_assert_eq(stat_get(COUNTER_MAPS_PAUSED), n - 1);
+        cr_assert_eq(stat_get(COUNTER_MAPS_READS), 1);
+        cr_assert_null(crowd.reading);
+        cr_assert_eq(process_new(&at_once, getpid()), 0);
+        cr_assert_eq(process_read_mappings(at_once, crowd.objects), 0);
+        cr_assert_geq(at_once->n_mappings, N_PAIRS);
+        cr_assert_eq(at_once->n_mappings, crowd.process->n_mappings);
+        for (size_t i = 0; i < at_once->n_mappings; i++)
+                cr_assert_eq(at_once->mappings[i].start, crowd.process->mappings[i].start);
+        process_free(at_once);
+        crowd_end(&crowd);
+}
+
+/* Its line has been read already when it comes; a notice tells of it. */
+Test(process, has_what_was_mapped_while_it_was_being_read) {
+        Mapping mapping = { .kind = MAPPING_ANONYMOUS };
+        Crowd crowd;
+
+        crowd.memory = map_crowd();
+        crowd_init(&crowd, getpid());
+        cr_assert_eq(read_turn(&crowd), PROCESS_E_MORE);
+        cr_assert_eq(mprotect(crowd.memory, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+        mapping.start = (uintptr_t)crowd.memory;
+        mapping.end = mapping.start + 4096;
+        mapping.path = strdup("");
+        cr_assert_eq(process_reading_note(crowd.reading, &mapping, clock_monotonic_ns()), 0);
+        while (crowd.reading)
+                cr_assert_geq(read_turn(&crowd), 0);
+        cr_assert_not_null(process_find_mapping(crowd.process, mapping.start));
+        cr_assert_not_null(process_find_mapping(crowd.process, mapping.end));
+        for (size_t i = 1; i < crowd.process->n_mappings; i++)
+                cr_assert_geq(crowd.process->mappings[i].start, crowd.process->mappings[i - 1].end);
+        free(mapping.path);
+        crowd_end(&crowd);
+}
+
+Test(process, counts_what_changes_while_it_is_being_read) {
+        Mapping mapping = { .start = 4096, .end = 8192, .kind = MAPPING_ANONYMOUS, .path = (char[]){ "" } };
+        unsigned n = 0;
+        Crowd crowd;
+        int r;
+
+        crowd.memory = map_crowd();
+        crowd_init(&crowd, getpid());
+        cr_assert_eq(read_turn(&crowd), PROCESS_E_MORE);
+        while (!(r = process_reading_note(crowd.reading, &mapping, clock_monotonic_ns())) && n < 100000)
+                n++;
+        cr_assert_eq(r, PROCESS_E_MORE);
+        cr_assert_gt(n, 100);
+        crowd_end(&crowd);
+}
+
+static pid_t fork_crowd(int *gop) {
+        int go[2], ready[2];
+        pid_t pid;
+        char c;
+
+        cr_assert(!pipe(go) && !pipe(ready));
+        pid = fork();
+        if (!pid) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                map_crowd();
+                if (write(ready[1], "x", 1) == 1 && read(go[0], &c, 1) == 1)
+                        execl("/bin/sleep", "sleep", "1000", NULL);
+                _exit(1);
+        }
+        cr_assert_eq(read(ready[0], &c, 1), 1);
+        *gop = go[1];
+        return pid;
+}
+
+/* Half of its maps would look like all of them. */
+Test(process, that_exits_or_becomes_another_program_between_two_turns_is_gone) {
+        for (int exec = 0; exec < 2; exec++) {
+                int go;
+                pid_t pid = fork_crowd(&go);
+                char comm[ABI_COMM_SIZE] = "";
+                ProcessStat stat;
+                Crowd crowd;
+                int r;
+
+                crowd_init(&crowd, pid);
+                cr_assert_eq(read_turn(&crowd), PROCESS_E_MORE);
+                if (exec) {
+                        cr_assert_eq(write(go, "x", 1), 1);
+                        while (strcmp(comm, "sleep")) {
+                                usleep(1000);
+                                cr_assert_eq(process_identify(pid, &stat, comm), 0);
+                        }
+                } else {
+                        kill(pid, SIGKILL);
+                        waitpid(pid, NULL, 0);
+                }
+                do
+                        r = read_turn(&crowd);
+                while (r == PROCESS_E_MORE);
+                cr_assert_eq(r, PROCESS_E_GONE, "%d", exec);
+                cr_assert_eq(crowd.process->n_mappings, 0);
+                crowd_end(&crowd);
+                kill(pid, SIGKILL);
+                waitpid(pid, NULL, 0);
+        }
 }

@@ -232,6 +232,63 @@ Test(ring_find, goes_on_where_the_budget_ended) {
         stop(&child);
 }
 
+/* The ring lies behind so many mappings that it takes turns to get there, in front of them for who goes upwards. */
+static void ring_behind_a_crowd(int ready, int go) {
+        enum { N = 5000 };
+        char *p = anonymous(2 * N * 4096 + RING_SIZE);
+
+        for (int i = 0; i < N; i++)
+                mprotect(p + 2 * i * 4096, 4096, PROT_READ);
+        p += 2 * N * 4096;
+        mprotect(p - 4096, 4096, PROT_NONE);    /* not one region with it */
+        memcpy(p, &good, sizeof(good));
+        *shared_address = (uintptr_t)p;
+}
+
+Test(ring_find, goes_on_in_the_middle_of_maps) {
+        RingSearch search = { 0 };
+        unsigned n_turns = 0;
+        uint64_t address = 0;
+        uint32_t capacity;
+        Child child;
+        int r;
+
+        share();
+        stat_reset();
+        child = start(ring_behind_a_crowd);
+        do {
+                size_t left = 0;
+                RingBudget budget = { .n_entries = 1 << 30, .n_reads = 1 << 30, .text_leftp = &left };
+
+                r = ring_find(child.pid, 0, true, &search, &budget, &address, &capacity);
+                cr_assert_eq(!search.paused, r != RING_E_MORE);
+                n_turns++;
+        } while (r == RING_E_MORE && n_turns < 1000);
+        cr_assert_eq(r, 0);
+        cr_assert_eq(address, *shared_address);
+        cr_assert_gt(n_turns, 3);
+        cr_assert_eq(stat_get(COUNTER_MAPS_PAUSED), n_turns - 1);
+        stop(&child);
+}
+
+/* Its descriptors are those of a process that is gone: another one with its id is nobody it knows. */
+Test(ring_find, ends_with_a_process_that_goes_between_two_turns) {
+        RingSearch search = { 0 };
+        size_t left = 0;
+        RingBudget budget = { .n_entries = 1 << 30, .n_reads = 1 << 30, .text_leftp = &left };
+        uint64_t address;
+        uint32_t capacity;
+        Child child;
+
+        share();
+        child = start(ring_behind_a_crowd);
+        cr_assert_eq(ring_find(child.pid, 0, true, &search, &budget, &address, &capacity), RING_E_MORE);
+        stop(&child);
+        cr_assert_eq(ring_find(child.pid, 0, true, &search, &budget, &address, &capacity), RING_E_GONE);
+        cr_assert_null(search.paused);
+        ring_search_stop(&search);
+}
+
 static void half_written(int ready, int go) {
         char *p = anonymous(RING_SIZE);
 

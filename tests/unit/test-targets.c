@@ -385,6 +385,65 @@ Test(targets, reads_mappings_again_but_not_at_every_call) {
         bench_end(&bench);
 }
 
+static void body_map_crowd(int ready, int go) {
+        enum { N = 40000 };             /* their lines are longer than what one turn allows */
+        char *memory = mmap(NULL, (size_t)N * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        for (int i = 0; i < N; i += 2)
+                mprotect(memory + (size_t)i * 4096, 4096, i % 16 ? PROT_NONE : PROT_READ | PROT_EXEC);
+}
+
+static bool is_read(Bench *bench, uint32_t tgid) {
+        return !targets_is_reading(bench->targets);
+}
+
+/* Once the loop runs; and samples of the first turns wait for nobody. */
+Test(targets, reads_very_many_mappings_in_turns) {
+        Child child = start("maps", body_map_crowd);
+        Selector selector = { .pids = &child.pid, .n_pids = 1 };
+        Process *process;
+        uint64_t serial;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        serial = process->maps_serial;
+        go_on(&child);
+        cr_assert_eq(stat_get(COUNTER_MAPS_PAUSED), 0, "at the start there is time");
+        targets_begin_turn(bench.targets);
+        cr_assert_eq(targets_refresh(bench.targets, process), 0);
+        cr_assert(targets_is_reading(bench.targets));
+        cr_assert_eq(process->maps_serial, serial, "what is known stays in force");
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        work_until(&bench, is_read, child.pid);
+        cr_assert(!targets_is_reading(bench.targets));
+        cr_assert_neq(process->maps_serial, serial);
+        cr_assert_gt(process->n_mappings, 40000 / 16);
+        cr_assert_gt(stat_get(COUNTER_MAPS_PAUSED), 0);
+        stop(&child);
+        bench_end(&bench);
+}
+
+Test(targets, stops_to_read_who_is_gone) {
+        Child child = start("maps", body_map_crowd);
+        Selector selector = { .pids = &child.pid, .n_pids = 1 };
+        Process *process;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
+        go_on(&child);
+        targets_begin_turn(bench.targets);
+        cr_assert_eq(targets_refresh(bench.targets, process), 0);
+        cr_assert(targets_is_reading(bench.targets));
+        stop(&child);
+        post(&bench, &child, ABI_NOTICE_EXIT, 0);
+        cr_assert(!targets_is_reading(bench.targets));
+        bench_end(&bench);
+}
+
 static void body_burn(int ready, int go) {
         struct timespec ts;
 
