@@ -261,7 +261,7 @@ class Choice(Record):
                 born = self.spawn(["sh", "-c", 'echo $$ >"$0" && exec "$1"', shop / "cgroup.procs", session.LIB / "victim-shares"])
                 born.wait_for(r"^pid \d+")
                 for victim in (inside, below, born, outside):
-                    session.wait_cpu([victim.pid], 0.5)
+                    session.wait_cpu([victim.pid], 0.2)
                 self.assertEqual(child.stop(signal.SIGINT), 0, child)
                 born.kill()
                 self.assertEqual(self.check(path, summary).pids, {inside.pid, below.pid, born.pid})
