@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The inside of the pprof parser: pprof.c goes through the message, pprof-rows.c makes rows of the window from its
- * tables, pprof-samples.c events from its samples.
+ * The inside of the pprof parser: pprof.c goes through the profile, pprof-rows.c makes rows of the window from its tables,
+ * pprof-samples.c events from its samples; pprof-message.c reads for all of them.
  */
 
 #include "convert/pprof-fields.h"
