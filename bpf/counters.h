@@ -213,6 +213,10 @@
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", "names dropped from memory for want of room, to be asked for again") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", "giving frames their functions, in the loop") \
+        X(WORKERS_STARTED, "workers_total", "event=\"started\"", "processes without rights, started to read one file each") \
+        X(WORKERS_DIED, "workers_total", "event=\"died\"", "that ended without an answer")                       \
+        X(WORKERS_LATE, "workers_total", "event=\"late\"", "that took too long, and were killed")                \
+        X(WORKERS_MALFORMED, "workers_total", "event=\"malformed\"", "whose answer was wrong")                   \
         X(LOG_LOST, "log_messages_lost_total", "", "messages that standard error or the journal did not take soon") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 

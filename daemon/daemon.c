@@ -92,6 +92,7 @@ static int make_tables(Daemon *daemon) {
         TablesConfig tables = {
                 .array_fd = sampler_row_tables_fd(daemon->sampler),
                 .nodes_fd = sampler_row_nodes_fd(daemon->sampler),
+                .nursery = daemon->totals->nursery,
         };
         int r = tables_new(&daemon->tables, &tables);
 
@@ -161,6 +162,10 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
                 totals->start_ns = daemon->start_ns;
         r = config_selector_init(&daemon->selection, config);
         daemon->selector = &daemon->selection.selector;
+        if (totals->nursery) {
+                daemon->selection.selector.is_ours = nursery_is_ours;
+                daemon->selection.selector.userdata = totals->nursery;
+        }
         if (!r)
                 r = check_summary(config->summary);
         if (!r)

@@ -18,6 +18,7 @@
 #include <systemd/sd-event.h>
 
 #include "config.h"
+#include "jail/nursery.h"
 #include "profile/window.h"
 #include "summary.h"
 #include "util/macro.h"
@@ -43,6 +44,7 @@ typedef struct DaemonTotals {
         uint64_t exported_ns;           /* when a request was accepted last */
         uint64_t n_exported;            /* requests accepted until then */
         bool paused;                    /* `spanprof pause` is in force */
+        Nursery *nursery;               /* of workers that read targets' files for all of them, borrowed; NULL = none */
 } DaemonTotals;
 
 /*

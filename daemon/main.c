@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "jail/nursery.h"
+#include "parser.h"
 #include "symbol/lines.h"
 #include "util/log.h"
 
@@ -44,6 +46,8 @@ int main(int argc, char **argv) {
 
         if (argc == 1 && !strcmp(argv[0], LINES_WORKER_NAME))
                 _exit(lines_worker());          /* nothing to tidy up: what it read goes with it */
+        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
+                nursery_serve(parser_work);
         signal(SIGPIPE, SIG_IGN);
         fill_standard_descriptors();
         status = finish(cli_main(argc, argv));

@@ -5,9 +5,12 @@
 #include "cli/cli.h"
 #include "confine.h"
 #include "daemon.h"
+#include "jail/nursery.h"
 #include "self.h"
 #include "util/log.h"
 #include "util/stat.h"
+
+enum { NURSERY_WAIT_MS = 5000 };        /* it takes some ten */
 
 typedef struct Run {
         Cli *cli;
@@ -72,8 +75,22 @@ static bool has_terminal(void) {
         return isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
 }
 
+/* While we still may start a program. */
+static Nursery *start_nursery(void) {
+        Nursery *nursery = NULL;
+        int r = nursery_new(&nursery);
+
+        if (!r)
+                r = nursery_wait(nursery, NURSERY_WAIT_MS);
+        if (!r)
+                return nursery;
+        log_notice("the daemon reads the files of targets itself: there is no process without rights for it (%s)", strerror(-r));
+        return nursery_free(nursery);
+}
+
 static int run(Cli *cli) {
-        Run run = { .cli = cli, .reloads = !has_terminal() };
+        _cleanup_(nursery_freep) Nursery *nursery = start_nursery();
+        Run run = { .cli = cli, .reloads = !has_terminal(), .totals.nursery = nursery };
         int r;
 
         self_raise_descriptor_limit();

@@ -92,11 +92,15 @@ static bool comm_matches(const Selector *selector, const char *comm) {
         return false;
 }
 
+static bool is_ours(const Selector *selector, uint32_t pid) {
+        return contains(selector->excluded, selector->n_excluded, pid) || (selector->is_ours && selector->is_ours(selector->userdata, pid));
+}
+
 bool selector_excludes_pid(const Selector *selector, uint32_t pid) {
         for (size_t i = 0; i < selector->n_exclude_rules; i++)
                 if (is_by_pid(&selector->exclude_rules[i]) && selector->exclude_rules[i].number == pid)
                         return true;
-        return contains(selector->excluded, selector->n_excluded, pid);
+        return is_ours(selector, pid);
 }
 
 /* A process that was gone before it could be looked at may be one that must not be profiled. */
@@ -112,7 +116,7 @@ static bool is_excluded(const Selector *selector, const SelectorFacts *facts) {
         for (size_t i = 0; i < selector->n_exclude_rules; i++)
                 if (may_be_excluded(&selector->exclude_rules[i], facts))
                         return true;
-        return contains(selector->excluded, selector->n_excluded, facts->pid);
+        return is_ours(selector, facts->pid);
 }
 
 SelectorReason selector_decide(const Selector *selector, const SelectorFacts *facts) {

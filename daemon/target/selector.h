@@ -46,6 +46,8 @@ typedef struct Selector {
         bool all;
         const uint32_t *excluded;       /* pids that are never profiled, our own for one */
         size_t n_excluded;
+        bool (*is_ours)(const void *userdata, uint32_t pid);    /* the same for helpers that come and go; may be NULL */
+        const void *userdata;
         const SelectorRule *exclude_rules;
         size_t n_exclude_rules;
 } Selector;

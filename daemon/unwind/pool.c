@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "unwind/bpfmap.h"
+#include "unwind/maker.h"
 #include "unwind/publisher.h"
 #include "unwind/table.h"
 #include "util/error.h"
@@ -29,8 +31,10 @@ struct Pool {
         PoolList idle;                  /* READY without users, by last use */
         size_t n_bytes, n_idle_bytes;
         uint64_t n_changes;
-        PoolTable *building;            /* first of `waiting`, while `builder` is at it */
-        TableBuilder *builder;
+        PoolTable *building;            /* one of `waiting`, while `builder` or `maker` is at it */
+        TableBuilder *builder;          /* here; NULL = none, or a worker does it */
+        Maker *maker;                   /* NULL = all is built here */
+        int epoll_fd;                   /* of publisher and maker; -1 without the latter */
 };
 
 static void close_file(PoolTable *table) {
@@ -53,6 +57,8 @@ Pool *pool_free(Pool *pool) {
                 return NULL;
         publisher_free(pool->publisher);
         table_builder_free(pool->builder);
+        maker_free(pool->maker);
+        closep(&pool->epoll_fd);
         /* Those that leave are known by their slot alone, the others by the map. */
         for (uint32_t i = 0; pool->slots && i < pool->config.n_slots; i++)
                 if (pool->slots[i] && pool->slots[i]->state == POOL_LEAVING)
@@ -68,6 +74,20 @@ Pool *pool_free(Pool *pool) {
         return NULL;
 }
 
+/* Publisher and maker have a descriptor each; whoever waits, waits for one. */
+static int make_maker(Pool *pool) {
+        struct epoll_event event = { .events = EPOLLIN };
+        int r = maker_new(&pool->maker, pool->config.nursery);
+
+        if (r)
+                return error_fold(r);
+        pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (pool->epoll_fd < 0 || epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, publisher_fd(pool->publisher), &event) < 0 ||
+            epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, maker_fd(pool->maker), &event) < 0)
+                return error_origin(-errno);
+        return 0;
+}
+
 int pool_new(Pool **poolp, const PoolConfig *config) {
         _cleanup_(pool_freep) Pool *pool = calloc(1, sizeof(*pool));
         int r;
@@ -75,6 +95,7 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
         if (!pool)
                 return error_origin(-ENOMEM);
         pool->config = *config;
+        pool->epoll_fd = -1;
         pool->slots = calloc(config->n_slots, sizeof(*pool->slots));
         pool->free_slots = calloc(config->n_slots, sizeof(*pool->free_slots));
         if (!pool->slots || !pool->free_slots)
@@ -83,6 +104,8 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
                 pool->free_slots[i] = config->n_slots - 1 - i;
         pool->n_free_slots = config->n_slots;
         r = publisher_new(&pool->publisher, config->array_fd, config->n_slots);
+        if (!r && config->nursery)
+                r = make_maker(pool);
         if (r)
                 return error_fold(r);
         *poolp = take(pool);
@@ -251,9 +274,19 @@ static int begin_build(Pool *pool) {
         PoolTable *table = pool->building = most_used(pool);
         const TableLimits limits = TABLE_LIMITS_DEFAULT;
 
+        if (!table->image && pool->maker) {
+                maker_begin(pool->maker, table->fd, &limits);
+                return 0;
+        }
         if (table->image)
                 return table_builder_new_memory(&pool->builder, table->image, table->image_size, &limits);
         return table_builder_new(&pool->builder, table->fd, &limits);
+}
+
+static enum counter why_none(int r) {
+        if (r == TABLE_E_TOO_LARGE)
+                return COUNTER_UNWIND_TABLES_OVER_CAP;
+        return r == MAKER_E_FAILED ? COUNTER_UNWIND_TABLES_FAILED : COUNTER_UNWIND_TABLES_NO_ROWS;
 }
 
 /* One step of the table in work, or the beginning of the next one. Return: 0, POOL_E_AGAIN, -ENOMEM. */
@@ -266,14 +299,16 @@ static int build(Pool *pool, uint64_t budget) {
                 r = begin_build(pool);
         table = pool->building;
         if (!r)
-                r = table_builder_step(pool->builder, budget, &built);
+                r = pool->builder ? table_builder_step(pool->builder, budget, &built) : maker_step(pool->maker, budget, &built);
         if (r < 0)
                 return error_fold(r);
         if (r == TABLE_E_AGAIN)
                 return POOL_E_AGAIN;
+        if (r == MAKER_E_WAIT)
+                return 0;
         end_build(pool, table);
         if (r)
-                give_up(pool, table, r == TABLE_E_TOO_LARGE ? COUNTER_UNWIND_TABLES_OVER_CAP : COUNTER_UNWIND_TABLES_NO_ROWS);
+                give_up(pool, table, why_none(r));
         else
                 publish(pool, table, &built);
         table_deinit(&built);
@@ -315,14 +350,18 @@ static void take_results(Pool *pool) {
 }
 
 int pool_step(Pool *pool, uint64_t budget) {
+        Table none;
+
         take_results(pool);
-        if (!pool->waiting.first)
-                return 0;
-        return build(pool, budget);
+        if (pool->waiting.first)
+                return build(pool, budget);
+        if (pool->maker)
+                maker_step(pool->maker, budget, &none);
+        return 0;
 }
 
 int pool_fd(const Pool *pool) {
-        return publisher_fd(pool->publisher);
+        return pool->maker ? pool->epoll_fd : publisher_fd(pool->publisher);
 }
 
 uint64_t pool_changes(const Pool *pool) {

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jail/nursery.h"
 #include "util/macro.h"
 
 typedef enum PoolState {
@@ -47,6 +48,7 @@ typedef struct PoolConfig {
         uint32_t n_slots;
         size_t max_bytes;               /* of tables in the kernel */
         size_t max_idle_bytes;          /* of those without users */
+        Nursery *nursery;               /* of workers that read the files; borrowed; NULL = they are read here */
 } PoolConfig;
 
 enum {
@@ -70,10 +72,13 @@ int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t siz
 void pool_use(Pool *pool, PoolTable *table);
 void pool_unuse(Pool *pool, PoolTable *table);
 
-/* Builds for about @budget bytes of files (see table.h), takes results. Return: 0 = nothing to build, POOL_E_AGAIN, -ENOMEM. */
+/*
+ * Builds for about @budget bytes of files (see table.h), takes results. Return: 0 = nothing to do until pool_fd() is
+ * readable, POOL_E_AGAIN, -ENOMEM.
+ */
 int pool_step(Pool *pool, uint64_t budget);
 
-/* Readable when pool_step() has results of the thread to take. */
+/* Readable when pool_step() has results of the thread or of a worker to take. */
 int pool_fd(const Pool *pool);
 
 /* Counts tables that became READY or NONE. */

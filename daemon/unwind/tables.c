@@ -110,6 +110,7 @@ int tables_new(Tables **tablesp, const TablesConfig *config) {
                 .n_slots = UNWIND_MAX_TABLES,
                 .max_bytes = config->max_bytes ?: DEFAULT_MAX_BYTES,
                 .max_idle_bytes = config->max_idle_bytes ?: DEFAULT_MAX_IDLE_BYTES,
+                .nursery = config->nursery,
         };
         int r;
 

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jail/nursery.h"
 #include "target/process.h"
 #include "util/macro.h"
 
@@ -28,6 +29,7 @@ typedef struct TablesConfig {
         int nodes_fd;                   /* row_nodes */
         size_t max_bytes;               /* of tables in the kernel; 0 = 128 MiB */
         size_t max_idle_bytes;          /* of those that no target uses, kept for the next one; 0 = 8 MiB */
+        Nursery *nursery;               /* of workers that read the files; borrowed; NULL = they are read here */
 } TablesConfig;
 
 enum {

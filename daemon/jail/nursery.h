@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Nursery
+ *
+ * A process of ours that is started before we give up starting programs (confine.h), with nothing of our memory, our
+ * environment or our descriptors, and that has given up all rights (jail.h). It forks workers on demand, which have as
+ * little, and does nothing else:
+ *
+ *     daemon ──a socket's other end──▶ nursery ──fork──▶ worker, with that socket alone
+ *        │                                                  ▲
+ *        └──────────── request, descriptor of a file ───────┘
+ *
+ * Workers become our own children, not the nursery's: so their ids stay theirs until we have taken note of their end.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/macro.h"
+
+#define NURSERY_NAME "spanprof-nursery" /* argv[0] of the process */
+
+typedef struct Nursery Nursery;
+
+typedef struct NurseryReply {
+        uint32_t serial;                /* of the worker; 0 = the nursery itself */
+        int32_t pid;                    /* or -errno; of the nursery: 0 or -errno */
+} NurseryReply;
+
+enum {
+        _NURSERY_E_SUCCESS,
+        NURSERY_E_GONE,                 /* there is no nursery any more */
+        NURSERY_E_FULL,                 /* too many workers that were ended still are there */
+        NURSERY_E_FAILED,               /* no descriptor, no socket: for now */
+};
+
+/* Starts it. Return: 0, -errno. */
+int nursery_new(Nursery **nurseryp);
+
+/* Ends all that are left. */
+Nursery *nursery_free(Nursery *nursery);
+DEFINE_CLEANUP(Nursery, nursery_free)
+
+/* Waits until it says that it has given up all rights. Return: 0, -errno: it has not, and must not be used. */
+int nursery_wait(Nursery *nursery, int timeout_ms);
+
+/* A new worker. Return: 0 with *socketp (a stream, never waits, owned by the caller) and *serialp, NURSERY_E_*. */
+int nursery_spawn(Nursery *nursery, int *socketp, uint32_t *serialp);
+
+/* The worker is not wanted any more, or has ended. */
+void nursery_end(Nursery *nursery, uint32_t serial);
+
+/* Takes note of what happened. Return: whether there are ended workers of which that is not done: call again soon. */
+bool nursery_tend(Nursery *nursery);
+
+/* Id of a worker, 0 = not known (yet); of the nursery itself with serial 0. */
+int32_t nursery_pid(const Nursery *nursery, uint32_t serial);
+
+/* Whether a process is, or was some seconds ago, the nursery or a worker. @nursery: a Nursery. */
+bool nursery_is_ours(const void *nursery, uint32_t pid);
+
+/* CPU time of it and all its workers, ns, dead ones included; memory of those that live, bytes. */
+uint64_t nursery_cpu_ns(const Nursery *nursery);
+uint64_t nursery_resident_bytes(const Nursery *nursery);
+
+/* In the other process: does not return. @work: of a worker, with its socket, which may wait. */
+_Noreturn void nursery_serve(void (*work)(int socket));
