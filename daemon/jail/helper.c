@@ -13,7 +13,7 @@
 #include "util/stat.h"
 
 #define FIRST_PAUSE_NS (20 * NS_PER_MS)         /* after a second worker that failed; doubled with each */
-#define LONGEST_PAUSE_NS (10 * NS_PER_SEC)
+#define LONGEST_PAUSE_NS NS_PER_SEC     /* files of others wait, too */
 #define TEND_NS (10 * NS_PER_MS)
 
 struct Helper {

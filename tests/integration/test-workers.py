@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The processes without rights that read targets' files for the daemon: what they have, and what their death costs."""
+import oracle
+
+oracle.enter()
+
+import collections
+import http.client
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import time
+
+import prometheus
+import session
+import tap
+
+TRUNCATED = "profile.stack.truncated"
+RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
+
+
+def status_of(pid):
+    """/proc/PID/status as a dictionary; empty for who is gone."""
+    try:
+        return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    except OSError:
+        return {}
+
+
+def descriptors(pid):
+    try:
+        return {os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+    except OSError:
+        return None
+
+
+def helpers(run):
+    """Children of the daemon that live: (the nursery, workers)."""
+    children = [int(pid) for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+    children = [pid for pid in children if status_of(pid).get("State", "Z")[0] not in "ZX"]
+    return children[0], children[1:]
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=tap.PATIENCE)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+class Workers(session.TestCase):
+    def begin(self, *options):
+        self.control = self.directory() / "control.sock"
+        return self.start("--control", self.control, "--comm", "omit-*", "--frequency", 999, *options)
+
+    def omit(self, n):
+        """A victim without frame pointers in a file of its own, which the daemon cannot know yet."""
+        path = self.directory() / f"omit-{n}"
+        shutil.copy(session.LIB / "victim-omit", path)
+        child = self.spawn([path, "depth", "30"])
+        child.wait_for("^frames")
+        return child
+
+    def counter(self, metric, **labels):
+        connection = Unix(self.control)
+        connection.request("GET", "/metrics")
+        return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), "spanprof_" + metric, **labels)
+
+    def worker(self, run):
+        """The worker that waits for a file: the same one at two looks that are apart by what a request takes, and asleep."""
+        last = []
+
+        def look():
+            workers = helpers(run)[1]
+            last.append(workers[0] if len(workers) == 1 and status_of(workers[0]).get("State", "")[:1] == "S" else None)
+            return last[-1] if len(last) > 5 and last[-1] and len(set(last[-5:])) == 1 else None
+
+        return tap.wait_until(look, "a worker that waits")
+
+    def loaded_after(self, before, what):
+        tap.wait_until(lambda: self.counter("unwind_tables_total", result="loaded") > before, what)
+
+    def check(self, result, *, died, failed=0):
+        self.assertEqual(result.counter("workers_total", "died"), died, result.log)
+        self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+        self.assertEqual(result.counter("unwind_tables_total", "failed"), failed, result.log)
+
+    def whole_share(self, samples):
+        ends = collections.Counter(s.attributes.get(TRUNCATED, "whole") for s in samples)
+        return ends["whole"] / max(1, sum(ends.values())), ends
+
+    def test_have_no_rights_no_environment_and_one_socket(self):
+        victim = self.omit(1)
+        run = self.start("--pid", victim.pid, environment={"OTEL_EXPORTER_OTLP_HEADERS": "x-secret=hidden"})
+        run.wait_events(20)
+        worker, nursery = self.worker(run), helpers(run)[0]
+        for pid, n_filters in ((nursery, 1), (worker, 2)):
+            status = status_of(pid)
+            self.assertEqual([int(status[name], 16) for name in RIGHTS], [0] * 4, status)
+            self.assertEqual((status["NoNewPrivs"], status["Seccomp"], status["Threads"]), ("1", "2", "1"), status)
+            self.assertEqual(status.get("Seccomp_filters", str(n_filters)), str(n_filters), status)
+            self.assertEqual(pathlib.Path(f"/proc/{pid}/environ").read_bytes(), b"")
+            limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+            self.assertRegex(limits, r"Max file size +0 +0 ")
+            self.assertRegex(limits, r"Max open files +16 +16 ")
+        self.assertEqual([link.split(":")[0] for link in descriptors(worker)], ["socket"])
+        self.assertEqual({link.split(":")[0] for link in descriptors(nursery)}, {"socket", "/dev/null"})
+        for pid in (nursery, worker):
+            with open(f"/proc/{pid}/mem", "rb") as memory:
+                for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+                    span, mode = line.split()[:2]
+                    start, end = (int(x, 16) for x in span.split("-"))
+                    if mode.startswith("rw") and end - start < 64 << 20:
+                        memory.seek(start)
+                        self.assertNotIn(b"x-secret", memory.read(end - start), line)
+        self.check(run.stop(), died=0)
+
+    def test_killed_ones_are_replaced_and_cost_nothing(self):
+        run, first = self.begin(), self.omit(1)
+        run.wait_events(50, first.pid)
+        for n in range(2, 6):                           # stopped, so that it has the request when it is killed
+            worker, before = self.worker(run), self.counter("unwind_tables_total", result="loaded")
+            os.kill(worker, signal.SIGSTOP)
+            victim = self.omit(n)
+            run.wait_events(20, victim.pid)
+            self.assertEqual(self.counter("unwind_tables_total", result="loaded"), before)
+            os.kill(worker, signal.SIGKILL)
+            self.loaded_after(before, "rows by another worker")
+            self.assertNotEqual(self.worker(run), worker)
+        begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        session.wait_cpu([first.pid, victim.pid], 1.0)
+        result = run.stop()
+        self.check(result, died=4)
+        self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
+        share, ends = self.whole_share([s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
+        self.assertGreater(share, 0.99, ends)
+        share, ends = self.whole_share(result.of(first.pid)[200:])
+        self.assertGreater(share, 0.99, ends)
+
+    def test_one_that_hangs_is_killed_and_its_file_tried_again(self):
+        run, first = self.begin(), self.omit(1)
+        run.wait_events(50, first.pid)
+        worker, before = self.worker(run), self.counter("unwind_tables_total", result="loaded")
+        os.kill(worker, signal.SIGSTOP)
+        victim = self.omit(2)
+        self.loaded_after(before, "rows by another worker")
+        self.assertFalse(pathlib.Path(f"/proc/{worker}").exists() and status_of(worker).get("State", "Z")[0] not in "ZX")
+        result = run.stop()
+        self.assertEqual(result.counter("workers_total", "late"), 1)
+        self.check(result, died=0)
+        share, ends = self.whole_share(result.of(first.pid)[200:])      # all the while
+        self.assertGreater(share, 0.99, ends)
+        self.assertTrue(result.of(victim.pid))
+
+    def test_without_a_nursery_new_files_have_no_rows_and_all_else_goes_on(self):
+        run, first = self.begin(), self.omit(1)
+        run.wait_events(50, first.pid)
+        nursery = helpers(run)[0]
+        os.kill(self.worker(run), signal.SIGKILL)
+        os.kill(nursery, signal.SIGKILL)
+        second, third = self.omit(2), self.omit(3)
+        tap.wait_until(lambda: self.counter("unwind_tables_total", result="failed") >= 2, "files without rows")
+        for victim in (first, second, third):
+            session.wait_cpu([victim.pid], 0.5)
+        result = run.stop()
+        self.assertIn("the process that starts those without rights is gone", result.log)
+        self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
+        share, ends = self.whole_share(result.of(first.pid)[200:])
+        self.assertGreater(share, 0.99, ends)
+        self.assertTrue(result.of(second.pid) and result.of(third.pid))
+
+    def test_are_never_targets_themselves(self):
+        victim = self.omit(1)
+        run = self.start("--all", "--frequency", 4999)
+        ours = set(helpers(run)[1]) | {helpers(run)[0], run.pid}
+        for n in range(2, 12):                          # each a file that a worker reads
+            run.wait_events(100 * n)
+            ours |= set(helpers(run)[1])
+            self.omit(n).kill()
+        result = run.stop()
+        self.assertFalse(ours & result.pids, ours)
+        self.assertNotIn("spanprof-parser", {s.resource.get("process.executable.name") for s in result.samples} |
+                         {s.attributes.get("thread.name") for s in result.samples})
+        self.assertGreater(result.counter("workers_total", "started"), 10)
+        self.assertTrue(result.of(victim.pid))
+
+    def test_end_with_the_daemon_however_that_ends(self):
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            victim = self.omit(int(end))
+            run = self.start("--pid", victim.pid)
+            run.wait_events(20)
+            nursery, workers = helpers(run)
+            run.child.stop(end)
+            for pid in (nursery, *workers):
+                tap.wait_until(lambda: status_of(pid).get("State", "Z")[0] in "ZX" or status_of(pid).get("Name") != "spanprof-parser",
+                               f"the end of {pid}")
+
+
+tap.main()
