@@ -100,11 +100,20 @@ int daemon_check_disabled(Daemon *daemon) {
         return apply(daemon);
 }
 
+/* What we cost is also what those cost that read files for us. */
+static uint64_t cpu_ns(const Daemon *daemon) {
+        return self_cpu_ns() + (daemon->totals->nursery ? nursery_cpu_ns(daemon->totals->nursery) : 0);
+}
+
+static uint64_t resident_bytes(const Daemon *daemon) {
+        return self_resident_bytes() + (daemon->totals->nursery ? nursery_resident_bytes(daemon->totals->nursery) : 0);
+}
+
 void daemon_make_governor(Daemon *daemon) {
         const Config *config = daemon->config;
 
         governor_init(&daemon->governor, (uint32_t)config->frequency, config->max_cpu, config->max_memory_bytes,
-                      clock_monotonic_ns(), self_cpu_ns());
+                      clock_monotonic_ns(), cpu_ns(daemon));
         volume_init(&daemon->volume, (uint32_t)config->frequency, config->max_export_rate, config->max_samples,
                     config->export_interval_ns);
         if (daemon->totals->paused)
@@ -125,7 +134,7 @@ static int change_frequency(Daemon *daemon) {
 
 static int follow_cpu(Daemon *daemon) {
         uint32_t before = daemon->governor.frequency, now;
-        int r = governor_cpu(&daemon->governor, clock_monotonic_ns(), self_cpu_ns());
+        int r = governor_cpu(&daemon->governor, clock_monotonic_ns(), cpu_ns(daemon));
 
         if (!r)
                 return 0;
@@ -178,7 +187,7 @@ int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_n
 
 /* What a window held is free once it is closed, but only the allocator knows. */
 static int follow_memory(Daemon *daemon) {
-        uint64_t resident = daemon->config->max_memory_bytes ? self_resident_bytes() : 0;
+        uint64_t resident = daemon->config->max_memory_bytes ? resident_bytes(daemon) : 0;
         bool was = daemon->governor.too_large, is = governor_memory(&daemon->governor, resident);
         int r;
 

@@ -16,11 +16,18 @@
 #define LONGEST_PAUSE_NS NS_PER_SEC     /* files of others wait, too */
 #define TEND_NS (10 * NS_PER_MS)
 
+enum { AHEAD = 3 };                     /* workers that wait: on a busy machine each takes milliseconds to come up */
+
+typedef struct Ahead {
+        int socket;                     /* -1 = none here */
+        uint32_t serial;
+} Ahead;
+
 struct Helper {
         Nursery *nursery;
         int epoll_fd, timer_fd;
-        int socket;                     /* of the worker; -1 = none */
-        uint32_t serial;
+        Ahead worker;                   /* that has the request */
+        Ahead ahead[AHEAD];
         uint64_t next_ns;               /* no new worker before that */
         unsigned n_failures;            /* in a row */
         bool is_asked, is_sent;
@@ -31,18 +38,20 @@ struct Helper {
 };
 
 /* It is closed with its last descriptor, which takes it off the epoll. */
-static void drop_worker(Helper *helper) {
-        if (helper->socket < 0)
+static void drop(Helper *helper, Ahead *worker) {
+        if (worker->socket < 0)
                 return;
-        closep(&helper->socket);
-        helper->socket = -1;
-        nursery_end(helper->nursery, helper->serial);
+        closep(&worker->socket);
+        worker->socket = -1;
+        nursery_end(helper->nursery, worker->serial);
 }
 
 Helper *helper_free(Helper *helper) {
         if (!helper)
                 return NULL;
-        drop_worker(helper);
+        drop(helper, &helper->worker);
+        for (int i = 0; i < AHEAD; i++)
+                drop(helper, &helper->ahead[i]);
         closep(&helper->timer_fd);
         closep(&helper->epoll_fd);
         free(helper);
@@ -62,7 +71,9 @@ int helper_new(Helper **helperp, Nursery *nursery) {
         if (!helper)
                 return error_origin(-ENOMEM);
         helper->nursery = nursery;
-        helper->socket = helper->fd = -1;
+        helper->worker.socket = helper->fd = -1;
+        for (int i = 0; i < AHEAD; i++)
+                helper->ahead[i].socket = -1;
         helper->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
         helper->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         if (helper->timer_fd < 0 || helper->epoll_fd < 0)
@@ -86,13 +97,30 @@ static void set_timer(Helper *helper, uint64_t time_ns) {
         timerfd_settime(helper->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
+static Ahead *find_free(Helper *helper) {
+        for (int i = 0; i < AHEAD; i++)
+                if (helper->ahead[i].socket < 0)
+                        return &helper->ahead[i];
+        return NULL;
+}
+
+/* The oldest: it is up, if any is. */
+static Ahead *find_ahead(Helper *helper) {
+        Ahead *oldest = NULL;
+
+        for (int i = 0; i < AHEAD; i++)
+                if (helper->ahead[i].socket >= 0 && (!oldest || (int32_t)(helper->ahead[i].serial - oldest->serial) < 0))
+                        oldest = &helper->ahead[i];
+        return oldest;
+}
+
 /* When there is something to do although no descriptor says so. */
 static void plan(Helper *helper, uint64_t now_ns, bool tends) {
         uint64_t next_ns = tends ? now_ns + TEND_NS : UINT64_MAX;
 
         if (helper->is_asked)
                 next_ns = MIN(next_ns, helper->deadline_ns);
-        if (helper->socket < 0 && nursery_pid(helper->nursery, 0))
+        if (find_free(helper) && nursery_pid(helper->nursery, 0))
                 next_ns = MIN(next_ns, MAX(helper->next_ns, now_ns + 1));
         set_timer(helper, next_ns == UINT64_MAX ? 0 : next_ns);
 }
@@ -107,52 +135,63 @@ static void count_failure(Helper *helper, uint64_t now_ns) {
         helper->next_ns = now_ns + pause_ns;
 }
 
-static void spawn(Helper *helper, uint64_t now_ns) {
-        if (helper->socket >= 0 || now_ns < helper->next_ns)
-                return;
-        if (nursery_spawn(helper->nursery, &helper->socket, &helper->serial)) {
-                helper->next_ns = now_ns + FIRST_PAUSE_NS;
-                return;
-        }
+static int spawn_one(Helper *helper, Ahead *place) {
+        int r = nursery_spawn(helper->nursery, &place->socket, &place->serial);
+
+        if (r)
+                return r;
         stat_add(COUNTER_WORKERS_STARTED, 1);
-        if (watch(helper, helper->socket)) {
-                drop_worker(helper);
-                count_failure(helper, now_ns);
-        }
+        r = watch(helper, place->socket);
+        if (r)
+                drop(helper, place);
+        return r;
 }
 
-static void fail(Helper *helper, enum counter why, uint64_t now_ns) {
+static void spawn(Helper *helper, uint64_t now_ns) {
+        Ahead *place;
+
+        while (now_ns >= helper->next_ns && (place = find_free(helper)))
+                if (spawn_one(helper, place))
+                        helper->next_ns = now_ns + FIRST_PAUSE_NS;
+}
+
+static void fail(Helper *helper, Ahead *worker, enum counter why, uint64_t now_ns) {
         stat_add(why, 1);
-        drop_worker(helper);
+        drop(helper, worker);
         count_failure(helper, now_ns);
-        helper->is_asked = helper->is_sent = false;
 }
 
-/* One that was waiting and is dead takes nothing: another is asked. */
+/* One that was waiting and is dead takes nothing: the next one is asked. */
 static void send_request(Helper *helper, uint64_t now_ns) {
-        if (!helper->is_asked || helper->is_sent || helper->socket < 0)
-                return;
-        if (channel_send(helper->socket, helper->request, helper->request_size, helper->fd)) {
-                stat_add(COUNTER_WORKERS_DIED, 1);
-                drop_worker(helper);
-                count_failure(helper, now_ns);
-                return;
+        Ahead *worker;
+
+        while (helper->is_asked && !helper->is_sent && (worker = find_ahead(helper))) {
+                if (channel_send(worker->socket, helper->request, helper->request_size, helper->fd)) {
+                        fail(helper, worker, COUNTER_WORKERS_DIED, now_ns);
+                        continue;
+                }
+                helper->worker = *worker;
+                worker->socket = -1;
+                helper->is_sent = true;
+                helper->deadline_ns = now_ns + helper->timeout_ns;
         }
-        helper->is_sent = true;
-        helper->deadline_ns = now_ns + helper->timeout_ns;
+}
+
+/* Nobody has asked these anything: what they say is that they are dead. */
+static void look_at_ahead(Helper *helper, uint64_t now_ns) {
+        uint8_t byte;
+
+        for (int i = 0; i < AHEAD; i++)
+                if (helper->ahead[i].socket >= 0 &&
+                    channel_receive(helper->ahead[i].socket, &byte, sizeof(byte), NULL, MSG_DONTWAIT) != -EAGAIN)
+                        fail(helper, &helper->ahead[i], COUNTER_WORKERS_DIED, now_ns);
 }
 
 void helper_tend(Helper *helper) {
         uint64_t now_ns = clock_monotonic_ns();
-        uint8_t byte;
 
-        /* Nobody has asked it anything. */
-        if (!helper->is_sent && helper->socket >= 0 &&
-            channel_receive(helper->socket, &byte, sizeof(byte), NULL, MSG_DONTWAIT) != -EAGAIN) {
-                stat_add(COUNTER_WORKERS_DIED, 1);
-                drop_worker(helper);
-                count_failure(helper, now_ns);
-        }
+        look_at_ahead(helper, now_ns);
+        send_request(helper, now_ns);
         spawn(helper, now_ns);
         send_request(helper, now_ns);
         plan(helper, now_ns, nursery_tend(helper->nursery));
@@ -171,20 +210,27 @@ void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64
 /* What it has answered counts, also if we are late ourselves. */
 static int read_answer(Helper *helper, void *data, size_t size, size_t *np) {
         uint64_t now_ns = clock_monotonic_ns();
-        ssize_t n = channel_receive(helper->socket, data, size, NULL, MSG_DONTWAIT);
+        ssize_t n = channel_receive(helper->worker.socket, data, size, NULL, MSG_DONTWAIT);
 
         if (n > 0) {
                 *np = (size_t)n;
                 return 0;
         }
-        if (n != -EAGAIN) {
-                fail(helper, COUNTER_WORKERS_DIED, now_ns);
-                return HELPER_E_DIED;
-        }
-        if (now_ns < helper->deadline_ns)
+        if (n == -EAGAIN && now_ns < helper->deadline_ns)
                 return HELPER_E_WAIT;
-        fail(helper, COUNTER_WORKERS_LATE, now_ns);
-        return HELPER_E_LATE;
+        fail(helper, &helper->worker, n == -EAGAIN ? COUNTER_WORKERS_LATE : COUNTER_WORKERS_DIED, now_ns);
+        helper->is_asked = helper->is_sent = false;
+        return n == -EAGAIN ? HELPER_E_LATE : HELPER_E_DIED;
+}
+
+/* Asked, and there is no worker to send it to. */
+static int wait_for_worker(Helper *helper) {
+        bool is_late = clock_monotonic_ns() >= helper->deadline_ns;
+
+        if (!is_late && (nursery_pid(helper->nursery, 0) || find_ahead(helper)))
+                return HELPER_E_WAIT;
+        helper->is_asked = false;
+        return is_late ? HELPER_E_LATE : HELPER_E_GONE;
 }
 
 int helper_read(Helper *helper, void *data, size_t size, size_t *np) {
@@ -192,22 +238,14 @@ int helper_read(Helper *helper, void *data, size_t size, size_t *np) {
 
         if (helper->is_sent)
                 r = read_answer(helper, data, size, np);
-        else if (helper->is_asked && clock_monotonic_ns() >= helper->deadline_ns)
-                r = HELPER_E_LATE;      /* no worker could be had */
-        if (r == HELPER_E_LATE)
-                helper->is_asked = false;
         if (r)
                 helper_tend(helper);
-        if (r == HELPER_E_WAIT && helper->socket < 0 && !nursery_pid(helper->nursery, 0)) {
-                helper->is_asked = false;
-                return HELPER_E_GONE;
-        }
-        return r;
+        return r == HELPER_E_WAIT && !helper->is_sent ? wait_for_worker(helper) : r;
 }
 
 void helper_done(Helper *helper, bool is_bad) {
         helper->is_asked = helper->is_sent = false;
-        drop_worker(helper);
+        drop(helper, &helper->worker);
         if (is_bad)
                 count_failure(helper, clock_monotonic_ns());
         else

@@ -6,7 +6,7 @@
  *
  * Asks workers, one after the other: each reads one file, answers and ends, so none knows anything of another file. A
  * worker that dies, or that takes too long, is replaced; when that happens again and again, later and later. Never
- * waits: who asks looks at the descriptor.
+ * waits: who asks looks at the descriptor. Some workers are started ahead.
  */
 
 #include <stddef.h>
@@ -28,7 +28,7 @@ enum {
         HELPER_E_GONE,                  /* there will be no more workers */
 };
 
-/* @nursery: borrowed; a worker is started ahead. Return: 0, -errno. */
+/* @nursery: borrowed. Return: 0, -errno. */
 int helper_new(Helper **helperp, Nursery *nursery);
 Helper *helper_free(Helper *helper);
 DEFINE_CLEANUP(Helper, helper_free)
@@ -48,5 +48,5 @@ int helper_read(Helper *helper, void *data, size_t size, size_t *np);
 /* The answer is all there, or is not wanted any more: as it ought to be, or @is_bad. */
 void helper_done(Helper *helper, bool is_bad);
 
-/* Without a request: follows what happens to the worker that was started ahead. */
+/* Without a request: follows what happens to the workers that were started ahead. */
 void helper_tend(Helper *helper);

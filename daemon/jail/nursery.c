@@ -26,6 +26,7 @@ enum {
         SOCKET_FD = 3,                  /* in the other process */
         SMALL_FILE_MAX = 4096,
         MAX_PAST = 256,
+        REAP_MS = 500,
 };
 
 #define PAST_NS (10 * NS_PER_SEC)       /* then an id may be somebody else's */
@@ -85,14 +86,21 @@ int nursery_new(Nursery **nurseryp) {
         return 0;
 }
 
-/* Nobody is waited for who may not come: what is left is the init process' then. */
-static void kill_and_reap(pid_t pid) {
+/*
+ * Those that the nursery forked last may not have been told of: they end with their socket, and we have no other
+ * children. Who does not come soon is left to the init process.
+ */
+static void reap_all(void) {
         const struct timespec pause = { .tv_nsec = NS_PER_MS };
 
-        if (pid <= 0 || kill(pid, SIGKILL) < 0)
-                return;
-        for (int i = 0; i < 200 && waitpid(pid, NULL, WNOHANG) == 0; i++)
-                nanosleep(&pause, NULL);
+        for (int i = 0; i < REAP_MS; i++) {
+                pid_t pid = waitpid(-1, NULL, WNOHANG);
+
+                if (pid < 0)
+                        return;
+                if (pid == 0)
+                        nanosleep(&pause, NULL);
+        }
 }
 
 Nursery *nursery_free(Nursery *nursery) {
@@ -101,8 +109,12 @@ Nursery *nursery_free(Nursery *nursery) {
         nursery_tend(nursery);
         closep(&nursery->socket);
         for (int i = 0; i < MAX_WORKERS; i++)
-                kill_and_reap(nursery->workers[i].pid);
-        kill_and_reap(nursery->pid);
+                if (nursery->workers[i].pid > 0)
+                        kill(nursery->workers[i].pid, SIGKILL);
+        if (nursery->pid > 0) {
+                kill(nursery->pid, SIGKILL);
+                reap_all();
+        }
         free(nursery);
         return NULL;
 }
@@ -232,14 +244,19 @@ int32_t nursery_pid(const Nursery *nursery, uint32_t serial) {
         return worker ? worker->pid : 0;
 }
 
-/* A child that the nursery has not told of yet is one of those, too: we start no others. */
+/* A child that the nursery has not told of yet is one of those, too: we start no others, but an init process is given some. */
 bool nursery_is_ours(const void *userdata, uint32_t pid) {
         uint64_t now_ns = clock_monotonic_ns();
         const Nursery *nursery = userdata;
         siginfo_t info;
 
-        if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+        if (getpid() != 1 && waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
                 return true;
+        if ((pid_t)pid == nursery->pid)
+                return true;
+        for (int i = 0; i < MAX_WORKERS; i++)
+                if (nursery->workers[i].pid == (int32_t)pid)
+                        return true;
         for (uint32_t i = 0; i < MIN(nursery->n_past, (uint32_t)MAX_PAST); i++)
                 if (nursery->past[i].pid == (pid_t)pid && now_ns - nursery->past[i].end_ns < PAST_NS)
                         return true;

@@ -19,6 +19,7 @@ import session
 import tap
 
 TRUNCATED = "profile.stack.truncated"
+AHEAD = 3  # workers that wait, daemon/jail/helper.c
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
@@ -72,16 +73,17 @@ class Workers(session.TestCase):
         connection.request("GET", "/metrics")
         return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), "spanprof_" + metric, **labels)
 
-    def worker(self, run):
-        """The worker that waits for a file: the same one at two looks that are apart by what a request takes, and asleep."""
+    def workers(self, run):
+        """Those that wait for a file: all, the same ones at some looks, and asleep."""
         last = []
 
         def look():
             workers = helpers(run)[1]
-            last.append(workers[0] if len(workers) == 1 and status_of(workers[0]).get("State", "")[:1] == "S" else None)
+            asleep = len(workers) == AHEAD and all(status_of(pid).get("State", "")[:1] == "S" for pid in workers)
+            last.append(tuple(workers) if asleep else None)
             return last[-1] if len(last) > 5 and last[-1] and len(set(last[-5:])) == 1 else None
 
-        return tap.wait_until(look, "a worker that waits")
+        return tap.wait_until(look, "workers that wait")
 
     def loaded_after(self, before, what):
         tap.wait_until(lambda: self.counter("unwind_tables_total", result="loaded") > before, what)
@@ -99,8 +101,8 @@ class Workers(session.TestCase):
         victim = self.omit(1)
         run = self.start("--pid", victim.pid, environment={"OTEL_EXPORTER_OTLP_HEADERS": "x-secret=hidden"})
         run.wait_events(20)
-        worker, nursery = self.worker(run), helpers(run)[0]
-        for pid, n_filters in ((nursery, 1), (worker, 2)):
+        workers, nursery = self.workers(run), helpers(run)[0]
+        for pid, n_filters in ((nursery, 1), *((pid, 2) for pid in workers)):
             status = status_of(pid)
             self.assertEqual([int(status[name], 16) for name in RIGHTS], [0] * 4, status)
             self.assertEqual((status["NoNewPrivs"], status["Seccomp"], status["Threads"]), ("1", "2", "1"), status)
@@ -109,9 +111,10 @@ class Workers(session.TestCase):
             limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
             self.assertRegex(limits, r"Max file size +0 +0 ")
             self.assertRegex(limits, r"Max open files +16 +16 ")
-        self.assertEqual([link.split(":")[0] for link in descriptors(worker)], ["socket"])
+        for pid in workers:
+            self.assertEqual([link.split(":")[0] for link in descriptors(pid)], ["socket"])
         self.assertEqual({link.split(":")[0] for link in descriptors(nursery)}, {"socket", "/dev/null"})
-        for pid in (nursery, worker):
+        for pid in (nursery, *workers):
             with open(f"/proc/{pid}/mem", "rb") as memory:
                 for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
                     span, mode = line.split()[:2]
@@ -125,18 +128,22 @@ class Workers(session.TestCase):
         run, first = self.begin(), self.omit(1)
         run.wait_events(50, first.pid)
         for n in range(2, 6):                           # stopped, so that it has the request when it is killed
-            worker, before = self.worker(run), self.counter("unwind_tables_total", result="loaded")
-            os.kill(worker, signal.SIGSTOP)
+            workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
+            for pid in workers:
+                os.kill(pid, signal.SIGSTOP)
             victim = self.omit(n)
             run.wait_events(20, victim.pid)
             self.assertEqual(self.counter("unwind_tables_total", result="loaded"), before)
-            os.kill(worker, signal.SIGKILL)
+            os.kill(run.pid, signal.SIGSTOP)            # so that all of them are dead when it tries again
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+            os.kill(run.pid, signal.SIGCONT)
             self.loaded_after(before, "rows by another worker")
-            self.assertNotEqual(self.worker(run), worker)
+            self.assertFalse(set(self.workers(run)) & set(workers))
         begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         session.wait_cpu([first.pid, victim.pid], 1.0)
         result = run.stop()
-        self.check(result, died=4)
+        self.check(result, died=4 * AHEAD)
         self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
         share, ends = self.whole_share([s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
         self.assertGreater(share, 0.99, ends)
@@ -146,11 +153,13 @@ class Workers(session.TestCase):
     def test_one_that_hangs_is_killed_and_its_file_tried_again(self):
         run, first = self.begin(), self.omit(1)
         run.wait_events(50, first.pid)
-        worker, before = self.worker(run), self.counter("unwind_tables_total", result="loaded")
-        os.kill(worker, signal.SIGSTOP)
-        victim = self.omit(2)
-        self.loaded_after(before, "rows by another worker")
-        self.assertFalse(pathlib.Path(f"/proc/{worker}").exists() and status_of(worker).get("State", "Z")[0] not in "ZX")
+        workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
+        os.kill(workers[0], signal.SIGSTOP)
+        stopped = [self.omit(n) for n in range(2, 2 + AHEAD)]  # one of these files is that worker's
+        victim = stopped[0]
+        self.loaded_after(before + AHEAD - 1, "rows of all three, by other workers")
+        tap.wait_until(lambda: status_of(workers[0]).get("State", "Z")[0] in "ZX" or status_of(workers[0])["Name"] != "spanprof-parser",
+                       "the end of the one that was stopped")
         result = run.stop()
         self.assertEqual(result.counter("workers_total", "late"), 1)
         self.check(result, died=0)
@@ -162,8 +171,9 @@ class Workers(session.TestCase):
         run, first = self.begin(), self.omit(1)
         run.wait_events(50, first.pid)
         nursery = helpers(run)[0]
-        os.kill(self.worker(run), signal.SIGKILL)
-        os.kill(nursery, signal.SIGKILL)
+        os.kill(nursery, signal.SIGKILL)        # nobody is left to start others
+        for pid in helpers(run)[1]:
+            os.kill(pid, signal.SIGKILL)
         second, third = self.omit(2), self.omit(3)
         tap.wait_until(lambda: self.counter("unwind_tables_total", result="failed") >= 2, "files without rows")
         for victim in (first, second, third):
