@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "jail/nursery.h"
 #include "sample/machine.h"
 #include "sample/refusal.h"
 #include "sample/sampler.h"
@@ -24,6 +25,7 @@
 enum {
         FILE_MAX_BYTES = 4 << 20,
         BUILT_AFTER = 1767225600,       /* 2026: no clock that is set shows less */
+        WORKERS_WAIT_MS = 5000,
 };
 
 static char *read_text(const char *path) {
@@ -320,8 +322,23 @@ static void check_files(Doctor *doctor) {
                    limit.rlim_max < 4096 ? ": programs beyond that are walked by frame pointers alone" : "");
 }
 
+/* As the daemon does it, and for no file. */
+static void check_workers(Doctor *doctor) {
+        _cleanup_(nursery_freep) Nursery *nursery = NULL;
+        int r = nursery_new(&nursery);
+
+        if (!r)
+                r = nursery_wait(nursery, WORKERS_WAIT_MS);
+        if (r)
+                doctor_add(doctor, "workers", DOCTOR_WARN, "a kernel with seccomp filters; a runtime that lets capset and prctl pass",
+                           "no process without rights can be had (%s): the daemon reads files of targets itself", strerror(-r));
+        else
+                doctor_add(doctor, "workers", DOCTOR_OK, NULL, "call frame information of targets is read by processes without rights");
+}
+
 void doctor_check_limits(Doctor *doctor) {
         check_rate(doctor);
         check_memlock(doctor);
         check_files(doctor);
+        check_workers(doctor);
 }

@@ -60,7 +60,8 @@ static _Noreturn void become_nursery(int socket) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC), moved = fcntl(socket, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
 
         for (int fd = 0; fd < SOCKET_FD; fd++)
-                dup2(null, fd);
+                if (dup2(null, fd) < 0)         /* there is no such device */
+                        close(fd);
         if (dup2(moved, SOCKET_FD) == SOCKET_FD && syscall(SYS_close_range, SOCKET_FD + 1, ~0u, 0) == 0)
                 execve("/proc/self/exe", arguments, environment);
         _exit(1);
