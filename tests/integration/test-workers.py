@@ -45,6 +45,15 @@ def helpers(run):
     return children[0], children[1:]
 
 
+def strangers(run):
+    """Whether another daemon has workers: to this one they are processes like any other."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        status = status_of(entry.name)
+        if status.get("Name") == "spanprof-parser" and status.get("PPid") != str(run.pid):
+            return True
+    return False
+
+
 class Unix(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("localhost", timeout=tap.PATIENCE)
@@ -137,6 +146,7 @@ class Workers(session.TestCase):
             os.kill(run.pid, signal.SIGSTOP)            # so that all of them are dead when it tries again
             for pid in workers:
                 os.kill(pid, signal.SIGKILL)
+            tap.wait_until(lambda: all(status_of(pid).get("State", "Z")[0] in "ZX" for pid in workers), "the end of all")
             os.kill(run.pid, signal.SIGCONT)
             self.loaded_after(before, "rows by another worker")
             self.assertFalse(set(self.workers(run)) & set(workers))
@@ -187,16 +197,20 @@ class Workers(session.TestCase):
 
     def test_are_never_targets_themselves(self):
         victim = self.omit(1)
-        run = self.start("--all", "--frequency", 4999)
+        run = self.start("--all", "--frequency", 199)
         ours = set(helpers(run)[1]) | {helpers(run)[0], run.pid}
+        alone = not strangers(run)
         for n in range(2, 12):                          # each a file that a worker reads
-            run.wait_events(100 * n)
+            child = self.omit(n)
+            session.wait_cpu([victim.pid], 0.1)
             ours |= set(helpers(run)[1])
-            self.omit(n).kill()
-        result = run.stop()
+            child.kill()
+            alone &= not strangers(run)
+        result = run.stop(check=False)                  # of all that the machine does: others look at the books
         self.assertFalse(ours & result.pids, ours)
-        self.assertNotIn("spanprof-parser", {s.resource.get("process.executable.name") for s in result.samples} |
-                         {s.attributes.get("thread.name") for s in result.samples})
+        if alone:                                       # those that came and went between two looks, too
+            self.assertNotIn("spanprof-parser", {s.resource.get("process.executable.name") for s in result.samples} |
+                             {s.attributes.get("thread.name") for s in result.samples})
         self.assertGreater(result.counter("workers_total", "started"), 10)
         self.assertTrue(result.of(victim.pid))
 
