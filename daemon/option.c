@@ -106,8 +106,8 @@ const Option option_table[] = {
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
 
-        { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
-          .argument = "TIME", .bare_seconds = true, .help = "stop after this time (0: run until stopped)" },
+        { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
+          .argument = "TIME", .bare_seconds = true, .help = "stop after this time (0: run until stopped; `report PID`: a second)" },
         { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(control), "", .argument = "PATH",
           .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT ", if that directory is there)" },
         { "metrics", 0, OPTION_STRING, RUN, "daemon", FIELD(metrics), "", .argument = "ADDRESS:PORT|PATH",

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
+#include "cli/report-process.h"
 #include "cli/report-raw.h"
 #include "cli/report-trace.h"
 #include "page/page.h"
@@ -315,12 +316,16 @@ static int run_forms(ReportRun *run, const Cli *cli) {
 
 static int run(Cli *cli) {
         ReportRun run = { .config = &cli->config };
+        ReportProcess process;
         int r = check_options(cli);
 
         if (r)
                 return r;
         heap_prepare();
-        r = cli->config.raw ? report_raw(cli) : run_forms(&run, cli);
+        r = report_process_trace(&process, cli);
+        if (!r)
+                r = cli->config.raw ? report_raw(cli) : run_forms(&run, cli);
+        report_process_deinit(&process);
         if (r < 0) {
                 log_error("cannot report: %s", strerror(-r));
                 return STATUS_FAILURE;
@@ -331,7 +336,7 @@ static int run(Cli *cli) {
 const Verb verb_report = {
         .name = "report",
         .bit = VERB_REPORT,
-        .arguments = "FILE…",
+        .arguments = "FILE…|PID",
         .min_arguments = 1,
         .max_arguments = INT_MAX,
         .summary = "print profiles and traces for people, or write them for other tools",
@@ -341,7 +346,8 @@ const Verb verb_report = {
                 "`-` is standard input, a directory all files in it; a profile that is there twice counts once. A file that\n"
                 "cannot be read is named and makes the status 1; the others, and what is whole of it, count.\n"
                 "Of traces of coroutines (spanprof coro -o; JSON lines, CSV, SQLite) it tells who ran and who waited, how long,\n"
-                "where, and whose wake-up seems lost; as a page (-o FILE.html) with a timeline for each.\n"
+                "where, and whose wake-up seems lost; as a page (-o FILE.html) with a timeline for each. With the id of a\n"
+                "process instead of files it tells that of the process as it runs, after a look of --duration.\n"
                 "Native frames get names from files of this machine with the build id of the profile: .symtab, .dynsym,\n"
                 ".gnu_debugdata, separate debug files; with --lines also source lines and inlined functions, from DWARF.\n"
                 "With --spans, samples are joined with the operations of their spans.\n"
@@ -355,6 +361,7 @@ const Verb verb_report = {
                 "  spanprof report cpu.pb.gz -o cpu.md            a profile of a Go program as Markdown\n"
                 "  spanprof report --diff before.pb after.pb      which functions have become slower; -o FILE.html for a page\n"
                 "  spanprof report trace.db -o coroutines.html    who never woke up\n"
+                "  spanprof report 4711 -d 5s                     who waits in a process that runs, and since when\n"
                 "  spanprof report --raw 000001.pb                every field, for debugging payloads\n",
         .run = run,
 };

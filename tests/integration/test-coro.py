@@ -346,6 +346,22 @@ class Attach(tap.TestCase):
         path = self.dir / output
         return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
+    def test_makes_a_report_of_a_process_that_runs(self):
+        """Two of five coroutines hang: the report knows which, in each form, and leaves nothing behind."""
+        path = self.dir / "region"
+        make_region(path, 64)
+        victim = self.victim(path, "coroutines=5", "turns=2", "hang=2", "end=hold")
+        victim.wait_for("^done")
+        done = self.run_command([tap.SPANPROF, "report", "--json", "-d", "200ms", victim.pid], 0, env=self.env)
+        coroutines = json.loads(done.stdout)["coroutines"]
+        self.assertEqual({c["station"] for c in coroutines}, set(range(5)))
+        self.assertEqual({c["station"] for c in coroutines if c["state"] == "suspended"}, {3, 4})
+        for name in ("out.md", "out.html"):
+            self.run_command([tap.SPANPROF, "report", "-d", "100ms", "-o", self.dir / name, victim.pid], 0, env=self.env)
+            self.assertGreater((self.dir / name).stat().st_size, 300)
+        self.assertEqual(list(pathlib.Path("/tmp").glob(f"spanprof-report-*/process-{victim.pid}.*")), [])
+        self.assertIn("there is no process", self.run_command([tap.SPANPROF, "report", "4194303"], 1, env=self.env).stderr)
+
     def test_finds_a_region_by_what_is_in_it(self):
         for name, deleted in (("no name for a region", False), ("deleted.shm", True)):
             make_region(self.dir / name, 64)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report-process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "coro/engine.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/log.h"
+
+#define LOOK_NS NS_PER_SEC              /* unless --duration says how long */
+
+/* A file of that name is a file. */
+static bool is_pid(const char *argument, uint32_t *pidp) {
+        unsigned long pid = strtoul(argument, NULL, 10);
+
+        *pidp = (uint32_t)pid;
+        return *argument && strspn(argument, "0123456789") == strlen(argument) && pid && pid <= 1 << 22 && access(argument, F_OK);
+}
+
+static int attach(ReportProcess *process, const Config *config, uint32_t pid) {
+        CoroOptions options = {
+                .output = process->path, .form = TRACE_JSONL, .trace = { .extra = true, .mode = 0600 },
+                .duration_ns = config->duration_ns ? config->duration_ns : LOOK_NS,
+        };
+        CoroSummary summary;
+        sigset_t old;
+        int r;
+
+        sigprocmask(SIG_SETMASK, NULL, &old);
+        r = coro_attach(&options, &pid, 1, &summary);
+        sigprocmask(SIG_SETMASK, &old, NULL);   /* an impatient user ends what follows, as ever */
+        return r > 0 ? STATUS_FAILURE : r;
+}
+
+int report_process_trace(ReportProcess *process, Cli *cli) {
+        uint32_t pid;
+        int r;
+
+        *process = (ReportProcess){ 0 };
+        if (cli->n_arguments != 1 || !is_pid(cli->arguments[0], &pid))
+                return 0;
+        strcpy(process->directory, "/tmp/spanprof-report-XXXXXX");
+        if (!mkdtemp(process->directory)) {
+                *process->directory = 0;
+                return error_origin(-errno);
+        }
+        snprintf(process->path, sizeof(process->path), "%s/process-%u.jsonl", process->directory, pid);
+        snprintf(process->stations, sizeof(process->stations), "%s/process-%u.stations.csv", process->directory, pid);
+        r = attach(process, &cli->config, pid);
+        if (!r)
+                cli->arguments[0] = process->path;
+        return r;
+}
+
+void report_process_deinit(ReportProcess *process) {
+        if (!*process->directory)
+                return;
+        unlink(process->path);
+        unlink(process->stations);
+        rmdir(process->directory);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* `report PID`: what the coroutines of a running process do, in a trace that is written for a short while. */
+
+#include "cli/cli.h"
+
+typedef struct ReportProcess {
+        char directory[64];             /* empty = there is none */
+        char path[128], stations[128];
+} ReportProcess;
+
+/*
+ * If the one argument is the id of a process, and no file, puts a trace of it in its place. Return: 0, a status
+ * (a message was logged), -errno.
+ */
+int report_process_trace(ReportProcess *process, Cli *cli);
+
+/* Removes the trace. */
+void report_process_deinit(ReportProcess *process);
