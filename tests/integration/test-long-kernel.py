@@ -21,7 +21,7 @@ spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
 for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
 example-service >/tmp/truth 2>&1 &
 sleep 1
-spanprof run --endpoint http://127.0.0.1:4318 -d 15s --export-interval 5s --validate=on --summary /tmp/summary %s
+spanprof run --endpoint http://127.0.0.1:4318 -d 40s --export-interval 5s --validate=on --summary /tmp/summary %s
 echo "status $?"
 echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
 spanprof report /tmp/store
