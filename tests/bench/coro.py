@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof coro` under load, idle, and its traces: events lost, CPU, memory, latency, conversion.
 
-usage: tests/bench/coro.py [even] [burst] [idle] [latency] [convert]
+usage: tests/bench/coro.py [even] [burst] [idle] [latency] [convert] [report]
 
-    even        1,024 coroutines, one suspend and resume a turn, at 10^5 … 5×10^6 events/s
+    even        1,024 coroutines, one suspend and resume a turn, at 10^5 … 10^7 events/s
     burst       the same, each awaiting 64 times a turn
     idle        CPU of the engine beside 128 … 10^6 stations whose coroutines do nothing, and its memory
     latency     time in the event → line in the file
     convert     10^6 lines → CSV, SQLite
+    report      a report of 10^7 events: seconds and memory
 
 Losses are the trace's own: events said to be lost ÷ events that the victim wrote (the tests hold the two against each other).
 SPANPROF and BUILD_DIR name the build. On a busy machine losses are those of an engine that did not get its CPU.
@@ -70,7 +71,7 @@ def load(title, awaits, rates):
 
 
 def even():
-    load("even: 1,024 coroutines, best of 3", 1, (100_000, 300_000, 1_000_000, 2_000_000, 5_000_000))
+    load("even: 1,024 coroutines, best of 3", 1, (100_000, 300_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000))
 
 
 def burst():
@@ -136,7 +137,25 @@ def convert():
             print(f"{name[2:]:>12} {min(times):8.2f}", flush=True)
 
 
-PARTS = {"even": even, "burst": burst, "idle": idle, "latency": latency, "convert": convert}
+def report(n=10_000_000):
+    print(f"\nreport of {n:,} events\n{'form':>12} {'s':>8} {'CPU s':>8} {'MiB':>8}")
+    with tempfile.TemporaryDirectory(dir=SHM) as directory:
+        path = pathlib.Path(directory) / "t.csv"
+        with open(path, "w") as file:
+            file.write("probe_id,tid,addr,seq,is_active,ts\n")
+            for k in range(n):
+                file.write(f"{140000000000000 + k // 2 % 1000 * 240},{1000 + k % 8},0x{(1 - k % 2) * 0x7f0012345678:016x},"
+                           f"{2 + k // 8000 * 2},{'true' if k % 2 else 'false'},{10**12 + 1000 * k}\n")
+        for name in ("out.txt", "out.json", "out.html"):
+            child = subprocess.Popen([tap.SPANPROF, "report", path, "-o", path.with_name(name)], stderr=subprocess.DEVNULL)
+            begin = time.monotonic()
+            _, status, usage = os.wait4(child.pid, 0)
+            assert status == 0, status
+            print(f"{name[4:]:>12} {time.monotonic() - begin:8.2f} {usage.ru_utime + usage.ru_stime:8.2f} {usage.ru_maxrss / 1024:8.0f}",
+                  flush=True)
+
+
+PARTS = {"even": even, "burst": burst, "idle": idle, "latency": latency, "convert": convert, "report": report}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:
