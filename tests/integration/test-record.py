@@ -249,16 +249,17 @@ class Choice(Record):
 
     def test_by_unit(self):
         """Groups named as systemd names those of its units: what is in one, below it, and born in it later."""
-        top = f"spanprof-record-{os.getpid()}"
-        shop, worker, other = (groups.make(self, top, *names) for names in (["shop.service"], ["shop.service", "worker"], ["other.service"]))
+        shop = f"shop-{os.getpid()}"        # nobody else's
+        below_top = ([f"{shop}.service"], [f"{shop}.service", "worker"], [f"other-{shop}.service"])
+        group, below_group, other_group = (groups.make(self, f"spanprof-record-{os.getpid()}", *names) for names in below_top)
         inside, below, outside = (self.victim("shares") for _ in range(3))
-        for group, victim in ((shop, inside), (worker, below), (other, outside)):
-            groups.enter(group, victim.pid)
-        for unit in ("shop", "shop.service", "nothing,sh?p"):
+        for where, victim in ((group, inside), (below_group, below), (other_group, outside)):
+            groups.enter(where, victim.pid)
+        for unit in (shop, f"{shop}.service", f"nothing,sh?p-{os.getpid()}"):
             with self.subTest(unit):
                 child, path, summary = self.begin("--log-level", "info", "-F", "499", "-u", unit)
                 child.wait_for("profiling ")
-                born = self.spawn(["sh", "-c", 'echo $$ >"$0" && exec "$1"', shop / "cgroup.procs", session.LIB / "victim-shares"])
+                born = self.spawn(["sh", "-c", 'echo $$ >"$0" && exec "$1"', group / "cgroup.procs", session.LIB / "victim-shares"])
                 born.wait_for(r"^pid \d+")
                 for victim in (inside, below, born, outside):
                     session.wait_cpu([victim.pid], 0.2)
