@@ -30,6 +30,7 @@ mount -t tracefs tracefs /sys/kernel/tracing
 mount -t bpf bpf /sys/fs/bpf
 mount -t cgroup2 cgroup /sys/fs/cgroup
 ip link set lo up
+echo            # what the firmware wrote ends without a newline
 """
 
 
