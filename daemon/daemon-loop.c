@@ -265,15 +265,22 @@ static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
         return r < 0 ? error_origin(r) : daemon_stop(userdata);
 }
 
+/* A machine that wakes up sets the clock, too. */
 static void on_clock_step(void *userdata) {
         Daemon *daemon = userdata;
+        int r;
 
         if (daemon->stop_ns)
                 return;
         stat_add(COUNTER_CLOCK_STEPS, 1);
-        log_notice("the clock was set: this window of profiles ends early");
-        if (daemon_close_window(daemon) < 0)
-                sd_event_exit(daemon->event, -ENOMEM);
+        log_notice("the clock was set, or the machine slept: this window of profiles ends early");
+        r = daemon_close_window(daemon);
+        if (!r)
+                r = sampler_drain(daemon->sampler, NULL);
+        if (!r)
+                r = sampler_renew(daemon->sampler);
+        if (r)
+                sd_event_exit(daemon->event, r < 0 ? r : -EIO);
 }
 
 /* Runs after each turn of the loop, until the first batch has been accepted. */

@@ -274,6 +274,15 @@ int sampler_resume(Sampler *sampler) {
         return sampler->is_running ? follow_cpus(sampler) : 0;
 }
 
+int sampler_renew(Sampler *sampler) {
+        for (size_t i = 0; i < sampler->n_possible; i++) {
+                close_cpu(&sampler->cpus[i]);
+                if (sampler->sideband)
+                        sideband_close(sampler->sideband, i);
+        }
+        return sampler->is_running ? follow_cpus(sampler) : 0;
+}
+
 void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {
         sampler->period_ns = NS_PER_SEC / frequency;
         sampler->rate.frequency = frequency;

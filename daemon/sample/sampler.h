@@ -73,6 +73,13 @@ int sampler_start(Sampler *sampler);
 void sampler_pause(Sampler *sampler);
 int sampler_resume(Sampler *sampler);
 
+/*
+ * Opens all events anew, side-band included. For a machine that has slept: the kernel took every CPU but the first away and gave
+ * it back while we did not look, and an event whose CPU went away never ticks again. Drain before: what the side-band still
+ * holds is dropped. Return: 0, SAMPLER_E_UNUSABLE, -errno.
+ */
+int sampler_renew(Sampler *sampler);
+
 /* Another nominal frequency from now on. */
 void sampler_set_frequency(Sampler *sampler, uint32_t frequency);
 

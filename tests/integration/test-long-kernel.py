@@ -28,13 +28,13 @@ spanprof report /tmp/store
 """
 
 # Phases: what the clock on the wall shows when each begins and ends is what samples of that time may say.
-# On the first CPU: sleep takes the others away and gives them back unseen, and their timers do not come back (docs/SECURITY.md).
+# On the second CPU: sleep takes it away and gives it back unseen, and a timer that was there does not come back by itself.
 CLOCKS = """
 phase() { echo "PHASE $1 $(date +%s) $(cut -d. -f1 /proc/uptime)"; }
 burn() { phase $1; sleep 8; phase $1; }
 spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
 for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
-taskset 1 victim-chain 5 >/tmp/victim &
+taskset 2 victim-chain 5 >/tmp/victim &
 spanprof run --endpoint http://127.0.0.1:4318 --export-interval 3s --summary /tmp/summary -p $! >/tmp/run.log 2>&1 &
 daemon=$!
 for i in $(seq 200); do grep -q "profiles go to" /tmp/run.log && break; sleep 0.2; done
