@@ -13,6 +13,7 @@ import subprocess
 import time
 
 import context_oracle
+import fuse_server
 import oracle
 
 oracle.enter()
@@ -254,6 +255,31 @@ class Contexts(session.TestCase):
         counts = result.counter("process_contexts_total")
         for name, least in (("unsupported", 1), ("malformed", 3), ("busy", 1)):
             self.assertGreaterEqual(counts[name], least, name)
+
+    def test_a_payload_in_a_file_that_never_answers_holds_up_nobody(self):
+        """On FUSE: one page fault on it never ends. Everybody else is sampled on, and who publishes later is found."""
+        try:
+            server = fuse_server.FuseServer(self.directory(), "payload", bytes(4096))
+        except OSError as error:
+            tap.skip(f"kernel: mounts no FUSE here: {error}")
+        self.addCleanup(server.close)
+        run = self.start("--frequency", "199")
+        hostile, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
+        self.publish(tell)
+        run.wait_events(20, pid=hostile.pid)
+        with open(server.file, "rb"):
+            pass                                # the server knows no FLUSH: from now on no close waits for its answer
+        tell(f"map {server.file}")
+        server.be_silent()
+        tell("silent")
+        tap.wait_until(lambda: re.search(rf"\b{hostile.pid}\b.*malformed, and is not read", run.log), f"the reason: {run.log}")
+        healthy, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
+        self.publish(tell, resource={"service.name": "healthy"})
+        run.wait_events(40, pid=healthy.pid)
+        session.wait_cpu([hostile.pid], 0.5)
+        result = run.stop()
+        self.assertEqual({x.resource.get("service.name") for x in result.of(healthy.pid)}, {"healthy"})
+        self.assertGreater(len(result.of(hostile.pid)), 30, "it is sampled all the same")
 
     def test_a_process_context_is_found_by_each_of_its_names_and_without_one(self):
         run = self.start("--frequency", "199")  # whoever publishes

@@ -32,12 +32,14 @@ class FuseServer:
             code = ctypes.get_errno()
             os.close(self.fd)
             raise OSError(code, os.strerror(code))
-        self.silent, self.ended = threading.Event(), threading.Event()
+        self.silent, self.hushed, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def be_silent(self):
+        """Returns when no request will be read any more."""
         self.silent.set()
+        self.hushed.wait()
 
     def close(self):
         self.ended.set()
@@ -47,14 +49,18 @@ class FuseServer:
 
     def _serve(self):
         while not self.ended.is_set():
-            if self.silent.is_set() or not select.select([self.fd], [], [], 0.05)[0]:
+            if self.silent.is_set():
+                self.hushed.set()
                 self.ended.wait(0.02)
+                continue
+            if not select.select([self.fd], [], [], 0.05)[0]:
                 continue
             try:
                 request = os.read(self.fd, 1 << 20)
             except OSError as error:
                 if error.errno in (errno.EINTR, errno.EAGAIN, errno.ENOENT):
                     continue
+                self.hushed.set()
                 return  # unmounted
             _, opcode, unique, node, *_ = HEADER.unpack_from(request)
             if opcode in (FORGET, BATCH_FORGET, INTERRUPT):

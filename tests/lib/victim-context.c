@@ -11,6 +11,8 @@
  *     publish FILE    publishes (again) a process context with these bytes as payload
  *     wrong FIELD FILE   the same with a field of its header spoiled from the begin
  *     header FIELD    spoils a field of its header: signature, version, size, payload (in the kernel; nowhere, stack), time; `right` mends it
+ *     map FILE        maps its first page, and does not touch it
+ *     silent          publishes (again) a process context whose payload is said to lie there, and asks for it in a thread of its own
  *     load            loads the library; threads of both groups set their contexts from then on
  *     valid 0|1       the byte of all records
  *     size N          the size of the attributes in all records
@@ -266,6 +268,32 @@ static void *flapping(void *data) {
         return NULL;
 }
 
+static uint8_t *silent_page;
+
+static bool map_silent(const char *path) {
+        int file = open(path, O_RDONLY | O_CLOEXEC);
+
+        silent_page = file < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+        return silent_page != MAP_FAILED;
+}
+
+static void *touching(void *data) {
+        victim_sink += *(const volatile uint8_t *)data;
+        return NULL;
+}
+
+static bool publish_silent(void) {
+        pthread_t thread;
+
+        if (!header || !silent_page)
+                return false;
+        __atomic_store_n(&header->published_ns, 0, __ATOMIC_SEQ_CST);
+        header->payload = (uintptr_t)silent_page;
+        header->payload_size = 64;
+        __atomic_store_n(&header->published_ns, boottime(), __ATOMIC_SEQ_CST);
+        return !pthread_create(&thread, NULL, touching, silent_page);
+}
+
 static bool obey(const char *line) {
         static char next[256];
         unsigned long dtv;
@@ -279,6 +307,10 @@ static bool obey(const char *line) {
                 return publish(word, field);
         if (sscanf(line, "header %255s", word) == 1)
                 return header && spoil(word);
+        if (sscanf(line, "map %255s", word) == 1)
+                return map_silent(word);
+        if (strcmp(line, "silent\n") == 0)
+                return publish_silent();
         if (strcmp(line, "load\n") == 0)
                 return load();
         if (strcmp(line, "unload\n") == 0)
