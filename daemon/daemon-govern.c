@@ -12,7 +12,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon-private.h"
-#include "self.h"
+#include "limits/self.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "jail/nursery.h"
 #include "profile/window.h"
 #include "summary.h"

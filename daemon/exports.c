@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "config-exporter.h"
+#include "config/config-exporter.h"
 #include "exports-private.h"
 #include "util/error.h"
 

@@ -9,7 +9,7 @@
  * for; what became of the samples at the others is told beside them.
  */
 
-#include "config.h"
+#include "config/config.h"
 #include "export/exporter.h"
 #include "util/text.h"
 

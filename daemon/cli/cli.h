@@ -14,8 +14,8 @@
 
 #include <stdbool.h>
 
-#include "config.h"
-#include "option.h"
+#include "config/config.h"
+#include "config/option.h"
 #include "util/macro.h"
 
 enum status {

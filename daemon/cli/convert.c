@@ -11,7 +11,7 @@
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
-#include "config-exporter.h"
+#include "config/config-exporter.h"
 #include "otlp/encode.h"
 #include "util/clock.h"
 #include "util/error.h"

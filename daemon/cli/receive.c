@@ -7,7 +7,7 @@
 #include <systemd/sd-event.h>
 
 #include "cli/cli.h"
-#include "config-exporter.h"
+#include "config/config-exporter.h"
 #include "export/exporter.h"
 #include "export/receiver.h"
 #include "export/store.h"

@@ -6,7 +6,7 @@
 #include "confine.h"
 #include "daemon.h"
 #include "jail/nursery.h"
-#include "self.h"
+#include "limits/self.h"
 #include "util/log.h"
 #include "util/stat.h"
 

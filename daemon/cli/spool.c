@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
-#include "config-exporter.h"
+#include "config/config-exporter.h"
 #include "export/spool.h"
 #include "util/clock.h"
 #include "util/file.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "control.h"
+#include "control/control.h"
 #include "util/log.h"
 
 static const char *path_of(const Cli *cli) {

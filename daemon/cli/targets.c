@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "config-selector.h"
+#include "config/config-selector.h"
 #include "report/text-table.h"
 #include "target/survey.h"
 #include "util/log.h"

@@ -7,7 +7,7 @@
  * What the page of a recording says of it beside the samples: what was recorded, how, and what was lost.
  */
 
-#include "config.h"
+#include "config/config.h"
 #include "page/page.h"
 #include "summary.h"
 

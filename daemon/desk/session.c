@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "confine.h"
-#include "self.h"
+#include "limits/self.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

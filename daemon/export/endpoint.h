@@ -5,7 +5,7 @@
  * Endpoint
  *
  * Checks what a user gave as address and headers of a receiver, before anything is
- * sent. Where the two come from (options, files, OTEL_EXPORTER_OTLP_*) is config.c's.
+ * sent. Where the two come from (options, files, OTEL_EXPORTER_OTLP_*) is config/'s.
  * Values may be secrets, so messages name no more than a header's name.
  */
 

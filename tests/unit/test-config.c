@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "option.h"
+#include "config/option.h"
 #include "util/file.h"
 
 static Config config;

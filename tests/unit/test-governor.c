@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "governor.h"
+#include "limits/governor.h"
 #include "util/clock.h"
 
 /* Intervals of exactly the length that counts, each with @percent of one CPU. */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config-selector.h"
-#include "option.h"
+#include "config/config-selector.h"
+#include "config/option.h"
 
 static Config config;
 static Text problem;

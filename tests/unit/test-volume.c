@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "util/clock.h"
-#include "volume.h"
+#include "limits/volume.h"
 
 static Volume make(uint64_t max_rate, uint64_t max_samples) {
         Volume volume;

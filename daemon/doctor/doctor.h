@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "util/text.h"
 
 typedef enum Verdict {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "util/error.h"
 #include "util/macro.h"
 

@@ -13,7 +13,7 @@
 
 #include "exports.h"
 #include "naming/naming.h"
-#include "self.h"
+#include "limits/self.h"
 #include "util/text.h"
 
 typedef struct Metrics {

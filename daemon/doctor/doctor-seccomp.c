@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "doctor.h"
+#include "doctor/doctor.h"
 
 enum { DOCTOR_SECCOMP_FILTER = 2 };     /* proc(5): Seccomp: */
 

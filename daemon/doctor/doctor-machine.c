@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "doctor.h"
+#include "doctor/doctor.h"
 #include "jail/nursery.h"
 #include "sample/machine.h"
 #include "sample/refusal.h"

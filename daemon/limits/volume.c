@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume.h"
+#include "limits/volume.h"
 
 #include "util/clock.h"
 #include "util/macro.h"

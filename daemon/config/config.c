@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "export/trouble.h"
-#include "option.h"
+#include "config/option.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/ini.h"

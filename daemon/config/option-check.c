@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "config-selector.h"
+#include "config/config-selector.h"
 #include "export/endpoint.h"
-#include "option.h"
+#include "config/option.h"
 #include "util/error.h"
 
 static int refuse(Text *problem) {

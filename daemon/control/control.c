@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control.h"
+#include "control/control.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "daemon-private.h"
 #include "export/receiver.h"
-#include "metrics.h"
+#include "control/metrics.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

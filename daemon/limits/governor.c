@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "governor.h"
+#include "limits/governor.h"
 
 #include "util/clock.h"
 #include "util/macro.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "self.h"
+#include "limits/self.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "export/exporter.h"
 #include "otlp/transcode.h"
 

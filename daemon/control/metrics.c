@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "metrics.h"
+#include "control/metrics.h"
 
 #include <inttypes.h>
 #include <stdio.h>

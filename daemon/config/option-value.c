@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "export/endpoint.h"
-#include "option.h"
+#include "config/option.h"
 #include "util/clock.h"
 #include "util/error.h"
 

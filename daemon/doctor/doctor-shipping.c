@@ -9,9 +9,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "config-exporter.h"
-#include "control.h"
-#include "doctor.h"
+#include "config/config-exporter.h"
+#include "control/control.h"
+#include "doctor/doctor.h"
 #include "export/endpoint.h"
 #include "export/http.h"
 #include "util/clock.h"

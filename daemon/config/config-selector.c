@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config-selector.h"
+#include "config/config-selector.h"
 
 #include <errno.h>
 #include <pwd.h>

@@ -3,7 +3,7 @@
 
 /* The selector that a configuration asks for: users become numbers, excludes are taken apart. */
 
-#include "config.h"
+#include "config/config.h"
 #include "target/selector.h"
 
 typedef struct ConfigSelector {

@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "control.h"
+#include "control/control.h"
 #include "util/error.h"
 #include "util/file.h"
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
-#include "option.h"
+#include "config/config.h"
+#include "config/option.h"
 #include "util/error.h"
 
 enum { MAX_EXPORTS = 16 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "option.h"
+#include "config/option.h"
 
 #include <string.h>
 
