@@ -180,9 +180,8 @@ class Workers(session.TestCase):
     def test_without_a_nursery_new_files_have_no_rows_and_all_else_goes_on(self):
         run, first = self.begin(), self.omit(1)
         run.wait_events(50, first.pid)
-        nursery = helpers(run)[0]
-        os.kill(nursery, signal.SIGKILL)        # nobody is left to start others
-        for pid in helpers(run)[1]:
+        workers, nursery = self.workers(run), helpers(run)[0]
+        for pid in (nursery, *workers):         # nobody is left to start others
             os.kill(pid, signal.SIGKILL)
         second, third = self.omit(2), self.omit(3)
         tap.wait_until(lambda: self.counter("unwind_tables_total", result="failed") >= 2, "files without rows")
