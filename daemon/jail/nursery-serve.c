@@ -52,7 +52,7 @@ static void ignore_signals(void) {
 _Noreturn void nursery_serve(void (*work)(int socket)) {
         NurseryReply hello = { 0 };
 
-        prctl(PR_SET_NAME, "spanprof-parser", 0, 0, 0);
+        prctl(PR_SET_NAME, NURSERY_COMM, 0, 0, 0);
         ignore_signals();
         free(malloc(1));                /* what the allocator asks of the system once, it has asked */
         hello.pid = jail_enter_nursery();

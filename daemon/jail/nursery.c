@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -245,13 +246,24 @@ int32_t nursery_pid(const Nursery *nursery, uint32_t serial) {
         return worker ? worker->pid : 0;
 }
 
-/* A child that the nursery has not told of yet is one of those, too: we start no others, but an init process is given some. */
+/* One that the nursery has not told of yet. Other children are not ours: a shell may have started some before it became us. */
+static bool is_new_worker(uint32_t pid) {
+        _cleanup_(freep) char *comm = NULL;
+        siginfo_t info;
+        char path[32];
+        size_t size;
+
+        if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+                return false;
+        snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+        return !file_read(path, SMALL_FILE_MAX, &comm, &size) && !strcmp(comm, NURSERY_COMM "\n");
+}
+
 bool nursery_is_ours(const void *userdata, uint32_t pid) {
         uint64_t now_ns = clock_monotonic_ns();
         const Nursery *nursery = userdata;
-        siginfo_t info;
 
-        if (getpid() != 1 && waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+        if (is_new_worker(pid))
                 return true;
         if ((pid_t)pid == nursery->pid)
                 return true;

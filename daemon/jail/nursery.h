@@ -21,6 +21,7 @@
 #include "util/macro.h"
 
 #define NURSERY_NAME "spanprof-nursery" /* argv[0] of the process */
+#define NURSERY_COMM "spanprof-parser"  /* its name in /proc, and that of each worker */
 
 typedef struct Nursery Nursery;
 
