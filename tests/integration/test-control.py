@@ -20,22 +20,7 @@ import fault_server
 import prometheus
 import session
 import tap
-
-
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=tap.PATIENCE)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
-
-
-def ask(connection, path, method="GET"):
-    connection.request(method, path)
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode(), dict(answer.headers)
+from unix_http import Unix, ask
 
 
 class Case(session.TestCase):

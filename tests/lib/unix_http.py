@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP on a unix socket: how a running daemon is asked (daemon/control/)."""
+import http.client
+import socket
+
+import tap
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=tap.PATIENCE)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def ask(connection, path, method="GET"):
+    """(status, text, headers) of one request."""
+    connection.request(method, path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), dict(answer.headers)
