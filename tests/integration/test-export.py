@@ -10,12 +10,11 @@ import gzip
 import json
 import os
 import re
-import socket
 import subprocess
 import time
 
 import tap
-from fault_server import Server, close, cut_by_reset, drip, hang, ok, raw, reply, reset, slow, status
+from fault_server import Server, close, closed_port, cut_by_reset, drip, hang, ok, raw, reply, reset, slow, status
 
 DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
 EVENTS = 100
@@ -319,17 +318,13 @@ class Retry(ExportCase):
 
 
 class Unreachable(ExportCase):
-    def closed_port(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            return listener.getsockname()[1]
-
     def test_refused_keeps_samples_until_stop(self):
-        outcome = self.drive(f"http://127.0.0.1:{self.closed_port()}/x", batches=3, retries=3)
+        outcome = self.drive(f"http://127.0.0.1:{closed_port(self)}/x", batches=3, retries=3)
         self.assert_lost(outcome, "stop", 3 * EVENTS)
         self.assertIn("is a receiver running there?", outcome.log)
 
     def test_a_receiver_that_comes_later_gets_everything(self):
-        port = self.closed_port()
+        port = closed_port(self)
         driver = self.spawn([DRIVER, f"http://127.0.0.1:{port}/x", "--batches", 3], env={"PATH": os.environ["PATH"]})
         driver.wait_for("samples wait")
         server = self.serve(ok(), port=port)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The daemon with several receivers: each gets every sample, and one in trouble holds up no other."""
-import socket
 
 import oracle
 
@@ -11,7 +10,7 @@ import collector
 import otlp_read
 import session
 import tap
-from fault_server import Server, status
+from fault_server import Server, closed_port, status
 
 try:
     import check_otlp
@@ -24,10 +23,6 @@ class Exports(session.TestCase):
         path = self.directory() / "spanprof.conf"
         path.write_text(text)
         return path
-
-    def closed_port(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            return listener.getsockname()[1]
 
     def run_daemon(self, configuration, **options):
         victim = self.victim("shares", 3600)
@@ -47,7 +42,7 @@ class Exports(session.TestCase):
 
     def test_one_that_is_away_holds_up_no_other_and_finds_its_samples_in_its_spool(self):
         spool = self.directory() / "spool"
-        result = self.run_daemon(f"[export away]\nendpoint = http://127.0.0.1:{self.closed_port()}\nspool = {spool}\n")
+        result = self.run_daemon(f"[export away]\nendpoint = http://127.0.0.1:{closed_port(self)}\nspool = {spool}\n")
         away = result.summary["exports"][1]
         self.assertEqual(result.summary["lost"], 0)
         self.assertEqual((away["delivered"], away["lost"], away["spooled"]), (0, 0, result.summary["delivered"]))

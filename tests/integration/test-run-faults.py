@@ -11,7 +11,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import struct
 import sys
 import time
@@ -217,13 +216,9 @@ class Receivers(session.TestCase):
         self.addCleanup(server.close)
         return f"http://127.0.0.1:{server.port}"
 
-    def closed_port(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            return listener.getsockname()[1]
-
     def test_a_receiver_that_never_takes_anything(self):
         """Each on a daemon of its own, side by side."""
-        port = self.closed_port()
+        port = fault_server.closed_port(self)
         cases = {  # endpoint and options, what the log says, how the samples end
             "refused": ([f"http://127.0.0.1:{port}"],
                         rf"127\.0\.0\.1:{port}/v1development/profiles: .*is a receiver running there\?; \d+ samples wait", "stop"),
@@ -246,7 +241,7 @@ class Receivers(session.TestCase):
 
     def test_no_password_of_the_endpoint_is_logged(self):
         victim = self.victim("chain", 5)
-        run = self.start("-p", victim.pid, *HZ, endpoint=f"http://me:sekret@127.0.0.1:{self.closed_port()}/x?token=sekret",
+        run = self.start("-p", victim.pid, *HZ, endpoint=f"http://me:sekret@127.0.0.1:{fault_server.closed_port(self)}/x?token=sekret",
                          environment={"SPANPROF_STOP_TIMEOUT": "0"})
         run.child.wait_for("spanprof: export: ")
         self.assertNotIn("sekret", run.stop().log)

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 
 import tap
-from fault_server import close, ok, slow, status
+from fault_server import close, closed_port, ok, slow, status
 from spool_case import DELIVERED, EVENTS, FAILED, FAULT_AT, TAKEN, WRITTEN, SpoolCase, lost
 
 DAY = 86400 * 10**9
@@ -34,7 +34,7 @@ class Life(SpoolCase):
         self.assertEqual(server.requests, [])
 
     def test_a_receiver_that_comes_back_gets_everything_from_the_same_daemon(self):
-        port = self.closed_port()
+        port = closed_port(self)
         driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=20, drained=1, interval_ms=5), env={"PATH": os.environ["PATH"]})
         driver.wait_for("samples wait")
         tap.wait_until(lambda: len(self.files()) >= 10, "ten files")
@@ -46,7 +46,7 @@ class Life(SpoolCase):
 
     def test_after_two_hours_away_the_old_come_oldest_first_and_the_new_in_between(self):
         """Two hours of windows of 15 seconds, here of 5 ms each; new ones go on coming while the old are sent."""
-        port, n = self.closed_port(), 480
+        port, n = closed_port(self), 480
         self.put_spool_in_memory()
         driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=1000000, interval_ms=5, age_ms=100, spool_mode=FAILED),
                             env={"PATH": os.environ["PATH"]})
@@ -288,7 +288,7 @@ class Disk(SpoolCase):
                 self.assertEqual(self.drain()[0].markers(), ["batch-0"][:n_whole])
 
     def test_memory_takes_over_when_the_disk_is_full_and_the_receiver_gets_both(self):
-        port = self.closed_port()
+        port = closed_port(self)
         environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": "9", "FAULT_KIND": "ENOSPC",
                        "PATH": os.environ["PATH"]}
         driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=4, drained=1, spool_mode=FAILED), env=environment)

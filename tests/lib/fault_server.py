@@ -114,6 +114,15 @@ def drip(data, pause):
     return play
 
 
+def closed_port(test):
+    """A port at which nobody listens until this test does (Server(port=…)): bound, so that nobody else is given it meanwhile."""
+    holder = socket.socket()
+    test.addCleanup(holder.close)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder.getsockname()[1]
+
+
 class Server:
     """@before: called with each new connection before anything is read; true = the connection is done with."""
 

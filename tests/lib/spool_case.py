@@ -3,10 +3,9 @@
 delivered + lost + left."""
 import os
 import re
-import socket
 
 import tap
-from fault_server import Server, ok
+from fault_server import Server, closed_port, ok
 
 DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
 FAULT_AT = tap.BUILD_DIR / "tests/lib/libfault-at.so"
@@ -29,12 +28,8 @@ class SpoolCase(tap.TestCase):
         self.addCleanup(server.close)
         return server
 
-    def closed_port(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            return listener.getsockname()[1]
-
     def away(self):
-        return f"http://127.0.0.1:{self.closed_port()}/x"
+        return f"http://127.0.0.1:{closed_port(self)}/x"
 
     def command(self, url, **options):
         arguments = [str(a) for name, value in options.items() for a in (f"--{name.replace('_', '-')}", value)]

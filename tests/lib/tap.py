@@ -159,8 +159,12 @@ class TestCase(unittest.TestCase):
         """Runs to its end. Returns subprocess.CompletedProcess with text; checks the status if @expect is given."""
         options.setdefault("timeout", PATIENCE)
         options.setdefault("stdin", subprocess.DEVNULL)
-        done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, errors="replace",
-                              preexec_fn=_die_with_parent, **options)
+        try:
+            done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, errors="replace",
+                                  preexec_fn=_die_with_parent, **options)
+        except subprocess.TimeoutExpired as late:
+            late.add_note(f"{late.stdout}\n{late.stderr}")      # bytes; what it said until then
+            raise
         if expect is not None:
             self.assertEqual(done.returncode, expect, f"{argv}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
         return done
