@@ -25,8 +25,7 @@ SPAN = ("00000000000000010000000000000002", "0000000000000003")
 
 def searches(control):
     """Searches for a ring that came to the end of a target's memory, as the daemon counts them now."""
-    metrics = prometheus.parse(unix_http.ask(unix_http.Unix(control), "/metrics")[1])
-    return prometheus.value(metrics, "spanprof_ring_scans_total", result="complete")
+    return prometheus.value(unix_http.metrics(control), "spanprof_ring_scans_total", result="complete")
 
 
 def memory_kib(pid):

@@ -6,17 +6,16 @@ import oracle
 oracle.enter()
 
 import collections
-import http.client
 import os
 import pathlib
 import shutil
 import signal
-import socket
 import time
 
 import prometheus
 import session
 import tap
+import unix_http
 
 TRUNCATED = "profile.stack.truncated"
 AHEAD = 3  # workers that wait, daemon/jail/helper.c
@@ -54,16 +53,6 @@ def strangers(run):
     return False
 
 
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=tap.PATIENCE)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
-
-
 class Workers(session.TestCase):
     def begin(self, *options):
         self.control = self.directory() / "control.sock"
@@ -78,9 +67,7 @@ class Workers(session.TestCase):
         return child
 
     def counter(self, metric, **labels):
-        connection = Unix(self.control)
-        connection.request("GET", "/metrics")
-        return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), "spanprof_" + metric, **labels)
+        return prometheus.value(unix_http.metrics(self.control), "spanprof_" + metric, **labels)
 
     def workers(self, run):
         """Those that wait for a file: all, the same ones at some looks, and asleep."""

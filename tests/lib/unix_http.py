@@ -3,6 +3,7 @@
 import http.client
 import socket
 
+import prometheus
 import tap
 
 
@@ -21,3 +22,8 @@ def ask(connection, path, method="GET"):
     connection.request(method, path)
     answer = connection.getresponse()
     return answer.status, answer.read().decode(), dict(answer.headers)
+
+
+def metrics(path):
+    """What the daemon whose control socket is at @path counts now; for prometheus.value()."""
+    return prometheus.parse(ask(Unix(path), "/metrics")[1])
