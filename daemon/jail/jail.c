@@ -36,14 +36,6 @@
 #define NATIVE_ARCH AUDIT_ARCH_AARCH64
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)       /* gcc */
-#define IS_SANITIZED
-#elif defined(__has_feature)            /* clang */
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED
-#endif
-#endif
-
 enum {
         ANY = -1,
         MAX_DESCRIPTORS = 16,

@@ -17,6 +17,7 @@
 #include "util/cursor.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/macro.h"
 
 enum {
         PIECE = 64 << 10,
@@ -35,14 +36,6 @@ typedef enum Step {
         STEP_END,                       /* nothing more will come */
         STEP_LATE,                      /* the deadline is over */
 } Step;
-
-#if defined(__SANITIZE_ADDRESS__)       /* gcc */
-#define IS_SANITIZED
-#elif defined(__has_feature)            /* clang */
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED
-#endif
-#endif
 
 typedef struct Worker {
         pid_t pid;                      /* 0 = none */

@@ -15,6 +15,15 @@
 #define _printf_(_a, _b) __attribute__((__format__(__printf__, _a, _b)))
 #define _unused_ __attribute__((__unused__))
 
+/* AddressSanitizer is in the build: its shadow is terabytes of data, so that no limit on data may be set. */
+#if defined(__SANITIZE_ADDRESS__)       /* gcc */
+#define IS_SANITIZED
+#elif defined(__has_feature)            /* clang */
+#if __has_feature(address_sanitizer)
+#define IS_SANITIZED
+#endif
+#endif
+
 #define ARRAY_SIZE(_a) (sizeof(_a) / sizeof((_a)[0]))
 #define MIN(_a, _b) ((_a) < (_b) ? (_a) : (_b))
 #define MAX(_a, _b) ((_a) > (_b) ? (_a) : (_b))
