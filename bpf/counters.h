@@ -148,6 +148,7 @@
         X(UNWIND_NODES_OVER_CAP, "unwind_nodes_over_cap_total", "", "mapping tables that did not fit in the kernel") \
         X(RATE_LOWERED, "rate_lowered_total", "", "times the kernel lowered perf_event_max_sample_rate")       \
         X(THROTTLED, "throttled_total", "", "times the kernel throttled the sampler's events")                 \
+        X(TIMERS_STOPPED, "timers_stopped_total", "", "timers of CPUs that had ceased to tick, and were opened anew") \
         X(STAGE_DRAIN_NS, "stage_nanoseconds_total", "stage=\"drain\"", "reading notices and samples, up to the window")  \
         X(STAGE_WINDOW_NS, "stage_nanoseconds_total", "stage=\"window\"", "closing windows: encoding, compressing")         \
         X(STAGE_TABLES_NS, "stage_nanoseconds_total", "stage=\"tables\"", "making and loading unwind tables")             \

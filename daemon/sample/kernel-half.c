@@ -303,7 +303,7 @@ int kernel_half_row_nodes_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.row_nodes);
 }
 
-int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL]) {
+int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries) {
         const size_t size = half->n_cpus * COUNTER_N_KERNEL * sizeof(uint64_t);
         _cleanup_(freep) uint64_t *values = malloc(size);
         const uint32_t zero = 0;
@@ -317,6 +317,8 @@ int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KE
         memset(sums, 0, COUNTER_N_KERNEL * sizeof(*sums));
         for (size_t i = 0; i < half->n_cpus * COUNTER_N_KERNEL; i++)
                 sums[i % COUNTER_N_KERNEL] += values[i];
+        for (size_t cpu = 0; entries && cpu < half->n_cpus; cpu++)
+                entries[cpu] = values[cpu * COUNTER_N_KERNEL + COUNTER_SAMPLER_ENTRIES];
         return 0;
 }
 

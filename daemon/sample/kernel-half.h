@@ -59,8 +59,11 @@ int kernel_half_row_tables_fd(const KernelHalf *half);
 int kernel_half_row_nodes_fd(const KernelHalf *half);
 size_t kernel_half_map_bytes(const KernelHalf *half);
 
-/* Its counters, each over all CPUs. Return: 0, -errno. */
-int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL]);
+/*
+ * Its counters, each over all CPUs. @entries: NULL, or room for kernel_half_n_cpus() numbers: entries of the sampler on each.
+ * Return: 0, -errno.
+ */
+int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries);
 
 /* What a negative code of anything here means; the loader has codes of its own beside the system's. */
 const char *kernel_half_error_text(int r, char *text, size_t size);

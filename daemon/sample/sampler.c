@@ -16,6 +16,7 @@
 #include "sample/event.h"
 #include "sample/kernel-half.h"
 #include "sample/machine.h"
+#include "sample/pulse.h"
 #include "sample/rate.h"
 #include "sample/refusal.h"
 #include "sample/sideband.h"
@@ -37,6 +38,7 @@ enum {
 typedef struct CpuEvent {
         Event event;
         KernelHalfLink *link;
+        Pulse pulse;
         uint32_t draw;                  /* state of rate_draw_period(), 0 = not begun */
 } CpuEvent;
 
@@ -55,6 +57,7 @@ struct Sampler {
         uint64_t held[MAX_SAMPLE_BYTES / sizeof(uint64_t)];
         CpuEvent *cpus;                 /* n_possible entries */
         bool *online;                   /* the same */
+        uint64_t *entries;              /* the same: of the sampler, when the counters were last read */
         size_t n_possible;
         uint64_t period_ns;             /* nominal */
         uint64_t counted[COUNTER_N_KERNEL];     /* what has been added to stat */
@@ -128,7 +131,8 @@ static int allocate_cpus(Sampler *sampler) {
 
         sampler->cpus = calloc(n, sizeof(*sampler->cpus));
         sampler->online = calloc(n, sizeof(*sampler->online));
-        if (!sampler->cpus || !sampler->online)
+        sampler->entries = calloc(n, sizeof(*sampler->entries));
+        if (!sampler->cpus || !sampler->online || !sampler->entries)
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < n; i++)
                 sampler->cpus[i].event = (Event)EVENT_INIT;
@@ -185,6 +189,7 @@ Sampler *sampler_free(Sampler *sampler) {
         closep(&sampler->poll_fd);
         free(sampler->cpus);
         free(sampler->online);
+        free(sampler->entries);
         free(sampler);
         return NULL;
 }
@@ -202,7 +207,14 @@ void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPau
 
 static void close_cpu(CpuEvent *cpu) {
         cpu->link = kernel_half_detach(cpu->link);
+        pulse_reset(&cpu->pulse);
         event_deinit(&cpu->event);
+}
+
+static void close_events(Sampler *sampler, size_t cpu) {
+        close_cpu(&sampler->cpus[cpu]);
+        if (sampler->sideband)
+                sideband_close(sampler->sideband, cpu);
 }
 
 static uint64_t next_period(const Sampler *sampler, CpuEvent *cpu) {
@@ -248,11 +260,8 @@ static int follow_cpus(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_possible; i++) {
                 bool is_open = sampler->cpus[i].event.fd >= 0;
 
-                if (is_open && !sampler->online[i]) {
-                        close_cpu(&sampler->cpus[i]);
-                        if (sampler->sideband)
-                                sideband_close(sampler->sideband, i);
-                }
+                if (is_open && !sampler->online[i])
+                        close_events(sampler, i);
                 if (is_open || !sampler->online[i])
                         continue;
                 open_sideband(sampler, i);
@@ -275,11 +284,8 @@ int sampler_resume(Sampler *sampler) {
 }
 
 int sampler_renew(Sampler *sampler) {
-        for (size_t i = 0; i < sampler->n_possible; i++) {
-                close_cpu(&sampler->cpus[i]);
-                if (sampler->sideband)
-                        sideband_close(sampler->sideband, i);
-        }
+        for (size_t i = 0; i < sampler->n_possible; i++)
+                close_events(sampler, i);
         return sampler->is_running ? follow_cpus(sampler) : 0;
 }
 
@@ -350,7 +356,7 @@ int sampler_read_counters(Sampler *sampler) {
 
         for (size_t i = 0; i < sampler->n_possible; i++)
                 stat_add(COUNTER_THROTTLED, event_read_throttles(&sampler->cpus[i].event));
-        r = kernel_half_read_counters(sampler->half, sums);
+        r = kernel_half_read_counters(sampler->half, sums, sampler->entries);
         if (r)
                 return error_fold(r);
         if (sums[COUNTER_TICKS] != sampler->counted[COUNTER_TICKS])
@@ -360,6 +366,24 @@ int sampler_read_counters(Sampler *sampler) {
                 sampler->counted[i] = sums[i];
         }
         return 0;
+}
+
+/* Opens the events of a CPU anew whose timer has stopped: the CPU was offline for a moment, and took the side-band with it. */
+static int renew_stopped(Sampler *sampler) {
+        uint64_t now_ns = clock_monotonic_ns();
+        size_t n = 0;
+
+        for (size_t i = 0; i < sampler->n_possible; i++) {
+                CpuEvent *cpu = &sampler->cpus[i];
+
+                if (cpu->event.fd < 0 || !pulse_has_stopped(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
+                        continue;
+                log_notice("the timer of CPU %zu has stopped, as when the CPU goes offline for a moment: opening it anew", i);
+                stat_add(COUNTER_TIMERS_STOPPED, 1);
+                close_events(sampler, i);
+                n++;
+        }
+        return n ? follow_cpus(sampler) : 0;
 }
 
 int sampler_jitter(Sampler *sampler) {
@@ -373,6 +397,9 @@ int sampler_jitter(Sampler *sampler) {
                 if (r)
                         return r;
         }
+        r = renew_stopped(sampler);
+        if (r)
+                return r;
         if (ticks == sampler->jittered_ticks)
                 return 0;               /* nobody was sampled: a new period would cost an interrupt of each CPU for nothing */
         sampler->jittered_ticks = ticks;
@@ -385,7 +412,7 @@ int sampler_jitter(Sampler *sampler) {
 uint64_t sampler_entries(Sampler *sampler) {
         uint64_t sums[COUNTER_N_KERNEL];
 
-        return kernel_half_read_counters(sampler->half, sums) ? 0 : sums[COUNTER_SAMPLER_ENTRIES];
+        return kernel_half_read_counters(sampler->half, sums, NULL) ? 0 : sums[COUNTER_SAMPLER_ENTRIES];
 }
 
 double sampler_programmed(const Sampler *sampler) {

@@ -122,9 +122,9 @@ void sampler_sleep(Sampler *sampler, bool sleeps);
 int sampler_read_counters(Sampler *sampler);
 
 /*
- * Draws a new period for every event (jitter), if there were ticks since the last draw, and now and then
- * follows CPUs that came online or went; call it about once a second, at random moments, after
- * sampler_read_counters().
+ * Draws a new period for every event (jitter), if there were ticks since the last draw, opens timers anew that
+ * have ceased to tick, and now and then follows CPUs that came online or went; call it about once a second, at
+ * random moments, after sampler_read_counters().
  */
 int sampler_jitter(Sampler *sampler);
 

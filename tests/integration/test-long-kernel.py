@@ -87,12 +87,13 @@ echo "left $?"
 for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
 """
 
-# A program that may only use the second CPU starts when that has come back: it is sampled if the timer there is.
+# A program that may only use the second CPU starts when that has come back: it is sampled if the timer there is. Then the same
+# with a CPU that is back at once.
 CPUS = """
 spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
 for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
 victim-chain 5 >/tmp/victim &
-spanprof run --endpoint http://127.0.0.1:4318 --export-interval 3s --summary /tmp/summary --comm victim-chain --control /tmp/socket &
+spanprof run --endpoint http://127.0.0.1:4318 --export-interval 3s --summary /tmp/summary --comm victim-chain --control /tmp/socket >/tmp/run.log 2>&1 &
 daemon=$!
 cpus() { for i in $(seq 300); do spanprof status --control /tmp/socket 2>/dev/null | grep -q "Hz on $1 CPU" && echo "$2" && break; sleep 0.2; done; }
 cpus 2 begun
@@ -103,6 +104,16 @@ echo 1 >/sys/devices/system/cpu/cpu1/online
 cpus 2 back
 taskset 2 victim-chain 5 >/tmp/late &
 echo "LATE $!"
+sleep 10
+anew() { grep -q "opening it anew" /tmp/run.log; }
+for i in $(seq 20); do          # now and then it is looked for just when it is away
+        echo 0 >/sys/devices/system/cpu/cpu1/online
+        echo 1 >/sys/devices/system/cpu/cpu1/online
+        for j in $(seq 50); do anew && break; sleep 0.2; done
+        anew && echo anew && break
+done
+taskset 2 victim-chain 5 >/tmp/later &
+echo "LATER $!"
 sleep 10
 kill -TERM $daemon
 wait $daemon
@@ -224,14 +235,15 @@ class Kernel(tap.TestCase):
         oracle.need()
         console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CPUS)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
-        self.assertEqual(re.findall("(?m)^(begun|gone|back)$", console), ["begun", "gone", "back"])
+        self.assertEqual(re.findall("(?m)^(begun|gone|back|anew)$", console), ["begun", "gone", "back", "anew"])
         self.assertRegex(console, r"(?m)^status 0$")
         summary = json.loads(re.search(r"(?m)^SUMMARY (.*)$", console)[1])
         self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
         self.assertLessEqual(set(summary["lost_by_reason"]), {"not_target"}, "of programs that are judged when they are first seen")
-        late = int(re.search(r"(?m)^LATE (\d+)$", console)[1])
         samples = [s for path in self.stored(console) for s in otlp_read.samples(path)]
-        self.assertGreater(len([s for s in samples if s.resource["process.pid"] == late]), 100)
+        for name in ("LATE", "LATER"):                  # the second one: when a CPU was away for so short a time that nobody saw it
+            pid = int(re.search(rf"(?m)^{name} (\d+)$", console)[1])
+            self.assertGreater(len([s for s in samples if s.resource["process.pid"] == pid]), 100, name)
 
     def refusals(self, levels, options=""):
         """Of each of @levels of perf_event_paranoid: the doctor's words, the status of `run`, and of one without CAP_PERFMON."""

@@ -5,6 +5,8 @@ import oracle
 
 oracle.enter()
 
+import ctypes
+import fcntl
 import os
 import resource
 import signal
@@ -14,8 +16,40 @@ import allocation
 import session
 import tap
 
+PIDFD_GETFD = 438               # system call; Linux 5.6
+PERF_EVENT_IOC_DISABLE = 0x2401
+
+
+def events(pid):
+    return [name for name in os.listdir(f"/proc/{pid}/fd") if "[perf_event]" in os.readlink(f"/proc/{pid}/fd/{name}")]
+
+
+def disable_events(pid):
+    """Switches off every perf event of a process, as a CPU that goes offline does, and one that comes back leaves them."""
+    pidfd = os.pidfd_open(pid)
+    for name in events(pid):
+        fd = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, pidfd, int(name), 0)
+        if fd < 0:
+            raise OSError(ctypes.get_errno(), "pidfd_getfd")
+        fcntl.ioctl(fd, PERF_EVENT_IOC_DISABLE, 0)
+        os.close(fd)
+    os.close(pidfd)
+
 
 class Machine(session.TestCase):
+    def test_timers_that_a_cpu_took_with_it_unseen_are_opened_anew(self):
+        first = self.victim("chain", 5)
+        run = self.start("--exe", f"{session.LIB}/victim-*")
+        run.wait_events(50, first.pid)
+        n = len(events(run.pid))
+        disable_events(run.pid)
+        tap.wait_until(lambda: "opening it anew" in run.child.err, "that it is noticed")
+        second = self.victim("shares")
+        run.wait_events(50, second.pid)
+        self.assertEqual((n, len(events(run.pid))), (2 * os.cpu_count(),) * 2, "of each CPU a timer and a side-band")
+        result = run.stop()
+        self.assertGreaterEqual(result.summary["counters"]["timers_stopped_total"], os.cpu_count())
+
     def test_stopped_for_a_while_it_counts_what_it_missed_and_goes_on(self):
         victim = self.victim("chain", 200)              # long records: the ring is full in a second
         run = self.start("-p", victim.pid, "--frequency", 9999)
