@@ -16,7 +16,7 @@
 #define LONGEST_PAUSE_NS NS_PER_SEC     /* files of others wait, too */
 #define TEND_NS (10 * NS_PER_MS)
 
-enum { AHEAD = 3 };                     /* workers that wait: on a busy machine each takes milliseconds to come up */
+enum { AHEAD = 1 };                     /* workers that wait: on a busy machine each takes milliseconds to come up */
 
 typedef struct Ahead {
         int socket;                     /* -1 = none here */

@@ -23,7 +23,7 @@
 #include "util/log.h"
 
 enum {
-        MAX_WORKERS = 8,                /* those that were ended and are still there included */
+        MAX_WORKERS = 32,               /* those that were ended and are still there included */
         SOCKET_FD = 3,                  /* in the other process */
         SMALL_FILE_MAX = 4096,
         MAX_PAST = 256,

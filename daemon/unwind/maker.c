@@ -7,7 +7,6 @@
 
 #include "jail/helper.h"
 #include "unwind/table-check.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"
 #include "util/stat.h"
@@ -17,13 +16,12 @@ enum {
         PIECE = 256 << 10,              /* of a table, read at once */
 };
 
-#define TIMEOUT_NS (10 * NS_PER_SEC)    /* the largest library known takes 0.3 s of a processor */
-
 struct Maker {
         Helper *helper;
         bool is_at_work;
         int fd;
         TableLimits limits;
+        uint64_t timeout_ns;
         unsigned n_tries;
         MakerAnswer answer;
         size_t n_answer;                /* bytes of it that have come */
@@ -70,13 +68,14 @@ static void ask(Maker *maker) {
 
         forget_answer(maker);
         maker->n_tries++;
-        helper_ask(maker->helper, &request, sizeof(request), maker->fd, TIMEOUT_NS);
+        helper_ask(maker->helper, &request, sizeof(request), maker->fd, maker->timeout_ns);
 }
 
-void maker_begin(Maker *maker, int fd, const TableLimits *limits) {
+void maker_begin(Maker *maker, int fd, const TableLimits *limits, uint64_t timeout_ns) {
         maker->is_at_work = true;
         maker->fd = fd;
         maker->limits = *limits;
+        maker->timeout_ns = timeout_ns;
         maker->n_tries = 0;
         ask(maker);
 }
@@ -157,8 +156,8 @@ static int receive(Maker *maker, uint64_t budget, Table *tablep) {
         r = helper_read(maker->helper, to, MIN(left, (size_t)PIECE), &n);
         if (r == HELPER_E_WAIT)
                 return MAKER_E_WAIT;
-        if (r == HELPER_E_GONE)
-                return end(maker, MAKER_E_FAILED);
+        if (r == HELPER_E_GONE || r == HELPER_E_LATE)
+                return end(maker, r == HELPER_E_LATE ? MAKER_E_LATE : MAKER_E_FAILED);
         if (r)
                 return try_again(maker);
         *(is_header ? &maker->n_answer : &maker->n_data) += n;

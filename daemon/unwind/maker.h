@@ -5,8 +5,7 @@
  * Maker
  *
  * Tables made by workers without rights (jail/): a file's descriptor goes there, the table comes back in pieces and is
- * checked like anything that a stranger sent (table-check.h). A file whose worker dies or takes too long is tried once more;
- * then it has no table.
+ * checked like anything that a stranger sent (table-check.h). A file whose worker dies is tried once more; then it has no table.
  */
 
 #include <stdint.h>
@@ -47,14 +46,18 @@ int maker_fd(const Maker *maker);
 enum {
         MAKER_E_WAIT = 100,             /* nothing to do for now; apart from TABLE_E_* */
         MAKER_E_FAILED,                 /* no worker could make it */
+        MAKER_E_LATE,                   /* none has made it in time */
 };
 
-/* Begins a table: one at a time, until maker_step() returns anything but TABLE_E_AGAIN and MAKER_E_WAIT. @fd: borrowed until then. */
-void maker_begin(Maker *maker, int fd, const TableLimits *limits);
+/*
+ * Begins a table: one at a time, until maker_step() returns anything but TABLE_E_AGAIN and MAKER_E_WAIT. @fd: borrowed until then.
+ * @timeout_ns: of each try.
+ */
+void maker_begin(Maker *maker, int fd, const TableLimits *limits, uint64_t timeout_ns);
 
 /*
  * Without a table in work it looks after the workers. Return: 0 = *tablep is filled, TABLE_E_NOT_ELF, _NO_TEXT, _NO_CFI,
- * _TOO_LARGE, TABLE_E_AGAIN = there is more to do now, MAKER_E_WAIT, MAKER_E_FAILED, -ENOMEM.
+ * _TOO_LARGE, TABLE_E_AGAIN = there is more to do now, MAKER_E_WAIT, MAKER_E_FAILED, MAKER_E_LATE, -ENOMEM.
  */
 int maker_step(Maker *maker, uint64_t budget, Table *tablep);
 

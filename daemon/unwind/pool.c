@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "unwind/bpfmap.h"
-#include "unwind/maker.h"
+#include "unwind/makers.h"
 #include "unwind/publisher.h"
 #include "unwind/table.h"
 #include "util/error.h"
@@ -31,10 +31,10 @@ struct Pool {
         PoolList idle;                  /* READY without users, by last use */
         size_t n_bytes, n_idle_bytes;
         uint64_t n_changes;
-        PoolTable *building;            /* one of `waiting`, while `builder` or `maker` is at it */
-        TableBuilder *builder;          /* here; NULL = none, or a worker does it */
-        Maker *maker;                   /* NULL = all is built here */
-        int epoll_fd;                   /* of publisher and maker; -1 without the latter */
+        PoolTable *building;            /* one of `waiting`, while `builder` is at it */
+        TableBuilder *builder;          /* here; NULL = none */
+        Makers *makers;                 /* NULL = all is built here */
+        int epoll_fd;                   /* of publisher and makers; -1 without the latter */
 };
 
 static void close_file(PoolTable *table) {
@@ -57,7 +57,7 @@ Pool *pool_free(Pool *pool) {
                 return NULL;
         publisher_free(pool->publisher);
         table_builder_free(pool->builder);
-        maker_free(pool->maker);
+        makers_free(pool->makers);
         closep(&pool->epoll_fd);
         /* Those that leave are known by their slot alone, the others by the map. */
         for (uint32_t i = 0; pool->slots && i < pool->config.n_slots; i++)
@@ -74,18 +74,25 @@ Pool *pool_free(Pool *pool) {
         return NULL;
 }
 
-/* Publisher and maker have a descriptor each; whoever waits, waits for one. */
-static int make_maker(Pool *pool) {
+static int watch(Pool *pool, int fd) {
         struct epoll_event event = { .events = EPOLLIN };
-        int r = maker_new(&pool->maker, pool->config.nursery);
+
+        return epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? error_origin(-errno) : 0;
+}
+
+/* Publisher and makers have a descriptor each; whoever waits, waits for one. */
+static int make_makers(Pool *pool) {
+        int r = makers_new(&pool->makers, pool->config.nursery);
 
         if (r)
                 return error_fold(r);
         pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        if (pool->epoll_fd < 0 || epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, publisher_fd(pool->publisher), &event) < 0 ||
-            epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, maker_fd(pool->maker), &event) < 0)
+        if (pool->epoll_fd < 0)
                 return error_origin(-errno);
-        return 0;
+        r = watch(pool, publisher_fd(pool->publisher));
+        for (int i = 0; i < MAKERS_N && !r; i++)
+                r = watch(pool, makers_fd(pool->makers, i));
+        return r;
 }
 
 int pool_new(Pool **poolp, const PoolConfig *config) {
@@ -105,7 +112,7 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
         pool->n_free_slots = config->n_slots;
         r = publisher_new(&pool->publisher, config->array_fd, config->n_slots);
         if (!r && config->nursery)
-                r = make_maker(pool);
+                r = make_makers(pool);
         if (r)
                 return error_fold(r);
         *poolp = take(pool);
@@ -196,24 +203,20 @@ static void become_idle(Pool *pool, PoolTable *table) {
         trim_idle(pool, pool->config.max_idle_bytes);
 }
 
+static void drop_waiting(Pool *pool, PoolTable *table) {
+        list_remove(&pool->waiting, table);
+        free_table(pool, table);
+}
+
 void pool_unuse(Pool *pool, PoolTable *table) {
         if (--table->n_users > 0)
                 return;
-        if (table->state == POOL_READY) {
+        if (table->state == POOL_READY)
                 become_idle(pool, table);
-        } else if (table->state == POOL_NONE) {
+        else if (table->state == POOL_NONE)
                 free_table(pool, table);
-        } else if (table->state == POOL_WAITING && table != pool->building) {
-                list_remove(&pool->waiting, table);
-                free_table(pool, table);
-        }
-}
-
-static void end_build(Pool *pool, PoolTable *table) {
-        pool->builder = table_builder_free(pool->builder);
-        pool->building = NULL;
-        list_remove(&pool->waiting, table);
-        close_file(table);
+        else if (table->state == POOL_WAITING && !table->is_in_work)
+                drop_waiting(pool, table);
 }
 
 static void give_up(Pool *pool, PoolTable *table, enum counter why) {
@@ -261,58 +264,104 @@ static void publish(Pool *pool, PoolTable *table, const Table *built) {
         publisher_set(pool->publisher, table->slot, fd);
 }
 
-static PoolTable *most_used(const Pool *pool) {
-        PoolTable *best = pool->waiting.first;
+static enum counter why_none(int r) {
+        if (r == TABLE_E_TOO_LARGE)
+                return COUNTER_UNWIND_TABLES_OVER_CAP;
+        return r == MAKER_E_FAILED || r == MAKER_E_LATE ? COUNTER_UNWIND_TABLES_FAILED : COUNTER_UNWIND_TABLES_NO_ROWS;
+}
 
-        for (PoolTable *table = best; table; table = table->next)
-                if (table->n_users > best->n_users)
+/* @r: of the builder, or of the worker. Takes @built. */
+static void end_build(Pool *pool, PoolTable *table, int r, Table *built) {
+        table->is_in_work = false;
+        list_remove(&pool->waiting, table);
+        close_file(table);
+        if (r)
+                give_up(pool, table, why_none(r));
+        else
+                publish(pool, table, built);
+        table_deinit(built);
+}
+
+/* A worker needs a file; @is_here: those that have none, or all if there are no workers. */
+static PoolTable *most_used(const Pool *pool, bool is_here, bool is_slow) {
+        PoolTable *best = NULL;
+
+        for (PoolTable *table = pool->waiting.first; table; table = table->next)
+                if (!table->is_in_work && (table->image || !pool->makers) == is_here && table->is_slow == is_slow &&
+                    (!best || table->n_users > best->n_users))
                         best = table;
         return best;
 }
 
-static int begin_build(Pool *pool) {
-        PoolTable *table = pool->building = most_used(pool);
+/* ---- here ---- */
+
+static int begin_build(Pool *pool, PoolTable *table) {
         const TableLimits limits = TABLE_LIMITS_DEFAULT;
 
-        if (!table->image && pool->maker) {
-                maker_begin(pool->maker, table->fd, &limits);
-                return 0;
-        }
+        table->is_in_work = true;
+        pool->building = table;
         if (table->image)
                 return table_builder_new_memory(&pool->builder, table->image, table->image_size, &limits);
         return table_builder_new(&pool->builder, table->fd, &limits);
 }
 
-static enum counter why_none(int r) {
-        if (r == TABLE_E_TOO_LARGE)
-                return COUNTER_UNWIND_TABLES_OVER_CAP;
-        return r == MAKER_E_FAILED ? COUNTER_UNWIND_TABLES_FAILED : COUNTER_UNWIND_TABLES_NO_ROWS;
-}
-
 /* One step of the table in work, or the beginning of the next one. Return: 0, POOL_E_AGAIN, -ENOMEM. */
-static int build(Pool *pool, uint64_t budget) {
-        PoolTable *table;
+static int build_here(Pool *pool, uint64_t budget) {
+        PoolTable *table = pool->building ?: most_used(pool, true, false);
         Table built = { 0 };
         int r = 0;
 
+        if (!table)
+                return 0;
         if (!pool->building)
-                r = begin_build(pool);
-        table = pool->building;
+                r = begin_build(pool, table);
         if (!r)
-                r = pool->builder ? table_builder_step(pool->builder, budget, &built) : maker_step(pool->maker, budget, &built);
+                r = table_builder_step(pool->builder, budget, &built);
         if (r < 0)
                 return error_fold(r);
         if (r == TABLE_E_AGAIN)
                 return POOL_E_AGAIN;
+        pool->builder = table_builder_free(pool->builder);
+        pool->building = NULL;
+        end_build(pool, table, r, &built);
+        return POOL_E_AGAIN;
+}
+
+/* ---- by workers ---- */
+
+static void ask_workers(Pool *pool, bool is_slow) {
+        const TableLimits limits = TABLE_LIMITS_DEFAULT;
+        PoolTable *table;
+
+        while ((table = most_used(pool, false, is_slow)) && makers_begin(pool->makers, table, table->fd, &limits, is_slow))
+                table->is_in_work = true;
+}
+
+/* To be tried again, apart from the others. */
+static void put_back(Pool *pool, PoolTable *table) {
+        table->is_in_work = false;
+        table->is_slow = true;
+        if (table->n_users == 0)
+                drop_waiting(pool, table);
+}
+
+static int build_there(Pool *pool, uint64_t budget) {
+        Table built = { 0 };
+        void *table;
+        int r;
+
+        ask_workers(pool, true);
+        ask_workers(pool, false);
+        r = makers_step(pool->makers, budget, &table, &built);
+        if (r < 0)
+                return error_fold(r);
         if (r == MAKER_E_WAIT)
                 return 0;
-        end_build(pool, table);
-        if (r)
-                give_up(pool, table, why_none(r));
-        else
-                publish(pool, table, &built);
-        table_deinit(&built);
-        return pool->waiting.first ? POOL_E_AGAIN : 0;
+        if (r == MAKER_E_LATE && !((PoolTable *)table)->is_slow)
+                put_back(pool, table);
+        else if (r != TABLE_E_AGAIN)
+                end_build(pool, table, r, &built);
+        return POOL_E_AGAIN;
 }
 
 static void free_slot(Pool *pool, uint32_t slot) {
@@ -350,18 +399,17 @@ static void take_results(Pool *pool) {
 }
 
 int pool_step(Pool *pool, uint64_t budget) {
-        Table none;
+        int here, there = 0;
 
         take_results(pool);
-        if (pool->waiting.first)
-                return build(pool, budget);
-        if (pool->maker)
-                maker_step(pool->maker, budget, &none);
-        return 0;
+        here = build_here(pool, budget);
+        if (here >= 0 && pool->makers)
+                there = build_there(pool, budget);
+        return there < 0 ? there : here ?: there;
 }
 
 int pool_fd(const Pool *pool) {
-        return pool->maker ? pool->epoll_fd : publisher_fd(pool->publisher);
+        return pool->makers ? pool->epoll_fd : publisher_fd(pool->publisher);
 }
 
 uint64_t pool_changes(const Pool *pool) {

@@ -5,9 +5,9 @@
  * Pool
  *
  * The tables that are in the kernel, or on their way: one per distinct file. They
- * are built one after the other, in steps, those with most users first; published
- * by a thread that may wait; and kept without users, oldest use first out, until
- * their room is needed.
+ * are built those with most users first: by workers, several at the same time, or
+ * here, one after the other and in steps; published by a thread that may wait; and
+ * kept without users, oldest use first out, until their room is needed.
  */
 
 #include <stdbool.h>
@@ -34,6 +34,7 @@ struct PoolTable {
         uint64_t text_low, text_high;   /* ELF addresses, from PUBLISHING on */
         uint64_t changed;               /* the pool's count of changes when `state` last changed for its users */
         uint32_t n_users;
+        bool is_in_work, is_slow;       /* of a WAITING one: it is being built; it took too long once */
         size_t n_bytes;                 /* in the kernel */
         int fd;                         /* of the file until it is built, owned; -1 = none */
         const void *image;              /* the vdso's, borrowed */

@@ -8,6 +8,7 @@ oracle.enter()
 import collections
 import os
 import pathlib
+import re
 import shutil
 import signal
 import time
@@ -18,7 +19,7 @@ import tap
 import unix_http
 
 TRUNCATED = "profile.stack.truncated"
-AHEAD = 3  # workers that wait, daemon/jail/helper.c
+AHEAD = 3  # workers that wait: one for each file that may be read at the same time, daemon/unwind/makers.h
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
@@ -35,6 +36,12 @@ def descriptors(pid):
         return {os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
     except OSError:
         return None
+
+
+def has_request(pid):
+    """Whether a descriptor was sent to a process that it has not received."""
+    counts = [re.search(r"^scm_fds:\s*(\d+)", entry.read_text(), re.M) for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir()]
+    return any(count and int(count[1]) for count in counts)
 
 
 def helpers(run):
@@ -163,6 +170,29 @@ class Workers(session.TestCase):
         share, ends = self.whole_share(result.of(first.pid)[200:])      # all the while
         self.assertGreater(share, 0.99, ends)
         self.assertTrue(result.of(victim.pid))
+
+    def test_one_that_hangs_holds_up_nobody_else(self):
+        run, first = self.begin(), self.omit(1)
+        run.wait_events(50, first.pid)
+        for n in range(10, 20, 2):      # again if the machine stood still for as long as a file may take
+            workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
+            late = self.counter("workers_total", event="late")
+            for pid in workers:
+                os.kill(pid, signal.SIGSTOP)
+            self.omit(n)
+            hung = tap.wait_until(lambda: [pid for pid in workers if has_request(pid)], "the one that has the file")
+            for pid in set(workers) - set(hung):
+                os.kill(pid, signal.SIGCONT)
+            self.omit(n + 1)
+            self.loaded_after(before, "rows of a file")
+            waited = self.counter("workers_total", event="late") > late
+            self.loaded_after(before + 1, "rows of both files")
+            if not waited:
+                break
+        self.assertFalse(waited, "each time a file waited for one that hung")
+        result = run.stop()
+        self.check(result, died=0)
+        self.assertGreater(result.counter("workers_total", "late"), 0)
 
     def test_without_a_nursery_new_files_have_no_rows_and_all_else_goes_on(self):
         run, first = self.begin(), self.omit(1)

@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "jail/channel.h"
-#include "unwind/maker.h"
+#include "unwind/makers.h"
 #include "unwind/table-check.h"
 #include "util/clock.h"
 #include "util/file.h"
 #include "util/stat.h"
 
-enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_SIZE, LIE_WORD, LIE_N };
+enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_SIZE, LIE_WORD, LIE_N, HANG };
 
 static void lie(int socket, uint32_t how) {
         static uint8_t block[2 * UNWIND_BLOCK_SIZE];
@@ -44,6 +44,9 @@ static void work(int socket) {
 
         if (channel_receive(socket, &request, sizeof(request), &fd, 0) != sizeof(request))
                 _exit(0);
+        if (request.max_functions == HANG)
+                for (;;)
+                        poll(NULL, 0, 1000);
         if (request.max_functions < LIE_N)
                 lie(socket, request.max_functions);
         maker_serve(socket, fd, &request);
@@ -75,7 +78,7 @@ TestSuite(maker, .init = setup, .fini = teardown);
 static int make(int fd, const TableLimits *limits, Table *table) {
         uint64_t end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC;
 
-        maker_begin(maker, fd, limits);
+        maker_begin(maker, fd, limits, 60 * NS_PER_SEC);
         for (;;) {
                 struct pollfd wait = { .fd = maker_fd(maker), .events = POLLIN };
                 int r = maker_step(maker, 100000, table);
@@ -152,6 +155,76 @@ Test(maker, a_worker_that_lies_or_dies_costs_one_file) {
                 table_deinit(&table);
         }
         cr_assert_eq(stat_get(COUNTER_WORKERS_DIED), 4);
+        close(fd);
+}
+
+/* ---- several ---- */
+
+/* The next one that ends; *whatp: which. */
+static int next_end(Makers *makers, void **whatp, Table *table) {
+        uint64_t end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC;
+
+        for (;;) {
+                int r = makers_step(makers, 100000, whatp, table);
+
+                if (r != TABLE_E_AGAIN && r != MAKER_E_WAIT)
+                        return r;
+                cr_assert_lt(clock_monotonic_ns(), end_ns, "nothing happens");
+                if (r == MAKER_E_WAIT)
+                        poll(NULL, 0, 1);
+        }
+}
+
+/* Return: whether the one that hangs had its time in the meantime. */
+static bool make_beside(Makers *makers, int fd, void *what, void *hangs) {
+        bool was_late = false;
+        Table table = { 0 };
+        void *ended;
+        int r;
+
+        cr_assert(makers_begin(makers, what, fd, &TABLE_LIMITS_DEFAULT, false), "there is no place beside one that hangs");
+        while ((r = next_end(makers, &ended, &table)) == MAKER_E_LATE && ended == hangs)
+                was_late = true;
+        cr_assert_eq(r, 0);
+        cr_assert_eq(ended, what);
+        table_deinit(&table);
+        return was_late;
+}
+
+Test(maker, a_file_that_hangs_has_one_place_and_its_time) {
+        const TableLimits hang = { HANG, 32 << 20 };
+        int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        _cleanup_(makers_freep) Makers *makers = NULL;
+        char hangs, works[20];
+        bool was_late = false;
+        Table none;
+        void *ended;
+
+        cr_assert_eq(makers_new(&makers, nursery), 0);
+        cr_assert(makers_begin(makers, &hangs, fd, &hang, false));
+        for (size_t i = 0; i < sizeof(works); i++)
+                was_late |= make_beside(makers, fd, &works[i], &hangs);
+        if (!was_late) {
+                cr_assert_eq(next_end(makers, &ended, &none), MAKER_E_LATE);
+                cr_assert_eq(ended, &hangs);
+        }
+        cr_assert_eq(stat_get(COUNTER_WORKERS_LATE), 1);
+        close(fd);
+}
+
+Test(maker, files_that_were_late_have_one_place_together) {
+        const TableLimits hang = { HANG, 32 << 20 };
+        int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        _cleanup_(makers_freep) Makers *makers = NULL;
+        char files[MAKERS_N + 1];
+
+        cr_assert_eq(makers_new(&makers, nursery), 0);
+        cr_assert(makers_begin(makers, &files[0], fd, &hang, true));
+        cr_assert_not(makers_begin(makers, &files[1], fd, &hang, true));
+        make_beside(makers, fd, &files[1], &files[0]);
+        for (int i = 1; i < MAKERS_N; i++)
+                cr_assert(makers_begin(makers, &files[i], fd, &hang, false));
+        cr_assert_not(makers_begin(makers, &files[MAKERS_N], fd, &hang, false), "there is no end of places");
         close(fd);
 }
 
