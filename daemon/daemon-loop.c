@@ -67,6 +67,7 @@ int daemon_stop(Daemon *daemon) {
         sampler_stop(daemon->sampler);
         targets_cpu_time(daemon->targets);      /* now, though the sum comes later */
         r = sampler_drain(daemon->sampler, NULL);
+        targets_noticed(daemon->targets, UINT64_MAX);   /* nothing else will be told */
         daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);  /* with those whose exit was still in the ring */
         if (!r)
                 r = sampler_read_counters(daemon->sampler);
@@ -172,6 +173,7 @@ static int drain(Daemon *daemon, SamplerDrained *drainedp) {
 
         targets_begin_turn(daemon->targets);
         r = sampler_drain(daemon->sampler, drainedp);
+        targets_noticed(daemon->targets, begin_ns);
         daemon->drained_ns = clock_monotonic_ns();
         stat_add(COUNTER_STAGE_DRAIN_NS, daemon->drained_ns - begin_ns);
         if (!r && targets_is_reading(daemon->targets))

@@ -205,9 +205,8 @@ static bool has_to_wait(const Search *search, const Item *item) {
 /* One call of ring_find() and what follows from it; the item may be dropped. */
 static int step(Search *search, Item *item, bool quick, RingBudget *budget, SearchFound found, void *userdata) {
         uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, now_ns;
-        SearchFinding finding = { 0 };
+        SearchFinding finding = { .is_swept = item->swept };
         uint32_t tgid = item->tgid;
-        bool swept = item->swept;
         int r;
 
         budget->text_leftp = search->started ? search->text_leftp : NULL;
@@ -220,7 +219,6 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
         switch (r) {
         case 0:
                 drop(search, item);
-                stat_add(COUNTER_SWEEP_FOUND, swept);
                 return found(userdata, tgid, start_time_ns, &finding);
         case RING_E_GONE:
         case RING_E_DENIED:

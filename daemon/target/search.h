@@ -23,6 +23,7 @@ typedef struct SearchFinding {
         uint32_t ring_capacity;
         uint64_t context_address;       /* of what begins like a process context; 0 = none */
         uint64_t stations_address;      /* of stations of coroutines; 0 = none */
+        bool is_swept;                  /* the sweep asked for this search, and no notice since */
 } SearchFinding;
 
 /*
@@ -46,10 +47,7 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
 /* A look at the starts of its regions, or @whole, unless it is being searched anyway. Return: 0, -ENOMEM. */
 int search_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns);
 
-/*
- * The same of a process that the safety sweep came by; what is found in it is counted as the sweep's
- * (SWEEP_FOUND).
- */
+/* The same of a process that the safety sweep came by; what is found in it is the sweep's. */
 int search_sweep(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, uint64_t now_ns);
 void search_remove(Search *search, uint32_t tgid);
 

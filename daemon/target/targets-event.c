@@ -121,7 +121,7 @@ static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
         return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
 }
 
-int targets_notice(Targets *targets, const struct abi_notice *notice) {
+int targets_take_notice(Targets *targets, const struct abi_notice *notice) {
         struct abi_notice copy = *notice;
 
         copy.start_time_ns = start_tick(notice->start_time_ns);
@@ -138,6 +138,15 @@ int targets_notice(Targets *targets, const struct abi_notice *notice) {
         default:
                 return 0;
         }
+}
+
+int targets_notice(Targets *targets, const struct abi_notice *notice) {
+        finds_told(&targets->sweep.finds, notice);
+        return targets_take_notice(targets, notice);
+}
+
+void targets_noticed(Targets *targets, uint64_t until_ns) {
+        finds_settle(&targets->sweep.finds, until_ns);
 }
 
 /* The program that the process ran at @time_ns, or NULL. */

@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 
+#include "target/finds.h"
 #include "target/recent.h"
 #include "target/rejects.h"
 #include "target/search.h"
@@ -66,6 +67,7 @@ typedef struct Sweep {
         uint64_t next_ns;
         bool is_resync;                 /* notices were lost: everybody, at once and thoroughly, */
         bool is_again;                  /* and once more, since more were lost meanwhile */
+        Finds finds;
 } Sweep;
 
 struct Targets {
@@ -129,6 +131,9 @@ int targets_add_chosen(Targets *targets, Process **processp, SelectorReason reas
 int targets_end(Targets *targets, Target *target, enum counter event, uint64_t end_ns, uint64_t cpu_total_ns);
 void targets_forget_oldest_dead(Targets *targets);
 void targets_free_target(Target *target);
+
+/* What targets_notice() does, for a notice that the kernel half has not posted. */
+int targets_take_notice(Targets *targets, const struct abi_notice *notice);
 
 /* A step of the sweep, if it is due. *next_nsp: when the next one is. Return: 0, -errno. */
 int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);

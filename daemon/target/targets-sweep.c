@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "util/directory.h"
-#include "util/log.h"
 
 enum {
         SLOW_STEP = 16,                 /* processes a step: about 1 ms of CPU */
@@ -22,14 +21,8 @@ enum {
 #define SLOW_INTERVAL_NS (30 * NS_PER_SEC)
 #define RESYNC_INTERVAL_NS (20 * NS_PER_MS)     /* 20,000 processes in about three seconds */
 
-static void count_find(uint32_t pid, const char *what) {
-        stat_add(COUNTER_SWEEP_FOUND, 1);
-        log_write_target(LOG_LEVEL_DEBUG, pid, "the sweep found %s", what);
-}
-
 /* What the notice would have been. */
 static int notice_for(Targets *targets, const Process *process, const ProcessStat *stat, const char *comm) {
-        bool same = stat->start_time_ns == process->start_time_ns;
         struct abi_notice notice = {
                 .time_ns = clock_monotonic_ns(),
                 .start_time_ns = stat->start_time_ns,
@@ -38,8 +31,8 @@ static int notice_for(Targets *targets, const Process *process, const ProcessSta
         };
 
         memcpy(notice.comm, comm, sizeof(notice.comm));
-        count_find(process->pid, same ? "a new program" : "another process");
-        return targets_notice(targets, &notice);
+        finds_add(&targets->sweep.finds, notice.tgid, FIND_PROGRAM, notice.time_ns);
+        return targets_take_notice(targets, &notice);
 }
 
 /* Whether it is the program that we know. Where we may not see the stack there is nothing to compare. */

@@ -95,9 +95,16 @@ static int take_stations(Targets *targets, Target *target, uint64_t address) {
         return callbacks->stations ? callbacks->stations(callbacks->userdata, process) : 0;
 }
 
+static void note_find(Targets *targets, uint32_t tgid, const SearchFinding *finding) {
+        if (finding->is_swept)
+                finds_add(&targets->sweep.finds, tgid, FIND_PUBLICATION, clock_monotonic_ns());
+}
+
 static int take_finding(Targets *targets, Target *target, const SearchFinding *finding) {
         int r = finding->ring_address ? targets_set_ring(targets, target, finding->ring_address, finding->ring_capacity) : 0;
 
+        if (finding->ring_address)
+                note_find(targets, target->process->pid, finding);
         if (!r)
                 r = take_stations(targets, target, finding->stations_address);
         if (r || !finding->context_address || target->process->context)
@@ -127,8 +134,10 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
         SelectorReason reason;
         int r;
 
+        if (target && target->process->start_time_ns != start_time_ns)
+                return 0;
         if (target)
-                return target->process->start_time_ns == start_time_ns ? take_finding(targets, target, finding) : 0;
+                return take_finding(targets, target, finding);
         if (!is_publication(tgid, finding))
                 return 0;
         r = process_new(&process, (pid_t)tgid);
@@ -145,6 +154,7 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
         r = targets_add(targets, &process, reason, &target);
         if (r)
                 return r < 0 ? r : 0;
+        note_find(targets, tgid, finding);
         if (finding->context_address)
                 r = targets_set_context(targets, target, finding->context_address);
         if (!r)

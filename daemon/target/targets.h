@@ -67,6 +67,9 @@ int targets_scan(Targets *targets);
  */
 int targets_notice(Targets *targets, const struct abi_notice *notice);
 
+/* All of them that were posted before @until_ns have been told: what the sweep found until then was told, or it was not. */
+void targets_noticed(Targets *targets, uint64_t until_ns);
+
 /*
  * What the kernel tells of executable mappings, in the order of time and before targets_notice() of the same drain:
  * a mapping; the begin of an exec, before the new program maps anything (the notice of it follows); a fork, whose child

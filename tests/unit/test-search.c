@@ -34,6 +34,7 @@ Test(targets, finds_a_publisher_whose_notice_was_lost) {
         targets_resync_notices(bench.targets);
         work_for(&bench, 10 * NS_PER_SEC);
         cr_assert(has_ring(&bench, child.pid));
+        targets_noticed(bench.targets, UINT64_MAX);
         cr_assert_geq(stat_get(COUNTER_SWEEP_FOUND), 1);
         cr_assert_eq(stat_get(COUNTER_SWEEP_RESYNCS), 1);
         cr_assert_gt(stat_get(COUNTER_SWEEP_LOOKED), 1);
@@ -52,32 +53,85 @@ Test(targets, comes_by_everybody_in_time_though_no_notice_was_lost) {
         go_on(&child);
         work_for(&bench, 24 * 3600 * NS_PER_SEC);       /* 46,000 processes */
         cr_assert(has_ring(&bench, child.pid));
+        targets_noticed(bench.targets, UINT64_MAX);
         cr_assert_geq(stat_get(COUNTER_SWEEP_FOUND), 1);
         cr_assert_leq(stat_get(COUNTER_SWEEP_LOOKED), 24 * 120 * 16);
         bench_end(&bench);
         stop(&child);
 }
 
+static void exec_cat(Child *child) {
+        say(child->go);
+        do {
+                usleep(1000);
+                child_identify(child);
+        } while (strcmp(child->comm, "cat"));
+}
+
 Test(targets, finds_the_new_program_of_an_exec_whose_notice_was_lost) {
         Child child = start("chosen", body_exec);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
+        uint64_t before_ns;
         Process *process;
         Bench bench;
 
         bench_init(&bench, &selector, 0);
         cr_assert_eq(targets_scan(bench.targets), 0);
-        say(child.go);
-        do {
-                usleep(1000);
-                child_identify(&child);
-        } while (strcmp(child.comm, "cat"));
+        exec_cat(&child);
+        before_ns = clock_monotonic_ns();
         targets_resync_notices(bench.targets);
         work_for(&bench, 10 * NS_PER_SEC);
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
         cr_assert_str_eq(process->comm, "cat");
         cr_assert_not_null(strstr(process->exe, "/cat"));
         cr_assert_eq(stat_get(COUNTER_TARGETS_EXEC), 1);
+        targets_noticed(bench.targets, before_ns);
+        cr_assert_eq(stat_get(COUNTER_SWEEP_FOUND), 0, "its notice may be on its way");
+        targets_noticed(bench.targets, clock_monotonic_ns() + 10 * NS_PER_SEC);
         cr_assert_eq(stat_get(COUNTER_SWEEP_FOUND), 1);
+        bench_end(&bench);
+        stop(&child);
+}
+
+/* Notices wait in a ring: one that was posted in time may come after the sweep has been there. */
+Test(targets, claims_no_program_for_the_sweep_whose_notice_was_waiting) {
+        Child child = start("chosen", body_exec);
+        Selector selector = { .pids = &child.pid, .n_pids = 1 };
+        struct abi_notice waiting;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        exec_cat(&child);
+        waiting = notice_of(&child, ABI_NOTICE_EXEC, 0);
+        targets_resync_notices(bench.targets);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert_eq(stat_get(COUNTER_TARGETS_EXEC), 1);
+        cr_assert_eq(targets_notice(bench.targets, &waiting), 0);
+        targets_noticed(bench.targets, UINT64_MAX);
+        cr_assert_eq(stat_get(COUNTER_SWEEP_FOUND), 0);
+        cr_assert_eq(stat_get(COUNTER_TARGETS_EXEC), 1);
+        bench_end(&bench);
+        stop(&child);
+}
+
+Test(targets, claims_no_publisher_for_the_sweep_whose_notice_was_waiting) {
+        Child child = start("late", body_publish);
+        Selector selector = { .pids = &child.pid, .n_pids = 1 };        /* there may be other publishers */
+        struct abi_notice waiting;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        work_for(&bench, 2 * NS_PER_SEC);
+        go_on(&child);
+        waiting = notice_of(&child, ABI_NOTICE_MAPPINGS, 0);
+        targets_resync_notices(bench.targets);
+        work_for(&bench, 10 * NS_PER_SEC);
+        cr_assert(has_ring(&bench, child.pid));
+        cr_assert_eq(targets_notice(bench.targets, &waiting), 0);
+        targets_noticed(bench.targets, UINT64_MAX);
+        cr_assert_eq(stat_get(COUNTER_SWEEP_FOUND), 0);
         bench_end(&bench);
         stop(&child);
 }
