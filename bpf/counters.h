@@ -28,6 +28,7 @@
         X(NOTICES, "notices_total", "", "exec, exit and changed-mappings notices posted")                      \
         X(LOST_NOTICES, "notices_lost_total", "", "notices that found their ring buffer full")                 \
         X(WAKE_UPS, "wake_ups_total", "", "times that a sample or a notice woke the daemon, which slept")       \
+        X(CALLS, "calls_total", "event=\"made\"", "samples in memory that is not known of their target: the daemon was called") \
         X(RING_THREADS_OVER_CAP, "ring_threads_over_cap_total", "",                                            \
           "threads of processes with a ring that did not fit into the table: slots count as ambiguous since")  \
         X(CONTEXT_ATTRIBUTES_UNREADABLE, "context_attributes_total", "result=\"unreadable\"",                  \
@@ -35,6 +36,7 @@
 
 #define COUNTERS_DAEMON(X)                                                                                     \
         X(SAMPLES_DELIVERED, "samples_delivered_total", "", "samples in requests that a receiver accepted")    \
+        X(CALLS_ANSWERED, "calls_total", "event=\"answered\"", "looks at what was mapped that a call brought about")  \
         X(NOTICES_MALFORMED, "notices_malformed_total", "", "notices that failed a bound in decode")           \
         X(LOST_MALFORMED, "lost_total", "reason=\"malformed\"", "a record that failed a bound in decode")      \
         X(LOST_NOT_TARGET, "lost_total", "reason=\"not_target\"",                                              \

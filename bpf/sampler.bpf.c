@@ -189,8 +189,11 @@ static __always_inline void walk_by_rows(const volatile uint64_t *context, struc
                 bpf_for_each_map_elem(&rounds, rows_by_map, &walk, 0);
         if (rules->interrupted <= 0xff)
                 scratch->sample.interrupted = rules->interrupted;
-        if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE)
+        if (live->generation == rules->generation && unwind->end != ABI_STACK_STALE) {
+                if (unwind->end == ABI_STACK_NO_MAPPING)
+                        scratch->calls = wake_calls((struct unwind_node *)root, scratch->sample.time_ns);
                 return;
+        }
         rules->generation = 0;          /* what was found under it is not for the next walk */
         unwind->end = ABI_STACK_STALE;
         unwind->n_frames = rules->first + 1;
@@ -202,6 +205,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         struct unwind *unwind = &scratch->unwind;
         const struct unwind_node *root = rows_leaf(scratch->sample.tgid, 0);
 
+        scratch->calls = false;
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
         if (!user_registers(context, task, unwind, &scratch->rules))
                 unwind->end = ABI_STACK_NO_USER;
@@ -235,7 +239,7 @@ static __always_inline void record_emit(struct scratch *scratch, struct counters
                 n = UNWIND_MAX_FRAMES;
         size = sizeof(scratch->sample) + n * sizeof(uint64_t);
         size += attributes_part(scratch, n, counters);
-        if (bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters)))
+        if (bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters, scratch->calls)))
                 counters->values[COUNTER_LOST_RING_FULL]++;
 }
 

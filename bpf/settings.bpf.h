@@ -33,5 +33,8 @@ uint32_t namespace_level = 0;
 /* The daemon sleeps until somebody wakes it. Set by the daemon, cleared by whoever wakes it (wake.bpf.h) or by itself. */
 volatile uint32_t daemon_sleeps = 0;
 
+/* The daemon comes at once if it is called. Set by the daemon, cleared by who calls it (wake.bpf.h) or by itself. */
+volatile uint32_t daemon_listens = 0;
+
 /* A table of slots.bpf.h was full once. */
 volatile uint32_t slots_overflowed = 0;

@@ -33,6 +33,7 @@ uint64_t rows_rule(uint32_t table, uint64_t offset);
 /* A sample under construction. */
 struct scratch {
         uint64_t attributes_address;    /* in the target; what the header says of their size is read from there at the end */
+        uint64_t calls;                 /* the daemon: the target is where nobody knows it to be */
         struct unwind unwind;
         struct rules rules;
         union {

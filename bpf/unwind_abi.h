@@ -159,7 +159,7 @@ struct unwind_node {
         uint64_t generation;            /* global, never reused, never 0 */
         uint16_t n;                     /* 1 … UNWIND_MAX_MAPPINGS */
         uint16_t is_leaf;
-        uint32_t reserved;
+        uint32_t called;                /* the sampler's, in a root: when it called the daemon last (wake.bpf.h); 0 = never */
         struct unwind_mapping mappings[UNWIND_MAX_MAPPINGS];    /* sorted by start, all below 2^63 */
 };
 

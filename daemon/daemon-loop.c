@@ -4,7 +4,8 @@
  * The event loop has few hands:
  *
  *     drain     each 70 ms while samples flow, 250 ms while mappings change (20 ms at the start): mappings, notices, samples;
- *               where nothing flows the loop sleeps for a second, or until the kernel half wakes it
+ *               where nothing flows the loop sleeps for a second, or until the kernel half wakes it; and at once when it is
+ *               called, by the first sample in memory that was not known of its target
  *     window    0.5 s after the start, then each export interval: encode and hand over
  *     second    about once a second: jitter, counters, targets' housekeeping
  *     duration, SIGTERM, SIGINT: stop
@@ -47,7 +48,8 @@ static void on_flushed(void *userdata) {
 
 void daemon_remove_timers(Daemon *daemon) {
         sd_event_source **timers[] = { &daemon->drain_timer, &daemon->window_timer, &daemon->second_timer,
-                                       &daemon->work_timer, &daemon->coroutines_timer, &daemon->wake_source };
+                                       &daemon->work_timer, &daemon->coroutines_timer, &daemon->wake_source,
+                                       &daemon->call_source };
 
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
@@ -167,6 +169,25 @@ static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userd
         return r ? r : again(daemon->drain_timer, DRAIN_WOKEN_NS);
 }
 
+/* Once between two looks at most: a call costs a look. Who sleeps is woken otherwise. */
+static void listen_to_calls(Daemon *daemon) {
+        daemon->listens = !daemon->is_asleep && !daemon->was_called;
+        daemon->was_called = false;
+        sampler_listen(daemon->sampler, daemon->listens);
+}
+
+/* There may be an edge without a call: at the start, and for who sleeps. */
+static int on_call(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        Daemon *daemon = userdata;
+
+        if (!daemon->listens)
+                return 0;
+        daemon->listens = false;
+        daemon->was_called = true;
+        stat_add(COUNTER_CALLS_ANSWERED, 1);
+        return again(daemon->drain_timer, 0);
+}
+
 static int drain(Daemon *daemon, SamplerDrained *drainedp) {
         uint64_t begin_ns = clock_monotonic_ns();
         int r;
@@ -202,6 +223,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         }
         after_ns = drain_interval_ns(daemon, &drained);
         r = set_asleep(daemon, after_ns == ASLEEP_NS);
+        listen_to_calls(daemon);
         return r ? r : again(source, after_ns);
 }
 
@@ -329,6 +351,11 @@ static int add_wake_source(Daemon *daemon) {
                 r = sd_event_source_set_enabled(daemon->wake_source, SD_EVENT_OFF);
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->wake_source, true);
+        if (r >= 0)
+                r = sd_event_add_io(daemon->event, &daemon->call_source, sampler_call_fd(daemon->sampler), EPOLLIN | EPOLLET, on_call,
+                                    daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->call_source, true);
         return r < 0 ? error_origin(r) : 0;
 }
 

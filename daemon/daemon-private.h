@@ -51,7 +51,9 @@ struct Daemon {
         sd_event *event;
         sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer;
         sd_event_source *wake_source;   /* on while asleep */
+        sd_event_source *call_source;
         bool is_asleep;                 /* nothing flows: see daemon-loop.c */
+        bool listens, was_called;       /* since the last drain: to calls; one came */
         uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
         sd_event_source *tables_work, *tables_ready;
         ClockWatch *clock_watch;

@@ -327,6 +327,10 @@ void kernel_half_sleep(KernelHalf *half, bool sleeps) {
         __atomic_store_n(&half->skeleton->bss->daemon_sleeps, sleeps, __ATOMIC_SEQ_CST);
 }
 
+void kernel_half_listen(KernelHalf *half, bool listens) {
+        __atomic_store_n(&half->skeleton->bss->daemon_listens, listens, __ATOMIC_RELAXED);
+}
+
 int kernel_half_samples_fd(const KernelHalf *half) {
         return bpf_map__fd(half->skeleton->maps.samples);
 }

@@ -43,8 +43,12 @@ KernelHalfLink *kernel_half_detach(KernelHalfLink *link);
 int kernel_half_drain_samples(KernelHalf *half);
 int kernel_half_drain_notices(KernelHalf *half);
 
-/* Whether records that matter wake whoever polls these descriptors, which are readable as long as there are records. */
+/*
+ * Whether records that matter wake whoever polls these descriptors, which are readable as long as there are records; and
+ * whether the next sample of a target in unknown memory does, that one alone.
+ */
 void kernel_half_sleep(KernelHalf *half, bool sleeps);
+void kernel_half_listen(KernelHalf *half, bool listens);
 int kernel_half_samples_fd(const KernelHalf *half);
 int kernel_half_notices_fd(const KernelHalf *half);
 

@@ -350,6 +350,14 @@ void sampler_sleep(Sampler *sampler, bool sleeps) {
         kernel_half_sleep(sampler->half, sleeps);
 }
 
+int sampler_call_fd(const Sampler *sampler) {
+        return kernel_half_samples_fd(sampler->half);
+}
+
+void sampler_listen(Sampler *sampler, bool listens) {
+        kernel_half_listen(sampler->half, listens);
+}
+
 int sampler_read_counters(Sampler *sampler) {
         uint64_t sums[COUNTER_N_KERNEL];
         int r;

@@ -116,6 +116,13 @@ int sampler_fd(const Sampler *sampler);
 void sampler_sleep(Sampler *sampler, bool sleeps);
 
 /*
+ * A descriptor on which a call is an edge: the first sample after sampler_listen(true) that finds a target in memory that
+ * its nodes do not know, so that the next drain will tell of a new mapping. The sampler keeps it.
+ */
+int sampler_call_fd(const Sampler *sampler);
+void sampler_listen(Sampler *sampler, bool listens);
+
+/*
  * Adds what the kernel counted since the last call to stat, throttling and a lowered
  * perf_event_max_sample_rate included; call it about once a second.
  */

@@ -15,8 +15,10 @@ import sys
 import time
 
 import otlp_read
+import prometheus
 import session
 import tap
+import unix_http
 
 SYMBOLS = otlp_read.Symbols()
 SWAP = {name: session.LIB / f"libswap-{name}.so" for name in "ab"}
@@ -62,6 +64,26 @@ class Mappings(session.TestCase):
         for sample in complete:
             self.assertTrue({"library_burn", "main"} <= set(names(sample)), names(sample))
         self.assertGreater(result.counter("mappings_noticed_total", "noticed"), 0)
+
+    def test_the_daemon_comes_when_a_target_runs_where_nothing_is_known(self):
+        """Mostly: it may have looked just between the mapping and the first sample in it."""
+        victim = self.victim("dlopen", "code")
+        path = self.directory() / "control.sock"
+        run = self.start("--pid", victim.pid, "--control", path, "--frequency", 499)
+        run.wait_events(20, victim.pid)
+
+        def counted(event):
+            return prometheus.value(unix_http.metrics(path), "spanprof_calls_total", event=event)
+
+        def makes_code():
+            victim.process.send_signal(signal.SIGUSR1)
+            session.wait_cpu([victim.pid], 0.15)
+            return counted("answered") >= 3
+
+        tap.wait_until(makes_code, "three answered calls", 120)
+        result = run.stop()
+        self.assertGreaterEqual(result.counter("calls_total", "made"), result.counter("calls_total", "answered"))
+        self.assertGreaterEqual(result.counter("mappings_noticed_total", "noticed"), 3)
 
     def test_the_first_samples_are_whole(self):
         """Rows of what runs already are in force before the first tick: 25 to 40 ms would be lost otherwise."""

@@ -8,7 +8,9 @@ end at their root. sample-dump loads the rows as the daemon does, without a daem
 import collections
 import os
 import random
+import signal
 import subprocess
+import time
 
 import tap
 from dump import ENDS, LIB, Dump
@@ -206,6 +208,67 @@ class Stacks(tap.TestCase):
             self.assertEqual(sample["user"][1:1 + len(expected)], expected)
         self.assertGreater(ends["complete"], 100, ends)
         self.assertEqual(set(ends) - {"complete", "stale"}, set(), ends)
+
+    def code_victim(self, dump):
+        """A victim that makes code, sampled with the rows that it has by now; and what makes it make some."""
+        victim, made = self.spawn([LIB / "victim-dlopen", "code"]), []
+        victim.wait_for("^pid")
+        dump.rows(victim.pid)
+        dump.row(victim.pid)
+        dump.wait_samples(5, victim.pid)
+
+        def make():
+            made.append(1)
+            victim.process.send_signal(signal.SIGUSR1)
+            victim.wait_for(f"(?m)^made {len(made)}$")
+
+        return victim, make
+
+    def wait_later_samples(self, dump, pid, n=20, end=None):
+        since = time.monotonic_ns()
+        dump.wait(lambda: len([x for x in dump.samples(pid, since) if end in (None, ENDS[x["end"]])]) >= n, f"samples, {end}")
+        return dump.samples(pid, since)
+
+    def calls(self, dump):
+        dump.command("counters")
+        return dump.lines("counters")[-1]["counters"]["CALLS"]
+
+    def test_call_the_daemon_when_they_leave_what_is_known(self):
+        dump = Dump(self, frequency=499)
+        victim, make = self.code_victim(dump)
+        dump.command("listen")
+        self.wait_later_samples(dump, victim.pid)
+        self.assertEqual(self.calls(dump), 0, "all its memory is known")
+        make()
+        dump.wait(lambda: self.calls(dump), "a call")
+        self.wait_later_samples(dump, victim.pid, end="no_mapping")
+        self.assertEqual(self.calls(dump), 1, "nobody listens any more")
+        dump.rows(victim.pid)
+        self.wait_later_samples(dump, victim.pid, n=1)
+        dump.command("listen")
+        ends = {ENDS[x["end"]] for x in self.wait_later_samples(dump, victim.pid)}
+        self.assertNotIn("no_mapping", ends)
+        self.assertEqual(self.calls(dump), 1, "memory that is known and has no rows")
+        make()
+        dump.wait(lambda: self.calls(dump) == 2, "the call of another set of nodes")
+        dump.stop()
+
+    def test_call_the_daemon_once_a_second_at_most(self):
+        """As long as the nodes stay what they are, and however often it listens. The sampler's seconds have 2^30 ns."""
+        dump = Dump(self, frequency=499)
+        victim, make = self.code_victim(dump)
+        begin = time.monotonic_ns() >> 30
+        make()
+
+        def calls():
+            dump.command("listen")
+            return self.calls(dump)
+
+        dump.wait(lambda: calls() >= 3, "three calls")
+        self.wait_later_samples(dump, victim.pid, n=100, end="no_mapping")
+        n = calls()
+        self.assertLessEqual(n, (time.monotonic_ns() >> 30) - begin + 1)
+        dump.stop()
 
     def check_program(self, argv, n=400, settle=None, gate=GATE, recurses=False):
         """@recurses: it is known to go deeper than the default depth now and then; a stack that is cut there is in order."""

@@ -216,6 +216,8 @@ static int obey(Driver *driver, const char *line) {
                 return sampler_read_counters(driver->sampler) ?: sampler_jitter(driver->sampler);
         else if (!strcmp(line, "sleep"))
                 return sleep_until_woken(driver);
+        else if (!strcmp(line, "listen"))
+                sampler_listen(driver->sampler, true);
         else if (!strcmp(line, "counters"))
                 print_counters(driver->sampler);
         else if (!strcmp(line, "stop"))
