@@ -5,9 +5,8 @@
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
-#include "oracle.h"
+#include "child.h"
 #include "spanprof/ring.h"
 #include "target/search.h"
 #include "target/targets.h"
@@ -111,18 +110,6 @@ static inline bool has_no_ring(Bench *bench, uint32_t tgid) {
 
 /* ---- children ---- */
 
-static inline void say(int fd) {
-        if (write(fd, "x", 1) != 1)
-                _exit(1);
-}
-
-static inline void hear(int fd) {
-        char c;
-
-        if (read(fd, &c, 1) != 1)
-                _exit(1);
-}
-
 static inline void *publish(void) {
         struct spanprof_ring_header *header = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -133,58 +120,57 @@ static inline void *publish(void) {
         return header;
 }
 
-typedef struct Child {
+typedef struct Member {
         uint32_t pid;
         uint64_t start_time_ns;         /* as the kernel half would tell it: not rounded */
-        int ready, go;
         char comm[ABI_COMM_SIZE];
-} Child;
+        Child child;
+} Member;
 
-static inline void child_identify(Child *child) {
+static inline void member_identify(Member *child) {
         ProcessStat stat;
 
         cr_assert_eq(process_identify((pid_t)child->pid, &stat, child->comm), 0);
         child->start_time_ns = stat.start_time_ns + 1234567;
 }
 
-static inline Child start(const char *comm, void (*body)(int ready, int go)) {
-        int ready[2], go[2];
-        Child child = { 0 };
-        pid_t pid;
+static const char *next_comm;
+static void (*next_body)(int ready, int go);
 
-        cr_assert(!pipe(ready) && !pipe(go));
-        pid = fork();
-        if (!pid) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
-                prctl(PR_SET_NAME, comm);
-                dup2(go[0], 0);
-                say(ready[1]);
-                hear(go[0]);
-                if (body)
-                        body(ready[1], go[0]);
-                say(ready[1]);
-                for (;;)
-                        pause();
-        }
-        child.pid = (uint32_t)pid;
-        child.ready = ready[0];
-        child.go = go[1];
-        hear(child.ready);
-        child_identify(&child);
-        return child;
+static inline void wait_and_begin(int ready, int go) {
+        prctl(PR_SET_NAME, next_comm);
+        dup2(go, 0);
+        say(ready);
+        hear(go);
+        if (next_body)
+                next_body(ready, go);
 }
 
-static inline void go_on(const Child *child) {
-        say(child->go);
-        hear(child->ready);
+/* It begins with @body when it is told to. */
+static inline Member start(const char *comm, void (*body)(int ready, int go)) {
+        Member member = { 0 };
+
+        next_comm = comm;
+        next_body = body;
+        member.child = child_start(wait_and_begin);
+        member.pid = (uint32_t)member.child.pid;
+        member_identify(&member);
+        return member;
 }
 
-static inline void stop(const Child *child) {
-        kill((pid_t)child->pid, SIGKILL);
-        waitpid((pid_t)child->pid, NULL, 0);
+static inline void tell(const Member *member) {
+        say(member->child.go);
 }
 
-static inline struct abi_notice notice_of(const Child *child, uint32_t kind, uint64_t value) {
+static inline void go_on(const Member *member) {
+        child_go_on(&member->child);
+}
+
+static inline void stop(const Member *member) {
+        child_stop(&member->child);
+}
+
+static inline struct abi_notice notice_of(const Member *child, uint32_t kind, uint64_t value) {
         struct abi_notice notice = { .time_ns = clock_monotonic_ns(), .start_time_ns = child->start_time_ns,
                                      .value = value, .tgid = child->pid, .kind = kind };
 
@@ -192,13 +178,13 @@ static inline struct abi_notice notice_of(const Child *child, uint32_t kind, uin
         return notice;
 }
 
-static inline void post(Bench *bench, const Child *child, uint32_t kind, uint64_t value) {
+static inline void post(Bench *bench, const Member *child, uint32_t kind, uint64_t value) {
         struct abi_notice notice = notice_of(child, kind, value);
 
         cr_assert_eq(targets_notice(bench->targets, &notice), 0);
 }
 
-static inline int admit(Bench *bench, const Child *child, uint64_t time_ns, Process **processp) {
+static inline int admit(Bench *bench, const Member *child, uint64_t time_ns, Process **processp) {
         struct abi_sample sample = { .time_ns = time_ns, .start_time_ns = child->start_time_ns, .tgid = child->pid,
                                      .tid = child->pid };
 

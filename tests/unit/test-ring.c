@@ -4,9 +4,9 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "child.h"
 #include "oracle.h"
 #include "spanprof/ring.h"
 #include "target/process.h"
@@ -54,47 +54,6 @@ Test(ring_check_header, accepts_only_what_is_right_in_every_field) {
         cr_expect_eq(ring_check_header(&header, 0x1000, 0x1000 + 32 + (UINT64_C(1) << 29), &capacity), RING_HEADER_VALID);
 }
 
-/* A child that runs @body, says "ready" and waits. */
-typedef struct Child {
-        pid_t pid;
-        int ready, go;
-} Child;
-
-static void say(int fd) {
-        if (write(fd, "x", 1) != 1)
-                _exit(1);
-}
-
-static void hear(int fd) {
-        char c;
-
-        if (read(fd, &c, 1) != 1)
-                _exit(1);
-}
-
-static Child start(void (*body)(int ready, int go)) {
-        int ready[2], go[2];
-        Child child;
-
-        cr_assert(!pipe(ready) && !pipe(go));
-        child.pid = fork();
-        if (!child.pid) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
-                body(ready[1], go[0]);
-                say(ready[1]);
-                pause();
-        }
-        child.ready = ready[0];
-        child.go = go[1];
-        hear(child.ready);
-        return child;
-}
-
-static void stop(Child *child) {
-        kill(child->pid, SIGKILL);
-        waitpid(child->pid, NULL, 0);
-}
-
 enum { RING_SIZE = 64 << 10 };
 
 static char *anonymous(size_t size) {
@@ -134,7 +93,7 @@ Test(ring_find, finds_a_ring_and_sees_it_go) {
         Child child;
 
         share();
-        child = start(ring_of_its_own);
+        child = child_start(ring_of_its_own);
         cr_assert_eq(find(&child, false, &address, &capacity), 0);
         cr_assert_eq(address, *shared_address);
         cr_assert_eq(capacity, 100);
@@ -142,7 +101,7 @@ Test(ring_find, finds_a_ring_and_sees_it_go) {
         cr_assert_eq(ring_check(child.pid, address, 101), RING_E_NONE);         /* another ring by now */
         cr_assert_eq(ring_check(child.pid, address + 4096, 100), RING_E_NONE);
         cr_assert_eq(ring_check(child.pid, 0x1000, 100), RING_E_NONE);          /* unmapped */
-        stop(&child);
+        child_stop(&child);
         cr_assert_eq(ring_check(child.pid, address, 100), RING_E_GONE);
         cr_assert_eq(find(&child, false, &address, &capacity), RING_E_GONE);
 }
@@ -168,14 +127,13 @@ Test(ring_check, waits_for_no_target_that_took_the_page_away, .timeout = 10) {
         Child child;
 
         share();
-        child = start(ring_that_traps);
+        child = child_start(ring_that_traps);
         address = *shared_address;
         cr_assert_eq(ring_check(child.pid, address, 100), 0);
-        say(child.go);
-        hear(child.ready);
+        child_go_on(&child);
         if (*shared_address)
                 cr_assert_eq(ring_check(child.pid, address, 100), RING_E_NONE);
-        stop(&child);
+        child_stop(&child);
         if (!*shared_address)
                 cr_skip_test("no userfaultfd here that stops the kernel's own reads");
 }
@@ -195,11 +153,11 @@ Test(ring_find, finds_a_ring_inside_of_a_joined_region_in_the_full_search) {
         Child child;
 
         share();
-        child = start(ring_inside);
+        child = child_start(ring_inside);
         cr_assert_eq(find(&child, true, &address, &capacity), RING_E_NONE);
         cr_assert_eq(find(&child, false, &address, &capacity), 0);
         cr_assert_eq(address, *shared_address);
-        stop(&child);
+        child_stop(&child);
 }
 
 static void many_pages(int ready, int go) {
@@ -219,7 +177,7 @@ Test(ring_find, goes_on_where_the_budget_ended) {
         int r;
 
         share();
-        child = start(many_pages);
+        child = child_start(many_pages);
         do {
                 RingBudget budget = { .n_entries = 1024, .n_reads = 1024 };
 
@@ -229,7 +187,7 @@ Test(ring_find, goes_on_where_the_budget_ended) {
         cr_assert_eq(r, 0);
         cr_assert_eq(address, *shared_address);
         cr_assert_gt(n_calls, 10);              /* 15,360 pages lie before it */
-        stop(&child);
+        child_stop(&child);
 }
 
 /* The ring lies behind so many mappings that it takes turns to get there, in front of them for who goes upwards. */
@@ -255,7 +213,7 @@ Test(ring_find, goes_on_in_the_middle_of_maps) {
 
         share();
         stat_reset();
-        child = start(ring_behind_a_crowd);
+        child = child_start(ring_behind_a_crowd);
         do {
                 size_t left = 0;
                 RingBudget budget = { .n_entries = 1 << 30, .n_reads = 1 << 30, .text_leftp = &left };
@@ -268,7 +226,7 @@ Test(ring_find, goes_on_in_the_middle_of_maps) {
         cr_assert_eq(address, *shared_address);
         cr_assert_gt(n_turns, 3);
         cr_assert_eq(stat_get(COUNTER_MAPS_PAUSED), n_turns - 1);
-        stop(&child);
+        child_stop(&child);
 }
 
 /* Its descriptors are those of a process that is gone: another one with its id is nobody it knows. */
@@ -281,9 +239,9 @@ Test(ring_find, ends_with_a_process_that_goes_between_two_turns) {
         Child child;
 
         share();
-        child = start(ring_behind_a_crowd);
+        child = child_start(ring_behind_a_crowd);
         cr_assert_eq(ring_find(child.pid, 0, true, &search, &budget, &address, &capacity), RING_E_MORE);
-        stop(&child);
+        child_stop(&child);
         cr_assert_eq(ring_find(child.pid, 0, true, &search, &budget, &address, &capacity), RING_E_GONE);
         cr_assert_null(search.paused);
         ring_search_stop(&search);
@@ -301,15 +259,14 @@ static void half_written(int ready, int go) {
 Test(ring_find, comes_back_for_a_header_that_is_being_written) {
         uint64_t address = 0;
         uint32_t capacity;
-        Child child = start(half_written);
+        Child child = child_start(half_written);
 
         cr_assert_eq(find(&child, true, &address, &capacity), RING_E_UNFINISHED);
         cr_assert_eq(find(&child, false, &address, &capacity), RING_E_UNFINISHED);
         cr_assert_eq(address, 0);
-        say(child.go);
-        hear(child.ready);
+        child_go_on(&child);
         cr_assert_eq(find(&child, true, &address, &capacity), 0);
-        stop(&child);
+        child_stop(&child);
 }
 
 /* Every field wrong once, in a region each (a page between them keeps the kernel from joining them). */
@@ -331,14 +288,14 @@ static void wrong_rings(int ready, int go) {
 Test(ring_find, counts_wrong_headers_and_takes_none) {
         uint64_t address = 0;
         uint32_t capacity = 7;
-        Child child = start(wrong_rings);
+        Child child = child_start(wrong_rings);
 
         stat_reset();
         cr_assert_eq(find(&child, true, &address, &capacity), RING_E_NONE);
         cr_assert_eq(address, 0);
         cr_assert_eq(capacity, 7);
         cr_assert_eq(stat_get(COUNTER_RING_INVALID), 5);
-        stop(&child);
+        child_stop(&child);
 }
 
 static void memfd_ring(int ready, int go) {
@@ -359,10 +316,10 @@ Test(ring_find, prefers_a_region_with_the_name) {
         Child child;
 
         share();
-        child = start(memfd_ring);
+        child = child_start(memfd_ring);
         cr_assert_eq(find(&child, true, &address, &capacity), 0);
         cr_assert_eq(address, *shared_address);
-        stop(&child);
+        child_stop(&child);
 }
 
 static unsigned long status_field(pid_t pid, const char *name) {
@@ -389,7 +346,7 @@ static void check_untouched(void) {
         Child child;
 
         share();
-        child = start(reserves_much);
+        child = child_start(reserves_much);
         rss = status_field(child.pid, "VmRSS");
         tables = status_field(child.pid, "VmPTE");
         cr_assert_gt(rss, 0);
@@ -398,7 +355,7 @@ static void check_untouched(void) {
         cr_assert_eq(address, *shared_address);
         cr_assert_eq(status_field(child.pid, "VmRSS"), rss);
         cr_assert_eq(status_field(child.pid, "VmPTE"), tables);
-        stop(&child);
+        child_stop(&child);
 }
 
 Test(ring_find, leaves_untouched_memory_untouched) {
@@ -429,10 +386,10 @@ Test(ring_find, gets_past_reserved_terabytes_on_kernels_before_6_7) {
         Child child;
 
         share();
-        child = start(has_a_shadow);
+        child = child_start(has_a_shadow);
         cr_assert_eq(ring_find(child.pid, 0, false, &search, &budget, &address, &capacity), 0);
         cr_assert_eq(address, *shared_address);
-        stop(&child);
+        child_stop(&child);
 }
 
 Test(ring_find, knows_a_process_by_its_start) {
@@ -443,7 +400,7 @@ Test(ring_find, knows_a_process_by_its_start) {
         Child child;
 
         share();
-        child = start(ring_of_its_own);
+        child = child_start(ring_of_its_own);
         cr_assert_eq(ring_find(child.pid, 10000000, true, &search, &budget, &address, &capacity), RING_E_GONE);
-        stop(&child);
+        child_stop(&child);
 }

@@ -21,7 +21,7 @@ static void work_for(Bench *bench, uint64_t ns) {
 }
 
 Test(targets, finds_a_publisher_whose_notice_was_lost) {
-        Child child = start("late", body_publish);
+        Member child = start("late", body_publish);
         Selector selector = { 0 };
         Bench bench;
 
@@ -43,7 +43,7 @@ Test(targets, finds_a_publisher_whose_notice_was_lost) {
 }
 
 Test(targets, comes_by_everybody_in_time_though_no_notice_was_lost) {
-        Child child = start("late", body_publish);
+        Member child = start("late", body_publish);
         Selector selector = { 0 };
         Bench bench;
 
@@ -60,16 +60,16 @@ Test(targets, comes_by_everybody_in_time_though_no_notice_was_lost) {
         stop(&child);
 }
 
-static void exec_cat(Child *child) {
-        say(child->go);
+static void exec_cat(Member *child) {
+        tell(child);
         do {
                 usleep(1000);
-                child_identify(child);
+                member_identify(child);
         } while (strcmp(child->comm, "cat"));
 }
 
 Test(targets, finds_the_new_program_of_an_exec_whose_notice_was_lost) {
-        Child child = start("chosen", body_exec);
+        Member child = start("chosen", body_exec);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         uint64_t before_ns;
         Process *process;
@@ -95,7 +95,7 @@ Test(targets, finds_the_new_program_of_an_exec_whose_notice_was_lost) {
 
 /* Notices wait in a ring: one that was posted in time may come after the sweep has been there. */
 Test(targets, claims_no_program_for_the_sweep_whose_notice_was_waiting) {
-        Child child = start("chosen", body_exec);
+        Member child = start("chosen", body_exec);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         struct abi_notice waiting;
         Bench bench;
@@ -116,7 +116,7 @@ Test(targets, claims_no_program_for_the_sweep_whose_notice_was_waiting) {
 }
 
 Test(targets, claims_no_publisher_for_the_sweep_whose_notice_was_waiting) {
-        Child child = start("late", body_publish);
+        Member child = start("late", body_publish);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };        /* there may be other publishers */
         struct abi_notice waiting;
         Bench bench;
@@ -137,7 +137,7 @@ Test(targets, claims_no_publisher_for_the_sweep_whose_notice_was_waiting) {
 }
 
 Test(search, comes_back_a_second_after_a_notice_and_then_rests) {
-        Child child = start("late", body_publish);
+        Member child = start("late", body_publish);
         uint64_t now_ns = clock_monotonic_ns(), next_ns = 0;
         Search *search;
 
@@ -159,7 +159,7 @@ Test(search, comes_back_a_second_after_a_notice_and_then_rests) {
 }
 
 Test(search, rests_after_two_full_searches_and_forgets_later) {
-        Child child = start("silent", NULL);
+        Member child = start("silent", NULL);
         uint64_t now_ns = clock_monotonic_ns(), next_ns = now_ns;
         Search *search;
 

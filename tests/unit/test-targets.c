@@ -2,7 +2,7 @@
 #include "targets-bench.h"
 
 Test(targets, finds_publishers_in_the_pass_over_proc) {
-        Child child = start("publisher", body_publish), silent = start("silent", NULL);
+        Member child = start("publisher", body_publish), silent = start("silent", NULL);
         Selector selector = { 0 };
         Process *process;
         Bench bench;
@@ -29,7 +29,7 @@ Test(targets, finds_publishers_in_the_pass_over_proc) {
 }
 
 Test(targets, finds_who_publishes_later_by_a_notice) {
-        Child child = start("late", body_publish);
+        Member child = start("late", body_publish);
         Selector selector = { 0 };
         uint64_t generation;
         Bench bench;
@@ -51,7 +51,7 @@ Test(targets, finds_who_publishes_later_by_a_notice) {
 }
 
 Test(targets, keeps_a_target_whose_ring_goes_away_and_takes_its_next_one) {
-        Child child = start("withdraw", body_publish_and_withdraw);
+        Member child = start("withdraw", body_publish_and_withdraw);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         uint64_t generation;
         Bench bench;
@@ -74,7 +74,7 @@ Test(targets, keeps_a_target_whose_ring_goes_away_and_takes_its_next_one) {
 }
 
 Test(targets, says_which_pid_is_missing) {
-        Child child = start("gone", NULL);
+        Member child = start("gone", NULL);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         Bench bench;
 
@@ -87,7 +87,7 @@ Test(targets, says_which_pid_is_missing) {
 }
 
 Test(targets, starts_a_new_generation_with_exec_and_sorts_samples_by_time) {
-        Child child = start("before", body_exec);
+        Member child = start("before", body_exec);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         uint64_t before_ns, generation, next_ns;
         struct abi_notice exec;
@@ -99,7 +99,7 @@ Test(targets, starts_a_new_generation_with_exec_and_sorts_samples_by_time) {
         cr_assert_eq(targets_scan(bench.targets), 0);
         generation = row_of(&bench.table, child.pid)->row.generation;
         before_ns = clock_monotonic_ns();
-        say(child.go);
+        tell(&child);
         for (int i = 0; i < 5000 && strcmp(comm, "cat"); i++) {         /* until exec is through */
                 ProcessStat stat;
 
@@ -133,7 +133,7 @@ Test(targets, starts_a_new_generation_with_exec_and_sorts_samples_by_time) {
 }
 
 Test(targets, keeps_the_dead_for_late_samples) {
-        Child child = start("short", NULL);
+        Member child = start("short", NULL);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         uint64_t next_ns, cpu_ns;
         struct abi_notice exit;
@@ -172,7 +172,7 @@ Test(targets, keeps_the_dead_for_late_samples) {
 }
 
 Test(targets, tells_processes_with_one_id_apart_by_their_start) {
-        Child child = start("first", NULL), other = child;
+        Member child = start("first", NULL), other = child;
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         struct abi_notice exit;
         Process *process;
@@ -191,7 +191,7 @@ Test(targets, tells_processes_with_one_id_apart_by_their_start) {
 }
 
 Test(targets, notices_the_end_of_a_target_even_if_the_notice_is_lost) {
-        Child child = start("lost", NULL);
+        Member child = start("lost", NULL);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         uint64_t now_ns = clock_monotonic_ns(), next_ns;
         Bench bench;
@@ -212,7 +212,7 @@ static const char *const chosen[] = { "chos*n" };
 
 Test(targets, decides_undecided_processes_by_their_name_at_the_first_sample) {
         Selector selector = { .comms = chosen, .n_comms = 1 };
-        Child yes, no;
+        Member yes, no;
         Process *process;
         Bench bench;
 
@@ -244,14 +244,14 @@ Test(targets, decides_undecided_processes_by_their_name_at_the_first_sample) {
 Test(targets, looks_at_a_rejected_process_again_when_it_execs) {
         static const char *const names[] = { "cat" };
         Selector selector = { .comms = names, .n_comms = 1 };
-        Child child = start("other", body_exec);
+        Member child = start("other", body_exec);
         Process *process;
         char comm[16] = "";
         Bench bench;
 
         bench_init(&bench, &selector, 0);
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), TARGETS_E_REJECTED);
-        say(child.go);
+        tell(&child);
         for (int i = 0; i < 5000 && strcmp(comm, "cat"); i++) {
                 ProcessStat stat;
 
@@ -269,7 +269,7 @@ Test(targets, looks_at_a_rejected_process_again_when_it_execs) {
 
 Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
         Selector selector = { .comms = chosen, .n_comms = 1 };
-        Child child = start("chosen", NULL);
+        Member child = start("chosen", NULL);
         struct abi_sample sample = { 0 };
         Process *process;
         Bench bench;
@@ -293,7 +293,7 @@ Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
 Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
         const SelectorRule by_name = { .kind = SELECTOR_KIND_COMM, .pattern = "other" };
         Selector selectors[] = { { .all = true }, { .all = true, .exclude_rules = &by_name, .n_exclude_rules = 1 } };
-        Child child = start("any", NULL);
+        Member child = start("any", NULL);
         struct abi_sample sample = { .start_time_ns = child.start_time_ns, .tgid = child.pid, .tid = child.pid + 1,
                                      .comm = "of its own" };
         Process *process;
@@ -318,11 +318,11 @@ Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
 Test(targets, takes_all_but_itself) {
         uint32_t self = (uint32_t)getpid();
         Selector selector = { .all = true, .excluded = &self, .n_excluded = 1 };
-        Child child = start("any", NULL), me = { .pid = self };
+        Member child = start("any", NULL), me = { .pid = self };
         Process *process;
         Bench bench;
 
-        child_identify(&me);
+        member_identify(&me);
         bench_init(&bench, &selector, 0);
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
         cr_assert_gt(process->n_mappings, 0);
@@ -333,7 +333,7 @@ Test(targets, takes_all_but_itself) {
 }
 
 Test(targets, holds_its_cap_and_counts_what_is_over_it) {
-        Child a = start("chosen", NULL), b = start("chosen", NULL), c = start("chosen", NULL);
+        Member a = start("chosen", NULL), b = start("chosen", NULL), c = start("chosen", NULL);
         Selector selector = { .comms = chosen, .n_comms = 1 };
         Process *process;
         Bench bench;
@@ -365,7 +365,7 @@ static void body_map_code(int ready, int go) {
 }
 
 Test(targets, reads_mappings_again_but_not_at_every_call) {
-        Child child = start("maps", body_map_code);
+        Member child = start("maps", body_map_code);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         Process *process;
         uint64_t serial;
@@ -399,7 +399,7 @@ static bool is_read(Bench *bench, uint32_t tgid) {
 
 /* Once the loop runs; and samples of the first turns wait for nobody. */
 Test(targets, reads_very_many_mappings_in_turns) {
-        Child child = start("maps", body_map_crowd);
+        Member child = start("maps", body_map_crowd);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         Process *process;
         uint64_t serial;
@@ -426,7 +426,7 @@ Test(targets, reads_very_many_mappings_in_turns) {
 }
 
 Test(targets, stops_to_read_who_is_gone) {
-        Child child = start("maps", body_map_crowd);
+        Member child = start("maps", body_map_crowd);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         Process *process;
         Bench bench;
@@ -453,7 +453,7 @@ static void body_burn(int ready, int go) {
 }
 
 Test(targets, adds_up_the_cpu_time_of_the_living) {
-        Child child = start("burn", body_burn);
+        Member child = start("burn", body_burn);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
         uint64_t before_ns;
         Bench bench;
@@ -472,7 +472,7 @@ Test(targets, adds_up_the_cpu_time_of_the_living) {
 
 /* What a process changes of itself after it was decided is seen when it is decided anew: ten seconds later. */
 Test(targets, decides_a_rejected_process_anew_after_ten_seconds) {
-        Child child = start("other", body_rename);
+        Member child = start("other", body_rename);
         Selector selector = { .comms = chosen, .n_comms = 1 };
         Process *process;
         uint64_t now_ns, next_ns;
