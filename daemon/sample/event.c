@@ -32,6 +32,7 @@ int event_init(Event *event, uint32_t cpu, uint64_t period_ns) {
                 .size = sizeof(attr),
                 .config = PERF_COUNT_SW_CPU_CLOCK,
                 .sample_period = period_ns,
+                .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
         };
         void *pages;
         int fd;
@@ -72,6 +73,12 @@ int event_set_period(Event *event, uint64_t period_ns) {
         event->period_ns = period_ns;
         event->since_ns = clock_monotonic_ns();
         return 0;
+}
+
+uint64_t event_enabled_ns(const Event *event) {
+        struct { uint64_t value, enabled_ns; } answer;
+
+        return read(event->fd, &answer, sizeof(answer)) == sizeof(answer) ? answer.enabled_ns : 0;
 }
 
 uint64_t event_read_throttles(Event *event) {

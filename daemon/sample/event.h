@@ -33,5 +33,11 @@ int event_set_period(Event *event, uint64_t period_ns);
  */
 double event_programmed(const Event *event);
 
+/*
+ * How long it has been enabled, by the kernel's clock: it stands still for good when the CPU goes offline. Asks the CPU,
+ * and wakes it up. 0 = cannot be read.
+ */
+uint64_t event_enabled_ns(const Event *event);
+
 /* Times that the kernel throttled the event since the last call; 0 too if that cannot be seen. */
 uint64_t event_read_throttles(Event *event);

@@ -384,7 +384,9 @@ static int renew_stopped(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_possible; i++) {
                 CpuEvent *cpu = &sampler->cpus[i];
 
-                if (cpu->event.fd < 0 || !pulse_has_stopped(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
+                if (cpu->event.fd < 0 || !pulse_is_silent(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
+                        continue;
+                if (!pulse_has_stopped(&cpu->pulse, event_enabled_ns(&cpu->event)))
                         continue;
                 log_notice("the timer of CPU %zu has stopped, as when the CPU goes offline for a moment: opening it anew", i);
                 stat_add(COUNTER_TIMERS_STOPPED, 1);
