@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "parser.h"
 
-#include <string.h>
+#include <stddef.h>
 #include <unistd.h>
 
 #include "jail/channel.h"
-#include "jail/helper.h"
 #include "unwind/maker.h"
 
-void parser_work(int socket) {
-        uint8_t request[HELPER_MAX_REQUEST];
-        MakerRequest table;
-        int fd;
-        ssize_t n = channel_receive(socket, request, sizeof(request), &fd, 0);
+static void make_table(int socket, int fd) {
+        MakerRequest request = { .magic = MAKER_MAGIC };
+        const size_t size = sizeof(request.magic);
 
-        if (n <= 0)
+        if (fd >= 0 && !channel_receive_all(socket, (char *)&request + size, sizeof(request) - size))
+                maker_serve(socket, fd, &request);
+}
+
+/* Each kind of request begins with a word of its own, and a descriptor comes with the first byte. */
+void parser_work(int socket) {
+        uint32_t magic;
+        int fd;
+        ssize_t n = channel_receive(socket, &magic, sizeof(magic), &fd, 0);
+
+        if (n != sizeof(magic))
                 _exit(0);               /* nobody wanted us */
-        memcpy(&table, request, sizeof(table));
-        if (n == sizeof(table) && table.magic == MAKER_MAGIC && fd >= 0)
-                maker_serve(socket, fd, &table);
+        if (magic == MAKER_MAGIC)
+                make_table(socket, fd);
         _exit(0);
 }

@@ -4,8 +4,8 @@
 /*
  * Parser
  *
- * What a worker without rights does with what it is asked, once: the only place that knows every parser that runs there.
+ * What a worker without rights does with what it is asked: the only place that knows every parser that runs there.
  */
 
-/* For nursery_serve(). @socket: one request comes, with a descriptor. */
+/* For nursery_serve(). @socket: what is asked comes by it, descriptors too. */
 void parser_work(int socket);

@@ -82,3 +82,14 @@ ssize_t channel_receive(int socket, void *data, size_t size, int *fdp, int flags
         take_fds(&message, fdp);
         return n;
 }
+
+int channel_receive_all(int socket, void *data, size_t size) {
+        for (size_t at = 0; at < size;) {
+                ssize_t n = channel_receive(socket, (char *)data + at, size - at, NULL, 0);
+
+                if (n <= 0)
+                        return n ? (int)n : -EPIPE;
+                at += (size_t)n;
+        }
+        return 0;
+}

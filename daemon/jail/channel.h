@@ -18,3 +18,6 @@ int channel_send(int socket, const void *data, size_t size, int fd);
  * NULL. Return: bytes, 0 = the other side has closed it, -errno.
  */
 ssize_t channel_receive(int socket, void *data, size_t size, int *fdp, int flags);
+
+/* All of @size bytes of a stream, of a socket that may wait. Return: 0, -errno, -EPIPE = the other side has closed it before. */
+int channel_receive_all(int socket, void *data, size_t size);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,8 @@ typedef struct Past {
 } Past;
 
 struct Nursery {
+        pthread_mutex_t mutex;          /* held by all that is in the header, for some system calls at most */
+        uint32_t n_refs;
         int socket;                     /* -1 = it is gone */
         pid_t pid;
         uint32_t last_serial;
@@ -51,6 +54,15 @@ struct Nursery {
         Past past[MAX_PAST];            /* a ring: whose end we took note of */
         uint32_t n_past;
 };
+
+static void unlock(pthread_mutex_t **mutexp) {
+        pthread_mutex_unlock(*mutexp);
+}
+
+/* Until the end of the function. */
+#define LOCKED(_nursery)                                                                                       \
+        _unused_ _cleanup_(unlock) pthread_mutex_t *_mutex = (pthread_mutex_t *)&(_nursery)->mutex;           \
+        pthread_mutex_lock(_mutex)
 
 /*
  * Between fork() and exec(): only what is safe in a signal handler. No descriptor but the socket, no environment: the
@@ -74,6 +86,8 @@ int nursery_new(Nursery **nurseryp) {
 
         if (!nursery)
                 return error_origin(-ENOMEM);
+        pthread_mutex_init(&nursery->mutex, NULL);
+        nursery->n_refs = 1;
         nursery->socket = -1;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 return error_origin(-errno);
@@ -105,11 +119,37 @@ static void reap_all(void) {
         }
 }
 
-Nursery *nursery_free(Nursery *nursery) {
+Nursery *nursery_ref(Nursery *nursery) {
+        LOCKED(nursery);
+
+        nursery->n_refs++;
+        return nursery;
+}
+
+Nursery *nursery_unref(Nursery *nursery) {
+        uint32_t n_left;
+
         if (!nursery)
                 return NULL;
-        nursery_tend(nursery);
+        pthread_mutex_lock(&nursery->mutex);
+        n_left = --nursery->n_refs;
+        pthread_mutex_unlock(&nursery->mutex);
+        if (n_left)
+                return NULL;
+        pthread_mutex_destroy(&nursery->mutex);
+        free(nursery);
+        return NULL;
+}
+
+static bool tend(Nursery *nursery);
+
+/* Whoever has another reference finds that it is gone. */
+static void end_all(Nursery *nursery) {
+        LOCKED(nursery);
+
+        tend(nursery);
         closep(&nursery->socket);
+        nursery->socket = -1;
         for (int i = 0; i < MAX_WORKERS; i++)
                 if (nursery->workers[i].pid > 0)
                         kill(nursery->workers[i].pid, SIGKILL);
@@ -117,8 +157,14 @@ Nursery *nursery_free(Nursery *nursery) {
                 kill(nursery->pid, SIGKILL);
                 reap_all();
         }
-        free(nursery);
-        return NULL;
+        nursery->pid = 0;
+        memset(nursery->workers, 0, sizeof(nursery->workers));
+}
+
+Nursery *nursery_free(Nursery *nursery) {
+        if (nursery)
+                end_all(nursery);
+        return nursery_unref(nursery);
 }
 
 static void remember(Nursery *nursery, pid_t pid) {
@@ -152,10 +198,12 @@ static Worker *find(const Nursery *nursery, uint32_t serial) {
 }
 
 int nursery_spawn(Nursery *nursery, int *socketp, uint32_t *serialp) {
-        Worker *worker = find(nursery, 0);
         _cleanup_(closep) int near = -1, far = -1;
         int ends[2], r;
+        Worker *worker;
+        LOCKED(nursery);
 
+        worker = find(nursery, 0);
         if (nursery->socket < 0)
                 return NURSERY_E_GONE;
         if (!worker)
@@ -179,14 +227,16 @@ int nursery_spawn(Nursery *nursery, int *socketp, uint32_t *serialp) {
 }
 
 void nursery_end(Nursery *nursery, uint32_t serial) {
-        Worker *worker = serial ? find(nursery, serial) : NULL;
+        Worker *worker;
+        LOCKED(nursery);
 
+        worker = serial ? find(nursery, serial) : NULL;
         if (!worker || worker->is_ended)
                 return;
         worker->is_ended = true;
         if (worker->pid > 0)
                 kill(worker->pid, SIGKILL);
-        nursery_tend(nursery);
+        tend(nursery);
 }
 
 /* Is it told the truth? Only a child of ours is killed, and no other child is among those that run has. */
@@ -221,7 +271,7 @@ static void read_replies(Nursery *nursery) {
         }
 }
 
-bool nursery_tend(Nursery *nursery) {
+static bool tend(Nursery *nursery) {
         bool is_left = false;
 
         read_replies(nursery);
@@ -238,9 +288,17 @@ bool nursery_tend(Nursery *nursery) {
         return is_left;
 }
 
-int32_t nursery_pid(const Nursery *nursery, uint32_t serial) {
-        const Worker *worker = serial ? find(nursery, serial) : NULL;
+bool nursery_tend(Nursery *nursery) {
+        LOCKED(nursery);
 
+        return tend(nursery);
+}
+
+int32_t nursery_pid(const Nursery *nursery, uint32_t serial) {
+        const Worker *worker;
+        LOCKED(nursery);
+
+        worker = serial ? find(nursery, serial) : NULL;
         if (!serial)
                 return nursery->socket >= 0 ? nursery->pid : 0;
         return worker ? worker->pid : 0;
@@ -262,6 +320,7 @@ static bool is_new_worker(uint32_t pid) {
 bool nursery_is_ours(const void *userdata, uint32_t pid) {
         uint64_t now_ns = clock_monotonic_ns();
         const Nursery *nursery = userdata;
+        LOCKED(nursery);
 
         if (is_new_worker(pid))
                 return true;
@@ -285,6 +344,7 @@ static uint64_t cpu_ns_of(pid_t pid) {
 uint64_t nursery_cpu_ns(const Nursery *nursery) {
         struct rusage dead = { 0 };
         uint64_t sum;
+        LOCKED(nursery);
 
         getrusage(RUSAGE_CHILDREN, &dead);
         sum = ((uint64_t)dead.ru_utime.tv_sec + (uint64_t)dead.ru_stime.tv_sec) * NS_PER_SEC +
@@ -311,8 +371,10 @@ static uint64_t own_bytes_of(pid_t pid) {
 }
 
 uint64_t nursery_resident_bytes(const Nursery *nursery) {
-        uint64_t sum = own_bytes_of(nursery->pid);
+        uint64_t sum;
+        LOCKED(nursery);
 
+        sum = own_bytes_of(nursery->pid);
         for (int i = 0; i < MAX_WORKERS; i++)
                 sum += own_bytes_of(nursery->workers[i].pid);
         return sum;

@@ -40,7 +40,12 @@ enum {
 /* Starts it. Return: 0, -errno. */
 int nursery_new(Nursery **nurseryp);
 
-/* Ends all that are left. */
+/* For a thread that may outlive whoever has started it. All below is for any thread. */
+Nursery *nursery_ref(Nursery *nursery);
+Nursery *nursery_unref(Nursery *nursery);
+DEFINE_CLEANUP(Nursery, nursery_unref)
+
+/* Ends all that are left, and gives back the first reference. */
 Nursery *nursery_free(Nursery *nursery);
 DEFINE_CLEANUP(Nursery, nursery_free)
 
