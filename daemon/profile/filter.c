@@ -162,13 +162,36 @@ static bool wants_link(WindowFilter *filter, uint32_t link) {
         return *verdict == VERDICT_YES;
 }
 
+static uint64_t number_of(const WindowFilter *filter, const uint32_t *attributes, size_t n, const char *key) {
+        for (size_t i = 0; i < n; i++) {
+                const WindowAttribute *attribute = window_get_attribute(filter->window, attributes[i]);
+
+                if (attribute->kind == ATTRIBUTE_INT && !strcmp(window_get_string(filter->window, attribute->key, NULL), key))
+                        return (uint64_t)attribute->integer;
+        }
+        return UINT64_MAX;
+}
+
+/* Its id is an attribute where somebody wanted that; else it is made of what is there. */
+static bool is_coroutine(const WindowFilter *filter, const uint32_t *attributes, size_t n) {
+        const FilterWords *words = &filter->options->coroutines;
+        uint64_t station = number_of(filter, attributes, n, "coroutine.station");
+        uint64_t birth_ns = number_of(filter, attributes, n, "coroutine.birth_ns");
+        char id[48];
+
+        if (attributes_match(filter, attributes, n, coroutine_keys, words))
+                return true;
+        snprintf(id, sizeof(id), "%" PRIu64 "-%" PRIu64, station, birth_ns);
+        return station != UINT64_MAX && birth_ns != UINT64_MAX && matches_any(words, id);
+}
+
 static bool judge_set(const WindowFilter *filter, uint32_t set) {
         const FilterOptions *options = filter->options;
         size_t n;
         const uint32_t *attributes = window_get_attribute_set(filter->window, set, &n);
 
         return (!options->threads.n_items || attributes_match(filter, attributes, n, thread_keys, &options->threads)) &&
-               (!options->coroutines.n_items || attributes_match(filter, attributes, n, coroutine_keys, &options->coroutines));
+               (!options->coroutines.n_items || is_coroutine(filter, attributes, n));
 }
 
 static bool wants_set(WindowFilter *filter, uint32_t set) {

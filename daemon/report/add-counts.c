@@ -128,6 +128,12 @@ static int count_sample(Report *report, uint32_t section, const Facts *facts) {
                 sums->linked = add_saturated(sums->linked, facts->value);
                 r = count(report, &report->by_link, &key, sizeof(key), facts->value, facts->value);
         }
+        if (!r && facts->coroutine) {
+                ReportCoroutineKey key = { section, facts->coroutine, facts->state };
+
+                sums->in_coroutines = add_saturated(sums->in_coroutines, facts->value);
+                r = count(report, &report->by_coroutine, &key, sizeof(key), facts->value, facts->value);
+        }
         return r ? error_fold(r) : 0;
 }
 

@@ -24,6 +24,7 @@ typedef struct Adding {
         uint32_t *seen;                 /* function → number of the sample that counted it */
         size_t seen_room;
         uint32_t sample;
+        uint32_t process;               /* of the profile at hand */
         StackSum *sums;                 /* by stack of the window: of the profile at hand */
         uint32_t *touched;              /* stacks that have a sum */
         uint32_t n_touched;
@@ -35,11 +36,19 @@ typedef struct Facts {
         uint32_t window_stack, operation, reason;       /* reason: string, 0 = the stack is complete */
         const WindowLink *link;                 /* NULL = none */
         uint64_t n_events;
+        uint32_t coroutine, state;              /* 0 = none; its state: string */
 } Facts;
 
 /* The process of a resource, and whether it is asked for. Return: 0, -ENOMEM. */
 int adding_process(Adding *adding, uint32_t resource, uint32_t *processp);
 bool adding_wants(const Report *report, uint32_t process);
+
+/* What one of a sample's attributes, of that key, says of its coroutine. Return: 0, -ENOMEM. */
+int adding_coroutine_attribute(Adding *adding, const char *key, const WindowAttribute *attribute, ReportCoroutine *coroutine,
+                               uint32_t *statep);
+
+/* The coroutine of @coroutine, whose process is set here; 0 if nothing is known of it. Return: 0, -ENOMEM. */
+int adding_coroutine(Adding *adding, uint32_t process, ReportCoroutine *coroutine, uint32_t *indexp);
 
 /* The report's stack of one of the window. Return: 0, -ENOMEM. */
 int adding_stack(Adding *adding, uint32_t stack, uint32_t *stackp);

@@ -74,25 +74,30 @@ static uint32_t find_operation(const Report *report, const WindowLink *link) {
         return OPERATION_FIRST + operation;
 }
 
-/* Why the stack ends early, by the sample's attribute. */
-static int find_reason(Adding *adding, uint32_t set, uint32_t *reasonp) {
+/* Why the stack ends early, and which coroutine it is of, by the sample's attributes. */
+static int read_attributes(Adding *adding, uint32_t set, Facts *facts) {
+        ReportCoroutine coroutine = { 0 };
         const uint32_t *attributes;
+        int r = 0;
         size_t n;
 
-        *reasonp = 0;
+        facts->reason = facts->state = 0;
         attributes = window_get_attribute_set(adding->window, set, &n);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && !r; i++) {
                 const WindowAttribute *attribute = window_get_attribute(adding->window, attributes[i]);
                 const char *key = window_get_string(adding->window, attribute->key, NULL);
 
                 if (attribute->kind == ATTRIBUTE_STRING && !strcmp(key, "profile.stack.truncated"))
-                        return report_names_string(&adding->names, attribute->string, reasonp);
+                        r = report_names_string(&adding->names, attribute->string, &facts->reason);
+                else if (!strncmp(key, "coroutine.", 10))
+                        r = adding_coroutine_attribute(adding, key + 10, attribute, &coroutine, &facts->state);
         }
-        return 0;
+        return r ? r : adding_coroutine(adding, adding->process, &coroutine, &facts->coroutine);
 }
 
 static int read_facts(Adding *adding, const WindowSample *sample, Facts *facts) {
-        int r = find_reason(adding, sample->attributes, &facts->reason);
+        int r = read_attributes(adding, sample->attributes, facts);
+
         if (r)
                 return error_fold(r);
         facts->window_stack = sample->stack;
@@ -159,6 +164,7 @@ static int add_profile(Adding *adding, uint32_t index) {
                 r = is_repeated(report, profile, &repeated);
         if (!r && repeated)
                 return 0;
+        adding->process = process;
         if (!r)
                 r = find_kind(adding, &profile->names, &kind);
         if (!r)

@@ -55,6 +55,25 @@ static void add_link(Json *json, const uint32_t *key) {
                 json_text(&json->writer, "operation", report_operation_name(json->report, key[1]));
 }
 
+static void add_coroutine(Json *json, const uint32_t *key) {
+        const Report *report = json->report;
+        const ReportCoroutine *row = report_coroutine(report, key[1]);
+        uint64_t pid;
+
+        if (row->station)
+                json_number(&json->writer, "station", row->station - 1u);
+        if (row->probe_id)
+                json_text(&json->writer, "probe_id", report_string(report, row->probe_id));
+        if (row->birth_ns)
+                json_number(&json->writer, "birth_ns", row->birth_ns);
+        if (row->id)
+                json_text(&json->writer, "id", report_string(report, row->id));
+        if (!text_u64(report_attribute(report, row->process, "process.pid"), UINT32_MAX, &pid))
+                json_number(&json->writer, "pid", pid);
+        json_text(&json->writer, "state", report_string(report, key[2]));
+        json_number(&json->writer, "suspended_ns", report_suspended_ns(report, key[1]));
+}
+
 static void add_object(Json *json, uint32_t object) {
         const Report *report = json->report;
         const ReportObject *row = report_object(report, object);
@@ -83,6 +102,8 @@ static int add_row(Json *json, ReportTable table, const TallyRow *row) {
                 add_link(json, row->key);
         else if (table == REPORT_REASONS)
                 json_text(&json->writer, "reason", report_string(report, row->key[1]));
+        else if (table == REPORT_COROUTINES)
+                add_coroutine(json, row->key);
         else if (table == REPORT_OBJECTS)
                 add_object(json, row->key[1]);
         else
@@ -115,6 +136,7 @@ static int add_section(Json *json, uint32_t section) {
         } tables[] = {
                 { "truncated_by", REPORT_REASONS }, { "functions", REPORT_FUNCTIONS }, { "objects", REPORT_OBJECTS },
                 { "stacks", REPORT_STACKS },        { "spans", REPORT_LINKS },
+                { "coroutines", REPORT_COROUTINES },
         };
         const ReportSums *sums = &json->report->sums[section];
         int r = 0;
@@ -127,6 +149,7 @@ static int add_section(Json *json, uint32_t section) {
         json_number(&json->writer, "period_max", (uint64_t)sums->period_max);
         for (size_t i = 0; i < ARRAY_SIZE(tables) && !r; i++)
                 r = add_rows(json, tables[i].key, tables[i].table, section, OPERATION_ALL);
+        json_number(&json->writer, "in_coroutines", sums->in_coroutines);
         return r ? error_fold(r) : 0;
 }
 

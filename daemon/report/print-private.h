@@ -18,6 +18,7 @@ typedef struct Printer {
 int print_functions(const Printer *printer, uint32_t operation, const char *title);
 int print_stacks(const Printer *printer);
 int print_spans(const Printer *printer);
+int print_coroutines(const Printer *printer);
 int print_objects(const Printer *printer);
 int print_operations(const Printer *printer);
 int print_attributes(const Printer *printer, uint32_t process);

@@ -184,6 +184,51 @@ int print_spans(const Printer *printer) {
         return sheet_table(&printer->sheet, &table, "Spans", n, "spans");
 }
 
+/* `3`, or nothing where nobody knows. */
+static void add_known(TextTable *table, uint64_t number, bool known) {
+        if (known)
+                text_table_add(table, "%" PRIu64, number);
+        else
+                text_table_add(table, "%s", "");
+}
+
+/* Where more than one process is told of, each row says whose it is. */
+static void add_coroutine(TextTable *table, const Printer *printer, const ReportCoroutine *coroutine, const char *state) {
+        const Report *report = printer->report;
+        char process[160];
+
+        add_known(table, coroutine->station - 1u, coroutine->station);
+        text_table_add(table, "%s", report_string(report, coroutine->probe_id));
+        add_known(table, coroutine->birth_ns, coroutine->birth_ns);
+        text_table_add(table, "%s", state);
+        print_process_name(report, coroutine->process, process, sizeof(process));
+        if (!report_section(report, printer->section)->process)
+                text_table_add(table, "%s", process);
+}
+
+int print_coroutines(const Printer *printer) {
+        static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "suspended", COLUMN_RIGHT },
+                                          { "station", COLUMN_RIGHT }, { "probe id", COLUMN_LEFT }, { "birth", COLUMN_RIGHT },
+                                          { "state", COLUMN_CUT }, { "process", COLUMN_CUT } };
+        const Report *report = printer->report;
+        bool one_process = report_section(report, printer->section)->process;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        char suspended[SHEET_VALUE_MAX];
+        TextTable table;
+        size_t n;
+        int r = report_rows(report, REPORT_COROUTINES, printer->section, 0, &rows, &n);
+
+        if (r)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns) - one_process);
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s", sheet_value(suspended, "nanoseconds", (double)report_suspended_ns(report, rows[i].key[1])));
+                add_coroutine(&table, printer, report_coroutine(report, rows[i].key[1]), report_string(report, rows[i].key[2]));
+        }
+        return sheet_table(&printer->sheet, &table, "Coroutines", n, "coroutines");
+}
+
 static int print_operation_functions(const Printer *printer, const TallyRow *rows, size_t n) {
         for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
                 const char *name = report_operation_name(printer->report, rows[i].key[1]);

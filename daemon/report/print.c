@@ -88,6 +88,8 @@ static int print_sums(const Printer *printer) {
         else
                 sheet_fact(&printer->sheet, SHEET_INDENT, "value", "%s", value);
         sheet_fact(&printer->sheet, SHEET_INDENT, "with span", "%5.1f%%", sheet_share(sums->linked, sums->value));
+        if (sums->in_coroutines)
+                sheet_fact(&printer->sheet, SHEET_INDENT, "coroutine", "%5.1f%%", sheet_share(sums->in_coroutines, sums->value));
         return print_reasons(printer);
 }
 
@@ -116,6 +118,8 @@ static int print_tables(const Printer *printer) {
                 r = print_stacks(printer);
         if (!r)
                 r = print_spans(printer);
+        if (!r)
+                r = print_coroutines(printer);
         return r ? error_fold(r) : 0;
 }
 
@@ -158,7 +162,9 @@ static int print_processes(const Printer *printer, const uint32_t *sections, siz
 static int print_kind_briefly(const Printer *printer) {
         int r = print_functions(printer, OPERATION_ALL, "Functions");
 
-        return r ? error_fold(r) : print_spans(printer);
+        if (!r)
+                r = print_spans(printer);
+        return r ? error_fold(r) : print_coroutines(printer);
 }
 
 static int print_kind_fully(const Printer *printer, const uint32_t *sections, size_t n) {

@@ -10,6 +10,7 @@
  *     stacks       functions, leaf first
  *     kinds        {type, unit, period type, period unit}
  *     processes    attributes {key, value, key, value …}; 0 = all of them together
+ *     coroutines   {process, station, probe id, birth, id}; 0 = none
  *     sections     {process, kind}                   what the tallies count for
  *     profile_ids  of the profiles added             a request that was sent or stored twice counts once
  */
@@ -33,6 +34,13 @@ typedef struct ReportKind {
         uint32_t type, unit, period_type, period_unit;  /* strings */
 } ReportKind;
 
+/* One of a process. What is not known of it is 0. */
+typedef struct ReportCoroutine {
+        uint64_t birth_ns;
+        uint32_t process, station;      /* station: number + 1 */
+        uint32_t probe_id, id;          /* strings */
+} ReportCoroutine;
+
 typedef struct ReportSection {
         uint32_t process, kind;
 } ReportSection;
@@ -40,6 +48,7 @@ typedef struct ReportSection {
 typedef struct ReportSums {
         uint64_t value;                 /* in the kind's unit */
         uint64_t linked, truncated;     /* of it, with a span; with a stack that ends early */
+        uint64_t in_coroutines;         /* of it */
         uint64_t n_events;
         int64_t period_min, period_max;
         double measured;                /* value × period, where a sample stands for a period */
@@ -67,14 +76,18 @@ typedef struct ReportLinkKey {
         WindowLink link;
 } ReportLinkKey;
 
+typedef struct ReportCoroutineKey {
+        uint32_t section, coroutine, state;     /* state: string */
+} ReportCoroutineKey;
+
 struct Report {
         ReportOptions options;
-        Intern strings, objects, functions, stacks, kinds, processes, sections, profile_ids;
+        Intern strings, objects, functions, stacks, kinds, processes, coroutines, sections, profile_ids;
         SymbolState *object_states;     /* by object; SYMBOL_N_STATES = was not asked */
         uint32_t object_states_room;
         ReportSums *sums;               /* by section */
         uint32_t sums_room;
-        Tally by_function, by_stack, by_link, by_reason, by_object, by_operation;
+        Tally by_function, by_stack, by_link, by_reason, by_object, by_operation, by_coroutine;
         uint64_t n_left_out;            /* rows over max_rows */
         uint64_t n_repeated;            /* profiles whose id was seen before */
         uint64_t n_windows;
@@ -109,11 +122,15 @@ const ReportFunction *report_function(const Report *report, uint32_t function);
 const ReportObject *report_object(const Report *report, uint32_t object);
 const ReportKind *report_kind(const Report *report, uint32_t kind);
 const ReportSection *report_section(const Report *report, uint32_t section);
+const ReportCoroutine *report_coroutine(const Report *report, uint32_t coroutine);
 const uint32_t *report_process(const Report *report, uint32_t process, size_t *n_attributesp);
 const uint32_t *report_stack(const Report *report, uint32_t stack, size_t *n_functionsp);
 
 /* The section of a process and a kind. Return: 0, or 1 = it has no samples. */
 int report_find_section(const Report *report, uint32_t process, uint32_t kind, uint32_t *sectionp);
+
+/* How long it was suspended, by the profiles that say so. */
+uint64_t report_suspended_ns(const Report *report, uint32_t coroutine);
 
 /* Value of an attribute of a process, or "". */
 const char *report_attribute(const Report *report, uint32_t process, const char *key);
@@ -132,6 +149,7 @@ typedef enum ReportTable {
         REPORT_REASONS,
         REPORT_OBJECTS,
         REPORT_OPERATIONS,
+        REPORT_COROUTINES,
         REPORT_N_TABLES,
 } ReportTable;
 

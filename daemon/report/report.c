@@ -14,10 +14,10 @@
 enum { DEFAULT_MAX_ROWS = 4 << 20 };
 
 static void init_tables(Report *report) {
-        Intern *tables[] = { &report->strings, &report->objects,   &report->functions, &report->stacks,
-                             &report->kinds,   &report->processes, &report->sections,  &report->profile_ids };
-        Tally *tallies[] = { &report->by_function, &report->by_stack,  &report->by_link,
-                             &report->by_reason,   &report->by_object, &report->by_operation };
+        Intern *tables[] = { &report->strings,   &report->objects,    &report->functions, &report->stacks,     &report->kinds,
+                             &report->processes, &report->coroutines, &report->sections,  &report->profile_ids };
+        Tally *tallies[] = { &report->by_function, &report->by_stack,     &report->by_link,     &report->by_reason,
+                             &report->by_object,   &report->by_operation, &report->by_coroutine };
 
         for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
                 intern_init(tables[i], report->options.max_rows);
@@ -25,7 +25,7 @@ static void init_tables(Report *report) {
                 tally_init(tallies[i], report->options.max_rows);
 }
 
-/* Row 0: the empty string, no object, an unknown function, an empty stack, all processes. */
+/* Row 0: the empty string, no object, an unknown function, an empty stack, all processes, no coroutine. */
 static int add_empty_rows(Report *report) {
         static const uint8_t zero[sizeof(ReportObject)];
         const struct {
@@ -37,6 +37,7 @@ static int add_empty_rows(Report *report) {
                 { &report->functions, sizeof(ReportFunction) },
                 { &report->stacks, 0 },
                 { &report->processes, 0 },
+                { &report->coroutines, 1 },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -75,10 +76,10 @@ int report_new(Report **reportp, const ReportOptions *options) {
 Report *report_free(Report *report) {
         if (!report)
                 return NULL;
-        Intern *tables[] = { &report->strings, &report->objects,   &report->functions, &report->stacks,
-                             &report->kinds,   &report->processes, &report->sections,  &report->profile_ids };
-        Tally *tallies[] = { &report->by_function, &report->by_stack,  &report->by_link,
-                             &report->by_reason,   &report->by_object, &report->by_operation };
+        Intern *tables[] = { &report->strings,   &report->objects,    &report->functions, &report->stacks,     &report->kinds,
+                             &report->processes, &report->coroutines, &report->sections,  &report->profile_ids };
+        Tally *tallies[] = { &report->by_function, &report->by_stack,     &report->by_link,     &report->by_reason,
+                             &report->by_object,   &report->by_operation, &report->by_coroutine };
 
         for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
                 intern_deinit(tables[i]);

@@ -29,6 +29,10 @@ const ReportSection *report_section(const Report *report, uint32_t section) {
         return intern_get(&report->sections, section)->data;
 }
 
+const ReportCoroutine *report_coroutine(const Report *report, uint32_t coroutine) {
+        return intern_get(&report->coroutines, coroutine)->data;
+}
+
 const uint32_t *report_process(const Report *report, uint32_t process, size_t *n_attributesp) {
         const InternItem *item = intern_get(&report->processes, process);
 
@@ -134,6 +138,16 @@ static int compare_operations(const uint32_t *a, const uint32_t *b, const void *
         return strcmp(report_operation_name(report, a[1]), report_operation_name(report, b[1]));
 }
 
+static int compare_coroutines(const uint32_t *a, const uint32_t *b, const void *report) {
+        const ReportCoroutine *x = report_coroutine(report, a[1]), *y = report_coroutine(report, b[1]);
+
+        if (x->process != y->process)
+                return x->process < y->process ? -1 : 1;
+        if (x->station != y->station)
+                return x->station < y->station ? -1 : 1;
+        return a[1] != b[1] ? (a[1] < b[1] ? -1 : 1) : a[2] < b[2] ? -1 : a[2] > b[2];
+}
+
 int report_rows(const Report *report, ReportTable table, uint32_t section, uint32_t operation, TallyRow **rowsp,
                 size_t *np) {
         const struct {
@@ -146,6 +160,7 @@ int report_rows(const Report *report, ReportTable table, uint32_t section, uint3
                 [REPORT_REASONS] = { &report->by_reason, compare_strings },
                 [REPORT_OBJECTS] = { &report->by_object, compare_objects },
                 [REPORT_OPERATIONS] = { &report->by_operation, compare_operations },
+                [REPORT_COROUTINES] = { &report->by_coroutine, compare_coroutines },
         };
         uint32_t prefix[2] = { section, operation };
         int r = tally_sort(tables[table].tally, prefix, table == REPORT_FUNCTIONS ? 2 : 1,

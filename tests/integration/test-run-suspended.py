@@ -222,6 +222,22 @@ class Suspended(session.TestCase):
         report = json.loads(self.spanprof("report", "--json", directory / "out.otlp").stdout)
         part = next(p for p in report["profiles"] if p["type"] == "suspended")
         self.assertEqual(part["value"], sum(s.value for s in events))
+        sums = collections.Counter()
+        for s in events:
+            sums[s.attributes["coroutine.station"], s.attributes["coroutine.birth_ns"], s.attributes["coroutine.probe_id"]] += s.value
+        rows = {(row["station"], row["birth_ns"], row["probe_id"]): row for row in part["coroutines"]}
+        top = collections.Counter({key: row["value"] for key, row in rows.items()})
+        self.assertEqual(sorted(top.values(), reverse=True), sorted(sums.values(), reverse=True)[:20])
+        for key, row in rows.items():
+            self.assertEqual((row["value"], row["suspended_ns"], row["state"], row["pid"]), (sums[key], sums[key], "suspended", events[0].resource["process.pid"]))
+        text = self.spanprof("report", "--type", "suspended", directory / "out.otlp").stdout
+        for station, birth_ns, probe_id in rows:
+            self.assertRegex(text, rf"\b{station}  {probe_id}  {birth_ns}  suspended")
+        markdown = self.spanprof("report", "--format", "markdown", "--type", "suspended", directory / "out.otlp").stdout
+        self.assertIn("#### Coroutines", markdown)
+        (station, birth_ns, _), _ = sums.most_common(1)[0]
+        one = json.loads(self.spanprof("report", "--json", "--coroutine", f"{station}-{birth_ns}", directory / "out.otlp").stdout)
+        self.assertEqual({(row["station"], row["birth_ns"]) for p in one["profiles"] for row in p["coroutines"]}, {(station, birth_ns)})
 
 
 if __name__ == "__main__":

@@ -317,6 +317,60 @@ Test(report, shortens_long_stacks_and_rows_of_frames_without_a_name) {
         assert_has(text, "f00 ← [unknown] ×3 ← f04\n");
 }
 
+static uint32_t coroutine(Window *window, int64_t station, const char *state) {
+        uint32_t attributes[4], set;
+
+        cr_assert_eq(window_attribute_int(window, "coroutine.station", station, &attributes[0]), 0);
+        cr_assert_eq(window_attribute_string(window, "coroutine.probe_id", "0x00000000000000aa", 18, &attributes[1]), 0);
+        cr_assert_eq(window_attribute_int(window, "coroutine.birth_ns", 7000 + station, &attributes[2]), 0);
+        cr_assert_eq(window_attribute_string(window, "coroutine.state", state, strlen(state), &attributes[3]), 0);
+        cr_assert_eq(window_attribute_set(window, attributes, 4, &set), 0);
+        return set;
+}
+
+/* Station 3 of shop runs 4 and is suspended for 1.5 ms; station 3 of batch runs 2; station 4 of shop runs 1; 1 runs in none. */
+static char *text_of_coroutines(bool json) {
+        _cleanup_(window_freep) Window *window = NULL;
+        _cleanup_(report_freep) Report *report = NULL;
+        uint32_t shop, profile, stack;
+        char *text = NULL;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
+        window_set_period(window, PROFILE_CPU, PERIOD);
+        shop = resource_of(window, 4711, "shop", "store");
+        profile = profile_of(window, shop, PROFILE_CPU);
+        stack = STACK("hot", "main");
+        sample(window, profile, stack, coroutine(window, 3, "running"), 0, 1, 4);
+        sample(window, profile, stack, coroutine(window, 4, "running"), 0, 1, 1);
+        sample(window, profile, stack, 0, 0, 1, 1);
+        sample(window, profile_of(window, shop, PROFILE_SUSPENDED), stack, coroutine(window, 3, "suspended"), 0, 750000, 2);
+        profile = profile_of(window, resource_of(window, 4712, "batch", "nightly"), PROFILE_CPU);
+        sample(window, profile, stack, coroutine(window, 3, "running"), 0, 1, 2);
+        cr_assert_eq(window_close(window, START + 1000), 0);
+        cr_assert_eq(report_new(&report, &(ReportOptions){ 0 }), 0);
+        cr_assert_eq(report_add(report, window), 0);
+        cr_assert_eq((json ? report_print_json : report_print)(report, &(ReportFormat){ .width = 120 }, out), 0);
+        fclose(out);
+        return text;
+}
+
+Test(report, tells_coroutines_of_two_processes_apart_and_joins_how_long_each_was_suspended) {
+        _cleanup_(freep) char *text = text_of_coroutines(false), *json = text_of_coroutines(true);
+
+        assert_has(text, "  coroutine    87.5%\n");
+        assert_has(text, "\nCoroutines\n"
+                         "  value         suspended  station  probe id            birth  state    process\n"
+                         "      4  50.0%    1.50 ms        3  0x00000000000000aa   7003  running  shop (pid 4711)\n"
+                         "      2  25.0%       0 ns        3  0x00000000000000aa   7003  running  batch (pid 4712)\n"
+                         "      1  12.5%       0 ns        4  0x00000000000000aa   7004  running  shop (pid 4711)\n");
+        assert_has(json, "\"coroutines\":[{\"station\":3,\"probe_id\":\"0x00000000000000aa\",\"birth_ns\":7003,\"pid\":4711,"
+                         "\"state\":\"running\",\"suspended_ns\":1500000,\"value\":4}");
+        assert_has(json, "\"in_coroutines\":7");
+        assert_has(json, "\"state\":\"suspended\",\"suspended_ns\":1500000,\"value\":1500000}");
+}
+
 /* The names of native frames come from the file with that build id, and only from it. */
 Test(report, names_native_frames_by_their_object) {
         static const uint8_t id[20] = { 0xab, 0xcd };
