@@ -130,7 +130,7 @@ static int make_targets(Daemon *daemon) {
 
 static int make_aggregator(Daemon *daemon) {
         const ConfigList *allow = &daemon->config->attributes_allow, *deny = &daemon->config->attributes_deny;
-        LabelFilter filter = { allow->items, deny->items, allow->n_items, deny->n_items };
+        LabelFilter filter = { allow->items, deny->items, allow->n_items, deny->n_items, daemon->config->coroutine_ids };
         int r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
 
         if (r)

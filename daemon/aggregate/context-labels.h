@@ -24,10 +24,11 @@ enum {
         CONTEXT_LABELS_MAX_KEYS = 256,          /* an index is one byte */
 };
 
-/* Globs on attributes' keys (resource, sample and context alike). Borrowed. */
+/* Which attributes are wanted: globs on their keys (resource, sample and context alike). Borrowed. */
 typedef struct LabelFilter {
         char *const *allow, *const *deny;
         size_t n_allow, n_deny;                 /* n_allow = 0: all */
+        bool coroutine_ids;                     /* add coroutine.id, which says nothing new */
 } LabelFilter;
 
 bool label_filter_allows(const LabelFilter *filter, const char *key);

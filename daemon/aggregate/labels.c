@@ -2,6 +2,7 @@
 #include "aggregate/labels.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,8 +111,11 @@ static void set_string(SetBuilder *builder, const char *key, const char *value, 
 
 /* A station is one coroutine of one process, for ever; probe ids are addresses and come again. */
 static void add_coroutine(SetBuilder *builder, const SampleCoroutine *coroutine, const char *state) {
-        char probe[19];
+        char probe[19], id[48];
+        int size = snprintf(id, sizeof(id), "%" PRIu32 "-%" PRIu64, coroutine->station, coroutine->birth_ns);
 
+        if (coroutine->known && coroutine->birth_ns && builder->filter->coroutine_ids)
+                set_string(builder, "coroutine.id", id, (size_t)size);
         snprintf(probe, sizeof(probe), "0x%016llx", (unsigned long long)coroutine->probe_id);
         if (coroutine->known)
                 set_int(builder, "coroutine.station", coroutine->station);

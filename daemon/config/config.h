@@ -67,6 +67,7 @@ typedef struct Config {
         bool target_environment;        /* whether targets' environments are looked into */
 
         ConfigList attributes_allow, attributes_deny;   /* globs on keys */
+        bool coroutine_ids;
 
         /* sampling */
         uint64_t frequency;             /* Hz */

@@ -52,6 +52,9 @@ const Option option_table[] = {
         { "attributes-deny", 0, OPTION_LIST, RUN, "export", FIELD(attributes_deny), .argument = "GLOB[,GLOB…]",
           .help = "never send attributes whose key matches, whatever is allowed" },
 
+        { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
+          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines: one word for a backend to group by, and a new value for each coroutine" },
+
         { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
           .help = "samples per second and CPU" },
         { "depth", 0, OPTION_NUMBER, SAMPLERS, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",

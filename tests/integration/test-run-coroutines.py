@@ -32,10 +32,10 @@ def truth_at(log, tid, time_ns):
 
 
 class Run(session.TestCase):
-    def profile(self, threads, coroutines, *more, seconds=3.0):
+    def profile(self, threads, coroutines, *more, seconds=3.0, options=()):
         log_path = self.directory() / "log"
         victim = self.victim("coroutines", threads, coroutines, log_path, *more)
-        run = self.start("--pid", victim.pid, "--frequency", "499", "--kernel-stacks=off")
+        run = self.start("--pid", victim.pid, "--frequency", "499", "--kernel-stacks=off", *options)
         session.wait_cpu([victim.pid], seconds)
         self.assertEqual(victim.stop(), 0)
         return run.wait(), read_log(log_path), victim.pid
@@ -58,6 +58,7 @@ class Run(session.TestCase):
             self.assertEqual(attributes["coroutine.probe_id"], f"0x{0x5000 + station:016x}")
             self.assertEqual(attributes["coroutine.state"], "running")
             self.assertGreater(attributes["coroutine.birth_ns"], 0)
+            self.assertNotIn("coroutine.id", attributes)
         return seen, stations
 
     def test_name_the_coroutine_that_ran(self):
@@ -74,6 +75,17 @@ class Run(session.TestCase):
             self.assertEqual(counters["matched"], sum(stations.values()))
             self.assertEqual(sum(counters.values()) >= counters["matched"], True)
             self.assertEqual(result.summary["counters"]["coroutine_regions_total"]["found"], 1)
+
+    def test_have_ids_for_those_who_ask_for_them(self):
+        result, _log, pid = self.profile(1, 3, seconds=2.0, options=("--coroutine-ids",))
+        ids = {sample.attributes["coroutine.id"]: (sample.attributes["coroutine.station"], sample.attributes["coroutine.birth_ns"])
+               for sample in result.of(pid) if "coroutine.station" in sample.attributes}
+        self.assertLessEqual({0, 2}, {station for station, _ in ids.values()})         # 1 ends soon
+        self.assertEqual(ids, {f"{station}-{birth_ns}": (station, birth_ns) for station, birth_ns in ids.values()})
+        suspended = [sample.attributes for sample in result.suspended]
+        self.assertTrue(suspended)
+        for attributes in suspended:
+            self.assertEqual(attributes["coroutine.id"], f"{attributes['coroutine.station']}-{attributes['coroutine.birth_ns']}")
 
     def test_of_programs_without_coroutines_are_as_before(self):
         victim = self.victim("chain", 5)
