@@ -7,7 +7,9 @@ oracle.enter()
 
 import collections
 import json
+import os
 import pathlib
+import struct
 import signal
 import subprocess
 import time
@@ -199,6 +201,64 @@ class Suspended(session.TestCase):
         self.assertFalse(self.listed(traced.pid)["chosen"])
         traced.process.stdin.close()
         self.assertEqual(traced.wait(), 0)
+
+    def hostile(self, path, *arguments):
+        """A program with a region in a file that this test may harm."""
+        header = b"RCRTOROC" + struct.pack("<IIII", 1, 64, 0, 0)
+        path.write_bytes(header.ljust(65 * 1024, b"\0"))
+        child = self.spawn([session.LIB / "victim-stations", "coroutines=64", *arguments], stdin=subprocess.PIPE,
+                           env=session.clean_environment(CTP_SHM_PATH=path, CTP_MAX_STATIONS=64))
+        child.wait_for("^ready" if "turns=1000000" in arguments else "^done")
+        return child
+
+    def harm(self, directory):
+        """Once more of what is done to the regions; each is mapped by its program and by the daemon."""
+        for name in ("scribbled", "busy"):
+            with open(directory / name, "r+b") as file:
+                file.seek(24)                   # the header stays, so that stations are believed to be there …
+                file.write(os.urandom(65 * 1024 - 24))
+        with open(directory / "headless", "r+b") as file:
+            file.write(os.urandom(1024))        # … or does not
+        with open(directory / "shrinking", "r+b") as file:
+            file.truncate(max(0, (directory / "shrinking").stat().st_size - 5000))
+
+    def test_survives_regions_that_are_cut_overwritten_and_replaced(self):
+        """While the daemon has them mapped; a neighbour's time adds up all the same."""
+        directory, log = self.directory(), self.directory() / "log"
+        victim, tell = self.commanded("suspended", log)
+        harmed = {name: self.hostile(directory / name, "turns=4", "hang=64", "end=hold")
+                  for name in ("scribbled", "headless", "shrinking", "cut", "replaced")}
+        harmed["busy"] = self.hostile(directory / "busy", "turns=1000000", "awaits=20", "pause=100", "end=hold")
+        run = self.start("--pid", ",".join(str(child.pid) for child in (victim, *harmed.values())), "--frequency", "199", "--kernel-stacks=off")
+        for child in (victim, *harmed.values()):
+            run.child.wait_for(rf"{child.pid}.*publishes coroutines")
+        for name in harmed:                     # a shared mapping of ours as well: what is done next is done to what it reads
+            self.assertIn(str(directory / name), pathlib.Path(f"/proc/{run.pid}/maps").read_text())
+        os.truncate(directory / "cut", 0)
+        (directory / "replaced").unlink()
+        (directory / "replaced").write_bytes(os.urandom(65 * 1024))
+        # The neighbour lives for seconds, in which the daemon looks at all regions again and again.
+        victim.process.stdin.write(b"go\n")
+        victim.process.stdin.flush()
+        n = 0
+        while "ok" not in victim.out:
+            self.assertIsNone(run.child.status, run.child)
+            self.harm(directory)
+            n += 1
+            time.sleep(0.02)
+        self.assertGreater(n, 10)
+        truth = Truth(log, self.VICTIM)
+        before = now_ns()
+        result = run.stop(signal.SIGTERM)
+        after = now_ns()
+        for sample in result.suspended:         # what random bytes say may be wrong, but not longer than we have looked
+            self.assertLessEqual(sample.value, after - run.begin_ns)
+        self.assertEqual(result.counter("coroutine_regions_total", "found"), 7)
+        # Whole before it was unlinked, and still so: who is suspended there is for as long as we have looked.
+        replaced = collections.Counter(s.attributes["coroutine.station"] for s in result.suspended if s.resource["process.pid"] == harmed["replaced"].pid)
+        self.assertEqual(set(replaced), set(range(64)))
+        result.suspended = [s for s in result.suspended if s.resource["process.pid"] == victim.pid]
+        self.judge(result, truth, before, after)
 
     def check_folded(self, directory, truth):
         self.spanprof("convert", directory / "out.otlp", "--type", "suspended", "-o", directory / "out.folded")
