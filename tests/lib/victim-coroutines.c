@@ -11,12 +11,11 @@
  * which that station was the innermost.
  */
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "station-region.h"
 #include "station-writer.h"
 #include "victim.h"
 
@@ -100,22 +99,6 @@ static void *run(void *userdata) {
         return NULL;
 }
 
-static void make_region(unsigned n) {
-        char path[] = "/tmp/victim-coroutines-XXXXXX";
-        size_t size = (1 + (size_t)n) * 1024;
-        int fd = mkstemp(path);
-
-        if (fd < 0 || ftruncate(fd, (off_t)size))
-                abort();
-        region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        unlink(path);
-        close(fd);
-        region->version = 1;
-        region->max_stations = n;
-        region->allocated_count = n;
-        region->magic = SPANPROF_STATION_MAGIC;
-}
-
 int main(int argc, char **argv) {
         unsigned n_threads = argc > 3 ? (unsigned)atoi(argv[1]) : 0, n = argc > 3 ? (unsigned)atoi(argv[2]) : 0;
         Thread *threads = calloc(n_threads, sizeof(*threads));
@@ -125,7 +108,8 @@ int main(int argc, char **argv) {
                 return 2;
         document = argc > 4 && !strcmp(argv[4], "document");
         victim_stop_after(0);
-        make_region(n_threads * n);
+        region = station_region_map(n_threads * n);
+        station_region_publish(region, n_threads * n);
         writers = calloc(n_threads * n, sizeof(*writers));
         for (unsigned i = 0; i < n_threads * n; i++)
                 born(i);

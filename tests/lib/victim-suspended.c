@@ -19,13 +19,12 @@
  * Events that are before `go` are none. Makes its own region, deleted right after it was mapped.
  */
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "station-region.h"
 #include "station-writer.h"
 #include "victim.h"
 
@@ -132,15 +131,7 @@ static int write_log(const char *path) {
 }
 
 static void make_region(void) {
-        char path[] = "/tmp/victim-suspended-XXXXXX";
-        size_t size = (1 + (size_t)ALL) * 1024;
-        int fd = mkstemp(path);
-
-        if (fd < 0 || ftruncate(fd, (off_t)size))
-                abort();
-        region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        unlink(path);
-        close(fd);
+        region = station_region_map(ALL);
         for (int i = 0; i < ALL; i++) {
                 struct spanprof_station *station = (struct spanprof_station *)region + 1 + i;
 
@@ -148,10 +139,7 @@ static void make_region(void) {
                 station->probe_id = 0x9000 + (uint64_t)i;
                 station->birth_ns = victim_clock_ns(CLOCK_MONOTONIC);
         }
-        region->version = 1;
-        region->max_stations = ALL;
-        region->allocated_count = ALL;
-        region->magic = SPANPROF_STATION_MAGIC;
+        station_region_publish(region, ALL);
 }
 
 int main(int argc, char **argv) {
