@@ -95,7 +95,9 @@ static int put_station(void *userdata, const TraceStationEnd *end) {
                                .n_rejected = end->n_rejected, .n_skipped = end->n_skipped, .last_ns = end->last_ns,
                                .last_tid = end->last_tid, .last_address = end->last_address, .active = end->active };
 
-        trace_writer_station(userdata, &(TraceStation){ (uint32_t)end->pid, (uint32_t)end->station, &state });
+        /* Older traces do not say until when they looked: until its last event. */
+        trace_writer_station(userdata, &(TraceStation){ .pid = (uint32_t)end->pid, .index = (uint32_t)end->station, .state = &state,
+                                                        .until_ns = MAX(MAX(end->until_ns, end->last_ns), UINT64_C(1)) });
         return 0;
 }
 

@@ -44,7 +44,7 @@ static const char station_schema[] =
         "CREATE TABLE coro_stations (pid INTEGER NOT NULL, station INTEGER NOT NULL, probe_id TEXT NOT NULL, birth INTEGER NOT NULL,"
         " dead INTEGER NOT NULL, torn INTEGER NOT NULL, corrupt INTEGER NOT NULL, read INTEGER NOT NULL, lost INTEGER NOT NULL,"
         " rejected INTEGER NOT NULL, skipped INTEGER NOT NULL, last_ts INTEGER NOT NULL, last_tid INTEGER NOT NULL,"
-        " last_addr TEXT NOT NULL, is_active INTEGER NOT NULL, PRIMARY KEY (pid, station));";
+        " last_addr TEXT NOT NULL, is_active INTEGER NOT NULL, until INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (pid, station));";
 /* Made at the end: a third of the time that it takes to keep them in order with each event. */
 static const char index_schema[] =
         "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_probe_seq ON coro_trace_events (probe_id, seq);"
@@ -95,7 +95,7 @@ static int prepare_events(TraceDb *db, unsigned n_rows, sqlite3_stmt **statement
 }
 
 static int prepare(TraceDb *db) {
-        const char *station = "INSERT OR REPLACE INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+        const char *station = "INSERT OR REPLACE INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
         if (prepare_events(db, 1, &db->insert_event) || prepare_events(db, ROWS, &db->insert_events))
                 return fail(db, "coro_trace_events");
@@ -236,7 +236,7 @@ int trace_db_station(TraceDb *db, const TraceStation *station) {
         const StationState *state = station->state;
         const uint64_t numbers[] = { station->pid, station->index, 0, state->birth_ns, state->dead, state->torn, state->corrupt,
                                      state->n_read, state->n_lost, state->n_rejected, state->n_skipped, state->last_ns,
-                                     state->last_tid, 0, state->active };
+                                     state->last_tid, 0, state->active, station->until_ns };
         sqlite3_stmt *s = db->insert_station;
         char probe[24], address[24];
 
@@ -379,13 +379,21 @@ static int give_station(sqlite3_stmt *statement, int (*func)(void *userdata, con
         return func(userdata, line, size);
 }
 
+/* Databases that were written before `until` was known have no such column. */
+static int prepare_stations(TraceDb *db, sqlite3_stmt **statementp) {
+        int state = sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", -1, statementp, NULL);
+
+        return state == SQLITE_OK ? state :
+                sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_OLD_COLUMNS " FROM coro_stations", -1, statementp, NULL);
+}
+
 int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
         TraceDb db = { 0 };
         sqlite3_stmt *statement = NULL;
         int r = 0;
 
         if (sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
-            sqlite3_prepare_v2(db.sqlite, "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", -1, &statement, NULL) == SQLITE_OK)
+            prepare_stations(&db, &statement) == SQLITE_OK)
                 while (!r && sqlite3_step(statement) == SQLITE_ROW)
                         r = give_station(statement, func, userdata);
         sqlite3_finalize(statement);

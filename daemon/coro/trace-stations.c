@@ -11,7 +11,7 @@
 #include "util/error.h"
 #include "util/text.h"
 
-enum { MAX_LINE = 1024, N_COLUMNS = 15, ADDRESS_COLUMN = 13 };
+enum { MAX_LINE = 1024, N_COLUMNS = 16, ADDRESS_COLUMN = 13 };
 
 static bool read_cell(const char *text, size_t size, bool hex, uint64_t *valuep) {
         char copy[24];
@@ -27,21 +27,25 @@ static bool read_cell(const char *text, size_t size, bool hex, uint64_t *valuep)
 
 int trace_station_parse(const char *line, size_t size, TraceStationEnd *endp) {
         const char *end = line + size;
-        uint64_t cells[N_COLUMNS];
+        uint64_t cells[N_COLUMNS] = { 0 };
 
         if (size && end[-1] == '\r')
                 end--;
         for (int i = 0; i < N_COLUMNS; i++) {
                 const char *comma = memchr(line, ',', (size_t)(end - line)), *stop = comma ? comma : end;
+                bool may_end = i >= N_COLUMNS - 2, must_end = i == N_COLUMNS - 1;
 
-                if ((i < N_COLUMNS - 1) != (comma != NULL) || !read_cell(line, (size_t)(stop - line), i == ADDRESS_COLUMN, &cells[i]))
+                if ((comma ? must_end : !may_end) || !read_cell(line, (size_t)(stop - line), i == ADDRESS_COLUMN, &cells[i]))
                         return TRACE_STATIONS_E_MALFORMED;
+                if (!comma)
+                        break;
                 line = stop + 1;
         }
         *endp = (TraceStationEnd){ .pid = cells[0], .station = cells[1], .probe_id = cells[2], .birth_ns = cells[3],
                                    .dead = cells[4], .torn = cells[5], .corrupt = cells[6], .n_read = cells[7],
                                    .n_lost = cells[8], .n_rejected = cells[9], .n_skipped = cells[10], .last_ns = cells[11],
-                                   .last_tid = cells[12], .last_address = cells[13], .active = cells[14] };
+                                   .last_tid = cells[12], .last_address = cells[13], .active = cells[14],
+                                   .until_ns = cells[15] };
         return 0;
 }
 

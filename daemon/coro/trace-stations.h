@@ -13,6 +13,7 @@ typedef struct TraceStationEnd {
         bool dead, torn, corrupt, active;
         uint64_t n_read, n_lost, n_rejected, n_skipped;
         uint64_t last_ns, last_tid, last_address;
+        uint64_t until_ns;              /* when it was last looked at: it has waited until then at least. 0 = not known */
 } TraceStationEnd;
 
 enum {
@@ -22,9 +23,11 @@ enum {
 };
 
 #define TRACE_STATIONS_COLUMNS \
+        "pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active,until"
+#define TRACE_STATIONS_OLD_COLUMNS \
         "pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active"
 
-/* One line with these columns, without its newline. Pure. Return: 0, TRACE_STATIONS_E_MALFORMED. */
+/* One line with these columns (`until` may be missing), without its newline. Pure. Return: 0, TRACE_STATIONS_E_MALFORMED. */
 int trace_station_parse(const char *line, size_t size, TraceStationEnd *end);
 
 typedef int (*TraceStationFunc)(void *userdata, const TraceStationEnd *end);

@@ -28,6 +28,7 @@ struct TraceWriter {
         char *stations_path;            /* of the second file, NULL = none */
         FILE *stations;
         uint64_t flushed_ns, n_bytes, n_dropped;
+        uint64_t until_ns;              /* when stations were looked at last */
         bool pending, full;
         int error;                      /* errno of the first failure */
         size_t n_buffered;
@@ -141,12 +142,25 @@ static void print_station(FILE *file, const TraceStation *station) {
         const StationState *s = station->state;
 
         fprintf(file, "%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-                ",%" PRIu64 ",0x%016" PRIx64 ",%d\n",
+                ",%" PRIu64 ",0x%016" PRIx64 ",%d,%" PRIu64 "\n",
                 station->pid, station->index, s->probe_id, s->birth_ns, s->dead, s->torn, s->corrupt, s->n_read, s->n_lost,
-                s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address, s->active);
+                s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address, s->active, station->until_ns);
 }
 
-void trace_writer_station(TraceWriter *writer, const TraceStation *station) {
+/* All stations are told of at one moment, the end. */
+static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *station) {
+        TraceStation now = *station;
+
+        if (!writer->until_ns)
+                writer->until_ns = clock_monotonic_ns();
+        if (!now.until_ns)
+                now.until_ns = writer->until_ns;
+        return now;
+}
+
+void trace_writer_station(TraceWriter *writer, const TraceStation *told) {
+        const TraceStation now = looked_at_now(writer, told), *station = &now;
+
         if (!writer->options.extra || writer->error)
                 return;
         if (writer->db) {
@@ -155,8 +169,11 @@ void trace_writer_station(TraceWriter *writer, const TraceStation *station) {
                 return;
         }
         if (!writer->stations && writer->stations_path) {
-                int fd = open(writer->stations_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, writer->options.mode);
+                int fd;
 
+                /* A new file: t.jsonl and t.csv have one name for it, and whoever converts one to the other reads the old one. */
+                unlink(writer->stations_path);
+                fd = open(writer->stations_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, writer->options.mode);
                 writer->stations = fd < 0 ? NULL : fdopen(fd, "w");
                 if (!writer->stations)
                         writer->error = errno;

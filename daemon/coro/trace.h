@@ -45,6 +45,7 @@ typedef struct TraceOptions {
 
 typedef struct TraceStation {
         uint32_t pid, index;
+        uint64_t until_ns;              /* when it was last looked at, MONOTONIC; 0 = just now */
         const StationState *state;
 } TraceStation;
 

@@ -294,6 +294,7 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
                 return r;
         coroutine = &report->coroutines[index];
         coroutine->dead = end->dead;
+        coroutine->until_ns = end->until_ns;
         coroutine->torn = end->torn;
         coroutine->corrupt = end->corrupt;
         coroutine->no_event = !coroutine->n_events;
@@ -307,7 +308,9 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
 /* For those who print */
 
 uint64_t coroutine_since_ns(const CoroutineReport *report, const Coroutine *coroutine) {
-        return coroutine->n_events ? report->last_ns - coroutine->last_ns : 0;
+        uint64_t until_ns = coroutine->until_ns ? coroutine->until_ns : report->last_ns;
+
+        return coroutine->n_events ? MAX(until_ns, coroutine->last_ns) - coroutine->last_ns : 0;
 }
 
 CoroutineEnd coroutine_end(const CoroutineReport *report, const Coroutine *coroutine) {

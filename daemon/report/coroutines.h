@@ -10,7 +10,7 @@
  *
  * A stretch counts when both of its ends were seen: with events lost in between, how long it took is not known. A coroutine
  * that is suspended at the end, and not dead, may wait for nothing in particular or for ever; a lost wake-up is suspected
- * when it has waited for at least COROUTINES_SUSPECT_NS, and ten times longer than ever before.
+ * when it has waited, until its station was looked at for the last time, for at least COROUTINES_SUSPECT_NS, and ten times longer than ever before.
  */
 
 #include <stdbool.h>
@@ -44,6 +44,7 @@ typedef struct Coroutine {
         uint32_t pid, station;
         uint64_t n_events, n_resumes, n_suspends, n_lost, n_unknown, n_migrations;
         uint64_t first_ns, last_ns, run_ns, suspended_ns;
+        uint64_t until_ns;              /* when its station was last looked at; 0 = the trace does not say */
         uint64_t longest_run_ns, longest_suspend_ns;
         uint64_t last_tid, last_address;
         bool active, dead, torn, corrupt, no_event;

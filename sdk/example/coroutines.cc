@@ -128,6 +128,8 @@ int main() {
                 std::lock_guard lock(mutex);
                 done = n_done;
         }
+        // As somebody would who does not believe it yet: who looks at the trace then sees how long it waits.
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
         scheduler.stop();
         for (auto &thread : threads)
                 thread.join();

@@ -71,6 +71,19 @@ Test(coroutines, suspects_who_waits_ten_times_longer_than_ever) {
         cr_assert_eq(coroutine_end(report, &report->coroutines[2]), COROUTINE_DEAD, "who is dead waits for nothing");
 }
 
+/* Of a whole program that hangs the last event is soon behind the one that never comes. */
+Test(coroutines, waits_until_its_station_was_looked_at_for_the_last_time) {
+        event(1, true, 1, 7, 0);
+        event(1, false, 2, 7, 0);
+        event(2, true, 3, 7, 0);
+        cr_assert_eq(coroutine_end(report, &report->coroutines[0]), COROUTINE_SUSPENDED);
+        cr_assert_eq(coroutine_report_station(report, &(TraceStationEnd){ .probe_id = 1, .until_ns = 202 * MS }), 0);
+        cr_assert_eq(coroutine_since_ns(report, &report->coroutines[0]), 200 * MS);
+        cr_assert_eq(coroutine_end(report, &report->coroutines[0]), COROUTINE_SUSPECT);
+        cr_assert_eq(coroutine_report_station(report, &(TraceStationEnd){ .probe_id = 1, .until_ns = 1 }), 0);
+        cr_assert_eq(coroutine_since_ns(report, &report->coroutines[0]), 0, "nonsense");
+}
+
 Test(coroutines, keeps_the_longest_stretches_of_many) {
         for (uint64_t i = 1; i <= 3 * COROUTINES_TOP; i++) {
                 event(i, false, 1000, 7, 0);
@@ -107,7 +120,11 @@ Test(coroutines, reads_a_station_to_the_letter) {
         cr_assert_eq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
         cr_assert(row.dead && !row.active && row.n_lost == 6 && row.last_address == 0x11);
         cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11", 31, &row), 0);
-        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,0", 35, &row), 0);
+        cr_assert_eq(row.until_ns, 0, "an older trace");
+        cr_assert_eq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,12", 36, &row), 0);
+        cr_assert_eq(row.until_ns, 12);
+        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,", 34, &row), 0);
+        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,0,0", 37, &row), 0);
         cr_assert_neq(trace_station_parse("1,2,x,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
         cr_assert_neq(trace_station_parse("", 0, &row), 0);
 }
