@@ -37,6 +37,24 @@ def stations(path):
         return {int(row["station"]): row for row in csv.DictReader(file)}
 
 
+def waiting(coroutines):
+    """Stations of those that a report in JSON tells to be suspended at the end; a long wait is one that may be lost."""
+    found = {c["station"]: c for c in coroutines if c["state"] in ("suspended", "lost wake-up?")}
+    for c in found.values():
+        assert (c["state"] == "lost wake-up?") == (c["state_ns"] >= max(100e6, 10 * c["longest_suspend_ns"])), c
+    return set(found)
+
+
+def region_truth(path):
+    """station → (events written, a write is half done, events of a seqlock's slots), by the protocol's own text."""
+    data, found = path.read_bytes(), {}
+    for station in range(min(struct.unpack_from("<I", data, 0x10)[0], len(data) // 1024 - 1)):
+        seqs = [struct.unpack_from("<Q", data, 1024 * (1 + station) + 0x40 + 64 * slot + 0x18)[0] for slot in range(8)]
+        document = seqs[1] % 8 == 1 and seqs[0] % 8 == 0
+        found[station] = (max(seqs), False) if document else (sum(seq >> 1 for seq in seqs), any(seq % 2 for seq in seqs))
+    return found
+
+
 def keepers_of(pid):
     """Keepers that are children of @pid, or were: their session is their own, their command line ours."""
     found = []
@@ -115,6 +133,46 @@ class Coro(tap.TestCase):
         for station in stuck:
             self.assertEqual(int(rows[station]["last_addr"], 16), truth[station][1])
         self.assertIn("3 coroutines were still suspended", done.stderr)
+
+    def test_a_planted_deadlock_is_reported_as_exactly_those(self):
+        for dialect in BOTH:
+            done = self.coro("coroutines=1000", "threads=8", "hang=7", "turns=10", f"dialect={dialect}", output=f"{dialect}.jsonl")
+            report = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "2000", self.dir / f"{dialect}.jsonl"], 0).stdout)
+            self.assertEqual(report["n_coroutines"], 1000)
+            self.assertEqual(waiting(report["coroutines"]), set(range(993, 1000)))
+            last = {station: address for station, (_, address) in wrote(done.stdout).items()}
+            for c in report["coroutines"]:
+                if c["station"] >= 993:
+                    self.assertEqual(int(c["last_address"], 16), last[c["station"]])
+
+    def test_books_are_right_whenever_the_target_is_killed(self):
+        """At no chosen moment: what the region says afterwards, read here, is in the trace or counted as lost."""
+        n_torn = 0
+        for turn in range(10):
+            region, dialect = self.dir / f"region-{turn}", BOTH[turn % 2]
+            child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / f"{turn}.jsonl", "-n", "64", "--region", region, "--", VICTIM,
+                                "coroutines=64", "threads=4", "turns=100000000", f"dialect={dialect}"], env=self.env)
+            child.wait_for("^ready")
+            os.link(region, self.dir / f"kept-{turn}")          # the engine removes its name only
+            target = tap.wait_until(lambda: next((int(pid) for pid in pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+                                                  if "victim" in pathlib.Path(f"/proc/{pid}/comm").read_text()), None), "the target")
+            tap.wait_until(lambda: len(region_truth(self.dir / f"kept-{turn}")) == 64, "all stations")
+            time.sleep(0.003 * turn)
+            os.kill(target, signal.SIGKILL)
+            self.assertEqual(child.wait(), 137)
+            truth, rows = region_truth(self.dir / f"kept-{turn}"), stations(self.dir / f"{turn}.jsonl")
+            self.assertFalse(region.exists())
+            self.assertEqual(set(rows), set(truth))
+            seen = collections.defaultdict(int)
+            for event in self.events(f"{turn}.jsonl"):
+                self.assertEqual(event["event"], seen[event["station"]] + event.get("lost", 0))
+                seen[event["station"]] = event["event"] + 1
+            for station, (n, torn) in truth.items():
+                row = rows[station]
+                self.assertEqual(int(row["read"]) + int(row["lost"]), n, (dialect, row))
+                self.assertEqual(row["torn"] == "1", torn, row)
+                n_torn += torn
+        self.assertLessEqual(n_torn, 40, "a thread writes one event at a time")
 
     def test_makes_its_files_for_one_user_and_removes_them(self):
         child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
@@ -317,6 +375,14 @@ class Sdk(tap.TestCase):
         for row in rows.values():   # 20 yields and a payment: a suspend and a resume each
             self.assertEqual(int(row["read"]) + int(row["lost"]), 41 if row in stuck else 42)
         self.assertIn("(seqlock dialect)", done.stderr)
+        for form in (".jsonl", ".csv", ".db"):
+            if form != ".jsonl":
+                self.run_command([tap.SPANPROF, "convert", directory / "t.jsonl", "-o", directory / f"t{form}"], 0)
+            report = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "100", directory / f"t{form}"], 0).stdout)
+            self.assertEqual(waiting(report["coroutines"]), {int(stuck[0]["station"])})
+            (waits,) = (c for c in report["coroutines"] if c["state"] != "dead")
+            self.assertEqual((int(waits["probe_id"], 16), int(waits["last_address"], 16)), (int(planted[1]), int(planted[2], 16)))
+            self.assertGreaterEqual(waits["state_ns"], 500e6, "the program has waited so long before it gave up")
         self.assertEqual(self.run_command([program], 0).stdout.splitlines()[-1], "39 of 40 orders are done")     # untraced
 
 
@@ -355,7 +421,9 @@ class Attach(tap.TestCase):
         done = self.run_command([tap.SPANPROF, "report", "--json", "-d", "200ms", victim.pid], 0, env=self.env)
         coroutines = json.loads(done.stdout)["coroutines"]
         self.assertEqual({c["station"] for c in coroutines}, set(range(5)))
-        self.assertEqual({c["station"] for c in coroutines if c["state"] == "suspended"}, {3, 4})
+        self.assertEqual(waiting(coroutines), {3, 4})
+        for c in coroutines:                    # for as long as we have looked, at least
+            self.assertTrue(c["state"] == "dead" or c["state_ns"] >= 200e6, c)
         for name in ("out.md", "out.html"):
             self.run_command([tap.SPANPROF, "report", "-d", "100ms", "-o", self.dir / name, victim.pid], 0, env=self.env)
             self.assertGreater((self.dir / name).stat().st_size, 300)
