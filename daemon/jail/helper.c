@@ -79,6 +79,8 @@ int helper_new(Helper **helperp, Nursery *nursery) {
         if (helper->timer_fd < 0 || helper->epoll_fd < 0)
                 return error_origin(-errno);
         r = watch(helper, helper->timer_fd);
+        if (!r)
+                r = watch(helper, nursery_fd(nursery));
         if (r)
                 return error_origin(r);
         helper_tend(helper);
@@ -120,7 +122,7 @@ static void plan(Helper *helper, uint64_t now_ns, bool tends) {
 
         if (helper->is_asked)
                 next_ns = MIN(next_ns, helper->deadline_ns);
-        if (find_free(helper) && nursery_pid(helper->nursery, 0))
+        if (find_free(helper) && nursery_is_there(helper->nursery))
                 next_ns = MIN(next_ns, MAX(helper->next_ns, now_ns + 1));
         set_timer(helper, next_ns == UINT64_MAX ? 0 : next_ns);
 }
@@ -155,10 +157,18 @@ static void spawn(Helper *helper, uint64_t now_ns) {
                         helper->next_ns = now_ns + FIRST_PAUSE_NS;
 }
 
-static void fail(Helper *helper, Ahead *worker, enum counter why, uint64_t now_ns) {
-        stat_add(why, 1);
+/* Return: whether it was its fault, and not that of who should have started it. */
+static bool fail(Helper *helper, Ahead *worker, enum counter why, uint64_t now_ns) {
+        bool never_came;
+
+        nursery_tend(helper->nursery);
+        never_came = nursery_never_came(helper->nursery, worker->serial);
         drop(helper, worker);
+        if (never_came)
+                return false;
+        stat_add(why, 1);
         count_failure(helper, now_ns);
+        return true;
 }
 
 /* One that was waiting and is dead takes nothing: the next one is asked. */
@@ -189,12 +199,14 @@ static void look_at_ahead(Helper *helper, uint64_t now_ns) {
 
 void helper_tend(Helper *helper) {
         uint64_t now_ns = clock_monotonic_ns();
+        bool tends = nursery_tend(helper->nursery);
 
+        stat_add(COUNTER_NURSERIES_REPLACED, nursery_take_replaced(helper->nursery));
         look_at_ahead(helper, now_ns);
         send_request(helper, now_ns);
         spawn(helper, now_ns);
         send_request(helper, now_ns);
-        plan(helper, now_ns, nursery_tend(helper->nursery));
+        plan(helper, now_ns, tends);
 }
 
 void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64_t timeout_ns) {
@@ -218,8 +230,10 @@ static int read_answer(Helper *helper, void *data, size_t size, size_t *np) {
         }
         if (n == -EAGAIN && now_ns < helper->deadline_ns)
                 return HELPER_E_WAIT;
-        fail(helper, &helper->worker, n == -EAGAIN ? COUNTER_WORKERS_LATE : COUNTER_WORKERS_DIED, now_ns);
-        helper->is_asked = helper->is_sent = false;
+        helper->is_sent = false;
+        if (!fail(helper, &helper->worker, n == -EAGAIN ? COUNTER_WORKERS_LATE : COUNTER_WORKERS_DIED, now_ns) && n != -EAGAIN)
+                return HELPER_E_WAIT;           /* until there is another one */
+        helper->is_asked = false;
         return n == -EAGAIN ? HELPER_E_LATE : HELPER_E_DIED;
 }
 
@@ -227,7 +241,7 @@ static int read_answer(Helper *helper, void *data, size_t size, size_t *np) {
 static int wait_for_worker(Helper *helper) {
         bool is_late = clock_monotonic_ns() >= helper->deadline_ns;
 
-        if (!is_late && (nursery_pid(helper->nursery, 0) || find_ahead(helper)))
+        if (!is_late && (nursery_is_there(helper->nursery) || find_ahead(helper)))
                 return HELPER_E_WAIT;
         helper->is_asked = false;
         return is_late ? HELPER_E_LATE : HELPER_E_GONE;

@@ -63,11 +63,11 @@ static const Allowed compute[] = {
 #endif
 };
 
-/* The nursery, beside that: one kind of fork, and what a worker does until it is confined itself. */
+/* The nursery, beside that: one kind of fork, its own id, and what a worker does until it is confined itself. */
 static const Allowed raise_workers[] = {
         { __NR_clone, 0, ~0u, CLONE_PARENT | SIGCHLD },
         { __NR_prctl, 0, ~0u, PR_SET_SECCOMP }, { __NR_prctl, 0, ~0u, PR_SET_PDEATHSIG },
-        { __NR_setrlimit, 0, ~0u, RLIMIT_CPU },
+        { __NR_setrlimit, 0, ~0u, RLIMIT_CPU }, { __NR_getpid, ANY },
 };
 
 #ifdef NATIVE_ARCH

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The other process of nursery.h: it sees no byte that a target wrote. */
+/* The other processes of nursery.h: they see no byte that a target wrote. */
 
 #include <errno.h>
 #include <linux/sched.h>
@@ -16,9 +16,10 @@
 
 enum { SOCKET_FD = 3 };
 
-static void become_worker(int socket, void (*work)(int socket)) {
-        for (int fd = 0; fd <= SOCKET_FD; fd++)
+static void become_worker(int own, int socket, void (*work)(int socket)) {
+        for (int fd = 0; fd < SOCKET_FD; fd++)
                 close(fd);
+        close(own);
         if (jail_enter_worker() == 0)
                 work(socket);
         _exit(1);
@@ -31,14 +32,35 @@ static int32_t fork_sibling(void) {
         return pid < 0 ? -errno : (int32_t)pid;
 }
 
-static void serve_one(uint32_t serial, int socket, void (*work)(int socket)) {
+static void raise_worker(int own, uint32_t serial, int socket, void (*work)(int socket)) {
         NurseryReply reply = { .serial = serial, .pid = fork_sibling() };
 
         if (reply.pid == 0)
-                become_worker(socket, work);
+                become_worker(own, socket, work);
         close(socket);
-        if (channel_send(SOCKET_FD, &reply, sizeof(reply), -1) < 0)
+        if (channel_send(own, &reply, sizeof(reply), -1) < 0)
                 _exit(1);
+}
+
+static void say_hello(int own, int32_t pid) {
+        const NurseryReply hello = { .serial = NURSERY_HELLO, .pid = pid };
+
+        if (channel_send(own, &hello, sizeof(hello), -1) < 0 || pid < 0)
+                _exit(1);
+}
+
+/* It has given up what we have. Nobody is told but by itself: so it does not matter if we end now. Return: our socket. */
+static int raise_successor(int own, int socket) {
+        int32_t pid = fork_sibling();
+
+        if (pid != 0) {
+                close(socket);
+                return own;
+        }
+        close(own);
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        say_hello(socket, (int32_t)syscall(SYS_getpid));
+        return socket;
 }
 
 /* Signals for everybody on a terminal or in a control group are the daemon's: it ends us by closing the socket. */
@@ -50,21 +72,23 @@ static void ignore_signals(void) {
 }
 
 _Noreturn void nursery_serve(void (*work)(int socket)) {
-        NurseryReply hello = { 0 };
+        int32_t pid = getpid(), r;
+        int own = SOCKET_FD;
 
         prctl(PR_SET_NAME, NURSERY_COMM, 0, 0, 0);
         ignore_signals();
         free(malloc(1));                /* what the allocator asks of the system once, it has asked */
-        hello.pid = jail_enter_nursery();
-        if (channel_send(SOCKET_FD, &hello, sizeof(hello), -1) < 0 || hello.pid)
-                _exit(1);
+        r = jail_enter_nursery();
+        say_hello(own, r ? r : pid);
         for (;;) {
                 uint32_t serial;
                 int socket;
 
-                if (channel_receive(SOCKET_FD, &serial, sizeof(serial), &socket, 0) != sizeof(serial))
+                if (channel_receive(own, &serial, sizeof(serial), &socket, 0) != sizeof(serial))
                         _exit(0);
-                if (socket >= 0)
-                        serve_one(serial, socket, work);
+                if (socket >= 0 && serial == NURSERY_SUCCESSOR)
+                        own = raise_successor(own, socket);
+                else if (socket >= 0)
+                        raise_worker(own, serial, socket, work);
         }
 }

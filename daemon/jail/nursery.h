@@ -13,6 +13,9 @@
  *        └──────────── request, descriptor of a file ───────┘
  *
  * Workers become our own children, not the nursery's: so their ids stay theirs until we have taken note of their end.
+ *
+ * There are two such processes, since no other could be started once we have given it up: whichever of them is killed, the
+ * other forks the next one.
  */
 
 #include <stdbool.h>
@@ -25,9 +28,12 @@
 
 typedef struct Nursery Nursery;
 
+/* What it is asked for: a worker's serial, or another nursery; a socket comes along. */
+enum { NURSERY_HELLO = 0, NURSERY_SUCCESSOR = 0 };
+
 typedef struct NurseryReply {
-        uint32_t serial;                /* of the worker; 0 = the nursery itself */
-        int32_t pid;                    /* or -errno; of the nursery: 0 or -errno */
+        uint32_t serial;                /* of the worker; NURSERY_HELLO */
+        int32_t pid;                    /* or -errno. HELLO: its own, or -errno */
 } NurseryReply;
 
 enum {
@@ -49,7 +55,7 @@ DEFINE_CLEANUP(Nursery, nursery_unref)
 Nursery *nursery_free(Nursery *nursery);
 DEFINE_CLEANUP(Nursery, nursery_free)
 
-/* Waits until it says that it has given up all rights. Return: 0, -errno: it has not, and must not be used. */
+/* Waits until it says that it has given up all rights, and asks for the other one. Return: 0, -errno: it has not, and must not be used. */
 int nursery_wait(Nursery *nursery, int timeout_ms);
 
 /* A new worker. Return: 0 with *socketp (a stream, never waits, owned by the caller) and *serialp, NURSERY_E_*. */
@@ -58,16 +64,28 @@ int nursery_spawn(Nursery *nursery, int *socketp, uint32_t *serialp);
 /* The worker is not wanted any more, or has ended. */
 void nursery_end(Nursery *nursery, uint32_t serial);
 
+/* Whether there was never such a worker, as far as is known: who was asked for it is gone, and has not told of it. */
+bool nursery_never_came(const Nursery *nursery, uint32_t serial);
+
 /* Takes note of what happened. Return: whether there are ended workers of which that is not done: call again soon. */
 bool nursery_tend(Nursery *nursery);
 
-/* Id of a worker, 0 = not known (yet); of the nursery itself with serial 0. */
+/* Becomes readable when a nursery is gone: call nursery_tend(). */
+int nursery_fd(const Nursery *nursery);
+
+/* Whether workers can be had: one of the two is left. */
+bool nursery_is_there(const Nursery *nursery);
+
+/* How many took the place of one that was gone, since the last call. */
+uint32_t nursery_take_replaced(Nursery *nursery);
+
+/* Id of a worker, 0 = not known (yet); with serial 0 that of the nursery that is asked next. */
 int32_t nursery_pid(const Nursery *nursery, uint32_t serial);
 
-/* Whether a process is, or was some seconds ago, the nursery or a worker. @nursery: a Nursery. */
+/* Whether a process is, or was some seconds ago, a nursery or a worker. @nursery: a Nursery. */
 bool nursery_is_ours(const void *nursery, uint32_t pid);
 
-/* CPU time of it and all its workers, ns, dead ones included; memory of those that live, bytes. */
+/* CPU time of both and all workers, ns, dead ones included; memory of those that live, bytes. */
 uint64_t nursery_cpu_ns(const Nursery *nursery);
 uint64_t nursery_resident_bytes(const Nursery *nursery);
 

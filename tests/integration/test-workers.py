@@ -20,6 +20,7 @@ import unix_http
 
 TRUNCATED = "profile.stack.truncated"
 AHEAD = 3  # workers that wait: one for each file that may be read at the same time, daemon/unwind/makers.h
+PREFIX = f"o{os.getpid()}"  # of names: others may run the same test
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
@@ -45,10 +46,11 @@ def has_request(pid):
 
 
 def helpers(run):
-    """Children of the daemon that live: (the nursery, workers)."""
+    """Children of the daemon that live: ([nurseries], [workers]). Only the former have standard descriptors."""
     children = [int(pid) for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
     children = [pid for pid in children if status_of(pid).get("State", "Z")[0] not in "ZX"]
-    return children[0], children[1:]
+    nurseries = [pid for pid in children if "/dev/null" in (descriptors(pid) or ())]
+    return nurseries, [pid for pid in children if pid not in nurseries]
 
 
 def strangers(run):
@@ -62,12 +64,19 @@ def strangers(run):
 
 class Workers(session.TestCase):
     def begin(self, *options):
+        """A daemon and its first target, of which it has all rows; they are the only ones that it counts."""
         self.control = self.directory() / "control.sock"
-        return self.start("--control", self.control, "--comm", "omit-*", "--frequency", 999, *options)
+        run = self.start("--control", self.control, "--comm", f"{PREFIX}-*", "--frequency", 999, *options)
+        first = self.omit(1)
+        maps = pathlib.Path(f"/proc/{first.pid}/maps").read_text()
+        files = set(re.findall(r"r-xp .* (/.*|\[vdso\])$", maps, re.M))
+        tap.wait_until(lambda: self.counter("unwind_tables_total", result="loaded") == len(files), f"rows of {files}")
+        run.wait_events(50, first.pid)
+        return run, first
 
     def omit(self, n):
         """A victim without frame pointers in a file of its own, which the daemon cannot know yet."""
-        path = self.directory() / f"omit-{n}"
+        path = self.directory() / f"{PREFIX}-{n}"
         shutil.copy(session.LIB / "victim-omit", path)
         child = self.spawn([path, "depth", "30"])
         child.wait_for("^frames")
@@ -88,6 +97,14 @@ class Workers(session.TestCase):
 
         return tap.wait_until(look, "workers that wait")
 
+    def nurseries(self, run):
+        """Both, when both are up: they sleep until they are asked."""
+        def look():
+            nurseries = helpers(run)[0]
+            return nurseries if len(nurseries) == 2 and all(status_of(pid).get("State", "")[:1] == "S" for pid in nurseries) else None
+
+        return tap.wait_until(look, "two nurseries")
+
     def loaded_after(self, before, what):
         tap.wait_until(lambda: self.counter("unwind_tables_total", result="loaded") > before, what)
 
@@ -104,8 +121,8 @@ class Workers(session.TestCase):
         victim = self.omit(1)
         run = self.start("--pid", victim.pid, environment={"OTEL_EXPORTER_OTLP_HEADERS": "x-secret=hidden"})
         run.wait_events(20)
-        workers, nursery = self.workers(run), helpers(run)[0]
-        for pid, n_filters in ((nursery, 1), *((pid, 2) for pid in workers)):
+        workers, nurseries = self.workers(run), self.nurseries(run)
+        for pid, n_filters in (*((pid, 1) for pid in nurseries), *((pid, 2) for pid in workers)):
             status = status_of(pid)
             self.assertEqual([int(status[name], 16) for name in RIGHTS], [0] * 4, status)
             self.assertEqual((status["NoNewPrivs"], status["Seccomp"], status["Threads"]), ("1", "2", "1"), status)
@@ -116,8 +133,9 @@ class Workers(session.TestCase):
             self.assertRegex(limits, r"Max open files +16 +16 ")
         for pid in workers:
             self.assertEqual([link.split(":")[0] for link in descriptors(pid)], ["socket"])
-        self.assertEqual({link.split(":")[0] for link in descriptors(nursery)}, {"socket", "/dev/null"})
-        for pid in (nursery, *workers):
+        for pid in nurseries:
+            self.assertEqual(sorted(link.split(":")[0] for link in descriptors(pid)), ["/dev/null", "socket"])
+        for pid in (*nurseries, *workers):
             with open(f"/proc/{pid}/mem", "rb") as memory:
                 for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
                     span, mode = line.split()[:2]
@@ -128,8 +146,7 @@ class Workers(session.TestCase):
         self.check(run.stop(), died=0)
 
     def test_killed_ones_are_replaced_and_cost_nothing(self):
-        run, first = self.begin(), self.omit(1)
-        run.wait_events(50, first.pid)
+        run, first = self.begin()
         for n in range(2, 6):                           # stopped, so that it has the request when it is killed
             workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
             for pid in workers:
@@ -155,8 +172,7 @@ class Workers(session.TestCase):
         self.assertGreater(share, 0.99, ends)
 
     def test_one_that_hangs_is_killed_and_its_file_tried_again(self):
-        run, first = self.begin(), self.omit(1)
-        run.wait_events(50, first.pid)
+        run, first = self.begin()
         workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
         os.kill(workers[0], signal.SIGSTOP)
         stopped = [self.omit(n) for n in range(2, 2 + AHEAD)]  # one of these files is that worker's
@@ -172,8 +188,7 @@ class Workers(session.TestCase):
         self.assertTrue(result.of(victim.pid))
 
     def test_one_that_hangs_holds_up_nobody_else(self):
-        run, first = self.begin(), self.omit(1)
-        run.wait_events(50, first.pid)
+        run, first = self.begin()
         for n in range(10, 20, 2):      # again if the machine stood still for as long as a file may take
             workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
             late = self.counter("workers_total", event="late")
@@ -194,18 +209,42 @@ class Workers(session.TestCase):
         self.check(result, died=0)
         self.assertGreater(result.counter("workers_total", "late"), 0)
 
-    def test_without_a_nursery_new_files_have_no_rows_and_all_else_goes_on(self):
-        run, first = self.begin(), self.omit(1)
-        run.wait_events(50, first.pid)
-        workers, nursery = self.workers(run), helpers(run)[0]
-        for pid in (nursery, *workers):         # nobody is left to start others
+    def test_a_nursery_that_is_killed_is_replaced(self):
+        run, first = self.begin()
+        for n in range(2, 7):
+            nurseries, before = self.nurseries(run), self.counter("unwind_tables_total", result="loaded")
+            self.workers(run)
+            os.kill(nurseries[n % 2], signal.SIGKILL)
+            victims = [self.omit(f"{n}-{i}") for i in range(AHEAD + 1)]         # more than there are workers that wait
+            self.loaded_after(before + AHEAD, "rows of all files")
+            tap.wait_until(lambda: self.counter("workers_total", event="nursery_replaced") >= n - 1, "another nursery")
+            self.assertNotEqual(set(self.nurseries(run)), set(nurseries))
+            for victim in victims[1:]:
+                victim.kill()
+        begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        session.wait_cpu([first.pid, victims[0].pid], 0.5)
+        result = run.stop()
+        self.assertEqual(result.counter("workers_total", "nursery_replaced"), 5)
+        self.assertEqual(result.counter("unwind_tables_total", "failed"), 0, result.log)
+        self.assertEqual(result.log.count("the other one takes its place"), 1, result.log)
+        self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
+        for victim in (first, victims[0]):
+            share, ends = self.whole_share([s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
+            self.assertGreater(share, 0.99, ends)
+
+    def test_without_any_nursery_new_files_have_no_rows_and_all_else_goes_on(self):
+        run, first = self.begin()
+        workers, nurseries = self.workers(run), self.nurseries(run)
+        os.kill(run.pid, signal.SIGSTOP)        # so that nobody is left to start others
+        for pid in (*nurseries, *workers):
             os.kill(pid, signal.SIGKILL)
+        os.kill(run.pid, signal.SIGCONT)
         second, third = self.omit(2), self.omit(3)
         tap.wait_until(lambda: self.counter("unwind_tables_total", result="failed") >= 2, "files without rows")
         for victim in (first, second, third):
             session.wait_cpu([victim.pid], 0.5)
         result = run.stop()
-        self.assertIn("the process that starts those without rights is gone", result.log)
+        self.assertIn("both processes that start those without rights are gone", result.log)
         self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
         share, ends = self.whole_share(result.of(first.pid)[200:])
         self.assertGreater(share, 0.99, ends)
@@ -214,12 +253,12 @@ class Workers(session.TestCase):
     def test_are_never_targets_themselves(self):
         victim = self.omit(1)
         run = self.start("--all", "--frequency", 199)
-        ours = set(helpers(run)[1]) | {helpers(run)[0], run.pid}
+        ours = {run.pid}.union(*helpers(run))
         alone = not strangers(run)
         for n in range(2, 12):                          # each a file that a worker reads
             child = self.omit(n)
             session.wait_cpu([victim.pid], 0.1)
-            ours |= set(helpers(run)[1])
+            ours = ours.union(*helpers(run))
             child.kill()
             alone &= not strangers(run)
         result = run.stop(check=False)                  # of all that the machine does: others look at the books
@@ -235,9 +274,9 @@ class Workers(session.TestCase):
             victim = self.omit(int(end))
             run = self.start("--pid", victim.pid)
             run.wait_events(20)
-            nursery, workers = helpers(run)
+            nurseries, workers = self.nurseries(run), helpers(run)[1]
             run.child.stop(end)
-            for pid in (nursery, *workers):
+            for pid in (*nurseries, *workers):
                 tap.wait_until(lambda: status_of(pid).get("State", "Z")[0] in "ZX" or status_of(pid).get("Name") != "spanprof-parser",
                                f"the end of {pid}")
 

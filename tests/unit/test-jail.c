@@ -228,13 +228,64 @@ Test(jail, nothing_of_our_environment_goes_along) {
         free(text);
 }
 
-Test(jail, without_a_nursery_a_request_fails_at_once) {
+/* All children of ours, at once. */
+static void signal_children(int signal) {
+        char path[64], *text, *at;
+        size_t size;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+        cr_assert_eq(file_read(path, 1 << 16, &text, &size), 0);
+        for (at = text; *at;)
+                kill((pid_t)strtol(at, &at, 10), signal), at += strspn(at, " ");
+        free(text);
+}
+
+static void wait_replaced(uint64_t n) {
+        uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
+
+        while (stat_get(COUNTER_NURSERIES_REPLACED) < n) {
+                struct pollfd wait = { .fd = helper_fd(helper), .events = POLLIN };
+
+                cr_assert_lt(clock_monotonic_ns(), end_ns, "nobody takes its place");
+                poll(&wait, 1, 1000);
+                helper_tend(helper);
+        }
+}
+
+Test(jail, a_nursery_that_is_killed_is_replaced_again_and_again) {
+        for (uint64_t i = 0; i < 8; i++) {
+                pid_t pid = nursery_pid(nursery, 0);
+
+                cr_assert_eq(kill(pid, SIGKILL), 0);
+                expect_an_answer();
+                wait_replaced(i + 1);
+                cr_assert_neq(nursery_pid(nursery, 0), pid);
+                cr_assert(nursery_is_ours(nursery, (uint32_t)pid), "its samples may still be on their way");
+        }
+        cr_assert_eq(stat_get(COUNTER_NURSERIES_REPLACED), 8);
+}
+
+Test(jail, one_that_is_stopped_is_as_good_as_gone) {
+        pid_t pid = nursery_pid(nursery, 0);
+
+        cr_assert_eq(kill(pid, SIGSTOP), 0);
+        for (int i = 0; i < 4; i++)     /* more than there are workers ahead */
+                expect_an_answer();
+        wait_replaced(1);
+        cr_assert_neq(nursery_pid(nursery, 0), pid);
+        expect_an_answer();
+}
+
+Test(jail, without_any_nursery_a_request_fails_at_once) {
         char text[16];
         size_t n;
         int r;
 
         expect_an_answer();
-        kill(nursery_pid(nursery, 0), SIGKILL);
+        while (nursery_is_there(nursery)) {
+                signal_children(SIGKILL);
+                helper_tend(helper);
+        }
         do              /* the one that was started ahead may still answer */
                 r = ask('h', -1, 50 * NS_PER_MS, text, sizeof(text), &n);
         while (r == HELPER_E_LATE || r == HELPER_E_DIED);
