@@ -195,12 +195,23 @@ static int scan_process(Targets *targets, pid_t pid) {
         return r < 0 ? r : 0;
 }
 
+static bool is_excluded(const Targets *targets, uint32_t pid) {
+        char comm[ABI_COMM_SIZE];
+        SelectorReason reason;
+        ProcessStat stat;
+
+        return process_identify((pid_t)pid, &stat, comm) == 0 &&
+               targets_decide(targets, &(SelectorFacts){ .pid = pid, .comm = comm, .is_kernel = stat.is_kernel }, &reason) == 0 &&
+               reason == SELECTOR_EXCLUDED;
+}
+
+/* One that an exclude takes away again is there. */
 static void find_missing_pid(Targets *targets) {
         const Selector *selector = targets->config.selector;
 
         targets->missing_pid = 0;
         for (size_t i = 0; i < selector->n_pids && !targets->missing_pid; i++)
-                if (!targets_living(targets, selector->pids[i]))
+                if (!targets_living(targets, selector->pids[i]) && !is_excluded(targets, selector->pids[i]))
                         targets->missing_pid = selector->pids[i];
 }
 

@@ -221,6 +221,33 @@ class Identity(tap.TestCase):
                 self.assertNotIn(2, found, "kthreadd")
                 self.assertNotIn(victim.pid, self.list_targets(*options, "--exclude", "container=*"))
 
+    def test_targets_lists_coroutines(self):
+        """Stations in a region that nothing names, in the program's own memory."""
+        log = self.directory() / "log"
+        victim = self.spawn([tap.BUILD_DIR / "tests/lib/victim-coroutines", "1", "2", log])
+        victim.wait_for("^pid")
+        tap.wait_until(lambda: "coroutines" in self.list_targets("--pid", victim.pid)[victim.pid], "its region")
+        address = self.list_targets().get(victim.pid, {}).get("coroutines", {}).get("address", "none")
+        maps = pathlib.Path(f"/proc/{victim.pid}/maps").read_text()
+        self.assertIn(f"{int(address, 16):08x}-", maps)
+        self.assertEqual(self.list_targets()[victim.pid]["reason"], "publishes context")
+
+    def test_selectors_come_from_files_and_from_the_environment_too(self):
+        named, excluded, other = self.spin(), self.spin(), self.spin()
+        file = self.directory() / "spanprof.conf"
+        file.write_text(f"[targets]\npid = {named.pid}, {excluded.pid}\nexclude = pid={excluded.pid}\n")
+        mine = {named.pid, excluded.pid, other.pid}
+        self.assertEqual(mine & set(self.list_targets("--config", file)), {named.pid})
+        verbose = self.list_targets("--config", file, "-v")
+        self.assertEqual([verbose[victim.pid]["reason"] for victim in (named, excluded, other)],
+                         ["chosen by --pid", "excluded", "not chosen"])
+        done = self.spanprof("targets", "--json", "--config", file, env={**os.environ, "SPANPROF_PID": str(other.pid)})
+        self.assertEqual(mine & {entry["pid"] for entry in json.loads(done.stdout)}, {other.pid}, "the stronger source replaces")
+        directory, daemon = self.run_daemon("--config", file)
+        self.wait_resources(directory, named.pid)
+        self.assertEqual(daemon.stop(), 0, daemon)
+        self.assertEqual(mine & set(self.resources(directory)), {named.pid})
+
     def test_targets_prints_a_table(self):
         victim = self.spin({"OTEL_SERVICE_NAME": "cart"}, group=self.group("spanprof-test", f"docker-{CONTAINER}.scope"),
                            code=f"open('/proc/self/comm', 'wb').write(b'sp\\xff\\x1bin')\n{SPIN}")

@@ -86,6 +86,22 @@ Test(targets, says_which_pid_is_missing) {
         bench_end(&bench);
 }
 
+Test(targets, misses_no_pid_that_is_excluded) {
+        const SelectorRule by_name = { .kind = SELECTOR_KIND_COMM, .pattern = "spared" };
+        Member wanted = start("wanted", NULL), spared = start("spared", NULL);
+        uint32_t pids[] = { spared.pid, wanted.pid };
+        Selector selector = { .pids = pids, .n_pids = 2, .exclude_rules = &by_name, .n_exclude_rules = 1 };
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        cr_assert_eq(targets_scan(bench.targets), 0);
+        cr_assert_eq(targets_missing_pid(bench.targets), 0);
+        cr_assert_eq(targets_count(bench.targets), 1);
+        bench_end(&bench);
+        stop(&wanted);
+        stop(&spared);
+}
+
 Test(targets, starts_a_new_generation_with_exec_and_sorts_samples_by_time) {
         Member child = start("before", body_exec);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
