@@ -6,12 +6,16 @@ import oracle
 
 oracle.enter()
 
+import ctypes
 import os
 import pathlib
 import re
 import shutil
+import signal
+import time
 
 import fuse_server
+import groups
 import otlp_read
 import prometheus
 import session
@@ -20,6 +24,7 @@ import unix_http
 
 SYMBOLS = otlp_read.Symbols()
 HZ = ("--frequency", "499")
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 17, 0x4206, 0x4207, 0x40000000
 SPAN = ("00000000000000010000000000000002", "0000000000000003")
 
 
@@ -31,6 +36,11 @@ def searches(control):
 def memory_kib(pid):
     text = pathlib.Path(f"/proc/{pid}/status").read_text()
     return {name: int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("VmRSS", "VmPTE")}
+
+
+def states(pid):
+    """Of its threads: R, S, D, T, t …"""
+    return {(task / "stat").read_text().rpartition(") ")[2][0] for task in pathlib.Path(f"/proc/{pid}/task").iterdir()}
 
 
 def is_inside(sample, function):
@@ -131,6 +141,62 @@ class Hostile(session.TestCase):
         self.assertGreater(result.counter("objects_total", "remote"), 0)
         with open(f"/proc/{hostile.pid}/maps") as maps:
             self.assertIn(server.file, maps.read())
+
+    def stop_by_signal(self, pid):
+        os.kill(pid, signal.SIGSTOP)
+        tap.wait_until(lambda: states(pid) == {"T"}, "stopped")
+        return lambda: os.kill(pid, signal.SIGCONT)
+
+    def stop_by_ptrace(self, pid):
+        """As a debugger does that has stopped at a breakpoint."""
+        ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        ptrace.argtypes = [ctypes.c_long] * 4
+        threads = [int(task) for task in os.listdir(f"/proc/{pid}/task")]
+        for tid in threads:
+            for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+                self.assertEqual(ptrace(request, tid, 0, 0), 0, os.strerror(ctypes.get_errno()))
+            os.waitpid(tid, WALL)
+        self.assertEqual(states(pid), {"t"})
+        return lambda: [self.assertEqual(ptrace(PTRACE_DETACH, tid, 0, 0), 0) for tid in threads]
+
+    def stop_by_freezer(self, pid):
+        """As a container that is paused."""
+        group = groups.make(self, f"spanprof-test-frozen-{os.getpid()}")
+        self.addCleanup(lambda: tap.wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty group"))
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        groups.enter(group, pid)
+        (group / "cgroup.freeze").write_text("1")
+        tap.wait_until(lambda: "frozen 1" in (group / "cgroup.events").read_text(), "frozen")
+        return lambda: (group / "cgroup.freeze").write_text("0")
+
+    def test_targets_that_stand_still_are_known_when_they_go_on(self):
+        """Stopped, held by a debugger, frozen, and one that the kernel lets do nothing until its child is done: what they publish
+        is read all the same, in time, since nobody waits for them."""
+        pids, go_on = [], []
+        for stop in (None, self.stop_by_signal, self.stop_by_ptrace, self.stop_by_freezer):
+            child, tell = self.commanded("ring")
+            tell("publish")
+            tell("set 1 2 3")
+            pids.append(child.pid)
+            go_on += [stop(child.pid)] if stop else []
+        parent = self.spawn([session.LIB / "victim-family", "vfork", 1, 600000])
+        tap.wait_until(lambda: states(parent.pid) == {"D"}, "it waits for its child")
+        run = self.start("--comm", "victim-ring,victim-family", *HZ)
+        run.wait_events(100, pids[0])
+        begin_ns = {pid: time.clock_gettime_ns(time.CLOCK_MONOTONIC) for pid in pids[1:]}
+        for one in go_on:
+            one()
+        for pid in pids:
+            run.wait_events(100, pid)
+        result = run.stop()
+        self.assertEqual({k: v for k, v in result.summary["lost_by_reason"].items() if k != "not_target"}, {})
+        for pid in pids:
+            burning = [s for s in result.of(pid) if is_inside(s, "ring_burn")]
+            self.assertGreater(len(burning), 90)
+            self.assertEqual({(s.trace_id, s.span_id) for s in burning}, {SPAN}, "from the first sample on")
+            self.assertGreaterEqual(min(map(result.monotonic_ns, result.of(pid))), begin_ns.get(pid, 0))
+        self.assertEqual(result.of(parent.pid), [])
+        self.assertTrue([s for s in result.samples if is_inside(s, "family_child")], "the child, in its parent's memory")
 
     def test_a_look_costs_a_target_no_memory(self):
         for mode, n in (("reserve", 8), ("still", 60000)):

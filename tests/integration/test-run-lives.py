@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -137,6 +138,40 @@ class Lives(session.TestCase):
         self.assertEqual(result.counter("targets_total", "gone"), 1, "once, with the last thread")
         truth = session.truth_of(victim)["cpu_ns"] / 1e9 * 499
         self.assertAlmostEqual(len(samples) / truth, 1, delta=0.3)
+
+    def test_a_thread_that_executes_takes_the_leaders_place(self):
+        """All other threads die, and the one that called exec gets their leader's id, while each of them is sampled."""
+        victim = self.spawn([sys.executable, "-c", f"""
+import os, sys, threading
+def spin():
+    while True: sum(range(1000))
+def become():
+    sys.stdin.readline()
+    os.execv({str(session.LIB / "victim-chain")!r}, ["victim-chain", "5"])
+for what in (spin, spin, become):
+    threading.Thread(target=what).start()
+print("pid", os.getpid(), flush=True)
+spin()
+"""], stdin=subprocess.PIPE)
+        victim.wait_for("^pid")
+        run = self.start("--pid", victim.pid, *HZ)
+        run.wait_events(100, victim.pid)
+        victim.process.stdin.write(b"go\n")
+        victim.process.stdin.flush()
+        tap.wait_until(lambda: os.readlink(f"/proc/{victim.pid}/exe").endswith("victim-chain"), "the exec")
+        session.wait_cpu([victim.pid], 0.5)
+        result = run.stop()
+        by_program = collections.defaultdict(list)
+        for sample in result.of(victim.pid):
+            by_program[os.path.basename(sample.resource["process.executable.path"])].append(sample)
+        python, chain = by_program.pop(os.path.basename(os.path.realpath(sys.executable))), by_program.pop("victim-chain")
+        self.assertEqual(by_program, {})
+        self.assertGreater(len({s.attributes["thread.id"] for s in python}), 1)
+        self.assertEqual({s.attributes["thread.id"] for s in chain}, {victim.pid})
+        self.assertEqual(inside(python, "chain_leaf"), [])
+        self.assertGreater(len(inside(chain, "chain_leaf")), 0.9 * len(chain) - 3)
+        self.assertGreater(min(s.time_ns for s in chain), max(s.time_ns for s in python))
+        self.assertEqual((result.counter("targets_total", "exec"), result.counter("targets_total", "gone")), (1, 0))
 
     def test_one_pid_used_again_and_again(self):
         """Two programs take turns under one pid, 30 ms each: no sample is taken for the other program's."""

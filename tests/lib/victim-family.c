@@ -21,6 +21,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -93,6 +94,7 @@ static void by_vfork(void) {
         pid_t pid = vfork();
 
         if (!pid) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);       /* a parent that waits like this can only be killed */
                 family_child();
                 _exit(0);
         }
