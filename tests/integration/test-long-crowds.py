@@ -122,7 +122,7 @@ class Crowds(session.TestCase):
         self.assertLess(lost, 0.2 * result.counter("notices_total"))
         self.assertLessEqual(result.counter("sweep_total", "resync") > 0, lost > 0)
         self.assertLess(result.counter("mappings_noticed_total", "lost"), 0.2 * result.counter("mappings_noticed_total", "noticed"))
-        self.assertEqual(result.summary["lost_by_reason"], {}, "not one tick")
+        self.assert_nothing_lost(result)                # not one tick but of our own workers, who are judged when they are first seen
         self.assertLess(after, before + 6144)
 
     def test_a_million_processes(self):
