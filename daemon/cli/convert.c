@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
+#include "cli/missing-lines.h"
 #include "cli/outputs.h"
 #include "config/config-exporter.h"
 #include "otlp/encode.h"
@@ -194,6 +195,7 @@ static int convert_all(ConvertRun *run) {
                 return nothing(run);
         r = run->writer ? write_output(run) : 0;
         run->write_ns = clock_monotonic_ns();
+        missing_lines_say(run->symbolizer);
         if (!r && asked(run->config, "endpoint"))
                 r = send_all(run);
         if (r >= 0 && run->config->diagnostics)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/missing-lines.h"
 #include "convert/convert.h"
 #include "desk/about.h"
 #include "desk/counts.h"
@@ -201,6 +202,7 @@ static int close_window(Record *record) {
                 window_set_period(record->convert.window, PROFILE_CPU, (int64_t)((double)NS_PER_SEC / rate));
         convert_cover(&record->convert, record->begin_ns, clock_read_ns(CLOCK_REALTIME));
         r = convert_close(&record->convert);
+        missing_lines_say(symbolizer);
         record->options.symbolizer = NULL;
         return r;
 }

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/inputs.h"
+#include "cli/missing-lines.h"
 #include "cli/outputs.h"
 #include "cli/report-process.h"
 #include "cli/report-raw.h"
@@ -305,6 +306,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
                 r = symbolizer_new(&run->symbolizer, &(SymbolizerOptions){ .want_lines = cli->config.lines });
         if (!r)
                 r = run_form(run);
+        missing_lines_say(run->symbolizer);
         r = r ? r : run->inputs.status;
         report_free(run->report);
         report_free(run->before);

@@ -401,6 +401,13 @@ int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const u
         return r ? error_fold(r) : 0;
 }
 
+const char *symbolizer_lines_object(const Symbolizer *symbolizer, uint32_t index, LinesState *statep) {
+        if (index >= symbolizer->n_entries)
+                return NULL;
+        *statep = symbolizer->entries[index]->lines_state;
+        return symbolizer->entries[index]->path ?: "";
+}
+
 const char *symbol_state_text(SymbolState state) {
         static const char *const texts[SYMBOL_N_STATES] = {
                 [SYMBOL_STATE_NAMED] = "symbols",

@@ -71,6 +71,9 @@ typedef enum LinesState {
 int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
                      LinesSink sink, void *userdata, LinesState *statep);
 
+/* Of the @index-th object that is in memory: its path ("" = not known), and how its lines were read. NULL = there are not so many. */
+const char *symbolizer_lines_object(const Symbolizer *symbolizer, uint32_t index, LinesState *statep);
+
 /* What was done since the symbolizer was made. */
 typedef struct SymbolizerStats {
         uint64_t n_hits, n_misses;      /* look-ups whose object was in memory, or was read first */

@@ -30,7 +30,6 @@ struct WindowNames {
         Hashmap rows;                   /* word → Row */
         Arena arena;                    /* rows and their texts */
         SymbolState *states;            /* by module */
-        LinesState *lines_states;
         Pending *pending;
         size_t n_pending, pending_room;
         const Pending *batch;           /* those that are asked for now */
@@ -209,6 +208,7 @@ static int add_lines(void *userdata, uint32_t index, const LineFrame *frames, si
 static int ask_batch(WindowNames *names, const Pending *pending, size_t n) {
         SymbolObject object = object_of(names, pending->module);
         _cleanup_(freep) uint64_t *addresses = reallocarray(NULL, n, sizeof(*addresses));
+        LinesState state;               /* for people: symbolizer_lines_object() */
         int r;
 
         if (!addresses)
@@ -216,8 +216,7 @@ static int ask_batch(WindowNames *names, const Pending *pending, size_t n) {
         for (size_t i = 0; i < n; i++)
                 addresses[i] = pending[i].address;
         names->batch = pending;
-        r = symbolizer_lines(names->symbolizer, &object, addresses, (uint32_t)n, add_lines, names,
-                             &names->lines_states[pending->module]);
+        r = symbolizer_lines(names->symbolizer, &object, addresses, (uint32_t)n, add_lines, names, &state);
         return r ? error_fold(r) : 0;
 }
 
@@ -240,8 +239,7 @@ static int init_states(WindowNames *names) {
         uint32_t n = window_n_modules(names->window);
 
         names->states = calloc(n + 1u, sizeof(*names->states));
-        names->lines_states = calloc(n + 1u, sizeof(*names->lines_states));
-        if (!names->states || !names->lines_states)
+        if (!names->states)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n; i++)
                 names->states[i] = SYMBOL_N_STATES;
@@ -286,7 +284,6 @@ WindowNames *window_names_free(WindowNames *names) {
         hashmap_deinit(&names->rows);
         arena_deinit(&names->arena);
         free(names->states);
-        free(names->lines_states);
         free(names);
         return NULL;
 }
@@ -302,8 +299,4 @@ size_t window_names_get(const WindowNames *names, FrameWord word, const NamedFra
 
 SymbolState window_names_state(const WindowNames *names, uint32_t module) {
         return names->states[module];
-}
-
-LinesState window_names_lines_state(const WindowNames *names, uint32_t module) {
-        return names->lines_states[module];
 }

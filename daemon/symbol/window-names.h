@@ -51,5 +51,3 @@ size_t window_names_get(const WindowNames *names, FrameWord word, const NamedFra
 
 /* How the symbols of a module of the window were read; SYMBOL_N_STATES = no frame asked. */
 SymbolState window_names_state(const WindowNames *names, uint32_t module);
-/* How its lines were. */
-LinesState window_names_lines_state(const WindowNames *names, uint32_t module);

@@ -87,12 +87,18 @@ class Names(tap.TestCase):
         whole = self.dir / "shop.debug"
         self.program.rename(whole)
         subprocess.run(["objcopy", "--strip-all", whole, self.program], check=True)
-        self.assertNotIn("shop.cc:", self.spanprof("report", "--lines", recording).stdout)
+        report = self.spanprof("report", "--lines", recording)
+        self.assertNotIn("shop.cc:", report.stdout)
+        self.assertRegex(report.stderr, r"no source lines of .*\bshop\b.*: there is no debug information of it on this machine")
+        self.assertNotIn("vdso", report.stderr)
+        self.assertNotIn("source lines", self.spanprof("report", recording).stderr, "nobody has asked")
         subprocess.run(["objcopy", "--only-keep-debug", whole, whole], check=True)
         subprocess.run(["objcopy", f"--add-gnu-debuglink={whole}", self.program], check=True)
         self.assertTrue(self.in_mix(self.spanprof("report", "--lines", recording).stdout))
         whole.write_bytes(whole.read_bytes()[:-100])
-        self.assertNotIn("shop.cc:", self.spanprof("report", "--lines", recording).stdout, "cut off")
+        report = self.spanprof("report", "--lines", recording)
+        self.assertNotIn("shop.cc:", report.stdout, "cut off")
+        self.assertRegex(report.stderr, r"no source lines of .*\bshop\b")
 
 
 if __name__ == "__main__":
