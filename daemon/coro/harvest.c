@@ -4,44 +4,72 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/hashmap.h"
 
+/*
+ * Nothing tells which station has news, so a scan is a walk over one cache line of each: 1 ns a station when nothing is
+ * there, if the CPU may fetch the lines of a whole block at once. What was written since has to come from the writer's cache,
+ * some 100 ns a line, and is asked for early, too.
+ *
+ * A coroutine that awaits things that are ready writes eight events, all that a station holds, in a quarter of a microsecond:
+ * no scan comes back in time. So where events are coming just now, one stays until they stop. A writer whose lines
+ * are read as soon as it has written them has to fetch them again, which holds it to the pace of its reader.
+ */
+
 enum {
-        PREFETCH = 8,                   /* stations ahead: each is a page's quarter, which the CPU does not foresee */
+        LINES = SPANPROF_STATION_SIZE / 64,     /* of a station */
+        BLOCK = 32,                     /* stations that are looked at before those with news are read */
         LOOKS_PER_SCAN = 64,            /* the part of all stations whose death is looked for in one scan */
+        MAX_FOLLOWED = 4096,            /* events of one station, then it is the others' turn */
+        MAX_SPINS = 30,                 /* looks without a new event, each some 15 ns */
 };
+
+#define RECENT_NS (2 * NS_PER_US)           /* an event so young may be followed by another */
 
 int harvest_init(Harvest *harvest, Region *region, StationDialect dialect, bool late) {
         *harvest = (Harvest){ .region = region, .dialect = dialect, .dialect_is_given = dialect != STATION_DIALECT_UNKNOWN,
                               .late = late };
         /* untouched zero pages: a large region that is little used costs little */
-        harvest->alive = calloc(region->n_stations, sizeof(*harvest->alive));
-        harvest->next = calloc(region->n_stations, sizeof(*harvest->next));
+        harvest->lines = calloc(region->n_stations, sizeof(*harvest->lines));
+        harvest->wanted = calloc(region->n_stations, sizeof(*harvest->wanted));
         harvest->states = calloc(region->n_stations, sizeof(*harvest->states));
-        return harvest->alive && harvest->next && harvest->states ? 0 : error_origin(-ENOMEM);
+        return harvest->lines && harvest->wanted && harvest->states ? 0 : error_origin(-ENOMEM);
 }
 
 void harvest_deinit(Harvest *harvest) {
-        free(harvest->alive);
-        free(harvest->next);
+        free(harvest->lines);
+        free(harvest->wanted);
         free(harvest->states);
         *harvest = (Harvest){ 0 };
+}
+
+static uint32_t index_at(const Harvest *harvest, uint32_t at) {
+        return harvest->lines[at] / LINES;
+}
+
+/* Where and what a scan has to look for. */
+static void aim(Harvest *harvest, uint32_t at, uint32_t index) {
+        uint64_t next = harvest->states[index].next;
+
+        harvest->lines[at] = index * LINES + 1 + station_epoch_of(harvest->dialect, next);
+        harvest->wanted[at] = station_seq_of(harvest->dialect, next);
 }
 
 static void add_new(Harvest *harvest) {
         uint32_t n = region_allocated(harvest->region, &harvest->n_without);
 
         for (; harvest->n_seen < n; harvest->n_seen++)
-                harvest->alive[harvest->n_alive++] = harvest->n_seen;
+                aim(harvest, harvest->n_alive++, harvest->n_seen);
 }
 
-/* Stations that were written before we came: start at what is left of them, once the dialect is known. */
-static void begin_late(Harvest *harvest, uint64_t now_ns) {
-        for (uint32_t i = 0; i < harvest->n_seen; i++) {
+/* Stations that were written before we came: start at what is left of them. */
+static void begin(Harvest *harvest, uint64_t now_ns) {
+        for (uint32_t i = 0; i < harvest->n_seen && harvest->late; i++)
                 station_begin(&harvest->region->stations[i], harvest->dialect, now_ns, &harvest->states[i]);
-                harvest->next[i] = harvest->states[i].next;
-        }
+        for (uint32_t at = 0; at < harvest->n_alive; at++)
+                aim(harvest, at, index_at(harvest, at));
 }
 
 static void find_dialect(Harvest *harvest, uint64_t now_ns) {
@@ -52,10 +80,31 @@ static void find_dialect(Harvest *harvest, uint64_t now_ns) {
                 if (dialect == STATION_DIALECT_UNKNOWN || station_dialect(station) != dialect)
                         continue;
                 harvest->dialect = dialect;
+                begin(harvest, now_ns);
                 break;
         }
-        if (harvest->dialect != STATION_DIALECT_UNKNOWN && harvest->late)
-                begin_late(harvest, now_ns);
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+/* Waits a moment for the next event of a station. Return: whether it came. */
+static bool await(const Harvest *harvest, const struct spanprof_station *station, uint64_t next) {
+        for (int i = 0; i < MAX_SPINS; i++) {
+                if (station_is_ready(station, harvest->dialect, next))
+                        return true;
+                relax();
+        }
+        return false;
+}
+
+static bool is_coming(const Harvest *harvest, const StationState *state) {
+        return harvest->follow && state->n_read && clock_monotonic_ns() < state->last_ns + RECENT_NS;
 }
 
 /* Reads what one station has. */
@@ -65,26 +114,33 @@ static int visit(Harvest *harvest, uint32_t index, uint64_t now_ns, HarvestEvent
         StationState *state = &harvest->states[index];
         uint64_t before = state->next, n_lost = state->n_lost;
         CoroEvent event = { .station = index, .pid = harvest->pid };
-        int r = 0, result = 0;
+        unsigned n = 0, max = SPANPROF_STATION_EPOCHS;          /* a writer that never stops must not keep us */
+        StationRing ring;
+        int r, result = 0;
 
-        /* not more than a ring: a writer that never stops must not keep us */
-        for (int i = 0; i < SPANPROF_STATION_EPOCHS && !result && (!r || r == STATION_E_REJECTED); i++) {
-                r = station_next(station, harvest->dialect, now_ns, state, &event);
-                if (r)
-                        continue;
-                found->n_events++;
-                result = func(userdata, &event);
+        ring.filled = false;
+        while (n < max && !result) {
+                r = station_next(station, harvest->dialect, now_ns, state, &ring, &event);
+                if (!r) {
+                        found->n_events++;
+                        result = func(userdata, &event);
+                } else if (r == STATION_E_CORRUPT ||
+                           (r == STATION_E_NONE && (!is_coming(harvest, state) || !await(harvest, station, state->next)))) {
+                        break;
+                }
+                if (++n == max && is_coming(harvest, state))
+                        max = MAX_FOLLOWED;
         }
-        harvest->next[index] = state->next;
         found->n_lost += state->n_lost - n_lost;
         found->n_most = MAX(found->n_most, (uint32_t)MIN(state->next - before, UINT32_MAX));
+        harvest->depth = MIN(n, SPANPROF_STATION_EPOCHS - 1);
         return result;
 }
 
 /* Looks whether a part of the coroutines has died, and forgets those whose last event has been read. */
 static void bury(Harvest *harvest, uint32_t n) {
         for (; n && harvest->n_alive; n--) {
-                uint32_t at = harvest->look_at < harvest->n_alive ? harvest->look_at : 0, index = harvest->alive[at];
+                uint32_t at = harvest->look_at < harvest->n_alive ? harvest->look_at : 0, index = index_at(harvest, at);
                 const struct spanprof_station *station = &harvest->region->stations[index];
                 StationState *state = &harvest->states[index];
 
@@ -92,29 +148,57 @@ static void bury(Harvest *harvest, uint32_t n) {
                 harvest->look_at = at + 1;
                 if (!state->corrupt && (!state->dead || station_is_ready(station, harvest->dialect, state->next)))
                         continue;
-                harvest->alive[at] = harvest->alive[--harvest->n_alive];
+                harvest->n_alive--;
+                harvest->lines[at] = harvest->lines[harvest->n_alive];
+                harvest->wanted[at] = harvest->wanted[harvest->n_alive];
                 harvest->look_at = at;
         }
 }
 
+/* Stations of a block that have news, without a branch for each. */
+static unsigned look(const Harvest *harvest, uint32_t begin, uint32_t end, uint32_t *news) {
+        const struct spanprof_epoch *lines = (const struct spanprof_epoch *)harvest->region->stations;
+        unsigned n = 0;
+
+        for (uint32_t at = begin; at < end; at++) {
+                news[n] = at;
+                n += __atomic_load_n(&lines[harvest->lines[at]].seq, __ATOMIC_RELAXED) >= harvest->wanted[at];
+        }
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        return n;
+}
+
+/* What reading a station is going to touch. */
+static void prefetch(const Harvest *harvest, uint32_t at) {
+        uint32_t index = index_at(harvest, at), first = (harvest->lines[at] - 1) % LINES;
+        const struct spanprof_station *station = &harvest->region->stations[index];
+        const char *state = (const char *)&harvest->states[index];
+
+        for (uint32_t i = 1; i <= harvest->depth; i++)
+                __builtin_prefetch(&station->epochs[(first + i) % SPANPROF_STATION_EPOCHS]);
+        for (size_t i = 0; i < sizeof(StationState); i += 64)
+                __builtin_prefetch(state + i);
+}
+
 static int scan_alive(Harvest *harvest, uint64_t now_ns, HarvestEventFunc func, void *userdata, HarvestFound *found) {
-        const struct spanprof_station *stations = harvest->region->stations;
-        bool document = harvest->dialect == STATION_DIALECT_DOCUMENT;
+        const struct spanprof_epoch *lines = (const struct spanprof_epoch *)harvest->region->stations;
 
-        for (uint32_t i = 0; i < harvest->n_alive; i++) {
-                uint32_t index = harvest->alive[i];
-                int r;
+        for (uint32_t begin = 0; begin < harvest->n_alive; begin += BLOCK) {
+                uint32_t news[BLOCK], end = MIN(begin + BLOCK, harvest->n_alive);
+                unsigned n = look(harvest, begin, end, news);
 
-                if (i + PREFETCH < harvest->n_alive) {
-                        uint32_t ahead = harvest->alive[i + PREFETCH];
+                for (unsigned i = 0; i < n; i++)
+                        prefetch(harvest, news[i]);
+                for (uint32_t at = end; n && at < MIN(end + BLOCK, harvest->n_alive); at++)
+                        __builtin_prefetch(&lines[harvest->lines[at]].seq);
+                for (unsigned i = 0; i < n; i++) {
+                        uint32_t index = index_at(harvest, news[i]);
+                        int r = visit(harvest, index, now_ns, func, userdata, found);
 
-                        __builtin_prefetch(&stations[ahead].epochs[(harvest->next[ahead] + document) % SPANPROF_STATION_EPOCHS].seq);
+                        aim(harvest, news[i], index);
+                        if (r)
+                                return r;
                 }
-                if (!station_is_ready(&stations[index], harvest->dialect, harvest->next[index]))
-                        continue;
-                r = visit(harvest, index, now_ns, func, userdata, found);
-                if (r)
-                        return r;
         }
         return 0;
 }

@@ -104,7 +104,7 @@ static int count_open(Joined *joined, uint32_t station, uint64_t now_ns) {
         const Harvest *harvest = &joined->harvest;
 
         joined_look_at_life(joined, station, now_ns);
-        if (station_is_ready(&joined->region->stations[station], harvest->dialect, harvest->next[station]))
+        if (station_is_ready(&joined->region->stations[station], harvest->dialect, harvest->states[station].next))
                 return 0;
         if (harvest->states[station].dead)
                 suspended_died(&joined->suspended, station);

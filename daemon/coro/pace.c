@@ -18,9 +18,10 @@ void pace_update(Pace *pace, const HarvestFound *found, uint64_t scan_ns, uint64
                 pace->wait_ns = pace->wait_ns > 4 * PACE_STEP_NS ? pace->wait_ns / 2 : 0;
         else if (found->n_most < MANY)
                 slow_down(pace, scan_ns);
-        if (now_ns < pace->hungry_until_ns)
+        pace->hungry = now_ns < pace->hungry_until_ns;
+        if (pace->hungry)
                 pace->wait_ns = 0;
-        pace->idle = now_ns - pace->event_ns >= PACE_IDLE_NS && now_ns >= pace->hungry_until_ns;
+        pace->idle = now_ns - pace->event_ns >= PACE_IDLE_NS && !pace->hungry;
         pace->deadline_ns = MIN(MAX(scan_ns * PACE_IDLE_SHARE, PACE_MIN_DEADLINE_NS),
                                 MAX(scan_ns * PACE_LARGE_SHARE, PACE_MAX_DEADLINE_NS));
 }

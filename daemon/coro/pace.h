@@ -18,7 +18,7 @@
 #define PACE_STEP_NS (5 * NS_PER_US)
 #define PACE_MAX_WAIT_NS NS_PER_MS
 #define PACE_IDLE_NS (20 * NS_PER_MS)           /* without an event */
-#define PACE_HUNGRY_NS (20 * NS_PER_MS)         /* after a loss: no waiting at all */
+#define PACE_HUNGRY_NS (50 * NS_PER_MS)         /* after a loss: no waiting at all */
 #define PACE_MIN_DEADLINE_NS (50 * NS_PER_MS)
 #define PACE_MAX_DEADLINE_NS NS_PER_SEC
 /* Deadline ÷ time of a scan: 0.2 % of a CPU; of a region so large that a second is too short for that, 1.25 %. */
@@ -29,7 +29,7 @@ typedef struct Pace {
         uint64_t deadline_ns;           /* when idle */
         uint64_t event_ns;              /* last scan with an event */
         uint64_t hungry_until_ns;
-        bool idle;
+        bool hungry, idle;
 } Pace;
 
 /* Takes what a scan of @scan_ns that ended @now_ns has found into account. */

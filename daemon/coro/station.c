@@ -9,7 +9,8 @@
  *      holds   8    9   (10)  3    4    5    6    7
  *
  * We wait for event `next` at its epoch: a smaller seq means that it has not come, the right one that it is there, a
- * larger one that it has been overwritten. Then we go on with the oldest event that is left; the difference is lost, and
+ * larger one that it has been overwritten. Then the whole ring is copied: eight loads at once take hardly longer than one, and
+ * a writer that goes on would overwrite the oldest event each time while we reach for it. What is not in the copy is lost, and
  * known exactly.
  *
  * An event is copied and then looked at again. In the seqlock dialect the seq must be the same. In the document dialect
@@ -28,16 +29,8 @@ enum {
         MAX_TID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
         MIN_EVENT_NS = 2,               /* nobody writes events faster */
         MAX_TURNS = 64,                 /* of a race against one writer before others get their turn */
+        LAPPED = -1,                    /* the event is not there any more */
 };
-
-static unsigned epoch_of(StationDialect dialect, uint64_t number) {
-        return (number + (dialect == STATION_DIALECT_DOCUMENT)) % EPOCHS;
-}
-
-/* The seq that says: event @number is here. */
-static uint64_t seq_of(StationDialect dialect, uint64_t number) {
-        return dialect == STATION_DIALECT_DOCUMENT ? number + 1 : 2 * (number / EPOCHS + 1);
-}
 
 static uint64_t load_seq(const struct spanprof_station *station, unsigned epoch) {
         return __atomic_load_n(&station->epochs[epoch].seq, __ATOMIC_ACQUIRE);
@@ -121,10 +114,16 @@ static void copy_epoch(struct spanprof_epoch *to, const struct spanprof_epoch *f
 /* Whether event @number, copied before this call, cannot have been written over meanwhile. */
 static bool is_untouched(const struct spanprof_station *station, StationDialect dialect, uint64_t number) {
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (load_seq(station, epoch_of(dialect, number)) != seq_of(dialect, number))
+        if (load_seq(station, station_epoch_of(dialect, number)) != station_seq_of(dialect, number))
                 return false;
         return dialect != STATION_DIALECT_DOCUMENT ||
-               load_seq(station, epoch_of(dialect, number + EPOCHS - 1)) < seq_of(dialect, number + EPOCHS - 1);
+               load_seq(station, station_epoch_of(dialect, number + EPOCHS - 1)) < station_seq_of(dialect, number + EPOCHS - 1);
+}
+
+/* The same of a copy of the ring whose seq is right. */
+static bool is_untouched_in(const StationRing *ring, StationDialect dialect, uint64_t number) {
+        return dialect != STATION_DIALECT_DOCUMENT ||
+               ring->after[station_epoch_of(dialect, number + EPOCHS - 1)] < station_seq_of(dialect, number + EPOCHS - 1);
 }
 
 /* Goes on to event @next. */
@@ -134,18 +133,44 @@ static void lose_until(StationState *state, uint64_t next) {
         state->next = next;
 }
 
-/* Event state->next is gone: goes to the oldest one that is left, which is at least one further. */
-static int catch_up(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state) {
-        uint64_t written = count_written(station, dialect), next = state->next + 1;
-
-        if (is_absurd(written, now_ns) || written <= state->next) {
-                state->corrupt = true;
-                return STATION_E_CORRUPT;
+/* Return: 0, STATION_E_CORRUPT. */
+static int fill_ring(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state,
+                     StationRing *ring) {
+        ring->n_written = 0;
+        for (unsigned i = 0; i < EPOCHS; i++) {
+                ring->before[i] = load_seq(station, i);
+                copy_epoch(&ring->epochs[i], &station->epochs[i]);
         }
-        if (written > n_kept(dialect))
-                next = MAX(next, written - n_kept(dialect));
-        lose_until(state, next);
-        return 0;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        for (unsigned i = 0; i < EPOCHS; i++) {
+                uint64_t n_written;
+
+                ring->after[i] = load_seq(station, i);
+                n_written = written_by(dialect, i, ring->after[i]);
+                ring->n_written = MAX(ring->n_written, n_written);
+        }
+        state->corrupt = is_absurd(ring->n_written, now_ns) || ring->n_written <= state->next;
+        ring->filled = !state->corrupt;
+        return state->corrupt ? STATION_E_CORRUPT : 0;
+}
+
+/* Goes to the first event from state->next on that the copy of the ring has. Return: 0, STATION_E_NONE, STATION_E_CORRUPT. */
+static int take_from_ring(StationDialect dialect, StationState *state, StationRing *ring, struct spanprof_epoch *copy) {
+        for (;;) {
+                unsigned epoch = station_epoch_of(dialect, state->next);
+                uint64_t wanted = station_seq_of(dialect, state->next), seq = ring->after[epoch];
+
+                if (seq < wanted || (seq == wanted && ring->before[epoch] != seq))
+                        return STATION_E_NONE;          /* it came while or after we copied */
+                if (seq == wanted && is_untouched_in(ring, dialect, state->next)) {
+                        *copy = ring->epochs[epoch];
+                        copy->seq = seq;
+                        return 0;
+                }
+                if (state->next >= ring->n_written)
+                        return STATION_E_CORRUPT;
+                lose_until(state, MAX(state->next + 1, ring->n_written - MIN(ring->n_written, n_kept(dialect))));
+        }
 }
 
 static bool is_sound(const struct spanprof_epoch *epoch, uint64_t now_ns) {
@@ -203,34 +228,43 @@ static int accept(const struct spanprof_station *station, uint64_t now_ns, Stati
 
 /* A seq smaller than the one of the lap before: somebody has written zeros, or worse. */
 static bool is_rewound(StationDialect dialect, uint64_t number, uint64_t seq) {
-        uint64_t before = number >= EPOCHS ? seq_of(dialect, number - EPOCHS) : 0;
+        uint64_t before = number >= EPOCHS ? station_seq_of(dialect, number - EPOCHS) : 0;
 
-        return seq < before || (dialect == STATION_DIALECT_DOCUMENT && seq && seq % EPOCHS != epoch_of(dialect, number));
+        return seq < before || (dialect == STATION_DIALECT_DOCUMENT && seq && seq % EPOCHS != station_epoch_of(dialect, number));
+}
+
+/* Copies event state->next. Return: 0, STATION_E_NONE, STATION_E_CORRUPT, LAPPED. */
+static int take_one(const struct spanprof_station *station, StationDialect dialect, const StationState *state,
+                    struct spanprof_epoch *copy) {
+        unsigned epoch = station_epoch_of(dialect, state->next);
+        uint64_t seq = load_seq(station, epoch), wanted = station_seq_of(dialect, state->next);
+
+        if (is_rewound(dialect, state->next, seq))
+                return STATION_E_CORRUPT;
+        if (seq < wanted)
+                return STATION_E_NONE;
+        if (seq > wanted)
+                return LAPPED;
+        copy_epoch(copy, &station->epochs[epoch]);
+        copy->seq = seq;
+        return is_untouched(station, dialect, state->next) ? 0 : LAPPED;
 }
 
 int station_next(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state,
-                 CoroEvent *event) {
+                 StationRing *ring, CoroEvent *event) {
         for (int turn = 0; turn < MAX_TURNS && !state->corrupt; turn++) {
-                unsigned epoch = epoch_of(dialect, state->next);
-                uint64_t seq = load_seq(station, epoch), wanted = seq_of(dialect, state->next);
                 struct spanprof_epoch copy;
-                int r;
+                int r = ring->filled ? take_from_ring(dialect, state, ring, &copy) : take_one(station, dialect, state, &copy);
 
-                if (is_rewound(dialect, state->next, seq)) {
-                        state->corrupt = true;
-                        break;
-                }
-                if (seq < wanted)
-                        return STATION_E_NONE;
-                if (seq == wanted) {
-                        copy_epoch(&copy, &station->epochs[epoch]);
-                        copy.seq = seq;
-                        if (is_untouched(station, dialect, state->next))
-                                return accept(station, now_ns, state, &copy, event);
-                }
-                r = catch_up(station, dialect, now_ns, state);
-                if (r)
+                if (!r)
+                        return accept(station, now_ns, state, &copy, event);
+                if (r == STATION_E_NONE && !ring->filled)
                         return r;
+                if (r == LAPPED)
+                        r = fill_ring(station, dialect, now_ns, state, ring);
+                else
+                        ring->filled = false;
+                state->corrupt |= r == STATION_E_CORRUPT;
         }
         return state->corrupt ? STATION_E_CORRUPT : STATION_E_NONE;
 }

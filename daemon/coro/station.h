@@ -53,6 +53,17 @@ typedef struct StationState {
         bool corrupt;                   /* sequence numbers that no writer makes: not read any more */
 } StationState;
 
+/*
+ * A copy of the whole ring, for the case that the writer has lapped us: all that is left is taken at once, since one by one
+ * a writer that goes on is faster. Starts as zeros; serves one station at a time, as long as it is read without a pause.
+ */
+typedef struct StationRing {
+        bool filled;
+        uint64_t n_written;
+        uint64_t before[SPANPROF_STATION_EPOCHS], after[SPANPROF_STATION_EPOCHS];       /* seq, around the copy */
+        struct spanprof_epoch epochs[SPANPROF_STATION_EPOCHS];
+} StationRing;
+
 enum {
         _STATION_E_SUCCESS,
         STATION_E_NONE,                 /* no event that can be read now */
@@ -63,12 +74,18 @@ enum {
 /* By the first two epochs. They are not read at one instant: an answer counts when it was given twice. */
 StationDialect station_dialect(const struct spanprof_station *station);
 
+static inline unsigned station_epoch_of(StationDialect dialect, uint64_t number) {
+        return (number + (dialect == STATION_DIALECT_DOCUMENT)) % SPANPROF_STATION_EPOCHS;
+}
+
+/* The seq that says: event @number is here. */
+static inline uint64_t station_seq_of(StationDialect dialect, uint64_t number) {
+        return dialect == STATION_DIALECT_DOCUMENT ? number + 1 : 2 * (number / SPANPROF_STATION_EPOCHS + 1);
+}
+
 /* Whether there may be something to read: one load, so that scans are cheap. */
 static inline bool station_is_ready(const struct spanprof_station *station, StationDialect dialect, uint64_t next) {
-        bool document = dialect == STATION_DIALECT_DOCUMENT;
-        uint64_t seq = __atomic_load_n(&station->epochs[(next + document) % SPANPROF_STATION_EPOCHS].seq, __ATOMIC_ACQUIRE);
-
-        return document ? seq > next : seq / 2 > next / SPANPROF_STATION_EPOCHS;
+        return __atomic_load_n(&station->epochs[station_epoch_of(dialect, next)].seq, __ATOMIC_ACQUIRE) >= station_seq_of(dialect, next);
 }
 
 /* Goes to the oldest event that is still there, for readers that come late. */
@@ -82,7 +99,7 @@ void station_look(const struct spanprof_station *station, StationState *state);
  * but for station and pid, which are the caller's. Return: 0, STATION_E_*.
  */
 int station_next(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state,
-                 CoroEvent *event);
+                 StationRing *ring, CoroEvent *event);
 
 /* At the end: counts what was overwritten while it could not be read, and notices a write that never ended. */
 void station_finish(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state);

@@ -14,10 +14,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  */
 static void look(const struct spanprof_station *station, StationDialect dialect, StationState *state) {
         uint64_t before = state->next;
+        StationRing ring = { 0 };
         CoroEvent event;
 
         for (int i = 0; i < 100; i++) {
-                int r = station_next(station, dialect, NOW, state, &event);
+                int r = station_next(station, dialect, NOW, state, &ring, &event);
 
                 if (r == STATION_E_NONE || r == STATION_E_CORRUPT)
                         break;

@@ -122,8 +122,12 @@ class Coro(tap.TestCase):
             done = self.coro("coroutines=4", "turns=20", "awaits=1000", f"dialect={dialect}")
             _truth, rows, _ = self.check_books(done)
             lost = sum(int(row["lost"]) for row in rows.values())
-            self.assertGreater(lost, 0)  # 2,000 events at once, of which a station keeps eight
-            self.assertRegex(done.stderr, rf"{lost} of 160000 events .* overwritten .*, at 4 stations")
+            # 2,000 events at once, of which a station keeps eight: who follows closely may lose none
+            n = sum(row["lost"] != "0" for row in rows.values())
+            if lost:
+                self.assertRegex(done.stderr, rf"{lost} of 160000 events .* overwritten .*, at {n} stations")
+            else:
+                self.assertNotIn("overwritten", done.stderr)
 
     def test_finds_the_coroutines_that_never_wake_up(self):
         done = self.coro("coroutines=50", "threads=4", "hang=3", "turns=30")
@@ -269,7 +273,9 @@ class Coro(tap.TestCase):
         child.process.send_signal(signal.SIGCONT)
         self.assertEqual(child.wait(), 0)
         _truth, rows, _ = self.check_books(child)
-        self.assertGreater(sum(int(row["lost"]) for row in rows.values()), 0)
+        lost = sum(int(row["lost"]) for row in rows.values())
+        self.assertGreater(lost, 0)
+        self.assertRegex(child.err, rf"{lost} of 24000 events .* overwritten .*, at 4 stations")
 
     def test_harvests_several_processes_of_one_command(self):
         script = f"{VICTIM} coroutines=3 & {VICTIM} coroutines=4 threads=2; wait"

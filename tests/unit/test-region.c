@@ -215,6 +215,52 @@ Test(region, is_harvested_station_by_station) {
         harvest_deinit(&harvest);
 }
 
+/* Its writer is the harvest's own listener: each event that is read brings the next one. */
+typedef struct Burst {
+        StationWriter writer;
+        uint64_t n, n_read;
+} Burst;
+
+static void write_burst(Burst *burst, unsigned n) {
+        for (; n && burst->writer.n_written < burst->n; n--)
+                station_writer_write(&burst->writer, clock_monotonic_ns() + NS_PER_SEC / 2, 7, 1, burst->writer.n_written % 2);
+}
+
+static int on_burst(void *userdata, const CoroEvent *event) {
+        Burst *burst = userdata;
+
+        cr_assert_eq(event->number, burst->n_read);
+        burst->n_read++;
+        write_burst(burst, 1);
+        return 0;
+}
+
+Test(region, is_followed_where_events_are_coming_if_that_is_wished) {
+        const struct { bool follow; uint64_t n, n_expected; } cases[] = {
+                { false, 1000, 8 },
+                { true, 1000, 1000 },           /* in one scan */
+                { true, UINT64_MAX, 4096 },     /* others want their turn */
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                _cleanup_(region_freep) Region *region = NULL;
+                Burst burst = { .n = cases[i].n };
+                HarvestFound found;
+                Harvest harvest;
+
+                cr_assert_eq(region_create(&region, path, 40, 0600), 0);
+                cr_assert_eq(harvest_init(&harvest, region, STATION_DIALECT_SEQLOCK, false), 0);
+                region->header->allocated_count = 40;
+                burst.writer.station = station_at(region, 37);
+                harvest.follow = cases[i].follow;
+                write_burst(&burst, 5);
+                cr_assert_eq(harvest_scan(&harvest, clock_monotonic_ns(), on_burst, &burst, &found), 0);
+                cr_expect_eq(found.n_events, cases[i].n_expected, "%zu", i);
+                cr_expect_eq(found.n_lost, 0);
+                harvest_deinit(&harvest);
+        }
+}
+
 Test(region, is_harvested_up_to_the_cut) {
         _cleanup_(region_freep) Region *region = NULL;
         StationWriter writer = { 0 };

@@ -29,6 +29,13 @@ static void write_events(StationWriter *writer, unsigned n) {
         }
 }
 
+/* As a reader does that goes away after each event. */
+static int next_event(const struct spanprof_station *station, StationDialect dialect, StationState *state, CoroEvent *event) {
+        StationRing ring = { 0 };
+
+        return station_next(station, dialect, NOW, state, &ring, event);
+}
+
 static void expect_event(const CoroEvent *event, uint64_t k) {
         cr_expect_eq(event->number, k);
         cr_expect_eq(event->time_ns, 1000 + k);
@@ -55,7 +62,7 @@ ParameterizedTest(int *document, station, reads_each_event_once_and_in_order) {
 
         for (unsigned turn = 0; turn < 40; turn++) {
                 write_events(&writer, turn % 7);        /* up to 6: what both dialects keep */
-                while (!station_next(writer.station, dialect_of(*document), NOW, &state, &event))
+                while (!next_event(writer.station, dialect_of(*document), &state, &event))
                         expect_event(&event, k++);
                 cr_assert_eq(k, writer.n_written);
         }
@@ -71,14 +78,14 @@ Test(station, tells_the_seq_of_each_dialect) {
 
         write_events(&lock, 12);
         write_events(&document, 5);
-        cr_assert_eq(station_next(lock.station, STATION_DIALECT_SEQLOCK, NOW, &a, &event), 0);
+        cr_assert_eq(next_event(lock.station, STATION_DIALECT_SEQLOCK, &a, &event), 0);
         cr_expect_eq(event.number, 4);
         cr_expect_eq(event.seq, 2);
         for (int i = 0; i < 4; i++)
-                station_next(lock.station, STATION_DIALECT_SEQLOCK, NOW, &a, &event);
+                next_event(lock.station, STATION_DIALECT_SEQLOCK, &a, &event);
         cr_expect_eq(event.number, 8);
         cr_expect_eq(event.seq, 4);
-        cr_assert_eq(station_next(document.station, STATION_DIALECT_DOCUMENT, NOW, &b, &event), 0);
+        cr_assert_eq(next_event(document.station, STATION_DIALECT_DOCUMENT, &b, &event), 0);
         cr_expect_eq(event.seq, 1);
         free(lock.station);
         free(document.station);
@@ -100,10 +107,10 @@ ParameterizedTest(int *document, station, counts_what_was_overwritten_to_the_eve
                 uint64_t first = n > kept ? n - kept : 0;
 
                 write_events(&writer, n);
-                cr_assert_eq(station_next(writer.station, dialect_of(*document), NOW, &state, &event), 0);
+                cr_assert_eq(next_event(writer.station, dialect_of(*document), &state, &event), 0);
                 expect_event(&event, first);
                 cr_expect_eq(event.n_lost, first, "%u", n);
-                while (!station_next(writer.station, dialect_of(*document), NOW, &state, &event))
+                while (!next_event(writer.station, dialect_of(*document), &state, &event))
                         cr_expect_eq(event.n_lost, 0);
                 cr_expect_eq(state.n_lost, first);
                 cr_expect_eq(accounted(&state), n);
@@ -138,7 +145,7 @@ Test(station, does_not_wait_for_a_write_that_never_ends) {
 
         write_events(&writer, 10);
         station_writer_begin(&writer);          /* of event 10, over event 2 */
-        while (!station_next(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state, &event))
+        while (!next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event))
                 expect_event(&event, 3 + n++);
         cr_expect_eq(n, 7);
         cr_expect_not(state.torn);
@@ -158,7 +165,7 @@ Test(station, does_not_believe_a_seq_that_stands_over_a_new_payload) {
 
         write_events(&writer, 8);
         station_writer_fill(station_writer_begin(&writer), 77, 77, 77, 1);     /* of event 8, over event 0 */
-        cr_assert_eq(station_next(writer.station, STATION_DIALECT_DOCUMENT, NOW, &state, &event), 0);
+        cr_assert_eq(next_event(writer.station, STATION_DIALECT_DOCUMENT, &state, &event), 0);
         expect_event(&event, 1);
         cr_expect_eq(event.n_lost, 1);
         free(writer.station);
@@ -176,13 +183,13 @@ Test(station, rejects_what_no_writer_writes) {
         memset(&untouched, 0x5A, sizeof(untouched));
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 station_writer_write(&writer, bad[i].time_ns, bad[i].tid, 1, bad[i].active);
-                cr_expect_eq(station_next(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state, &event), STATION_E_REJECTED);
+                cr_expect_eq(next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event), STATION_E_REJECTED);
                 cr_expect_eq(memcmp(&event, &untouched, sizeof(event)), 0);
         }
         cr_expect_eq(state.n_rejected, 5);
         cr_expect_eq(state.n_read, 0);
         station_writer_write(&writer, 1000, 1 << 22, 1, 1);
-        cr_expect_eq(station_next(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state, &event), 0);
+        cr_expect_eq(next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event), 0);
         cr_expect_eq(accounted(&state), 6);
         free(writer.station);
 }
@@ -202,7 +209,7 @@ ParameterizedTest(int *document, station, gives_up_on_numbers_that_nobody_counts
                 CoroEvent event;
 
                 writer.station->epochs[*document].seq = seqs[i];
-                cr_expect_eq(station_next(writer.station, dialect_of(*document), NOW, &state, &event), STATION_E_CORRUPT, "%zu", i);
+                cr_expect_eq(next_event(writer.station, dialect_of(*document), &state, &event), STATION_E_CORRUPT, "%zu", i);
                 cr_expect(state.corrupt);
                 cr_expect_eq(state.n_lost, 0);
                 free(writer.station);
@@ -221,10 +228,10 @@ ParameterizedTest(int *document, station, gives_up_when_numbers_go_back) {
         CoroEvent event;
 
         write_events(&writer, 30);
-        while (!station_next(writer.station, dialect_of(*document), NOW, &state, &event))
+        while (!next_event(writer.station, dialect_of(*document), &state, &event))
                 ;
         memset(writer.station, 0, sizeof(*writer.station));
-        cr_expect_eq(station_next(writer.station, dialect_of(*document), NOW, &state, &event), STATION_E_CORRUPT);
+        cr_expect_eq(next_event(writer.station, dialect_of(*document), &state, &event), STATION_E_CORRUPT);
         cr_expect_eq(accounted(&state), 30);
         free(writer.station);
 }
@@ -237,10 +244,10 @@ Test(station, starts_late_without_calling_it_a_loss) {
         write_events(&writer, 100);
         station_begin(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state);
         cr_expect_eq(state.n_skipped, 92);
-        cr_assert_eq(station_next(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state, &event), 0);
+        cr_assert_eq(next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event), 0);
         expect_event(&event, 92);
         cr_expect_eq(event.n_lost, 0);
-        while (!station_next(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state, &event))
+        while (!next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event))
                 ;
         cr_expect_eq(accounted(&state), 100);
         free(writer.station);
@@ -252,13 +259,13 @@ Test(station, knows_names_that_come_after_the_first_event) {
         CoroEvent event;
 
         write_events(&writer, 1);
-        station_next(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state, &event);
+        next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event);
         cr_expect_eq(event.probe_id, 0);
         writer.station->probe_id = 0xABC;
         writer.station->birth_ns = 999;
         memcpy(writer.station->epochs[1].payload, "note", 4);
         write_events(&writer, 1);
-        station_next(writer.station, STATION_DIALECT_SEQLOCK, NOW, &state, &event);
+        next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event);
         cr_expect_eq(event.probe_id, 0xABC);
         cr_expect_eq(event.birth_ns, 999);
         cr_expect(event.has_payload);
@@ -295,13 +302,14 @@ ParameterizedTestParameters(station, never_takes_a_torn_event_from_a_racing_writ
 ParameterizedTest(int *document, station, never_takes_a_torn_event_from_a_racing_writer) {
         Race race = { .writer = { .station = station_new(), .document = *document }, .n = 2000000 };
         StationState state = { 0 };
+        StationRing ring = { 0 };
         uint64_t last = 0;
         pthread_t thread;
         CoroEvent event;
 
         pthread_create(&thread, NULL, race_write, &race);
         while (state.next < race.n) {
-                int r = station_next(race.writer.station, dialect_of(*document), NOW, &state, &event);
+                int r = station_next(race.writer.station, dialect_of(*document), NOW, &state, &ring, &event);
 
                 cr_assert(r == 0 || r == STATION_E_NONE, "%d", r);
                 if (r)
