@@ -4,13 +4,34 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "util/error.h"
 #include "util/log.h"
 
+enum { N_QUEUED = 8192 };               /* events that wait for the end of a scan, or of a burst */
+
+/* Lines from here, or a database from the other end of a relay. */
+static int start_writing(Output *output, TraceWriter *writer) {
+        if (output->options->form == TRACE_SQLITE)
+                return relay_new(&output->relay, writer);
+        output->writer = writer;
+        output->queue = malloc(N_QUEUED * sizeof(*output->queue));
+        if (!output->queue)
+                return error_origin(-ENOMEM);
+        /* its pages, too: a fault takes as long as a burst */
+        memset(output->queue, 0, N_QUEUED * sizeof(*output->queue));
+        return 0;
+}
+
 int output_open(Output *output, const CoroOptions *options) {
+        TraceOptions trace = options->trace;
         TraceWriter *writer = NULL;
-        int r = trace_writer_new(&writer, options->output, options->form, &options->trace);
+        int r;
+
+        trace.behind = true;
+        r = trace_writer_new(&writer, options->output, options->form, &trace);
 
         *output = (Output){ .options = options, .begin_ns = clock_monotonic_ns() };
         output->progress_ns = output->begin_ns;
@@ -20,16 +41,42 @@ int output_open(Output *output, const CoroOptions *options) {
                 log_error("cannot write %s: %s", options->output, strerror(errno));
         if (r)
                 return r > 0 ? CORO_E_FAILED : r;
-        return relay_new(&output->relay, writer);
+        return start_writing(output, writer);
 }
 
 void output_deinit(Output *output) {
         output->relay = relay_free(output->relay);
+        output->writer = trace_writer_free(output->writer);
+        free(take(output->queue));
+}
+
+static void write_queued(Output *output) {
+        for (size_t i = 0; i < output->n_queued; i++)
+                trace_writer_event(output->writer, &output->queue[i]);
+        output->n_queued = 0;
 }
 
 static int on_event(void *userdata, const CoroEvent *event) {
-        relay_put(userdata, event);
+        Output *output = userdata;
+
+        if (output->relay) {
+                relay_put(output->relay, event);
+                return 0;
+        }
+        if (output->n_queued == N_QUEUED)
+                write_queued(output);
+        output->queue[output->n_queued++] = *event;
         return 0;
+}
+
+/* Makes what a scan has found readable. */
+static void pass_on(Output *output, uint64_t now_ns) {
+        if (output->relay) {
+                relay_kick(output->relay);
+                return;
+        }
+        write_queued(output);
+        trace_writer_flush(output->writer, now_ns);
 }
 
 bool output_scan(Output *output, Harvest *harvests, size_t n_harvests) {
@@ -39,14 +86,15 @@ bool output_scan(Output *output, Harvest *harvests, size_t n_harvests) {
         for (size_t i = 0; i < n_harvests; i++) {
                 HarvestFound found;
 
-                harvest_scan(&harvests[i], begin_ns, on_event, output->relay, &found);
+                harvests[i].follow = output->pace.hungry;
+                harvest_scan(&harvests[i], begin_ns, on_event, output, &found);
                 all.n_events += found.n_events;
                 all.n_lost += found.n_lost;
                 all.n_most = MAX(all.n_most, found.n_most);
         }
         end_ns = clock_monotonic_ns();
-        if (all.n_events)
-                relay_kick(output->relay);
+        if (all.n_events || output->writer)
+                pass_on(output, end_ns);
         output->n_events += all.n_events;
         output->n_lost += all.n_lost;
         pace_update(&output->pace, &all, end_ns - begin_ns, end_ns);
@@ -90,14 +138,20 @@ int output_finish(Output *output, Harvest *harvests, size_t n_harvests, CoroSumm
         if (output->options->progress && output->progress_events)
                 fputc('\n', stderr);
         for (size_t i = 0; i < n_harvests; i++) {
-                harvest_finish(&harvests[i], clock_monotonic_ns(), on_event, output->relay, &found);
+                harvest_finish(&harvests[i], clock_monotonic_ns(), on_event, output, &found);
                 summary->dialect = harvests[i].dialect != STATION_DIALECT_UNKNOWN ? harvests[i].dialect : summary->dialect;
                 summary->cut |= region_is_cut(harvests[i].region);
                 summary->damaged |= region_is_damaged(harvests[i].region);
                 r = r ? r : add_totals(&summary->totals, &harvests[i]);
         }
-        summary->n_stalls = relay_n_stalls(output->relay);
-        writer = relay_finish(output->relay);
+        if (output->relay) {
+                summary->n_stalls = relay_n_stalls(output->relay);
+                writer = relay_finish(output->relay);
+        } else {
+                write_queued(output);
+                summary->n_stalls = trace_writer_n_stalls(output->writer);
+                writer = take(output->writer);
+        }
         for (size_t i = 0; i < n_harvests; i++)
                 write_stations(writer, &harvests[i]);
         summary->duration_ns = clock_monotonic_ns() - output->begin_ns;

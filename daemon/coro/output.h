@@ -4,8 +4,9 @@
 /*
  * Output
  *
- * What the engine and the attached reader have in common: the trace behind its relay, scans
- * that feed it, the progress line and the end.
+ * What the engine and the attached reader have in common: scans, the trace that they feed, the
+ * progress line and the end. Lines are made between scans, on the one CPU that both may use, and written by a thread;
+ * a database takes longer for an event than a scan may wait, so there a relay hands events to the thread.
  */
 
 #include "coro/engine.h"
@@ -14,7 +15,10 @@
 
 typedef struct Output {
         const CoroOptions *options;
-        Relay *relay;
+        TraceWriter *writer;            /* of lines, else NULL */
+        Relay *relay;                   /* of a database, else NULL */
+        CoroEvent *queue;               /* of a scan, to become lines after it */
+        size_t n_queued;
         Pace pace;
         uint64_t begin_ns, progress_ns, progress_events, n_events, n_lost;
 } Output;

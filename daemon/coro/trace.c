@@ -8,13 +8,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "coro/sink.h"
 #include "coro/trace-db.h"
 #include "coro/trace-stations.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
 
-enum { BUFFER = 128 << 10 };
+enum { BUFFER = SINK_BLOCK };
 
 /* A transaction costs more than a write(). */
 #define FLUSH_FILE_NS NS_PER_MS
@@ -31,8 +32,9 @@ struct TraceWriter {
         uint64_t until_ns;              /* when stations were looked at last */
         bool pending, full;
         int error;                      /* errno of the first failure */
+        Sink *sink;                     /* NULL = we write ourselves */
         size_t n_buffered;
-        char buffer[BUFFER];
+        char *buffer;                   /* the sink's or, without one, ours */
 };
 
 static const struct { const char *ending; TraceForm form; } endings[] = {
@@ -59,8 +61,12 @@ int trace_form_of(const char *path, TraceForm *formp) {
 }
 
 static void drain(TraceWriter *writer) {
-        if (!writer->error && writer->n_buffered && file_write(writer->fd, writer->buffer, writer->n_buffered))
+        if (writer->sink && writer->n_buffered) {
+                writer->buffer = sink_swap(writer->sink, writer->n_buffered);
+                writer->error = writer->error ? writer->error : sink_error(writer->sink);
+        } else if (!writer->error && writer->n_buffered && file_write(writer->fd, writer->buffer, writer->n_buffered)) {
                 writer->error = errno ? errno : EIO;
+        }
         writer->n_buffered = 0;
 }
 
@@ -76,10 +82,17 @@ static int open_lines(TraceWriter *writer, const char *path) {
         const TraceOptions *options = &writer->options;
         int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (options->append ? O_APPEND : O_TRUNC);
         const char *header = trace_csv_header(options->extra, options->payload_column);
+        int r;
 
         writer->fd = strcmp(path, "-") ? open(path, flags, options->mode) : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
         if (writer->fd < 0)
                 return TRACE_E_FAILED;
+        if (options->behind)
+                r = sink_new(&writer->sink, writer->fd, &writer->buffer);
+        else
+                r = (writer->buffer = malloc(BUFFER)) ? 0 : error_origin(-ENOMEM);
+        if (r)
+                return r;
         if (writer->form == TRACE_CSV)
                 put_line(writer, header, strlen(header));
         writer->pending = writer->form == TRACE_CSV;
@@ -197,6 +210,10 @@ void trace_writer_flush(TraceWriter *writer, uint64_t now_ns) {
         writer->flushed_ns = now_ns;
 }
 
+uint64_t trace_writer_n_stalls(const TraceWriter *writer) {
+        return writer->sink ? sink_n_stalls(writer->sink) : 0;
+}
+
 int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
         if (writer->db) {
                 if (trace_db_close(writer->db) && !writer->error)
@@ -204,6 +221,8 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
                 writer->db = NULL;
         } else {
                 drain(writer);
+                if (writer->sink && sink_finish(writer->sink) && !writer->error)
+                        writer->error = sink_error(writer->sink);
         }
         if (writer->stations && (fflush(writer->stations) || ferror(writer->stations)) && !writer->error)
                 writer->error = errno;
@@ -217,6 +236,9 @@ TraceWriter *trace_writer_free(TraceWriter *writer) {
                 return NULL;
         if (writer->stations)
                 fclose(writer->stations);
+        if (!writer->sink)
+                free(writer->buffer);
+        sink_free(writer->sink);
         if (writer->fd >= 0)
                 close(writer->fd);
         trace_db_free(writer->db);

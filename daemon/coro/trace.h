@@ -38,6 +38,7 @@ enum { TRACE_LINE_MAX = 512 };
 typedef struct TraceOptions {
         bool extra;                     /* station, event, birth, lost, pid; and what stations say at their end */
         bool payload_column;            /* of CSV without `extra`, where a column too many could surprise */
+        bool behind;                    /* a thread of its own writes lines: who makes them must not wait for a disk */
         bool append;                    /* JSON lines go behind what is there */
         mode_t mode;                    /* of files that are made */
         uint64_t max_bytes;             /* of the file; what comes then is dropped and counted; 0 = no limit */
@@ -75,6 +76,9 @@ void trace_writer_station(TraceWriter *writer, const TraceStation *station);
 
 /* Makes visible what was written, not more often than is good for the form. */
 void trace_writer_flush(TraceWriter *writer, uint64_t now_ns);
+
+/* Times that a trace written `behind` has waited for its file. */
+uint64_t trace_writer_n_stalls(const TraceWriter *writer);
 
 /* Ends the file. *n_droppedp: events over the limit or after a failure. Return: 0, TRACE_E_FAILED (errno). */
 int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp);
