@@ -141,7 +141,7 @@ static void *thread(void *userdata) {
                                 fflush(stdout);
                                 return NULL;
                         }
-                        if (garbage && turn == turns / 2)
+                        if (garbage && turn == turns / 2 && i == first)
                                 for (size_t at = 0; at < region_size; at++)
                                         ((uint8_t *)region)[at] = (uint8_t)random();
                 }
