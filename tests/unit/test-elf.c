@@ -161,6 +161,49 @@ Test(elf, tells_gnu_from_go) {
         cr_assert_eq(info.gnu_size, 0);
 }
 
+/* What readelf says of the hand-made file. */
+static void check_with_readelf(const Made *made, bool is_found) {
+        char path[] = "/tmp/test-elf-XXXXXX", command[128], line[256] = "", hex[2 * ELF_MAX_BUILD_ID + 1];
+        int fd = mkstemp(path);
+        ElfInfo info;
+
+        cr_assert_eq(write(fd, made, sizeof(*made)), (ssize_t)sizeof(*made));
+        close(fd);
+        snprintf(command, sizeof(command), "readelf -n %s 2>/dev/null | awk '/Build ID/ {print $3}'", path);
+        if (!oracle_line(command, line, sizeof(line)))
+                line[0] = 0;
+        cr_assert_eq(read_made(made, &info), 0);
+        text_to_hex(hex, info.gnu, info.gnu_size);
+        cr_expect_str_eq(hex, line);
+        cr_expect_eq(info.gnu_size > 0, is_found);
+        unlink(path);
+}
+
+Test(elf, walks_notes_by_their_padding_as_readelf_does) {
+        Made made = make(5, "GNU", "0123456789");
+        Elf64_Nhdr id = { .n_namesz = 4, .n_descsz = 8, .n_type = NT_GNU_BUILD_ID };
+
+        made.header.e_machine = EM_X86_64;
+        made.header.e_ehsize = sizeof(made.header);
+        memcpy(made.note.content + 12, &id, sizeof(id));        /* behind ten bytes, padded to 12 */
+        memcpy(made.note.content + 24, "GNU", 4);
+        memcpy(made.note.content + 28, "12345678", 8);
+        check_with_readelf(&made, true);
+        made.program[1].p_align = 8;                            /* to 16: there is none */
+        made.sections[1].sh_addralign = 8;
+        check_with_readelf(&made, false);
+        made.program[1].p_align = made.sections[1].sh_addralign = 4;
+        id.n_descsz = 13;                                       /* longer than the segment is: 40 - 28 */
+        memcpy(made.note.content + 12, &id, sizeof(id));
+        check_with_readelf(&made, false);
+        id.n_descsz = UINT32_MAX;
+        memcpy(made.note.content + 12, &id, sizeof(id));
+        check_with_readelf(&made, false);
+        id.n_namesz = UINT32_MAX;
+        memcpy(made.note.content + 12, &id, sizeof(id));
+        check_with_readelf(&made, false);
+}
+
 Test(elf, looks_into_sections_only_without_program_headers) {
         Made made = make(NT_GNU_BUILD_ID, "GNU", "0123456789");
         ElfInfo info;
