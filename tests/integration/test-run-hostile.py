@@ -14,6 +14,7 @@ import shutil
 import signal
 import time
 
+import crafted_elf
 import fuse_server
 import groups
 import otlp_read
@@ -48,15 +49,16 @@ def is_inside(sample, function):
 
 
 class Hostile(session.TestCase):
-    def beside(self, *arguments, cpu=0.8, prepare=None, comm="victim-hostile,victim-ring", **more):
-        """A hostile target, and a healthy one under the daemon's eyes all the time."""
+    def beside(self, *arguments, cpu=0.8, prepare=None, comm="victim-hostile,victim-ring", until=None, **more):
+        """A hostile target, and a healthy one under the daemon's eyes all the time. @until: of what the daemon counts."""
         healthy, tell = self.commanded("ring")
         tell("publish")
         tell("set 1 2 3")
         hostile = self.victim("hostile", *arguments)
         if prepare:
             prepare()
-        run = self.start("--comm", comm, *HZ, **more)
+        control = self.directory() / "control.sock"
+        run = self.start("--comm", comm, "--control", control, *HZ, **more)
         before = session.cpu_ns(healthy.pid)
         begin = session.cpu_ns(run.pid)
         session.wait_cpu([healthy.pid], cpu)
@@ -64,6 +66,7 @@ class Hostile(session.TestCase):
         tell("publish")
         tell("set 1 2 3")
         run.wait_events(30, late.pid)
+        tap.wait_until(lambda: not until or until(unix_http.metrics(control)), "what is waited for")
         used, busy = (session.cpu_ns(healthy.pid) - before) / 1e9, (session.cpu_ns(run.pid) - begin) / 1e9
         result = run.stop()
         samples = result.of(healthy.pid)
@@ -141,6 +144,22 @@ class Hostile(session.TestCase):
         self.assertGreater(result.counter("objects_total", "remote"), 0)
         with open(f"/proc/{hostile.pid}/maps") as maps:
             self.assertIn(server.file, maps.read())
+
+    def test_files_with_crafted_tables(self):
+        """Each costs what is broken in it; what is whole beside that keeps its rows."""
+        paths = crafted_elf.make_files(self.directory())
+        mapped = [paths["shrunk"], *(path for kind, path in paths.items() if kind != "shrunk")]
+
+        def are_read(metrics):
+            # Of 40 functions: all of two files, half of two, nearly all of one and one of the sparse file.
+            bad = prometheus.value(metrics, "spanprof_unwind_entries_bad_total")
+            loaded = prometheus.value(metrics, "spanprof_unwind_tables_total", result="loaded")
+            return bad > 130 and loaded > len(crafted_elf.KINDS)        # those of the libraries are among them
+
+        result, _ = self.beside("files", *mapped, comm="h*,victim-ring", until=are_read,
+                                prepare=lambda: os.truncate(paths["shrunk"], 64))
+        self.assertEqual({k: v for k, v in result.counter("workers_total").items() if k in ("died", "malformed")},
+                         {"died": 0, "malformed": 0})
 
     def stop_by_signal(self, pid):
         os.kill(pid, signal.SIGSTOP)

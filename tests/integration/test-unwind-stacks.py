@@ -57,6 +57,39 @@ public class Busy {
 }
 """
 
+# Programs whose rows lie about a stack that they have made for the purpose: (how it ends, frames, code up to the loop).
+LIES = {
+    # Each return address leads to the same place: the stack only rises, and the depth ends it.
+    "circle": ("depth", 512, "lea spin+1(%rip), %rax; mov $4096, %ecx; 1: push %rax; dec %ecx; jnz 1b; .cfi_def_cfa %rsp, 8"),
+    "down": ("bad_cfa", 1, ".cfi_def_cfa %rsp, -64"),
+    "unaligned": ("bad_cfa", 1, ".cfi_def_cfa %rsp, 12"),
+    "kernel": ("fault", 1, "movabs $0xffff888000000000, %rbp; .cfi_def_cfa %rbp, 16"),
+    "beyond": ("fault", 1, "mov $-8, %rbp; .cfi_def_cfa %rbp, 0"),  # of all addresses
+    # Signal frames, which alone may lead downwards, each its own caller: eight of them.
+    "signals": ("bad_cfa", 10, "sub $1024, %rsp; and $-16, %rsp; lea sigreturn(%rip), %rax; mov %rax, 168(%rsp); "
+                "mov %rsp, 160(%rsp); push %rax; .cfi_def_cfa %rsp, 8"),
+}
+LIAR = """
+        .text
+        .globl main
+        .skip 64, 0x90                  # no row: known by its code alone
+sigreturn: mov $15, %%rax
+        syscall
+        .skip 64, 0x90
+ready:  .ascii "ready\\n"
+main:   .cfi_startproc
+        mov $1, %%eax                   # write
+        mov $1, %%edi
+        lea ready(%%rip), %%rsi
+        mov $6, %%edx
+        syscall
+        %s
+spin:   nop
+        jmp spin
+        .cfi_endproc
+        .section .note.GNU-stack,"",@progbits
+"""
+
 
 class Maps:
     """Names of what is mapped where, from /proc and nm."""
@@ -186,6 +219,18 @@ class Stacks(tap.TestCase):
         since = dump.samples()[-1]["time"]
         self.assertNotEqual(dump.wait_samples(20, child.pid, since + 1)[-1]["end"], COMPLETE)
         dump.stop()
+
+    def test_that_lie_come_to_an_end(self):
+        for name, (end, n_frames, code) in LIES.items():
+            with self.subTest(name):
+                directory = self.directory()
+                (directory / "liar.s").write_text(LIAR % code)
+                self.run_command([tap.need_tool("gcc"), "-o", directory / "liar", directory / "liar.s"], expect=0)
+                child = self.spawn([directory / "liar"])
+                child.wait_for("ready")
+                for sample in self.sample(child.pid, n=20):
+                    self.assertEqual((ENDS[sample["end"]], len(sample["user"])), (end, n_frames))
+                child.kill()
 
     def test_are_never_those_of_another_process(self):
         """Nodes are replaced all the time, and their memory changes hands between two processes."""
