@@ -420,6 +420,49 @@ class Coroutines(Forms):
             self.assertIn("0x1003", window.text("#detail"))
             self.assertEqual(window.problems(), [])
 
+    def many(self, n):
+        """A trace of n coroutines that run k + 1 µs a turn, in ten turns, the last one late; number 7,777 never wakes up again."""
+        rows = []
+        for k in range(n):
+            for turn in range(10 if k != 7777 else 5):
+                t = 10**9 + turn * 2 * 10**7 + k * 1000 + (2 * 10**9 if turn == 9 else 0)
+                rows.append((t, 0x100000 + k, True))
+                rows.append((t + 1000 * (k + 1), 0x100000 + k, False))
+        return sorted(rows)
+
+    def test_the_page_stays_usable_with_ten_thousand(self):
+        if not browser.find():
+            tap.skip("tool: no chromium with chromedriver")
+        n, page = 10_000, self.dir / "many.html"
+        self.path.write_text("".join(f'{{"probe_id":{p},"tid":{7 + p % 8},"addr":"0x{0 if on else p:016x}","seq":2,"is_active":{"true" if on else "false"},"ts":{t}}}\n'
+                                     for t, p, on in self.many(n)))
+        self.spanprof("report", self.path, "-o", page)
+        with browser.Browser(self.directory()) as window:
+            window.open(page)
+            self.assertIn("10,000 of 10,000", window.text("#count"))
+            self.assertIn("1 lost wake-ups suspected: 0x101e61 ", window.text("#alarm"))
+            # Rows are drawn where one looks, and nowhere else, however many there are.
+            window.run("window.rows = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
+                       "CanvasRenderingContext2D.prototype.fillText = function (text, ...more) { window.rows.push(text); return draw.call(this, text, ...more); }")
+            look = ("window.rows = []; const s = document.getElementById('scroller'); s.scrollTop = arguments[0];"
+                    "s.dispatchEvent(new Event('scroll')); return window.rows")
+            room = window.run("return document.getElementById('scroller').clientHeight") / 18
+            by_run = [f"0x{0x100000 + k:x}" for k in sorted(range(n), key=lambda k: (k + 1) * (10 if k != 7777 else 5), reverse=True)]
+            for first in (0, 1, 4321, n - 40):
+                rows = window.run(look, 18 * first)
+                # the browser fires its own event behind ours, perhaps before we ask: the same rows once more
+                self.assertLessEqual(len(set(rows)), room + 2)
+                self.assertGreater(len(set(rows)), 5)
+                self.assertEqual(rows[:len(set(rows))], by_run[first:first + len(set(rows))])
+            last = window.run(look, 10**9)
+            self.assertIn(by_run[-1], last, "the end can be reached")
+            window.run("const f = document.getElementById('state'); f.value = 'lost wake-up?'; f.dispatchEvent(new Event('input'))")
+            self.assertIn("1 of 10,000", window.text("#count"))
+            window.run("document.getElementById('scroller').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', cancelable: true }))")
+            self.assertIn("0x101e61", window.text("#detail"))
+            self.assertIn("lost wake-up?", window.text("#detail"))
+            self.assertEqual(window.problems(), [])
+
 
 oracle.enter()
 tap.main()
