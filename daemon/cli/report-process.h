@@ -4,10 +4,12 @@
 /* `report PID`: what the coroutines of a running process do, in a trace that is written for a short while. */
 
 #include "cli/cli.h"
+#include "cli/place-names.h"
 
 typedef struct ReportProcess {
         char directory[64];             /* empty = there is none */
         char path[128], stations[128];
+        PlaceNames *names;              /* of its addresses; NULL = nobody knows them */
 } ReportProcess;
 
 /*
@@ -15,6 +17,9 @@ typedef struct ReportProcess {
  * (a message was logged), -errno.
  */
 int report_process_trace(ReportProcess *process, Cli *cli);
+
+/* The function at an address of the process, or NULL. @userdata: a ReportProcess. */
+const char *report_process_name(void *userdata, uint64_t address);
 
 /* Removes the trace. */
 void report_process_deinit(ReportProcess *process);

@@ -32,6 +32,7 @@ typedef struct ReportRun {
         Symbolizer *symbolizer;
         Report *report, *before;        /* before: of --diff */
         ReportTraces traces;            /* of coroutines */
+        ReportProcess *process;         /* whose, if it runs */
         size_t n_profiles;              /* inputs that are no traces */
         FILE *out;
         uint64_t n_repeated, n_filtered, n_untimed;
@@ -132,7 +133,7 @@ static int print_profiles(const ReportRun *run) {
 static int print_traces(const ReportRun *run) {
         CoroutineFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(),
                                    .markdown = run->form == FORM_MARKDOWN, .n_files = run->traces.n_files,
-                                   .n_malformed = run->traces.n_malformed };
+                                   .n_malformed = run->traces.n_malformed, .name = report_process_name, .userdata = run->process };
 
         if (run->form == FORM_JSON)
                 return coroutine_report_print_json(run->traces.report, &format, run->out);
@@ -317,8 +318,8 @@ static int run_forms(ReportRun *run, const Cli *cli) {
 }
 
 static int run(Cli *cli) {
-        ReportRun run = { .config = &cli->config };
         ReportProcess process;
+        ReportRun run = { .config = &cli->config, .process = &process };
         int r = check_options(cli);
 
         if (r)

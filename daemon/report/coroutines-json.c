@@ -17,6 +17,15 @@ static void add_hex(JsonWriter *json, const char *key, uint64_t value) {
         json_text(json, key, text);
 }
 
+/* And its function, if somebody knows it. */
+static void add_address(JsonWriter *json, const CoroutineFormat *format, const char *key, const char *function_key, uint64_t address) {
+        const char *name = format->name ? format->name(format->userdata, address) : NULL;
+
+        add_hex(json, key, address);
+        if (name)
+                json_text(json, function_key, name);
+}
+
 static void add_identity(JsonWriter *json, const Coroutine *c) {
         add_hex(json, "probe_id", c->probe_id);
         if (c->birth_ns) {
@@ -46,7 +55,7 @@ static void add_timeline(JsonWriter *json, const CoroutineReport *report, const 
         json_text(json, "timeline", text);
 }
 
-static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const Coroutine *c, bool timeline) {
+static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, const Coroutine *c, bool timeline) {
         json_open(json, NULL, '{');
         add_identity(json, c);
         json_text(json, "state", coroutine_end_text(coroutine_end(report, c)));
@@ -65,7 +74,7 @@ static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const
         json_number(json, "first_ns", c->first_ns);
         json_number(json, "last_ns", c->last_ns);
         json_number(json, "last_thread", c->last_tid);
-        add_hex(json, "last_address", c->last_address);
+        add_address(json, format, "last_address", "last_function", c->last_address);
         json_bool(json, "torn", c->torn);
         json_bool(json, "corrupt", c->corrupt);
         if (timeline)
@@ -73,7 +82,8 @@ static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const
         json_close(json, '}');
 }
 
-static void add_stretches(JsonWriter *json, const CoroutineReport *report, const char *key, const Stretches *stretches, uint32_t top) {
+static void add_stretches(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, const char *key,
+                          const Stretches *stretches, uint32_t top) {
         json_open(json, key, '[');
         for (uint32_t i = 0; i < MIN(stretches->n, top); i++) {
                 const Stretch *row = &stretches->rows[i];
@@ -83,17 +93,17 @@ static void add_stretches(JsonWriter *json, const CoroutineReport *report, const
                 json_number(json, "ns", row->ns);
                 json_number(json, "start_ns", row->start_ns);
                 json_number(json, "thread", row->tid);
-                add_hex(json, "address", row->address);
+                add_address(json, format, "address", "function", row->address);
                 json_close(json, '}');
         }
         json_close(json, ']');
 }
 
-static void add_addresses(JsonWriter *json, const CoroutineReport *report, uint32_t top) {
+static void add_addresses(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, uint32_t top) {
         json_open(json, "addresses", '[');
         for (uint32_t i = 0; i < MIN(report->n_addresses, top); i++) {
                 json_open(json, NULL, '{');
-                add_hex(json, "address", report->addresses[i].address);
+                add_address(json, format, "address", "function", report->addresses[i].address);
                 json_number(json, "suspended_ns", report->addresses[i].suspended_ns);
                 json_number(json, "times", report->addresses[i].n);
                 json_close(json, '}');
@@ -122,19 +132,19 @@ static void add_totals(JsonWriter *json, const CoroutineReport *report, const Co
         json_number(json, "n_coroutines", report->n_coroutines);
 }
 
-static int add_coroutines(JsonWriter *json, const CoroutineReport *report, uint32_t top, bool timelines) {
+static int add_coroutines(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, uint32_t top, bool timelines) {
         _cleanup_(freep) uint32_t *order = coroutine_order(report, coroutine_by_run);
 
         if (!order)
                 return error_origin(-ENOMEM);
         json_open(json, "coroutines", '[');
         for (uint32_t i = 0; i < MIN(report->n_coroutines, top); i++)
-                add_coroutine(json, report, &report->coroutines[order[i]], timelines);
+                add_coroutine(json, report, format, &report->coroutines[order[i]], timelines);
         json_close(json, ']');
         return 0;
 }
 
-static int add_suspects(JsonWriter *json, const CoroutineReport *report) {
+static int add_suspects(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format) {
         _cleanup_(freep) uint32_t *order = coroutine_order(report, coroutine_by_wait);
 
         if (!order)
@@ -142,7 +152,7 @@ static int add_suspects(JsonWriter *json, const CoroutineReport *report) {
         json_open(json, "lost_wakeups", '[');
         for (uint32_t i = 0; i < report->n_coroutines; i++)
                 if (coroutine_end(report, &report->coroutines[order[i]]) == COROUTINE_SUSPECT)
-                        add_coroutine(json, report, &report->coroutines[order[i]], false);
+                        add_coroutine(json, report, format, &report->coroutines[order[i]], false);
         json_close(json, ']');
         return 0;
 }
@@ -154,11 +164,11 @@ int coroutines_write_json(JsonWriter *json, CoroutineReport *report, const Corou
         coroutine_report_sort(report);
         json_open(json, NULL, '{');
         add_totals(json, report, format);
-        r = add_suspects(json, report);
-        r = r ? r : add_coroutines(json, report, top, timelines);
-        add_stretches(json, report, "longest_suspensions", &report->suspensions, top);
-        add_stretches(json, report, "longest_runs", &report->runs, top);
-        add_addresses(json, report, top);
+        r = add_suspects(json, report, format);
+        r = r ? r : add_coroutines(json, report, format, top, timelines);
+        add_stretches(json, report, format, "longest_suspensions", &report->suspensions, top);
+        add_stretches(json, report, format, "longest_runs", &report->runs, top);
+        add_addresses(json, report, format, top);
         json_close(json, '}');
         return r;
 }

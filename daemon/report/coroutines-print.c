@@ -14,12 +14,19 @@ typedef struct Printer {
         const CoroutineReport *report;
         Sheet sheet;
         uint32_t top;
+        const CoroutineFormat *format;
 } Printer;
 
 static void add_time(TextTable *table, uint64_t ns) {
         char text[SHEET_VALUE_MAX];
 
         text_table_add(table, "%s", sheet_value(text, "nanoseconds", (double)ns));
+}
+
+static void add_address(TextTable *table, const Printer *printer, uint64_t address) {
+        const char *name = printer->format->name ? printer->format->name(printer->format->userdata, address) : NULL;
+
+        text_table_add(table, "0x%" PRIx64 "%s%s", address, name ? " " : "", name ? name : "");
 }
 
 static uint32_t count_ends(const CoroutineReport *report, CoroutineEnd end) {
@@ -71,7 +78,7 @@ static void print_summary(const Printer *printer, const CoroutineFormat *format)
 
 static int print_waiting(const Printer *printer) {
         static const Column columns[] = { { "waits for", COLUMN_RIGHT }, { "longest before", COLUMN_RIGHT }, { "state", COLUMN_LEFT },
-                                          { "coroutine", COLUMN_CUT }, { "address", COLUMN_LEFT }, { "thread", COLUMN_RIGHT } };
+                                          { "coroutine", COLUMN_CUT }, { "address", COLUMN_CUT }, { "thread", COLUMN_RIGHT } };
         const CoroutineReport *report = printer->report;
         _cleanup_(freep) uint32_t *order = coroutine_order(report, coroutine_by_wait);
         TextTable table;
@@ -92,7 +99,7 @@ static int print_waiting(const Printer *printer) {
                         add_time(&table, c->longest_suspend_ns);
                         text_table_add(&table, "%s", coroutine_end_text(end));
                         text_table_add(&table, "%s", coroutine_name(c, name));
-                        text_table_add(&table, "0x%" PRIx64, c->last_address);
+                        add_address(&table, printer, c->last_address);
                         text_table_add(&table, "%" PRIu64, c->last_tid);
                 }
         return sheet_table(&printer->sheet, &table, "Suspended at the end: lost wake-ups first", n, "coroutines");
@@ -130,7 +137,7 @@ static int print_coroutines(const Printer *printer) {
 
 static int print_stretches(const Printer *printer, const Stretches *stretches, const char *title) {
         static const Column columns[] = { { "time", COLUMN_RIGHT }, { "from", COLUMN_RIGHT }, { "coroutine", COLUMN_CUT },
-                                          { "address", COLUMN_LEFT }, { "thread", COLUMN_RIGHT } };
+                                          { "address", COLUMN_CUT }, { "thread", COLUMN_RIGHT } };
         TextTable table;
         char name[64];
 
@@ -141,7 +148,7 @@ static int print_stretches(const Printer *printer, const Stretches *stretches, c
                 add_time(&table, row->ns);
                 text_table_add(&table, "+%.6f s", (double)(row->start_ns - printer->report->first_ns) / NS_PER_SEC);
                 text_table_add(&table, "%s", coroutine_name(&printer->report->coroutines[row->coroutine], name));
-                text_table_add(&table, "0x%" PRIx64, row->address);
+                add_address(&table, printer, row->address);
                 text_table_add(&table, "%" PRIu64, row->tid);
         }
         return sheet_table(&printer->sheet, &table, title, table.n_cells ? table.n_cells / ARRAY_SIZE(columns) : 0, "stretches");
@@ -149,7 +156,7 @@ static int print_stretches(const Printer *printer, const Stretches *stretches, c
 
 static int print_addresses(const Printer *printer) {
         static const Column columns[] = { { "suspended", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "times", COLUMN_RIGHT },
-                                          { "address", COLUMN_LEFT } };
+                                          { "address", COLUMN_CUT } };
         const CoroutineReport *report = printer->report;
         TextTable table;
 
@@ -160,13 +167,14 @@ static int print_addresses(const Printer *printer) {
                 add_time(&table, row->suspended_ns);
                 text_table_add(&table, "%.1f%%", sheet_share(row->suspended_ns, report->suspended_ns));
                 text_table_add(&table, "%" PRIu64, row->n);
-                text_table_add(&table, "0x%" PRIx64, row->address);
+                add_address(&table, printer, row->address);
         }
         return sheet_table(&printer->sheet, &table, "Where they were suspended", report->n_addresses, "addresses");
 }
 
 int coroutine_report_print(CoroutineReport *report, const CoroutineFormat *format, FILE *out) {
-        Printer printer = { report, sheet_make(out, format->width, format->markdown), format->top ? format->top : SHEET_DEFAULT_TOP };
+        Printer printer = { report, sheet_make(out, format->width, format->markdown), format->top ? format->top : SHEET_DEFAULT_TOP,
+                            format };
         int r;
 
         coroutine_report_sort(report);

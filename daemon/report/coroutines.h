@@ -70,6 +70,9 @@ typedef struct CoroutineFormat {
         bool markdown;
         size_t n_files;
         uint64_t n_malformed;
+        /* The function at an address where coroutines were suspended; NULL = nobody knows any, or not this one. */
+        const char *(*name)(void *userdata, uint64_t address);
+        void *userdata;
 } CoroutineFormat;
 
 /* What @out does is the caller's to check. Return: 0, -ENOMEM. */

@@ -8,6 +8,7 @@ const bins = Math.max(1, ...data.coroutines.map(c => (c.timeline || "").length))
 const formatTime = ns => ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${(ns / 1e3).toFixed(1)} µs` :
         ns < 1e9 ? `${(ns / 1e6).toFixed(1)} ms` : `${(ns / 1e9).toFixed(2)} s`;
 const formatCount = n => n.toLocaleString("en");
+const placeOf = (address, name) => name ? `${address} ${name}` : address;
 const nameOf = c => c.station === undefined ? c.probe_id : `${c.probe_id} station ${c.station}`;
 
 const pairs = (list, rows) => list.replaceChildren(...rows.map(([name, value]) => {
@@ -36,18 +37,18 @@ pairs(byId("facts"), [
         ["stretches not known", formatCount(data.unknown_stretches)],
 ]);
 if (data.lost_wakeups.length) {
-        const some = data.lost_wakeups.slice(0, 5).map(c => `${nameOf(c)} for ${formatTime(c.state_ns)} at ${c.last_address}`);
+        const some = data.lost_wakeups.slice(0, 5).map(c => `${nameOf(c)} for ${formatTime(c.state_ns)} at ${placeOf(c.last_address, c.last_function)}`);
         byId("alarm").textContent = `${data.lost_wakeups.length} lost wake-ups suspected: ${some.join("; ")}` +
                 (data.lost_wakeups.length > 5 ? " …" : "");
 }
 
 const stretchRows = rows => rows.slice(0, 100).map(s => [formatTime(s.ns), `+${((s.start_ns - data.start_ns) / 1e9).toFixed(6)} s`,
-        nameOf(s), s.address, s.thread]);
+        nameOf(s), placeOf(s.address, s.function), s.thread]);
 const stretchHeads = [["time"], ["from"], ["coroutine", true], ["address", true], ["thread"]];
 fillTable(byId("suspensions"), stretchHeads, stretchRows(data.longest_suspensions));
 fillTable(byId("runs"), stretchHeads, stretchRows(data.longest_runs));
 fillTable(byId("addresses"), [["suspended"], ["times"], ["address", true]],
-          data.addresses.slice(0, 200).map(a => [formatTime(a.suspended_ns), formatCount(a.times), a.address]));
+          data.addresses.slice(0, 200).map(a => [formatTime(a.suspended_ns), formatCount(a.times), placeOf(a.address, a.function)]));
 
 let shown = [], chosen = null;
 const scroller = byId("scroller"), canvas = byId("canvas");
@@ -60,7 +61,7 @@ const choose = () => {
         const key = byId("sort").value, state = byId("state").value, up = key === "station" ? -1 : 1;
 
         shown = data.coroutines.filter(c => (!state || c.state === state) &&
-                words.every(w => `${nameOf(c)} ${c.state} ${c.last_address}`.toLowerCase().includes(w)));
+                words.every(w => `${nameOf(c)} ${c.state} ${placeOf(c.last_address, c.last_function)}`.toLowerCase().includes(w)));
         shown.sort((a, b) => up * ((b[key] || 0) - (a[key] || 0)));
         byId("count").textContent = `${formatCount(shown.length)} of ${formatCount(data.n_coroutines)}`;
         byId("height").style.height = `${Math.max(0, shown.length * ROW - scroller.clientHeight)}px`;
@@ -114,7 +115,7 @@ const showDetail = c => {
                 ["suspended", formatTime(c.suspended_ns)], ["resumes", `${formatCount(c.resumes)} (${c.resumes_per_second.toFixed(1)}/s)`],
                 ["longest run", formatTime(c.longest_run_ns)], ["longest suspension", formatTime(c.longest_suspend_ns)],
                 ["moves", formatCount(c.migrations)], ["lost events", formatCount(c.lost)], ["last thread", c.last_thread],
-                ["last address", c.last_address],
+                ["last address", placeOf(c.last_address, c.last_function)],
         ]);
         draw();
 };

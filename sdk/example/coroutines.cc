@@ -3,16 +3,17 @@
 // A shop whose orders are coroutines on four threads. One of them waits for a notification that nobody sends: the trace
 // shows which, since when and where.
 //
-//      spanprof coro -o orders.jsonl -- example-coroutines
-//      awk -F, 'NR == 1 || ($5 == 0 && $15 == 0)' orders.stations.csv          suspended and not dead
+//      spanprof coro -o orders.jsonl -- example-coroutines [MILLISECONDS]
+//      spanprof report orders.jsonl                                            lost wake-ups first
 //
-// Prints the probe id of that order.
+// Prints the probe id of that order. MILLISECONDS (500): how long it waits for it before it gives up.
 //
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -102,7 +103,7 @@ Order handle_order(bool unlucky, int *n_done, std::mutex *mutex) {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
         constexpr int n_orders = 40, unlucky = 17;
         std::vector<std::thread> threads;
         std::mutex mutex;
@@ -118,6 +119,7 @@ int main() {
                         std::printf("order %d will wait for ever: probe id %ju, frame 0x%jx\n", i,
                                     static_cast<std::uintmax_t>(reinterpret_cast<std::uintptr_t>(&promise)),
                                     static_cast<std::uintmax_t>(reinterpret_cast<std::uintptr_t>(order.handle.address())));
+                        std::fflush(stdout);
                 }
                 scheduler.post(order.handle);
         }
@@ -128,8 +130,8 @@ int main() {
                 std::lock_guard lock(mutex);
                 done = n_done;
         }
-        // As somebody would who does not believe it yet: who looks at the trace then sees how long it waits.
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        // Who looks at the trace then sees how long it has waited.
+        std::this_thread::sleep_for(std::chrono::milliseconds(argc > 1 ? std::atoi(argv[1]) : 500));
         scheduler.stop();
         for (auto &thread : threads)
                 thread.join();

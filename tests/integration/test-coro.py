@@ -392,6 +392,47 @@ class Sdk(tap.TestCase):
         self.assertEqual(self.run_command([program], 0).stdout.splitlines()[-1], "39 of 40 orders are done")     # untraced
 
 
+class Named(tap.TestCase):
+    """`spanprof report PID` knows the process' code."""
+
+    def report(self, pid, *options):
+        return self.run_command([tap.SPANPROF, "report", "-d", "200ms", *options, pid], 0, env=session.clean_environment())
+
+    def test_an_address_of_a_frame_is_the_coroutine_that_it_is_of(self):
+        program, region = tap.BUILD_DIR / "sdk/example/example-coroutines", self.directory() / "region"
+        tap.need_root()
+        if not program.exists():
+            tap.skip("tool: the compiler has no C++20 coroutines")
+        make_region(region, 64)
+        child = self.spawn([program, "600000"], env={**session.clean_environment(), "CTP_SHM_PATH": str(region), "CTP_MAX_STATIONS": "64"})
+        child.wait_for("will wait for ever")
+        dead = lambda: sum(region.read_bytes()[1024 * (1 + i) + 0x10] for i in range(40))
+        tap.wait_until(lambda: dead() == 39, "the others' end")
+        report = json.loads(self.report(child.pid, "--json", "--top", "100").stdout)
+        (stuck,) = (c for c in report["coroutines"] if c["state"] != "dead")
+        self.assertIn("handle_order", stuck["last_function"])
+        self.assertRegex(self.report(child.pid, "--format", "markdown").stdout, rf"\| {stuck['last_address']} [^|]*handle.?_order[^|]*\|")
+        child.kill()
+
+    def test_an_address_of_code_is_the_function_that_it_is_in(self):
+        victim = session.LIB / "victim-suspended"
+        tap.need_root()
+        log = self.directory() / "log"
+        child = self.spawn([victim, log], stdin=subprocess.PIPE, env=session.clean_environment())
+        child.wait_for("^pid")
+        child.process.stdin.write(b"go\n")
+        child.process.stdin.flush()
+        child.wait_for("^ok")
+        report = json.loads(self.report(child.pid, "--json", "--top", "100").stdout)
+        names = subprocess.run(["nm", victim], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        places = {int(line.split()[0], 16) & 0xfff: line.split()[2] for line in names if line.split()[-1].startswith("wait_for_")}
+        told = {c["station"]: (int(c["last_address"], 16), c.get("last_function")) for c in report["coroutines"]}
+        self.assertEqual(len({name for _, name in told.values() if name}), 3)
+        for station, (address, name) in told.items():   # one waits at a place in memory where no code is
+            self.assertEqual(name, None if station == 24 else places[address & 0xfff], station)
+        child.kill()
+
+
 def make_region(path, n_stations, version=1, promise=None, magic=b"RCRTOROC"):
     header = magic + struct.pack("<IIII", version, promise or n_stations, 0, 0)
     path.write_bytes(header + bytes((1 + n_stations) * 1024 - len(header)))
