@@ -199,6 +199,7 @@
           "that belong to another user, may be written by any, are older than the process, or are no regular files")                        \
         X(CODE_FILES_UNREADABLE, "code_files_total", "result=\"unreadable\"", "that could not be opened")         \
         X(CODE_FILES_STUCK, "code_files_total", "result=\"stuck\"", "that held up their reader, and were given up") \
+        X(CODE_FILES_FAILED, "code_files_total", "result=\"failed\"", "times that no worker could read on in one; it is tried again") \
         X(CODE_RECORDS, "code_records_total", "result=\"taken\"", "functions that they told of")                  \
         X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", "lines and records that are none") \
         X(CODE_RECORDS_OVER_CAP, "code_records_total", "result=\"over_cap\"", "left out for want of room")        \
@@ -216,7 +217,7 @@
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", "names dropped from memory for want of room, to be asked for again") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", "giving frames their functions, in the loop") \
-        X(WORKERS_STARTED, "workers_total", "event=\"started\"", "processes without rights, started to read one file each") \
+        X(WORKERS_STARTED, "workers_total", "event=\"started\"", "processes without rights, started to read one file or look each") \
         X(WORKERS_DIED, "workers_total", "event=\"died\"", "that ended without an answer")                       \
         X(WORKERS_LATE, "workers_total", "event=\"late\"", "that took too long, and were killed")                \
         X(WORKERS_MALFORMED, "workers_total", "event=\"malformed\"", "whose answer was wrong")                   \

@@ -73,7 +73,8 @@ static int refresh(void *userdata, Process *process) {
 }
 
 static int make_frames(Daemon *daemon) {
-        const NamingConfig config = { .objects = !strcmp(daemon->config->symbols, "local"), .code = daemon->config->jit_symbols };
+        const NamingConfig config = { .objects = !strcmp(daemon->config->symbols, "local"), .code = daemon->config->jit_symbols,
+                                      .nursery = daemon->totals->nursery };
         FramesNaming hooks;
         int r = frames_new(&daemon->frames);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "jail/channel.h"
+#include "symbol/code-wire.h"
 #include "unwind/maker.h"
 
 static void make_table(int socket, int fd) {
@@ -25,5 +26,7 @@ void parser_work(int socket) {
                 _exit(0);               /* nobody wanted us */
         if (magic == MAKER_MAGIC)
                 make_table(socket, fd);
+        else if (magic == CODE_WIRE_MAGIC)
+                code_serve(socket);
         _exit(0);
 }

@@ -16,7 +16,7 @@
 
 #define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
 #define QUIET_NS NS_PER_SEC                     /* and, doubled until then, at one that had not: names may be this old */
-#define ABSENT_NS (16 * NS_PER_SEC)             /* the same, beginning with QUIET_NS, while there is no file */
+#define ABSENT_NS (16 * NS_PER_SEC)             /* the same, beginning with QUIET_NS, while there is no file, or none that can be read */
 #define UNUSED_NS (60 * NS_PER_SEC)             /* a process that was not asked for is forgotten */
 #define SHARE 10                                /* of the time, at most one part goes into looking at one process */
 
@@ -53,6 +53,7 @@ typedef struct CodeJob {
 
 struct CodeNames {
         CodeNamesLimits limits;
+        Nursery *nursery;               /* borrowed; NULL = none */
         Worker *worker;
         Hashmap makers;                 /* generation → Maker */
         Maker *oldest, *newest;
@@ -95,7 +96,7 @@ static int add_maker(CodeNames *names, const Process *process, Maker **makerp) {
 
         if (!maker)
                 return error_origin(-ENOMEM);
-        r = code_source_new(&maker->source, NULL);
+        r = code_source_new(&maker->source, NULL, names->nursery);
         if (!r)
                 r = hashmap_put(&names->makers, process->generation, maker);
         if (r) {
@@ -112,7 +113,7 @@ static int add_maker(CodeNames *names, const Process *process, Maker **makerp) {
         return 0;
 }
 
-int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits) {
+int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits, Nursery *nursery) {
         _cleanup_(code_names_freep) CodeNames *names = calloc(1, sizeof(*names));
         WorkerConfig worker = { .name = "jit-names", .userdata = names };
         int r;
@@ -124,6 +125,7 @@ int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits) {
         names->limits.max_processes = names->limits.max_processes ?: DEFAULT_MAX_PROCESSES;
         names->limits.max_bytes = names->limits.max_bytes ?: DEFAULT_MAX_BYTES;
         worker.patience_ns = names->limits.patience_ns;
+        names->nursery = nursery;
         r = worker_new(&names->worker, &worker);
         if (r)
                 return error_fold(r);
@@ -164,9 +166,11 @@ static void count(const CodeLook *look) {
         stat_add(COUNTER_CODE_FILES_READ, look->n_opened);
         stat_add(COUNTER_CODE_FILES_REFUSED, look->n_refused);
         stat_add(COUNTER_CODE_FILES_UNREADABLE, look->n_unreadable);
+        stat_add(COUNTER_CODE_FILES_FAILED, look->n_failed);
         stat_add(COUNTER_CODE_RECORDS, look->n_taken);
         stat_add(COUNTER_CODE_RECORDS_MALFORMED, look->n_malformed);
         stat_add(COUNTER_CODE_RECORDS_OVER_CAP, look->n_over_cap);
+        errand_count(&look->workers);
 }
 
 static void schedule(Maker *maker, const CodeJob *code) {
@@ -176,7 +180,7 @@ static void schedule(Maker *maker, const CodeJob *code) {
         if (look->is_changed)
                 maker->interval_ns = GROWING_NS;
         else
-                maker->interval_ns = MIN(maker->interval_ns * 2, look->has_file ? QUIET_NS : ABSENT_NS);
+                maker->interval_ns = MIN(maker->interval_ns * 2, look->has_file && !look->n_failed ? QUIET_NS : ABSENT_NS);
         maker->next_ns = code->end_ns + MAX(maker->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
         maker->is_wanted = maker->is_wanted || look->has_more;
 }

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jail/nursery.h"
 #include "target/process.h"
 #include "util/macro.h"
 
@@ -32,8 +33,8 @@ typedef struct CodeNamesLimits {
         uint64_t patience_ns;           /* for one look; 0 = 10 s */
 } CodeNamesLimits;
 
-/* @limits may be NULL. Return: 0, -ENOMEM. */
-int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits);
+/* @limits may be NULL. @nursery: of workers that read the files; NULL = they are read here. Return: 0, -ENOMEM. */
+int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits, Nursery *nursery);
 CodeNames *code_names_free(CodeNames *names);
 DEFINE_CLEANUP(CodeNames, code_names_free)
 

@@ -22,6 +22,8 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "jail/errand.h"
+#include "symbol/code-wire.h"
 #include "symbol/jitdump.h"
 #include "symbol/perf-map.h"
 #include "target/identity.h"
@@ -35,11 +37,14 @@
 
 enum {
         STATUS_MAX = 16 << 10,
-        PIECE = 16 << 10,               /* that is taken in with the lock held: some 0.1 ms */
         LOOK_BYTES = 4 << 20,           /* of one file in one look */
         FILE_BYTES = 256 << 20,         /* of one file in all: what is behind is over the cap */
         LAST_BYTES = 64,
+        MAX_TRIES = 2,                  /* of one piece in one look: a worker may be killed by whoever does not mean it */
+        READ_E_FAILED = 100,            /* no worker could read it; apart from JITDUMP_E_* */
 };
+
+#define WORKER_NS (5 * NS_PER_SEC)              /* for all pieces of one look; less than whoever waits for the look has */
 
 /* One of the two files, as it was at the last look. */
 typedef struct CodeFile {
@@ -52,6 +57,14 @@ typedef struct CodeFile {
         size_t n_last;
 } CodeFile;
 
+/* Where the worker's answer is kept while it is looked at. */
+typedef struct CodeWork {
+        Errand errand;
+        CodeAnswer answer;
+        CodeState state;
+        uint8_t records[CODE_WIRE_MAX_ANSWER];
+} CodeWork;
+
 struct CodeSource {
         atomic_uint n_refs;
         pthread_mutex_t mutex;
@@ -60,10 +73,12 @@ struct CodeSource {
         PerfMap map;
         Jitdump dump;
         CodeLook *look;                 /* while one is under way */
-        char piece[PIECE];
+        Nursery *nursery;               /* a reference; NULL = what the files say is read here */
+        CodeWork *work;                 /* during a look that has something to read, by a worker */
+        char piece[CODE_WIRE_PIECE];
 };
 
-int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits) {
+int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits, Nursery *nursery) {
         CodeSource *source = calloc(1, sizeof(*source));
         int r;
 
@@ -75,6 +90,7 @@ int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits) {
                 return error_fold(r);
         }
         pthread_mutex_init(&source->mutex, NULL);
+        source->nursery = nursery ? nursery_ref(nursery) : NULL;
         source->n_refs = 1;
         *sourcep = source;
         return 0;
@@ -90,6 +106,7 @@ CodeSource *code_source_unref(CodeSource *source) {
                 return NULL;
         code_index_free(source->index);
         jitdump_deinit(&source->dump);
+        nursery_unref(source->nursery);
         pthread_mutex_destroy(&source->mutex);
         free(source);
         return NULL;
@@ -228,30 +245,113 @@ static int take_range(void *userdata, const CodeRange *range) {
         return r < 0 ? r : 0;
 }
 
-typedef int (*Feed)(CodeSource *source, const char *data, size_t size, uint64_t *skipp);
+/* ---- pieces that are read here ---- */
 
-static int feed_map(CodeSource *source, const char *data, size_t size, uint64_t *skipp) {
-        return perf_map_feed(&source->map, data, size, take_range, source);
-}
+static int feed(CodeSource *source, CodeForm form, size_t size, uint64_t *skipp) {
+        uint64_t *malformedp = form == CODE_FORM_MAP ? &source->map.n_malformed : &source->dump.n_malformed, before = *malformedp;
+        int r;
 
-static int feed_dump(CodeSource *source, const char *data, size_t size, uint64_t *skipp) {
-        int r = jitdump_feed(&source->dump, data, size, take_range, source);
-
-        *skipp = jitdump_skip(&source->dump);
+        if (form == CODE_FORM_MAP) {
+                r = perf_map_feed(&source->map, source->piece, size, take_range, source);
+        } else {
+                r = jitdump_feed(&source->dump, source->piece, size, take_range, source);
+                *skipp = jitdump_skip(&source->dump.reader);
+        }
+        source->look->n_malformed += *malformedp - before;
         return r;
 }
 
-static int feed_locked(CodeSource *source, Feed feed, size_t size, uint64_t *skipp) {
+/* ---- pieces that a worker reads ---- */
+
+static void *state_of(CodeSource *source, CodeForm form) {
+        return form == CODE_FORM_MAP ? (void *)&source->map : &source->dump.reader;
+}
+
+/* Return: 0 = its answer is there and sound, ERRAND_E_*. */
+static int ask(CodeSource *source, CodeForm form, size_t size) {
+        const CodeRequest request = { .magic = CODE_WIRE_MAGIC, .form = form, .size = (uint32_t)size };
+        size_t state_size = code_wire_state_size(form);
+        CodeWork *work = source->work;
+        Errand *errand = &work->errand;
+        int r = errand_begin(errand);
+
+        r = r ?: errand_send(errand, &request, sizeof(request), -1);
+        r = r ?: errand_send(errand, state_of(source, form), state_size, -1);
+        r = r ?: errand_send(errand, source->piece, size, -1);
+        r = r ?: errand_receive(errand, &work->answer, sizeof(work->answer));
+        if (r)
+                return r;
+        if (!code_wire_check_answer(&work->answer, form, size))
+                return errand_refuse(errand);
+        r = errand_receive(errand, &work->state, state_size);
+        r = r ?: errand_receive(errand, work->records, work->answer.size);
+        if (!r && !code_wire_check_records(work->records, work->answer.size, work->answer.n_records, form))
+                r = errand_refuse(errand);
+        return r;
+}
+
+static int take_line(void *userdata, const CodeRecord *record) {
+        return take_range(userdata, &record->range);
+}
+
+static int take_record(void *userdata, const CodeRecord *record) {
+        CodeSource *source = userdata;
+
+        return jitdump_resolve(&source->dump.codes, record, take_range, source);
+}
+
+/* What was left of the last piece is replaced only now: a worker that dies leaves everything as it was. */
+static int take_answer(CodeSource *source, CodeForm form, uint64_t *skipp) {
+        uint64_t n_unknown = source->dump.codes.n_unknown;
+        CodeWork *work = source->work;
         int r;
 
+        memcpy(state_of(source, form), &work->state, code_wire_state_size(form));
+        r = code_wire_records(work->records, work->answer.size, form == CODE_FORM_MAP ? take_line : take_record, source);
+        source->look->n_malformed += work->answer.n_malformed + source->dump.codes.n_unknown - n_unknown;
+        *skipp = work->answer.skip;
+        return r ? r : work->answer.result;
+}
+
+/* Return: 0, READ_E_FAILED, -ENOMEM. */
+static int send_out(CodeSource *source, CodeForm form, size_t size) {
+        int r = ERRAND_E_DIED;
+
+        if (!source->work) {
+                source->work = calloc(1, sizeof(*source->work));
+                if (!source->work)
+                        return error_origin(-ENOMEM);
+                source->work->errand = (Errand){ .nursery = source->nursery, .end_ns = clock_monotonic_ns() + WORKER_NS,
+                                                 .counts = &source->look->workers, .socket = -1 };
+        }
+        for (int i = 0; i < MAX_TRIES && r == ERRAND_E_DIED; i++)
+                r = ask(source, form, size);
+        return r ? READ_E_FAILED : 0;
+}
+
+static void end_work(CodeSource *source) {
+        if (!source->work)
+                return;
+        errand_end(&source->work->errand);
+        free(source->work);
+        source->work = NULL;
+}
+
+/* ---- pieces ---- */
+
+static int take_piece(CodeSource *source, CodeForm form, size_t size, uint64_t *skipp) {
+        int r = source->nursery ? send_out(source, form, size) : 0;
+
+        if (r)
+                return r;
         pthread_mutex_lock(&source->mutex);
-        r = source->index ? feed(source, source->piece, size, skipp) : 1;
+        r = !source->index ? 1 : source->nursery ? take_answer(source, form, skipp) : feed(source, form, size, skipp);
         pthread_mutex_unlock(&source->mutex);
         return r;
 }
 
-/* From where reading goes on to the end, or as much as one look takes. Return: 0, what @feed returned. */
-static int read_on(CodeSource *source, CodeFile *file, int fd, Feed feed) {
+/* From where reading goes on to the end, or as much as one look takes. Return: 0, JITDUMP_E_*, READ_E_FAILED, -ENOMEM. */
+static int read_on(CodeSource *source, CodeFile *file, int fd, CodeForm form) {
         size_t done = 0;
 
         while (done < LOOK_BYTES) {
@@ -265,10 +365,14 @@ static int read_on(CodeSource *source, CodeFile *file, int fd, Feed feed) {
                         source->look->n_over_cap++;
                         return 1;
                 }
-                n = file_pread(fd, source->piece, PIECE, file->at);
+                n = file_pread(fd, source->piece, sizeof(source->piece), file->at);
                 if (n <= 0)
                         return 0;
-                r = feed_locked(source, feed, (size_t)n, &skip);
+                r = take_piece(source, form, (size_t)n, &skip);
+                if (r == READ_E_FAILED) {
+                        source->look->n_failed++;
+                        return r;
+                }
                 remember_last(file, source->piece, (size_t)n);
                 file->at += (uint64_t)n + skip;
                 if (skip)
@@ -292,7 +396,6 @@ static void fail(CodeSource *source) {
 
 static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid, uint32_t uid) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
-        uint64_t n_malformed = source->map.n_malformed;
         char path[64];
         bool is_new;
 
@@ -305,14 +408,13 @@ static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place,
                 begin_anew(&source->map_file);
                 perf_map_restart(&source->map);
         }
-        if (read_on(source, &source->map_file, fd, feed_map) < 0)
+        if (read_on(source, &source->map_file, fd, CODE_FORM_MAP) < 0)
                 fail(source);
-        source->look->n_malformed += source->map.n_malformed - n_malformed;
 }
 
 static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid, uint32_t uid) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
-        uint64_t number, n_malformed;
+        uint64_t number;
         bool is_new;
 
         if (!place->dump_end || !code_is_dump_path(place->dump_path, &number) || number != own_pid)
@@ -325,10 +427,8 @@ static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place
                 begin_anew(&source->dump_file);
                 jitdump_deinit(&source->dump);
         }
-        n_malformed = source->dump.n_malformed;
-        if (read_on(source, &source->dump_file, fd, feed_dump) < 0)
+        if (read_on(source, &source->dump_file, fd, CODE_FORM_DUMP) < 0)
                 fail(source);
-        source->look->n_malformed += source->dump.n_malformed - n_malformed;
 }
 
 static int read_owner(int proc_fd, uint64_t *own_pidp, uint32_t *uidp) {
@@ -351,6 +451,7 @@ void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look
                 if (!look->failed)
                         look_at_dump(source, proc_fd, place, own_pid, uid);
         }
+        end_work(source);
         look->memory = sizeof(*source) + (source->index ? code_index_memory(source->index) : 0);
         source->look = NULL;
 }

@@ -9,7 +9,8 @@
  *
  * One thread reads the files, which may take any time; another one asks for names and is never kept waiting. Files are
  * believed if they are regular, belong to the process' own user or to root, nobody else may write them, and they were
- * written since the process began. What they say is a name for a frame, and nothing else.
+ * written since the process began. What they say is a name for a frame, and nothing else; a worker without rights reads it
+ * where there are such (symbol/code-wire.h).
  */
 
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "jail/errand.h"
 #include "symbol/code-index.h"
 #include "util/macro.h"
 
@@ -34,6 +36,8 @@ typedef struct CodePlace {
 typedef struct CodeLook {
         uint64_t n_taken, n_malformed, n_over_cap;      /* records, and lines */
         unsigned n_opened, n_refused, n_unreadable;     /* files that were not there, or not so, at the last look */
+        unsigned n_failed;              /* files that no worker could read on */
+        ErrandCounts workers;
         bool has_file;                  /* there is one to come back to */
         bool is_changed;                /* it had something new */
         bool has_more;                  /* than one look takes */
@@ -47,8 +51,11 @@ enum {
         CODE_SOURCE_E_BUSY,             /* just being changed: ask again */
 };
 
-/* @limits may be NULL. Return: 0 with one reference, -ENOMEM. */
-int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits);
+/*
+ * @limits may be NULL. @nursery: of workers that read what the files say; NULL = it is read here. Return: 0 with one
+ * reference, -ENOMEM.
+ */
+int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits, Nursery *nursery);
 
 /* From any thread. */
 CodeSource *code_source_ref(CodeSource *source);

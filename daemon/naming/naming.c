@@ -25,7 +25,7 @@ int naming_new(Naming **namingp, const NamingConfig *config) {
         if (config->objects)
                 r = object_names_new(&naming->objects, &objects);
         if (!r && config->code)
-                r = code_names_new(&naming->code, &code);
+                r = code_names_new(&naming->code, &code, config->nursery);
         if (r)
                 return error_fold(r);
         *namingp = take(naming);

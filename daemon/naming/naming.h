@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "frames/frames.h"
+#include "jail/nursery.h"
 #include "profile/window.h"
 #include "util/macro.h"
 
@@ -27,6 +28,7 @@ typedef struct NamingConfig {
         bool objects;                   /* symbols = local */
         bool code;                      /* jit-symbols = on */
         uint64_t patience_ns;           /* for one question; 0 = 10 s */
+        Nursery *nursery;               /* of workers that read what targets wrote, borrowed; NULL = it is read here */
 } NamingConfig;
 
 /* Return: 0, -ENOMEM. */

@@ -7,6 +7,7 @@
  * What perf-map files and jitdumps tell: that from some time on there is a function at some place of a process.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,3 +22,13 @@ typedef struct CodeRange {
 
 /* Takes one range. Return: 0 = go on; anything else ends the reading and is passed on. */
 typedef int (*CodeSink)(void *userdata, const CodeRange *range);
+
+/* One record of a jitdump, before it is known what it refers to; a line of a perf-map is one, too. */
+typedef struct CodeRecord {
+        CodeRange range;                /* of a move: where to, without a name */
+        uint64_t index, from;           /* of the code; where a move takes it from */
+        bool is_move;
+} CodeRecord;
+
+/* As CodeSink. */
+typedef int (*CodeRecordSink)(void *userdata, const CodeRecord *record);

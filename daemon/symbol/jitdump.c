@@ -35,19 +35,12 @@ typedef struct Record {
         uint64_t time_ns;
 } Record;
 
-void jitdump_deinit(Jitdump *jitdump) {
-        for (size_t i = 0; jitdump->codes && i < JITDUMP_MAX_MOVED; i++)
-                free(jitdump->codes[i].name);
-        free(jitdump->codes);
-        *jitdump = (Jitdump){ 0 };
-}
-
 static bool is_range(uint64_t start, uint64_t size) {
         return size && start + size >= start;
 }
 
 /* Keeps bytes until there are @wanted of them. Return: whether there are. */
-static bool collect(Jitdump *jitdump, Cursor *cursor, size_t wanted) {
+static bool collect(JitdumpReader *jitdump, Cursor *cursor, size_t wanted) {
         size_t n = MIN(wanted - MIN(wanted, jitdump->size), cursor_left(cursor));
 
         memcpy(jitdump->record + jitdump->size, cursor_take(cursor, n), n);
@@ -55,7 +48,7 @@ static bool collect(Jitdump *jitdump, Cursor *cursor, size_t wanted) {
         return jitdump->size >= wanted;
 }
 
-static int take_header(Jitdump *jitdump) {
+static int take_header(JitdumpReader *jitdump) {
         Cursor cursor = cursor_make(jitdump->record, HEADER_SIZE);
         uint32_t magic = cursor_u32(&cursor), version = cursor_u32(&cursor), size = cursor_u32(&cursor);
 
@@ -69,27 +62,8 @@ static int take_header(Jitdump *jitdump) {
         return 0;
 }
 
-/* For a move, which tells neither name nor old place that could be believed. */
-static int remember(Jitdump *jitdump, uint64_t index, const CodeRange *range) {
-        JitdumpCode *code;
-        char *name;
-
-        if (!jitdump->codes)
-                jitdump->codes = calloc(JITDUMP_MAX_MOVED, sizeof(*jitdump->codes));
-        name = malloc(range->name_size);
-        if (!jitdump->codes || !name) {
-                free(name);
-                return error_origin(-ENOMEM);
-        }
-        memcpy(name, range->name, range->name_size);
-        code = &jitdump->codes[index % JITDUMP_MAX_MOVED];
-        free(code->name);
-        *code = (JitdumpCode){ index, range->start, range->size, name, range->name_size };
-        return 0;
-}
-
 /* A name up to its NUL, or the longest, or the record's end. Return: whether it is there. */
-static bool collect_name(Jitdump *jitdump, Cursor *cursor, const Record *record) {
+static bool collect_name(JitdumpReader *jitdump, Cursor *cursor, const Record *record) {
         size_t most = MIN(record->size, (size_t)JITDUMP_MAX_RECORD) - jitdump->size, n = MIN(most, cursor_left(cursor));
         const uint8_t *data = cursor->data + cursor->at, *nul = n ? memchr(data, 0, n) : NULL;
 
@@ -106,15 +80,14 @@ static size_t needed(const Record *record) {
         return record->id == CODE_MOVE ? MIN(record->size, (size_t)MOVE_SIZE) : PREFIX_SIZE;
 }
 
-static uint64_t record_time(const Jitdump *jitdump, const Record *record) {
+static uint64_t record_time(const JitdumpReader *jitdump, const Record *record) {
         return jitdump->has_cpu_clock ? 0 : record->time_ns;
 }
 
-static int take_load(Jitdump *jitdump, const Record *record, CodeSink sink, void *userdata) {
+static int take_load(JitdumpReader *jitdump, const Record *record, CodeRecordSink sink, void *userdata) {
         Cursor cursor = cursor_make(jitdump->record + PREFIX_SIZE, jitdump->size - PREFIX_SIZE);
         CodeRange range = { .time_ns = record_time(jitdump, record) };
         uint64_t index, rest;
-        int r;
 
         cursor_take(&cursor, 16);       /* pid and tid, as the writer knows them; vma, which is the address again */
         range.start = cursor_u64(&cursor);
@@ -128,34 +101,25 @@ static int take_load(Jitdump *jitdump, const Record *record, CodeSink sink, void
         if (!range.name_size || range.name_size >= rest || range.size > rest - range.name_size - 1)
                 return JITDUMP_E_BROKEN;
         range.name_size = MIN(range.name_size, (size_t)CODE_MAX_NAME);
-        r = sink(userdata, &range);
-        return r ? r : remember(jitdump, index, &range);
+        return sink(userdata, &(CodeRecord){ .range = range, .index = index });
 }
 
-static int take_move(Jitdump *jitdump, const Record *record, CodeSink sink, void *userdata) {
+static int take_move(JitdumpReader *jitdump, const Record *record, CodeRecordSink sink, void *userdata) {
         Cursor cursor = cursor_make(jitdump->record + PREFIX_SIZE, jitdump->size - PREFIX_SIZE);
-        CodeRange range = { .time_ns = record_time(jitdump, record) };
-        const JitdumpCode *code = NULL;
-        uint64_t from, index;
+        CodeRecord move = { .is_move = true, .range.time_ns = record_time(jitdump, record) };
 
         cursor_take(&cursor, 16);
-        from = cursor_u64(&cursor);
-        range.start = cursor_u64(&cursor);
-        range.size = cursor_u64(&cursor);
-        index = cursor_u64(&cursor);
-        if (!cursor.failed && jitdump->codes)
-                code = &jitdump->codes[index % JITDUMP_MAX_MOVED];
-        if (!code || !code->name || code->index != index || code->start != from || code->size != range.size ||
-            !is_range(range.start, range.size))
+        move.from = cursor_u64(&cursor);
+        move.range.start = cursor_u64(&cursor);
+        move.range.size = cursor_u64(&cursor);
+        move.index = cursor_u64(&cursor);
+        if (cursor.failed || !is_range(move.range.start, move.range.size))
                 return JITDUMP_E_BROKEN;
-        range.name = code->name;
-        range.name_size = code->name_size;
-        jitdump->codes[index % JITDUMP_MAX_MOVED].start = range.start;
-        return sink(userdata, &range);
+        return sink(userdata, &move);
 }
 
 /* One that makes no sense in itself has a size all the same. */
-static int take_record(Jitdump *jitdump, const Record *record, CodeSink sink, void *userdata) {
+static int take_record(JitdumpReader *jitdump, const Record *record, CodeRecordSink sink, void *userdata) {
         int r = 0;
 
         jitdump->n_records++;
@@ -174,7 +138,7 @@ static int take_record(Jitdump *jitdump, const Record *record, CodeSink sink, vo
 enum { MORE = 3 };
 
 /* Return: 0 = there is all that is needed of one; JITDUMP_E_BROKEN; MORE = not yet. */
-static int next_record(Jitdump *jitdump, Cursor *cursor, Record *record) {
+static int next_record(JitdumpReader *jitdump, Cursor *cursor, Record *record) {
         Cursor prefix = cursor_make(jitdump->record, PREFIX_SIZE);
 
         if (!collect(jitdump, cursor, PREFIX_SIZE))
@@ -191,14 +155,14 @@ static int next_record(Jitdump *jitdump, Cursor *cursor, Record *record) {
         return 0;
 }
 
-static void pass_over(Jitdump *jitdump, Cursor *cursor) {
+static void pass_over(JitdumpReader *jitdump, Cursor *cursor) {
         size_t n = MIN(jitdump->skip, cursor_left(cursor));
 
         cursor_take(cursor, n);
         jitdump->skip -= n;
 }
 
-static int feed(Jitdump *jitdump, Cursor *cursor, CodeSink sink, void *userdata) {
+static int feed(JitdumpReader *jitdump, Cursor *cursor, CodeRecordSink sink, void *userdata) {
         Record record;
         int r = 0;
 
@@ -213,7 +177,7 @@ static int feed(Jitdump *jitdump, Cursor *cursor, CodeSink sink, void *userdata)
         return r;
 }
 
-int jitdump_feed(Jitdump *jitdump, const void *data, size_t size, CodeSink sink, void *userdata) {
+int jitdump_read(JitdumpReader *jitdump, const void *data, size_t size, CodeRecordSink sink, void *userdata) {
         Cursor cursor = cursor_make(data, size);
         int r = jitdump->end;
 
@@ -228,9 +192,77 @@ int jitdump_feed(Jitdump *jitdump, const void *data, size_t size, CodeSink sink,
         return r;
 }
 
-uint64_t jitdump_skip(Jitdump *jitdump) {
+uint64_t jitdump_skip(JitdumpReader *jitdump) {
         uint64_t skip = jitdump->skip;
 
         jitdump->skip = 0;
         return skip;
+}
+
+/* ---- what records mean ---- */
+
+void jitdump_deinit(Jitdump *jitdump) {
+        for (size_t i = 0; jitdump->codes.codes && i < JITDUMP_MAX_MOVED; i++)
+                free(jitdump->codes.codes[i].name);
+        free(jitdump->codes.codes);
+        *jitdump = (Jitdump){ 0 };
+}
+
+/* For a move, which tells neither name nor old place that could be believed. */
+static int remember(JitdumpCodes *codes, uint64_t index, const CodeRange *range) {
+        JitdumpCode *code;
+        char *name;
+
+        if (!codes->codes)
+                codes->codes = calloc(JITDUMP_MAX_MOVED, sizeof(*codes->codes));
+        name = malloc(range->name_size);
+        if (!codes->codes || !name) {
+                free(name);
+                return error_origin(-ENOMEM);
+        }
+        memcpy(name, range->name, range->name_size);
+        code = &codes->codes[index % JITDUMP_MAX_MOVED];
+        free(code->name);
+        *code = (JitdumpCode){ index, range->start, range->size, name, range->name_size };
+        return 0;
+}
+
+int jitdump_resolve(JitdumpCodes *codes, const CodeRecord *record, CodeSink sink, void *userdata) {
+        JitdumpCode *code = codes->codes ? &codes->codes[record->index % JITDUMP_MAX_MOVED] : NULL;
+        CodeRange range = record->range;
+        int r;
+
+        if (!record->is_move) {
+                r = sink(userdata, &range);
+                return r ? r : remember(codes, record->index, &range);
+        }
+        if (!code || !code->name || code->index != record->index || code->start != record->from || code->size != range.size) {
+                codes->n_unknown++;
+                return 0;
+        }
+        range.name = code->name;
+        range.name_size = code->name_size;
+        code->start = range.start;
+        return sink(userdata, &range);
+}
+
+typedef struct Feeding {
+        JitdumpCodes *codes;
+        CodeSink sink;
+        void *userdata;
+} Feeding;
+
+static int resolve(void *userdata, const CodeRecord *record) {
+        const Feeding *feeding = userdata;
+
+        return jitdump_resolve(feeding->codes, record, feeding->sink, feeding->userdata);
+}
+
+int jitdump_feed(Jitdump *jitdump, const void *data, size_t size, CodeSink sink, void *userdata) {
+        Feeding feeding = { &jitdump->codes, sink, userdata };
+        int r = jitdump_read(&jitdump->reader, data, size, resolve, &feeding);
+
+        jitdump->n_records = jitdump->reader.n_records;
+        jitdump->n_malformed = jitdump->reader.n_malformed + jitdump->codes.n_unknown;
+        return r;
 }

@@ -34,6 +34,20 @@ enum {
         JITDUMP_MAX_RECORD = JITDUMP_HEAD + CODE_MAX_NAME + 1,
 };
 
+/* What of the reading is left for the next piece: plain bytes, so that another process may go on with it. */
+typedef struct JitdumpReader {
+        uint8_t record[JITDUMP_MAX_RECORD];     /* what came of a record that is not whole yet */
+        size_t size;
+        uint64_t skip;                  /* bytes that come next and say nothing */
+        bool has_header, has_cpu_clock;
+        int end;                        /* JITDUMP_E_*: nothing more is taken */
+        uint64_t n_records;             /* of every kind */
+        uint64_t n_malformed;
+} JitdumpReader;
+
+/* The next piece, as jitdump_feed(); a move is handed on as it is, without a name. */
+int jitdump_read(JitdumpReader *reader, const void *data, size_t size, CodeRecordSink sink, void *userdata);
+
 /* What a move refers to. */
 typedef struct JitdumpCode {
         uint64_t index, start, size;
@@ -41,15 +55,18 @@ typedef struct JitdumpCode {
         size_t name_size;
 } JitdumpCode;
 
-typedef struct Jitdump {
-        uint8_t record[JITDUMP_MAX_RECORD];     /* what came of a record that is not whole yet */
-        size_t size;
-        uint64_t skip;                  /* bytes that come next and say nothing */
-        bool has_header, has_cpu_clock;
-        int end;                        /* JITDUMP_E_*: nothing more is taken */
+typedef struct JitdumpCodes {
         JitdumpCode *codes;             /* by index modulo JITDUMP_MAX_MOVED; made for the first one */
-        uint64_t n_records;             /* of every kind */
-        uint64_t n_malformed;
+        uint64_t n_unknown;             /* moves of what was not there */
+} JitdumpCodes;
+
+/* What a record means: code that was loaded is remembered, one that was moved has its name. Return: 0, -ENOMEM, the sink's. */
+int jitdump_resolve(JitdumpCodes *codes, const CodeRecord *record, CodeSink sink, void *userdata);
+
+typedef struct Jitdump {
+        JitdumpReader reader;
+        JitdumpCodes codes;
+        uint64_t n_records, n_malformed;
 } Jitdump;
 
 /* @jitdump starts as zeroes. */
@@ -62,4 +79,4 @@ void jitdump_deinit(Jitdump *jitdump);
 int jitdump_feed(Jitdump *jitdump, const void *data, size_t size, CodeSink sink, void *userdata);
 
 /* How many bytes the reader may pass over instead of feeding them; they are taken as passed over. */
-uint64_t jitdump_skip(Jitdump *jitdump);
+uint64_t jitdump_skip(JitdumpReader *reader);

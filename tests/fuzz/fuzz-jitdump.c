@@ -40,7 +40,7 @@ static Seen read_in_pieces(const uint8_t *data, size_t size, size_t piece) {
 
         if (!jitdump || code_index_new(&seen.index, &limits))
                 abort();
-        for (uint64_t at = 0; at < size; at += jitdump_skip(jitdump)) {
+        for (uint64_t at = 0; at < size; at += jitdump_skip(&jitdump->reader)) {
                 size_t n = size - at < piece ? size - at : piece;
                 int r = jitdump_feed(jitdump, data + at, n, take_range, &seen);
 

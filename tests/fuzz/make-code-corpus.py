@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the corpora of fuzz-perf-map and fuzz-jitdump: files as compilers write them, and damaged ones.
+"""Writes the corpora of fuzz-perf-map and fuzz-jitdump: files as compilers write them, and damaged ones; and that of
+fuzz-code-wire: what a worker answers of them, and what none should.
 
 usage: make-code-corpus.py tests/fuzz/corpus
 """
@@ -57,9 +58,38 @@ JITDUMPS = {
 }
 
 
+def answer(form, *records, magic=0x434F4431, result=0, skip=0, malformed=0, n=None, size=None):
+    data = b"".join(records)
+    head = struct.pack("<IiQIIII", magic, result, skip, malformed, len(records) if n is None else n, len(data) if size is None else size, 0)
+    return bytes([form]) + head + data
+
+
+def said(start, size, name=b"", time=0, index=0, old=0, moved=0, n_name=None):
+    return struct.pack("<QQQQQII", start, size, time, index, old, len(name) if n_name is None else n_name, moved) + name
+
+
+ANSWERS = {
+    "map": answer(0, said(0x1000, 16, b"a"), said(0x1008, 16, b"b b"), malformed=3),
+    "dump": answer(1, said(0x1000, 16, b"a", 5, 7), said(0x2000, 16, time=6, index=7, old=0x1000, moved=1), skip=4000),
+    "closed": answer(1, result=2),
+    "nothing": answer(0),
+    "unknown-move": answer(1, said(0x2000, 16, index=9, old=0x1000, moved=1)),
+    "bad-magic": answer(0, said(0x1000, 16, b"a"), magic=1),
+    "bad-result": answer(0, result=-1),
+    "bad-skip": answer(1, skip=2**63),
+    "bad-count": answer(0, said(0x1000, 16, b"a"), n=2),
+    "bad-size": answer(0, said(0x1000, 16, b"a"), size=2**32 - 1),
+    "bad-range": answer(0, said(2**64 - 8, 16, b"a")),
+    "bad-name": answer(0, said(0x1000, 16, b"a\0b")),
+    "bad-name-size": answer(0, said(0x1000, 16, b"a", n_name=2**32 - 1)),
+    "map-that-moves": answer(0, said(0x2000, 16, moved=1)),
+    "many": answer(1, *(said(0x1000 + i * 7 % 4096 * 16, 20, b"f%d" % i, i, i) for i in range(200))),
+}
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
-    for folder, files in (("perf-map", PERF_MAPS), ("jitdump", JITDUMPS)):
+    for folder, files in (("perf-map", PERF_MAPS), ("jitdump", JITDUMPS), ("code-wire", ANSWERS)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             (root / folder / name).write_bytes(data)

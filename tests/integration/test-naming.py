@@ -57,7 +57,11 @@ class Naming(session.TestCase):
                 connection.request("GET", "/metrics")
                 return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), name, **labels)
 
-        return run, lambda least, name, **labels: tap.wait_until(lambda: counter(name, labels) >= least, f"{name} {labels}", 120)
+        def wait(least, name, **labels):
+            return tap.wait_until(lambda: counter(name, labels) >= least, f"{name} {labels}", 120)
+
+        wait.counter = lambda name, **labels: counter(name, labels)
+        return run, wait
 
     def wait_named(self, run, pid, *names):
         self.wait_for(run, lambda samples: set(names) <= {f.name for s in samples if s.resource["process.pid"] == pid
@@ -104,10 +108,15 @@ class Code(Naming):
         tell(f"line 0x{start:x} 0x{end - start:x} made later")
         self.wait_named(run, child.pid, "made later")
         wait(3, "spanprof_code_records_total", result="taken")
+        n_started = wait.counter("spanprof_workers_total", event="started")
+        tell(f"line 0x{end:x} 0x10 nobody runs this")
+        wait(4, "spanprof_code_records_total", result="taken")
         result = run.stop()
+        self.assertGreater(result.counter("workers_total", "started"), n_started, "a worker has read the line")
+        self.assertEqual([result.counter("workers_total", event) for event in ("died", "late", "malformed")], [0, 0, 0])
         self.assertTrue(self.check_names(result, child.pid, ranges))
-        self.assertEqual(result.counter("code_files_total"), {"read": 1, "refused": 0, "unreadable": 0, "stuck": 0})
-        self.assertEqual(result.counter("code_records_total"), {"taken": 3, "malformed": 1, "over_cap": 0})
+        self.assertEqual(result.counter("code_files_total"), {"read": 1, "refused": 0, "unreadable": 0, "stuck": 0, "failed": 0})
+        self.assertEqual(result.counter("code_records_total"), {"taken": 4, "malformed": 1, "over_cap": 0})
         files = {frame.name for sample in result.of(child.pid) for frame in sample.frames
                  if frame.build_id and frame.type != "kernel"}
         self.assertEqual(files, {""}, "functions in files are the backend's matter")

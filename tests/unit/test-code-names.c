@@ -22,7 +22,7 @@ static void init(void) {
         stat_reset();
         umask(022);
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-        cr_assert_eq(code_names_new(&names, NULL), 0);
+        cr_assert_eq(code_names_new(&names, NULL, NULL), 0);
         cr_assert_eq(process_new(&process, getpid()), 0);
         process->generation = 7;
 }
@@ -132,7 +132,7 @@ Test(code_names, forgets_the_process_that_was_asked_for_least_recently) {
         char name[CODE_MAX_NAME + 1];
 
         code_names_free(names);
-        cr_assert_eq(code_names_new(&names, &limits), 0);
+        cr_assert_eq(code_names_new(&names, &limits, NULL), 0);
         write_map("w", "1000 10 first\n");
         for (uint64_t generation = 1; generation <= 5; generation++) {
                 process->generation = generation;
@@ -151,7 +151,7 @@ Test(code_names, forgets_a_process_while_it_is_looked_at) {
         size_t size;
 
         code_names_free(names);
-        cr_assert_eq(code_names_new(&names, &limits), 0);
+        cr_assert_eq(code_names_new(&names, &limits, NULL), 0);
         for (uint64_t generation = 1; generation <= 50; generation++) {
                 process->generation = generation;
                 cr_assert_eq(find(0x1000, &name, &size), CODE_NAMES_E_LATER);

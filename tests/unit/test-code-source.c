@@ -24,7 +24,7 @@ static void init(void) {
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
         snprintf(dump_path, sizeof(dump_path), "/tmp/jit-%d.dump", getpid());
         umask(022);
-        cr_assert_eq(code_source_new(&source, NULL), 0);
+        cr_assert_eq(code_source_new(&source, NULL, NULL), 0);
         place = (CodePlace){ .pid = getpid() };
 }
 
