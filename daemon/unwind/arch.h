@@ -26,6 +26,7 @@ enum {
         ARCH_N_REGISTERS = 17,
         ARCH_N_LANDINGS = 2,
         ARCH_LANDING_SIZE = 64,         /* bytes of code that arch_find_landing() looks at */
+        ARCH_LANDING_REGISTER = 2,      /* rcx: holds the CFA there */
 };
 #else
 #error "no arch-*.c for this machine yet"

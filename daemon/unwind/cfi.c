@@ -139,7 +139,8 @@ static int read_function(Cfi *cfi, uint64_t address, uint64_t offset, CfiFunctio
         if (r) {
                 cfi->counts.problems[r]++;
         } else {
-                landing_amend(&cfi->list, &cfi->layout, &cfi->table);
+                if (cfi->list.may_land)
+                        landing_amend(&cfi->list, &cfi->layout, &cfi->table);
                 function->n_rows = cfi->list.n;
         }
         cfi->counts.n_rows += function->n_rows;

@@ -155,6 +155,8 @@ static void restore(Program *program, uint64_t reg) {
 }
 
 static void set_cfa_register(Program *program, uint64_t reg) {
+        if (reg == ARCH_LANDING_REGISTER && program->list)
+                program->list->may_land = true;
         program->state.cfa_kind = CFA_REGISTER;
         program->state.cfa_reg = reg < STATE_NO_REGISTER ? (uint8_t)reg : STATE_NO_REGISTER;
 }
@@ -363,6 +365,7 @@ int program_run(const Fde *fde, RowList *list, CfiCounts *counts) {
         program.counts = counts;
         program.problem = 0;
         list->n = 0;
+        list->may_land = false;
         run(&program);
         if (!program.problem && program.pc < program.end)
                 emit(&program);

@@ -8,6 +8,7 @@
  * "from this pc on, the frame looks like that". Yields rows of finished rules.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ typedef struct Row {
 typedef struct RowList {
         Row *rows;
         uint32_t n;
+        bool may_land;                  /* one of them goes by the register of landing.h */
 } RowList;
 
 /* Runs a CIE's own instructions, from the cursor to its end, into cie->initial. Return: 0, CFI_PROBLEM_*. */
