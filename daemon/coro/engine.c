@@ -26,6 +26,7 @@ enum {
 };
 
 #define LOOK_NS NS_PER_MS               /* between looks at signals and the child while there is no waiting */
+#define ALARM_NS (100 * NS_PER_US)      /* between wake-ups that a program is asked for while it loses events: each costs it a system call */
 
 typedef struct Engine {
         const CoroOptions *options;
@@ -40,7 +41,7 @@ typedef struct Engine {
         struct pollfd fds[FIRST + MAX_CONNECTIONS];
         nfds_t n_fds;
         sigset_t old_mask;              /* for the child */
-        uint64_t look_ns;
+        uint64_t look_ns, alarm_ns;     /* alarm_ns: 0 = none is set */
 } Engine;
 
 static int fail(const char *what, const char *path) {
@@ -233,6 +234,22 @@ static void sleep_until_woken(Engine *engine) {
         set_sleeping(engine, 0);
 }
 
+/*
+ * While events are lost we do not sleep, and ask to be woken all the same: the first event of the next burst then comes with
+ * a system call, in the time of which a scan finds the station before its ring is full.
+ */
+static void set_alarm(Engine *engine, bool found, uint64_t now_ns) {
+        bool hungry = engine->output.pace.hungry;
+
+        if (hungry && !found && now_ns - engine->alarm_ns >= ALARM_NS) {
+                engine->alarm_ns = now_ns;
+                set_sleeping(engine, 1);
+        } else if (!hungry && engine->alarm_ns) {
+                engine->alarm_ns = 0;
+                set_sleeping(engine, 0);
+        }
+}
+
 static void stop_in_time(Engine *engine, uint64_t now_ns) {
         uint64_t duration_ns = engine->options->duration_ns;
 
@@ -242,11 +259,13 @@ static void stop_in_time(Engine *engine, uint64_t now_ns) {
 
 static void loop(Engine *engine) {
         while (!engine->child_ended) {
+                bool found = false;
                 uint64_t now_ns;
 
                 if (!engine->output.pace.idle)          /* else it is done while waiting */
-                        output_scan(&engine->output, &engine->harvest, 1);
+                        found = output_scan(&engine->output, &engine->harvest, 1);
                 now_ns = clock_monotonic_ns();
+                set_alarm(engine, found, now_ns);
                 output_progress(&engine->output, &engine->harvest, 1, now_ns);
                 stop_in_time(engine, now_ns);
                 if (engine->output.pace.idle) {

@@ -23,10 +23,10 @@ enum {
         BLOCK = 32,                     /* stations that are looked at before those with news are read */
         LOOKS_PER_SCAN = 64,            /* the part of all stations whose death is looked for in one scan */
         MAX_FOLLOWED = 4096,            /* events of one station, then it is the others' turn */
-        MAX_SPINS = 30,                 /* looks without a new event, each some 15 ns */
+        MAX_SPINS = 200,                /* looks without a new event, each some 15 ns */
 };
 
-#define RECENT_NS (2 * NS_PER_US)           /* an event so young may be followed by another */
+#define RECENT_NS (5 * NS_PER_US)       /* an event so young may be followed by another, even if its writer makes a system call first */
 
 int harvest_init(Harvest *harvest, Region *region, StationDialect dialect, bool late) {
         *harvest = (Harvest){ .region = region, .dialect = dialect, .dialect_is_given = dialect != STATION_DIALECT_UNKNOWN,

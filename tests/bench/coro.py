@@ -104,14 +104,15 @@ def latency():
             out = pathlib.Path(directory) / "t.jsonl"
             engine = subprocess.Popen([tap.SPANPROF, "coro", "-n", str(n), "-o", out, "--", VICTIM, f"coroutines={n}", "turns=1",
                                        "pause=5000", "end=kill"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            found, end = [], time.monotonic() + 5
+            found, line, end = [], "", time.monotonic() + 5
             while not out.exists():
                 time.sleep(0.001)
             with open(out) as file:
                 while time.monotonic() < end:
-                    line = file.readline()
+                    line += file.readline()     # a file grows by pages while it is written: a line may come in two pieces
                     if line.endswith("\n"):
                         found.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC) - json.loads(line)["ts"]) / 1e6)
+                        line = ""
                     else:
                         time.sleep(0.0001)
             engine.send_signal(signal.SIGTERM)
