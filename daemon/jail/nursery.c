@@ -245,6 +245,17 @@ static void lose(Nursery *nursery, Raiser *raiser) {
         tell_of_loss(nursery);
 }
 
+/* Until it is there, nobody could take the first one's place. Who has to wait too long for it goes on. */
+static void wait_successor(Nursery *nursery, int timeout_ms) {
+        const struct timespec pause = { .tv_nsec = NS_PER_MS };
+
+        tend(nursery);
+        for (int i = 0; i < timeout_ms && !nursery->raisers[1].is_up; i++) {
+                nanosleep(&pause, NULL);
+                tend(nursery);
+        }
+}
+
 int nursery_wait(Nursery *nursery, int timeout_ms) {
         Raiser *raiser = &nursery->raisers[0];
         struct pollfd fd = { .fd = raiser->socket, .events = POLLIN };
@@ -260,7 +271,7 @@ int nursery_wait(Nursery *nursery, int timeout_ms) {
         if (hello.pid < 0)
                 return hello.pid;
         raiser->is_up = true;
-        tend(nursery);
+        wait_successor(nursery, timeout_ms);
         return 0;
 }
 

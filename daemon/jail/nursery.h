@@ -55,7 +55,7 @@ DEFINE_CLEANUP(Nursery, nursery_unref)
 Nursery *nursery_free(Nursery *nursery);
 DEFINE_CLEANUP(Nursery, nursery_free)
 
-/* Waits until it says that it has given up all rights, and asks for the other one. Return: 0, -errno: it has not, and must not be used. */
+/* Waits until it says that it has given up all rights, and for the other one. Return: 0, -errno: it has not, and must not be used. */
 int nursery_wait(Nursery *nursery, int timeout_ms);
 
 /* A new worker. Return: 0 with *socketp (a stream, never waits, owned by the caller) and *serialp, NURSERY_E_*. */

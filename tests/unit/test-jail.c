@@ -256,18 +256,19 @@ Test(jail, a_nursery_that_is_killed_is_replaced_again_and_again) {
         for (uint64_t i = 0; i < 8; i++) {
                 pid_t pid = nursery_pid(nursery, 0);
 
+                cr_assert_gt(pid, 1);
                 cr_assert_eq(kill(pid, SIGKILL), 0);
                 expect_an_answer();
                 wait_replaced(i + 1);
                 cr_assert_neq(nursery_pid(nursery, 0), pid);
                 cr_assert(nursery_is_ours(nursery, (uint32_t)pid), "its samples may still be on their way");
         }
-        cr_assert_eq(stat_get(COUNTER_NURSERIES_REPLACED), 8);
 }
 
 Test(jail, one_that_is_stopped_is_as_good_as_gone) {
         pid_t pid = nursery_pid(nursery, 0);
 
+        cr_assert_gt(pid, 1);
         cr_assert_eq(kill(pid, SIGSTOP), 0);
         for (int i = 0; i < 4; i++)     /* more than there are workers ahead */
                 expect_an_answer();
