@@ -16,7 +16,6 @@ import time
 LICENCES = {
     "libbpf": ("LGPL-2.1-only OR BSD-2-Clause", "https://github.com/libbpf/libbpf"),
     "libdw": ("GPL-2.0-or-later OR LGPL-3.0-or-later", "https://sourceware.org/elfutils/"),
-    "libcrypto": ("Apache-2.0", "https://www.openssl.org/"),
     "libcurl": ("curl", "https://curl.se/"),
     "libsystemd": ("LGPL-2.1-or-later", "https://systemd.io/"),
     "libmicrohttpd": ("LGPL-2.1-or-later", "https://www.gnu.org/software/libmicrohttpd/"),

@@ -51,7 +51,6 @@ LIBRARIES = {
     r"sqlite3\.h": {"daemon/coro/trace-db.c"},
     r"(elfutils/.*|dwarf\.h)": {"daemon/symbol/lines-worker.c"},
     r"libiberty/.*": {"daemon/symbol/demangle.c"},
-    r"openssl/.*": {"daemon/target/htlhash.c"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)

@@ -12,8 +12,22 @@
 #include "coro/trace-stations.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/library.h"
 #include "util/log.h"
 #include "util/text.h"
+
+#define FUNCTIONS(X)                                                                                                  \
+        X(sqlite3_bind_int64) X(sqlite3_bind_null) X(sqlite3_bind_text) X(sqlite3_close)                              \
+        X(sqlite3_column_count) X(sqlite3_column_int64) X(sqlite3_column_text) X(sqlite3_column_type)                 \
+        X(sqlite3_errmsg) X(sqlite3_exec) X(sqlite3_finalize) X(sqlite3_open_v2) X(sqlite3_prepare_v2)                \
+        X(sqlite3_reset) X(sqlite3_step)
+
+static struct {
+        FUNCTIONS(LIBRARY_POINTER)
+} lib;
+
+static Library library = LIBRARY(lib, SONAME_SQLITE3, FUNCTIONS, "for traces as a database");
+LIBRARY_NOTE(SONAME_SQLITE3, "database", "suggested", "reads and writes traces of coroutines as databases")
 
 /*
  * Events that are inserted by one statement: half the time of one for each, since AUTOINCREMENT reads and writes a table of
@@ -52,12 +66,12 @@ static const char index_schema[] =
         "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_ts ON coro_trace_events (ts);";
 
 static int fail(const TraceDb *db, const char *what) {
-        log_error("database: %s: %s", what, db->sqlite ? sqlite3_errmsg(db->sqlite) : "out of memory");
+        log_error("database: %s: %s", what, db->sqlite ? lib.sqlite3_errmsg(db->sqlite) : "out of memory");
         return TRACE_E_FAILED;
 }
 
 static int execute(TraceDb *db, const char *sql) {
-        return sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(db, sql);
+        return lib.sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(db, sql);
 }
 
 /* Only a database may be replaced. */
@@ -91,7 +105,7 @@ static int prepare_events(TraceDb *db, unsigned n_rows, sqlite3_stmt **statement
 
         for (unsigned i = 0; i < n_rows; i++)
                 n += snprintf(sql + n, sizeof(sql) - (size_t)n, "%s%.*s)", i ? "," : "", 2 * (int)n_columns(db), one);
-        return sqlite3_prepare_v2(db->sqlite, sql, n, statementp, NULL) != SQLITE_OK;
+        return lib.sqlite3_prepare_v2(db->sqlite, sql, n, statementp, NULL) != SQLITE_OK;
 }
 
 static int prepare(TraceDb *db) {
@@ -99,7 +113,7 @@ static int prepare(TraceDb *db) {
 
         if (prepare_events(db, 1, &db->insert_event) || prepare_events(db, ROWS, &db->insert_events))
                 return fail(db, "coro_trace_events");
-        if (db->extra && sqlite3_prepare_v2(db->sqlite, station, -1, &db->insert_station, NULL) != SQLITE_OK)
+        if (db->extra && lib.sqlite3_prepare_v2(db->sqlite, station, -1, &db->insert_station, NULL) != SQLITE_OK)
                 return fail(db, "coro_stations");
         return 0;
 }
@@ -108,7 +122,7 @@ static int create(TraceDb *db, const char *path) {
         char sql[1024];
         int r;
 
-        if (sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        if (lib.sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
                 return fail(db, path);
         snprintf(sql, sizeof(sql), schema, db->extra ? extra_columns : "");
         r = execute(db, sql);
@@ -119,7 +133,7 @@ static int create(TraceDb *db, const char *path) {
 
 int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options) {
         TraceDb *db;
-        int fd, r = remove_old(path);
+        int fd, r = library_load(&library) ? TRACE_E_FAILED : remove_old(path);
 
         if (r)
                 return r;
@@ -151,7 +165,7 @@ static int begin(TraceDb *db) {
 
 /* SQLite's integers have a sign: what is above is kept bit by bit. */
 static void bind(sqlite3_stmt *statement, int at, uint64_t value) {
-        sqlite3_bind_int64(statement, at, (sqlite3_int64)value);
+        lib.sqlite3_bind_int64(statement, at, (sqlite3_int64)value);
 }
 
 /* printf() would be a third of an insert. */
@@ -162,7 +176,7 @@ static void bind_decimal(sqlite3_stmt *statement, int at, char *text, uint64_t v
                 text[--n] = (char)('0' + value % 10);
                 value /= 10;
         } while (value);
-        sqlite3_bind_text(statement, at, text + n, (int)(24 - n), SQLITE_STATIC);
+        lib.sqlite3_bind_text(statement, at, text + n, (int)(24 - n), SQLITE_STATIC);
 }
 
 static void bind_address(sqlite3_stmt *statement, int at, char *text, uint64_t address) {
@@ -171,13 +185,13 @@ static void bind_address(sqlite3_stmt *statement, int at, char *text, uint64_t a
         text[0] = '0';
         text[1] = 'x';
         text_to_hex(text + 2, &big, sizeof(big));
-        sqlite3_bind_text(statement, at, text, 18, SQLITE_STATIC);
+        lib.sqlite3_bind_text(statement, at, text, 18, SQLITE_STATIC);
 }
 
 static int step(TraceDb *db, sqlite3_stmt *statement) {
-        int r = sqlite3_step(statement) == SQLITE_DONE ? 0 : fail(db, "insert");
+        int r = lib.sqlite3_step(statement) == SQLITE_DONE ? 0 : fail(db, "insert");
 
-        sqlite3_reset(statement);
+        lib.sqlite3_reset(statement);
         return r;
 }
 
@@ -195,9 +209,9 @@ static void bind_event(const TraceDb *db, sqlite3_stmt *s, int at, const CoroEve
         bind(s, at + 5, event->time_ns);
         if (event->has_payload) {
                 text_to_hex(texts->payload, event->payload, sizeof(event->payload));
-                sqlite3_bind_text(s, at + 6, texts->payload, sizeof(texts->payload) - 1, SQLITE_STATIC);
+                lib.sqlite3_bind_text(s, at + 6, texts->payload, sizeof(texts->payload) - 1, SQLITE_STATIC);
         } else {
-                sqlite3_bind_null(s, at + 6);
+                lib.sqlite3_bind_null(s, at + 6);
         }
         if (!db->extra)
                 return;
@@ -254,10 +268,10 @@ static uint64_t ask_size(TraceDb *db) {
         sqlite3_stmt *s = NULL;
         uint64_t size = 0;
 
-        if (sqlite3_prepare_v2(db->sqlite, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", -1, &s, NULL) ==
-                    SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
-                size = (uint64_t)sqlite3_column_int64(s, 0);
-        sqlite3_finalize(s);
+        if (lib.sqlite3_prepare_v2(db->sqlite, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", -1, &s, NULL) ==
+                    SQLITE_OK && lib.sqlite3_step(s) == SQLITE_ROW)
+                size = (uint64_t)lib.sqlite3_column_int64(s, 0);
+        lib.sqlite3_finalize(s);
         return size;
 }
 
@@ -290,10 +304,10 @@ int trace_db_close(TraceDb *db) {
 TraceDb *trace_db_free(TraceDb *db) {
         if (!db)
                 return NULL;
-        sqlite3_finalize(db->insert_event);
-        sqlite3_finalize(db->insert_events);
-        sqlite3_finalize(db->insert_station);
-        sqlite3_close(db->sqlite);
+        lib.sqlite3_finalize(db->insert_event);
+        lib.sqlite3_finalize(db->insert_events);
+        lib.sqlite3_finalize(db->insert_station);
+        lib.sqlite3_close(db->sqlite);
         free(db);
         return NULL;
 }
@@ -309,7 +323,7 @@ static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
         static const char *const tries[] = { full, middle, least };
 
         for (size_t i = 0; i < ARRAY_SIZE(tries); i++)
-                if (sqlite3_prepare_v2(db->sqlite, tries[i], -1, statementp, NULL) == SQLITE_OK)
+                if (lib.sqlite3_prepare_v2(db->sqlite, tries[i], -1, statementp, NULL) == SQLITE_OK)
                         return 0;
         return fail(db, "coro_trace_events");
 }
@@ -325,10 +339,10 @@ static int parse_row(sqlite3_stmt *statement, CoroEvent *event) {
                 return TRACE_PARSE_E_MALFORMED;
         for (unsigned i = 0; i < columns.n; i++) {
                 static const int order[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 6 };    /* payload stands last there */
-                bool number = sqlite3_column_type(statement, order[i]) == SQLITE_INTEGER;
-                const char *text = number ? "" : (const char *)sqlite3_column_text(statement, order[i]);
+                bool number = lib.sqlite3_column_type(statement, order[i]) == SQLITE_INTEGER;
+                const char *text = number ? "" : (const char *)lib.sqlite3_column_text(statement, order[i]);
                 int n = number ? snprintf(line + size, sizeof(line) - size, "%s%lu", i ? "," : "",
-                                          (unsigned long)sqlite3_column_int64(statement, order[i]))
+                                          (unsigned long)lib.sqlite3_column_int64(statement, order[i]))
                                : snprintf(line + size, sizeof(line) - size, "%s%s", i ? "," : "", text ? text : "");
 
                 if (n < 0 || (size_t)n >= sizeof(line) - size)
@@ -344,11 +358,13 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
         int r = 0, state = SQLITE_ERROR;
 
         errno = 0;
-        if (sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        if (library_load(&library))
+                return TRACE_E_FAILED;
+        if (lib.sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
                 r = fail(&db, path);
         if (!r)
                 r = prepare_read(&db, &statement);
-        while (!r && (state = sqlite3_step(statement)) == SQLITE_ROW) {
+        while (!r && (state = lib.sqlite3_step(statement)) == SQLITE_ROW) {
                 CoroEvent event;
 
                 if (parse_row(statement, &event))
@@ -359,8 +375,8 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
         if (!r && state != SQLITE_DONE)
                 r = fail(&db, path);
         errno = 0;
-        sqlite3_finalize(statement);
-        sqlite3_close(db.sqlite);
+        lib.sqlite3_finalize(statement);
+        lib.sqlite3_close(db.sqlite);
         return r;
 }
 
@@ -368,8 +384,8 @@ static int give_station(sqlite3_stmt *statement, int (*func)(void *userdata, con
         char line[TRACE_LINE_MAX];
         size_t size = 0;
 
-        for (int i = 0; i < sqlite3_column_count(statement); i++) {
-                const char *text = (const char *)sqlite3_column_text(statement, i);
+        for (int i = 0; i < lib.sqlite3_column_count(statement); i++) {
+                const char *text = (const char *)lib.sqlite3_column_text(statement, i);
                 int n = snprintf(line + size, sizeof(line) - size, "%s%s", i ? "," : "", text ? text : "");
 
                 if (n < 0 || (size_t)n >= sizeof(line) - size)
@@ -381,10 +397,10 @@ static int give_station(sqlite3_stmt *statement, int (*func)(void *userdata, con
 
 /* Databases that were written before `until` was known have no such column. */
 static int prepare_stations(TraceDb *db, sqlite3_stmt **statementp) {
-        int state = sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", -1, statementp, NULL);
+        int state = lib.sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", -1, statementp, NULL);
 
         return state == SQLITE_OK ? state :
-                sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_OLD_COLUMNS " FROM coro_stations", -1, statementp, NULL);
+                lib.sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_OLD_COLUMNS " FROM coro_stations", -1, statementp, NULL);
 }
 
 int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
@@ -392,11 +408,14 @@ int trace_db_read_stations(const char *path, int (*func)(void *userdata, const c
         sqlite3_stmt *statement = NULL;
         int r = 0;
 
-        if (sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
+        errno = 0;
+        if (library_load(&library))
+                return TRACE_E_FAILED;
+        if (lib.sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
             prepare_stations(&db, &statement) == SQLITE_OK)
-                while (!r && sqlite3_step(statement) == SQLITE_ROW)
+                while (!r && lib.sqlite3_step(statement) == SQLITE_ROW)
                         r = give_station(statement, func, userdata);
-        sqlite3_finalize(statement);
-        sqlite3_close(db.sqlite);
+        lib.sqlite3_finalize(statement);
+        lib.sqlite3_close(db.sqlite);
         return r;
 }

@@ -117,7 +117,7 @@ static int new_http(Exporter *exporter, const ExporterConfig *config) {
         http.headers = (const char *const *)headers;
         r = http_new(&exporter->http, exporter->event, &http);
         endpoint_headers_free(headers);
-        return r;
+        return r == HTTP_E_LIBRARY ? EXPORTER_E_LIBRARY : r;
 }
 
 static int new_sources(Exporter *exporter) {

@@ -64,6 +64,7 @@ enum {
         _EXPORTER_E_SUCCESS,
         EXPORTER_E_ENDPOINT,            /* no URL that we can use; a message was logged */
         EXPORTER_E_HEADERS,             /* headers are not in baggage form; a message was logged */
+        EXPORTER_E_LIBRARY,             /* nothing here sends over HTTP; a message was logged */
         EXPORTER_E_SPOOL,               /* the spool cannot be used, or another process has it; a message was logged */
 };
 

@@ -17,6 +17,7 @@
 
 #include "export/http.h"
 
+#define CURL_DISABLE_TYPECHECK          /* macros by the names of functions, which are pointers here */
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +28,20 @@
 #include "export/response.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/library.h"
+
+#define FUNCTIONS(X)                                                                                                  \
+        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_setopt) X(curl_easy_strerror)         \
+        X(curl_global_init) X(curl_multi_add_handle) X(curl_multi_assign) X(curl_multi_cleanup)                       \
+        X(curl_multi_info_read) X(curl_multi_init) X(curl_multi_remove_handle) X(curl_multi_setopt)                   \
+        X(curl_multi_socket_action) X(curl_slist_append) X(curl_slist_free_all)
+
+static struct {
+        FUNCTIONS(LIBRARY_POINTER)
+} lib;
+
+static Library library = LIBRARY(lib, SONAME_CURL, FUNCTIONS, "to send over HTTP");
+LIBRARY_NOTE(SONAME_CURL, "http", "recommended", "sends profiles over HTTP")
 
 #define USER_AGENT "spanprof/" SPANPROF_VERSION " OTel-OTLP-Exporter-C/" SPANPROF_VERSION
 
@@ -56,7 +71,7 @@ static int init_library(const char *url) {
 
         if (done)
                 return 0;
-        if (curl_global_init(strncasecmp(url, "https:", 6) ? CURL_GLOBAL_NOTHING : CURL_GLOBAL_SSL))
+        if (lib.curl_global_init(strncasecmp(url, "https:", 6) ? CURL_GLOBAL_NOTHING : CURL_GLOBAL_SSL))
                 return error_origin(-ENOMEM);
         done = true;
         return 0;
@@ -111,13 +126,13 @@ static HttpFault fault_of(CURLcode code, const Http *http) {
 
 static void finish(Http *http, CURLcode code) {
         HttpReply reply = http->reply;  /* a copy: the callback may post the next one */
-        const char *words = http->error[0] ? http->error : curl_easy_strerror(code);
+        const char *words = http->error[0] ? http->error : lib.curl_easy_strerror(code);
         uint8_t *body = take(http->body);
         long status = 0;
 
-        curl_multi_remove_handle(http->multi, http->easy);
+        lib.curl_multi_remove_handle(http->multi, http->easy);
         http->running = false;
-        curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &status);
+        lib.curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &status);
         /* Once the receiver has spoken, how the connection ended does not change its answer. */
         if (status >= 200) {
                 reply.status = (int)status;
@@ -135,7 +150,7 @@ static void collect(Http *http) {
         CURLMsg *message;
         int n_left;
 
-        while (http->running && (message = curl_multi_info_read(http->multi, &n_left)))
+        while (http->running && (message = lib.curl_multi_info_read(http->multi, &n_left)))
                 if (message->msg == CURLMSG_DONE) {
                         finish(http, message->data.result);
                         return;         /* there is one request at a time */
@@ -151,7 +166,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userda
                 action |= CURL_CSELECT_IN;
         if (revents & EPOLLOUT)
                 action |= CURL_CSELECT_OUT;
-        curl_multi_socket_action(http->multi, fd, action, &n_running);
+        lib.curl_multi_socket_action(http->multi, fd, action, &n_running);
         collect(http);
         return 0;
 }
@@ -160,7 +175,7 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
         Http *http = userdata;
         int n_running;
 
-        curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
+        lib.curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
         collect(http);
         return 0;
 }
@@ -172,7 +187,7 @@ static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *userda
 
         if (what == CURL_POLL_REMOVE) {
                 sd_event_source_disable_unref(source);
-                curl_multi_assign(http->multi, fd, NULL);
+                lib.curl_multi_assign(http->multi, fd, NULL);
                 return 0;
         }
         if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
@@ -184,7 +199,7 @@ static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *userda
         if (sd_event_add_io(http->event, &source, fd, events, on_io, http) < 0)
                 return -1;
         sd_event_source_set_description(source, "http-socket");
-        curl_multi_assign(http->multi, fd, source);
+        lib.curl_multi_assign(http->multi, fd, source);
         return 0;
 }
 
@@ -233,7 +248,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *userdata) {
 }
 
 static int add_header(Http *http, const char *line) {
-        struct curl_slist *list = curl_slist_append(http->headers, line);
+        struct curl_slist *list = lib.curl_slist_append(http->headers, line);
 
         if (!list)
                 return error_origin(-ENOMEM);
@@ -277,9 +292,12 @@ static int copy_url(Http *http, const char *url) {
 }
 
 int http_new(Http **httpp, sd_event *event, const HttpConfig *config) {
-        _cleanup_(http_freep) Http *http = calloc(1, sizeof(*http));
+        _cleanup_(http_freep) Http *http = NULL;
         int r;
 
+        if (library_load(&library))
+                return HTTP_E_LIBRARY;
+        http = calloc(1, sizeof(*http));
         if (!http)
                 return error_origin(-ENOMEM);
         http->event = sd_event_ref(event);
@@ -301,10 +319,10 @@ Http *http_free(Http *http) {
         if (!http)
                 return NULL;
         http_cancel(http);
-        curl_easy_cleanup(http->easy);
+        lib.curl_easy_cleanup(http->easy);
         if (http->multi)
-                curl_multi_cleanup(http->multi);
-        curl_slist_free_all(http->headers);
+                lib.curl_multi_cleanup(http->multi);
+        lib.curl_slist_free_all(http->headers);
         sd_event_source_disable_unref(http->timer);
         sd_event_unref(http->event);
         free(http->url);
@@ -320,7 +338,7 @@ static CURLcode set_options(Http *http) {
         CURL *easy = http->easy;
         CURLcode failed = CURLE_OK;
 
-#define SET(_option, _value) (failed = failed ? failed : curl_easy_setopt(easy, _option, _value))
+#define SET(_option, _value) (failed = failed ? failed : lib.curl_easy_setopt(easy, _option, _value))
         SET(CURLOPT_URL, http->url);
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_HTTPHEADER, http->headers);
@@ -355,15 +373,15 @@ static int start_library(Http *http) {
 
         if (r)
                 return r;
-        http->multi = curl_multi_init();
-        http->easy = curl_easy_init();
+        http->multi = lib.curl_multi_init();
+        http->easy = lib.curl_easy_init();
         if (!http->multi || !http->easy || set_options(http))
                 return error_origin(-ENOMEM);
-        curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
-        curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
-        curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
-        curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
-        curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, 1L);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, 1L);
         return 0;
 }
 
@@ -373,9 +391,9 @@ int http_post(Http *http, const void *data, size_t size, HttpDone done, void *us
         if (http->running)
                 return error_origin(-EBUSY);
         if (!http->multi && (r = start_library(http))) {
-                curl_easy_cleanup(take(http->easy));
+                lib.curl_easy_cleanup(take(http->easy));
                 if (http->multi)
-                        curl_multi_cleanup(take(http->multi));
+                        lib.curl_multi_cleanup(take(http->multi));
                 return r;
         }
         http->reply = (HttpReply){ 0 };
@@ -385,9 +403,9 @@ int http_post(Http *http, const void *data, size_t size, HttpDone done, void *us
                 return error_origin(-ENOMEM);
         http->done = done;
         http->userdata = userdata;
-        curl_easy_setopt(http->easy, CURLOPT_POSTFIELDS, data);
-        curl_easy_setopt(http->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
-        if (curl_multi_add_handle(http->multi, http->easy)) {
+        lib.curl_easy_setopt(http->easy, CURLOPT_POSTFIELDS, data);
+        lib.curl_easy_setopt(http->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+        if (lib.curl_multi_add_handle(http->multi, http->easy)) {
                 free(take(http->body));
                 return error_origin(-ENOMEM);
         }
@@ -399,6 +417,6 @@ void http_cancel(Http *http) {
         if (!http->running)
                 return;
         http->running = false;
-        curl_multi_remove_handle(http->multi, http->easy);
+        lib.curl_multi_remove_handle(http->multi, http->easy);
         free(take(http->body));
 }

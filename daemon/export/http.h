@@ -8,7 +8,7 @@
  * connection is kept, redirects are not followed, and the reply's body is cut at
  * HTTP_BODY_MAX. Says what happened; what it means is decided in retry.c.
  *
- * The library behind it is set up by the first request, and TLS only for https.
+ * The library behind it is loaded with the first client and set up by the first request, and TLS only for https.
  */
 
 #include <stdbool.h>
@@ -63,7 +63,12 @@ typedef struct Http Http;
 /* Called from the event loop. May post again or cancel, but not free the client. */
 typedef void (*HttpDone)(const HttpReply *reply, void *userdata);
 
-/* Strings are copied. Return: 0, -errno. */
+enum {
+        _HTTP_E_SUCCESS,
+        HTTP_E_LIBRARY,                 /* libcurl is not installed; a message was logged */
+};
+
+/* Strings are copied. Return: 0, HTTP_E_LIBRARY, -errno. */
 int http_new(Http **httpp, sd_event *event, const HttpConfig *config);
 Http *http_free(Http *http);
 DEFINE_CLEANUP(Http, http_free)

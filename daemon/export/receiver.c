@@ -26,8 +26,21 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/gzip.h"
+#include "util/library.h"
 #include "util/log.h"
 #include "util/text.h"
+
+#define FUNCTIONS(X)                                                                                                  \
+        X(MHD_add_response_header) X(MHD_create_response_from_buffer) X(MHD_destroy_response)                         \
+        X(MHD_get_daemon_info) X(MHD_get_timeout) X(MHD_lookup_connection_value) X(MHD_queue_response)                \
+        X(MHD_run) X(MHD_start_daemon) X(MHD_stop_daemon)
+
+static struct {
+        FUNCTIONS(LIBRARY_POINTER)
+} lib;
+
+static Library library = LIBRARY(lib, SONAME_MICROHTTPD, FUNCTIONS, "to answer over HTTP");
+LIBRARY_NOTE(SONAME_MICROHTTPD, "http-server", "recommended", "receives profiles, and answers questions about the daemon")
 
 #define PATH "/v1development/profiles"
 
@@ -82,26 +95,26 @@ static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connect
                 answer_status_protobuf(&text, status, message);
         else if (json)
                 text_append(&text, "{}", 2);
-        response = MHD_create_response_from_buffer(text.size, text.data ? text.data : empty, MHD_RESPMEM_MUST_COPY);
+        response = lib.MHD_create_response_from_buffer(text.size, text.data ? text.data : empty, MHD_RESPMEM_MUST_COPY);
         text_deinit(&text);
         if (!response)
                 return MHD_NO;
-        MHD_add_response_header(response, "Content-Type", json ? "application/json" : "application/x-protobuf");
+        lib.MHD_add_response_header(response, "Content-Type", json ? "application/json" : "application/x-protobuf");
         if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-                MHD_add_response_header(response, "Allow", "POST");
+                lib.MHD_add_response_header(response, "Allow", "POST");
         if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
                 char seconds[16];
 
                 snprintf(seconds, sizeof(seconds), "%d", RETRY_AFTER_S);
-                MHD_add_response_header(response, "Retry-After", seconds);
+                lib.MHD_add_response_header(response, "Retry-After", seconds);
         }
-        result = MHD_queue_response(connection, (unsigned)status, response);
-        MHD_destroy_response(response);
+        result = lib.MHD_queue_response(connection, (unsigned)status, response);
+        lib.MHD_destroy_response(response);
         return result;
 }
 
 static const char *header(struct MHD_Connection *connection, const char *name) {
-        const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+        const char *value = lib.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 
         return value ? value : "";
 }
@@ -244,16 +257,16 @@ static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *conn
         Text page = { 0 };
         int status = receiver->config.on_page(method, path, &page, &type, receiver->config.userdata);
 
-        response = MHD_create_response_from_buffer(page.size, page.data ? page.data : empty, MHD_RESPMEM_MUST_COPY);
+        response = lib.MHD_create_response_from_buffer(page.size, page.data ? page.data : empty, MHD_RESPMEM_MUST_COPY);
         if (page.failed)
                 status = MHD_HTTP_SERVICE_UNAVAILABLE;
         text_deinit(&page);
         if (!response)
                 return MHD_NO;
-        MHD_add_response_header(response, "Content-Type", type);
-        MHD_add_response_header(response, "Cache-Control", "no-store");
-        result = MHD_queue_response(connection, (unsigned)status, response);
-        MHD_destroy_response(response);
+        lib.MHD_add_response_header(response, "Content-Type", type);
+        lib.MHD_add_response_header(response, "Cache-Control", "no-store");
+        result = lib.MHD_queue_response(connection, (unsigned)status, response);
+        lib.MHD_destroy_response(response);
         return result;
 }
 
@@ -313,8 +326,8 @@ static _printf_(2, 0) void on_log(void *userdata, const char *format, va_list ar
 static int run(Receiver *receiver) {
         MHD_UNSIGNED_LONG_LONG timeout_ms;
 
-        MHD_run(receiver->daemon);
-        if (MHD_get_timeout(receiver->daemon, &timeout_ms) != MHD_YES)
+        lib.MHD_run(receiver->daemon);
+        if (lib.MHD_get_timeout(receiver->daemon, &timeout_ms) != MHD_YES)
                 return sd_event_source_set_enabled(receiver->timer, SD_EVENT_OFF);
         sd_event_source_set_time_relative(receiver->timer, timeout_ms * 1000);
         return sd_event_source_set_enabled(receiver->timer, SD_EVENT_ONESHOT);
@@ -329,7 +342,7 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
 }
 
 static int start_daemon(Receiver *receiver, int listener) {
-        receiver->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
+        receiver->daemon = lib.MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
                                             MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver,
                                             MHD_OPTION_LISTEN_SOCKET, listener,
                                             MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
@@ -339,7 +352,7 @@ static int start_daemon(Receiver *receiver, int listener) {
 }
 
 static int attach(Receiver *receiver, sd_event *event) {
-        const union MHD_DaemonInfo *info = MHD_get_daemon_info(receiver->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         int r;
 
         if (!info)
@@ -355,10 +368,13 @@ static int attach(Receiver *receiver, sd_event *event) {
 }
 
 int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *config) {
-        _cleanup_(receiver_freep) Receiver *receiver = calloc(1, sizeof(*receiver));
+        _cleanup_(receiver_freep) Receiver *receiver = NULL;
         _cleanup_(closep) int listener = -1;
         int r;
 
+        if (library_load(&library))
+                return RECEIVER_E_LIBRARY;
+        receiver = calloc(1, sizeof(*receiver));
         if (!receiver)
                 return error_origin(-ENOMEM);
         receiver->config = *config;
@@ -387,7 +403,7 @@ Receiver *receiver_free(Receiver *receiver) {
         sd_event_source_disable_unref(receiver->io);
         sd_event_source_disable_unref(receiver->timer);
         if (receiver->daemon)
-                MHD_stop_daemon(receiver->daemon);
+                lib.MHD_stop_daemon(receiver->daemon);
         free(receiver);
         return NULL;
 }

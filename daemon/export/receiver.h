@@ -65,6 +65,7 @@ enum {
         _RECEIVER_E_SUCCESS,
         RECEIVER_E_ADDRESS,             /* no such address here; a message was logged */
         RECEIVER_E_PORT,                /* taken, or not allowed; a message with a hint was logged */
+        RECEIVER_E_LIBRARY,             /* libmicrohttpd is not installed; a message was logged */
         RECEIVER_E_PATH,                /* no socket there; errno says why */
 };
 

@@ -122,6 +122,7 @@ class Image(session.TestCase):
         """What the first stage of the Containerfile leaves."""
         root = self.directory() / "image"
         self.run_command([tap.SOURCE_DIR / "packaging/container/collect", tap.SPANPROF, root], expect=0)
+        self.assertTrue([*root.rglob("libcurl.so.*")], "loaded when it is needed: ldd does not show it")
         return root
 
     def built(self):

@@ -83,6 +83,15 @@ class Deb(tap.TestCase):
         for package in bill["packages"]:
             self.assertTrue({"name", "SPDXID", "downloadLocation", "licenseDeclared"} <= set(package))
 
+    def test_depends_on_what_is_loaded_when_it_is_needed(self):
+        names = self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", self.unpack("spanprof") / "usr/sbin/spanprof"],
+                                 expect=0).stdout.split()
+        self.assertGreaterEqual(len(names), 3)
+        depends = self.run_command(["dpkg-deb", "--field", packages.of("spanprof"), "Depends"], expect=0).stdout
+        for name in names:
+            where = self.run_command(["dpkg-query", "--search", f"*/{name}"], expect=0).stdout.split(":")[0]
+            self.assertRegex(depends, rf"(^|, ){re.escape(where)}( |,|$)", name)
+
     def test_build_is_reproducible(self):
         again = packages.build(self.directory())
         for first in packages.directory().glob("*.deb"):
@@ -115,6 +124,9 @@ class Sources(tap.TestCase):
         files = self.run_command(["rpm", "-qpl", rpms["spanprof"]], expect=0).stdout.split()
         self.assertIn("/usr/sbin/spanprof", files)
         self.assertIn("/usr/lib/systemd/system/spanprof.service", files)
+        needs = self.run_command(["rpm", "-qp", "--requires", rpms["spanprof"]], expect=0).stdout
+        for name in self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", tap.SPANPROF], expect=0).stdout.split():
+            self.assertIn(f"{name}()(64bit)", needs)
         self.assertEqual(self.run_command(["rpm", "-qpc", rpms["spanprof"]], expect=0).stdout.split(), ["/etc/spanprof/spanprof.conf"])
 
 
