@@ -11,7 +11,7 @@
 #include "jfr/chunk.h"
 #include "profile/window.h"
 
-enum { JFR_FRAME_CACHE_BITS = 16, JFR_MAX_FRAME_FIELDS = 16 };
+enum { JFR_FRAME_CACHE_FIRST_BITS = 12, JFR_FRAME_CACHE_BITS = 17, JFR_MAX_FRAME_FIELDS = 16 };
 
 typedef struct JfrLibrary {
         uint32_t build_id;              /* window strings */
@@ -36,10 +36,18 @@ typedef struct JfrMethod {
         bool remote, java;              /* java: it has a descriptor that the JVM would take */
 } JfrMethod;
 
-typedef struct JfrFrameEntry {
+/* A frame as it stands in a stack. */
+typedef struct JfrRawFrame {
         uint64_t method, line, type;
+} JfrRawFrame;
+
+/*
+ * Frames of this chunk that were seen before, by all three numbers in one: small, since its place is a matter of chance, and a
+ * CPU's cache holds only so many. The few that do not fit are made anew each time.
+ */
+typedef struct JfrFrameEntry {
+        uint64_t key;                   /* 0 = free */
         FrameWord word;
-        uint32_t serial;                /* of the chunk; 0 = free */
 } JfrFrameEntry;
 
 typedef struct JfrNames {
@@ -57,7 +65,8 @@ typedef struct JfrNames {
         uint32_t n_methods, methods_size;
         FrameWord *words;               /* of the stack that is being read */
         JfrFrameEntry *cache;
-        uint32_t serial;
+        unsigned cache_bits;            /* grows with what was put in */
+        uint32_t n_cached;
         const JfrLibrary *libraries;
         uint32_t n_libraries;
         uint32_t kind_strings[4];       /* of frame types; made on first use */

@@ -52,7 +52,8 @@ class Machine(session.TestCase):
 
     def test_stopped_for_a_while_it_counts_what_it_missed_and_goes_on(self):
         victim = self.victim("chain", 200)              # long records: the ring is full in a second
-        run = self.start("-p", victim.pid, "--frequency", 9999)
+        # the stop may come between a request that is stored and its answer, and last longer than requests may: it would be sent again
+        run = self.start("-p", victim.pid, "--frequency", 9999, "--timeout", "10m")
         run.wait_events(100)
         run.child.process.send_signal(signal.SIGSTOP)
         session.wait_cpu([victim.pid], 4)               # several times what the ring holds
