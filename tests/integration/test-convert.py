@@ -330,6 +330,15 @@ class Convert(tap.TestCase):
         done = self.spanprof("convert", path, "--endpoint", url, "--max-export-age", "1s", expect=1)
         self.assertIn("not delivered", done.stderr)
 
+    def test_says_which_library_is_missing_and_does_all_else(self):
+        path, broken = self.unpacked("datadog"), self.dir / "broken"
+        broken.mkdir()
+        (broken / "libcurl.so.4").touch()               # the first that the linker finds, and none
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(broken)}
+        done = self.spanprof("convert", path, "--endpoint", "http://localhost:9", env=environment, expect=1)
+        self.assertRegex(done.stderr, r"libcurl\.so\.4 is needed to send over HTTP, and cannot be loaded: .*too short")
+        self.spanprof("convert", path, "-o", broken / "out.pb", env=environment)
+
     def test_says_what_is_wrong_and_where(self):
         path = self.unpacked("async-profiler")
         data = path.read_bytes()
