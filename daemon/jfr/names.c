@@ -26,7 +26,8 @@ void jfr_names_want(JfrMetadata *metadata) {
 int jfr_names_init(JfrNames *names, Window *window, JfrCounts *counts) {
         *names = (JfrNames){ .window = window, .counts = counts };
         names->words = malloc(WINDOW_MAX_DEPTH * sizeof(*names->words));
-        names->cache = calloc(1 << JFR_FRAME_CACHE_BITS, sizeof(*names->cache));
+        names->cache_bits = JFR_FRAME_CACHE_FIRST_BITS;
+        names->cache = calloc((size_t)1 << names->cache_bits, sizeof(*names->cache));
         if (!names->words || !names->cache) {
                 jfr_names_deinit(names);
                 return error_origin(-ENOMEM);
@@ -71,7 +72,8 @@ void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *poo
 
         names->metadata = metadata;
         names->pools = pools;
-        names->serial++;
+        names->n_cached = 0;
+        memset(names->cache, 0, sizeof(*names->cache) << names->cache_bits);
         names->n_threads = names->n_methods = 0;
         names->text_class = jfr_class_named(metadata, "java.lang.String");
         names->stack = jfr_class_named(metadata, "jdk.types.StackTrace");

@@ -218,21 +218,22 @@ static int find_method(JfrNames *names, const JfrClass *class, uint64_t index, J
         return 0;
 }
 
-static int make_frame(JfrNames *names, const JfrField *method_field, const JfrField *type_field, JfrFrameEntry *entry) {
-        WindowFrame frame = { .line = (int32_t)entry->line };
+static int make_frame(JfrNames *names, const JfrField *method_field, const JfrField *type_field, const JfrRawFrame *raw,
+                      FrameWord *wordp) {
+        WindowFrame frame = { .line = (int32_t)raw->line };
         uint32_t kind = 0, attribute = 0;
         JfrMethod method = { 0 };
         int r = 0;
 
         if (method_field)
-                r = find_method(names, method_field->class, entry->method, &method);
+                r = find_method(names, method_field->class, raw->method, &method);
         if (!r && type_field)
-                r = type_of(names, type_field->class, entry->type, &kind, &attribute);
+                r = type_of(names, type_field->class, raw->type, &kind, &attribute);
         if (r)
                 return r;
         if (method.remote) {
                 names->counts->n_remote_frames++;
-                return window_native_frame(names->window, FRAME_MARK_NATIVE, method.module, method.address, &entry->word);
+                return window_native_frame(names->window, FRAME_MARK_NATIVE, method.module, method.address, wordp);
         }
         /* a native method of Java is Java's; a type that is missing from its pool says nothing */
         if (method.java && kind != KIND_KERNEL)
@@ -242,17 +243,49 @@ static int make_frame(JfrNames *names, const JfrField *method_field, const JfrFi
         frame.type = names->kind_strings[kind];
         frame.function = method.function;
         frame.attribute = attribute;
-        return r ? r : window_frame(names->window, &frame, &entry->word);
+        return r ? r : window_frame(names->window, &frame, wordp);
 }
 
-static JfrFrameEntry *cached(JfrNames *names, const JfrFrameEntry *frame) {
-        uint64_t hash = (frame->method * 0x9E3779B97F4A7C15 ^ (frame->line << 3 ^ frame->type)) * 0xC2B2AE3D27D4EB4F;
+enum { METHOD_BITS = 36, LINE_BITS = 21, TYPE_BITS = 7 };
 
-        return &names->cache[hash >> (64 - JFR_FRAME_CACHE_BITS)];
+/* A line that is not known is -1. Return: the frame as one number, 0 = it does not fit. */
+static inline uint64_t key_of(const JfrRawFrame *frame) {
+        uint64_t method = frame->method + 1, line = (uint32_t)(frame->line + 1);
+
+        if (!method || method >> METHOD_BITS || line >> LINE_BITS || frame->type >> TYPE_BITS)
+                return 0;
+        return method << (LINE_BITS + TYPE_BITS) | line << TYPE_BITS | frame->type;
+}
+
+static inline JfrFrameEntry *place_of(JfrFrameEntry *cache, unsigned bits, uint64_t key) {
+        return &cache[(key ^ key >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits)];
+}
+
+/* A newcomer replaces what is there; a table that fills up becomes a larger one, as far as it may. */
+static int remember(JfrNames *names, uint64_t key, FrameWord word) {
+        size_t size = (size_t)1 << names->cache_bits;
+        JfrFrameEntry *entry;
+
+        if (names->n_cached > size / 4 && names->cache_bits < JFR_FRAME_CACHE_BITS) {
+                JfrFrameEntry *bigger = calloc(2 * size, sizeof(*bigger));
+
+                if (!bigger)
+                        return error_origin(-ENOMEM);
+                for (size_t i = 0; i < size; i++)
+                        if (names->cache[i].key)
+                                *place_of(bigger, names->cache_bits + 1, names->cache[i].key) = names->cache[i];
+                free(names->cache);
+                names->cache = bigger;
+                names->cache_bits++;
+        }
+        entry = place_of(names->cache, names->cache_bits, key);
+        names->n_cached += !entry->key;
+        *entry = (JfrFrameEntry){ key, word };
+        return 0;
 }
 
 /* Frames of integers alone, as all profilers write them, with room behind them. */
-static void read_frame_quickly(const JfrNames *names, JfrCursor *cursor, JfrFrameEntry *frame) {
+static void read_frame_quickly(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *frame) {
         uint32_t n = names->frames->class->n_integers;
         uint64_t values[JFR_MAX_FRAME_FIELDS];
 
@@ -263,10 +296,10 @@ static void read_frame_quickly(const JfrNames *names, JfrCursor *cursor, JfrFram
         frame->type = names->frame_type >= 0 ? values[names->frame_type] : 0;
 }
 
-static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrFrameEntry *out) {
+static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *out) {
         const JfrClass *class = names->frames->class;
         const JfrField *fields = class->fields;
-        JfrFrameEntry frame = { 0 };
+        JfrRawFrame frame = { 0 };
 
         if (cursor->compressed && names->quick && jfr_left(cursor) >= (size_t)class->n_integers * JFR_MAX_INTEGER) {
                 read_frame_quickly(names, cursor, out);
@@ -289,24 +322,21 @@ static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrFrameEntry *
 
 static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
         const JfrField *fields = names->frames->class->fields;
-        JfrFrameEntry frame = { 0 }, *entry;
+        const JfrFrameEntry *entry;
+        JfrRawFrame frame = { 0 };
+        uint64_t key;
         int r;
 
         read_frame(names, cursor, &frame);
-        entry = cached(names, &frame);
-        if (entry->serial == names->serial && entry->method == frame.method && entry->line == frame.line &&
-            entry->type == frame.type) {
+        key = key_of(&frame);
+        entry = place_of(names->cache, names->cache_bits, key);
+        if (key && entry->key == key) {
                 *wordp = entry->word;
                 return 0;
         }
         r = make_frame(names, names->frame_method >= 0 ? &fields[names->frame_method] : NULL,
-                       names->frame_type >= 0 ? &fields[names->frame_type] : NULL, &frame);
-        if (r)
-                return r;
-        frame.serial = names->serial;
-        *entry = frame;
-        *wordp = frame.word;
-        return 0;
+                       names->frame_type >= 0 ? &fields[names->frame_type] : NULL, &frame, wordp);
+        return r || !key ? r : remember(names, key, *wordp);
 }
 
 /* Leaf first, as JFR has it. */
