@@ -67,6 +67,8 @@ typedef struct Sweep {
         uint64_t next_ns;
         bool is_resync;                 /* notices were lost: everybody, at once and thoroughly, */
         bool is_again;                  /* and once more, since more were lost meanwhile */
+        uint64_t cost_ns;               /* of this pass over everybody so far */
+        uint64_t rest_ns;               /* none of these before */
         Finds finds;
 } Sweep;
 

@@ -3,7 +3,7 @@
 /*
  * Notices tell of every program that starts and of every stranger whose memory has changed. This is the net under them:
  * it goes over /proc for ever, a handful of processes twice a minute, and looks for what a notice should have told. When
- * the kernel half counts notices that found no room, it goes over everybody at once.
+ * the kernel half counts notices that found no room, it goes over everybody at once, and rests after that.
  *
  * While processes are chosen by name, strangers need no net: they are decided at their first sample.
  */
@@ -20,6 +20,8 @@ enum {
 
 #define SLOW_INTERVAL_NS (30 * NS_PER_SEC)
 #define RESYNC_INTERVAL_NS (20 * NS_PER_MS)     /* 20,000 processes in about three seconds */
+#define REST_MIN_NS NS_PER_SEC
+#define REST_FACTOR 20                          /* whoever makes notices be lost all the time costs 5 % of a CPU, not more */
 
 /* What the notice would have been. */
 static int notice_for(Targets *targets, const Process *process, const ProcessStat *stat, const char *comm) {
@@ -75,48 +77,70 @@ static void begin_pass(Sweep *sweep) {
         sweep->dir = opendir("/proc");
 }
 
-static void end_pass(Sweep *sweep) {
+static void end_pass(Sweep *sweep, uint64_t now_ns) {
         if (sweep->dir)
                 closedir(sweep->dir);
         sweep->dir = NULL;
-        sweep->is_resync = sweep->is_again;
-        sweep->is_again = false;
+        if (sweep->is_resync)
+                sweep->rest_ns = now_ns + MAX(sweep->cost_ns * REST_FACTOR, REST_MIN_NS);
+        sweep->is_resync = false;
 }
 
 void targets_resync_notices(Targets *targets) {
-        Sweep *sweep = &targets->sweep;
-
         stat_add(COUNTER_SWEEP_RESYNCS, 1);
-        if (sweep->is_resync) {
-                sweep->is_again = true;
-                return;
-        }
-        begin_pass(sweep);
-        sweep->is_resync = true;
-        sweep->next_ns = 0;
+        targets->sweep.is_again = true;
 }
 
-int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
+static bool is_resync_due(const Sweep *sweep, uint64_t now_ns) {
+        return sweep->is_again && !sweep->is_resync && now_ns >= sweep->rest_ns;
+}
+
+static void begin_resync(Sweep *sweep, uint64_t now_ns) {
+        begin_pass(sweep);
+        sweep->next_ns = now_ns;
+        sweep->is_resync = true;
+        sweep->is_again = false;
+        sweep->cost_ns = 0;
+}
+
+/* *donep: there is nobody left. */
+static int step(Targets *targets, bool *donep) {
         Sweep *sweep = &targets->sweep;
         uint32_t pid = 1;
-        int r;
 
-        if (!sweep->next_ns && !sweep->is_resync)
-                sweep->next_ns = now_ns + SLOW_INTERVAL_NS;     /* the pass at the start has just been */
-        *next_nsp = sweep->next_ns;
-        if (now_ns < sweep->next_ns)
-                return 0;
-        if (!sweep->dir)
-                begin_pass(sweep);
         for (unsigned n = sweep->is_resync ? RESYNC_STEP : SLOW_STEP; n && pid; n--) {
+                int r;
+
                 next_pid(sweep, &pid);
                 r = pid ? look(targets, pid) : 0;
                 if (r)
                         return r;
         }
-        if (!pid)
-                end_pass(sweep);
-        sweep->next_ns = now_ns + (sweep->is_resync ? RESYNC_INTERVAL_NS : SLOW_INTERVAL_NS);
-        *next_nsp = sweep->next_ns;
+        *donep = !pid;
+        return 0;
+}
+
+int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
+        uint64_t begin_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);     /* waiting for a CPU costs nobody */
+        Sweep *sweep = &targets->sweep;
+        bool done = false;
+        int r;
+
+        if (is_resync_due(sweep, now_ns))
+                begin_resync(sweep, now_ns);
+        else if (!sweep->next_ns)
+                sweep->next_ns = now_ns + SLOW_INTERVAL_NS;     /* the pass at the start has just been */
+        if (now_ns >= sweep->next_ns) {
+                if (!sweep->dir)
+                        begin_pass(sweep);
+                r = step(targets, &done);
+                if (r)
+                        return r;
+                sweep->cost_ns += clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+                if (done)
+                        end_pass(sweep, now_ns);
+                sweep->next_ns = now_ns + (sweep->is_resync ? RESYNC_INTERVAL_NS : SLOW_INTERVAL_NS);
+        }
+        *next_nsp = sweep->is_again && !sweep->is_resync ? MIN(sweep->next_ns, sweep->rest_ns) : sweep->next_ns;
         return 0;
 }

@@ -68,6 +68,28 @@ static void exec_cat(Member *child) {
         } while (strcmp(child->comm, "cat"));
 }
 
+/* Whoever lets processes come and go so fast that notices are lost all the time does not keep us busy with that. */
+Test(targets, rests_between_looks_at_everybody) {
+        Selector selector = { .all = true };    /* nobody is searched */
+        uint64_t now_ns, end_ns, next_ns, n_once;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        targets_resync_notices(bench.targets);
+        work_for(&bench, 900 * NS_PER_MS);
+        n_once = stat_get(COUNTER_SWEEP_LOOKED);
+        cr_assert_gt(n_once, 1, "at once");
+        now_ns = clock_monotonic_ns() + 2 * NS_PER_SEC;
+        for (end_ns = now_ns + 120 * NS_PER_SEC; now_ns < end_ns; now_ns = next_ns) {
+                targets_resync_notices(bench.targets);
+                cr_assert_eq(targets_work(bench.targets, now_ns, &next_ns), 0);
+                cr_assert_gt(next_ns, now_ns);
+        }
+        cr_assert_gt(stat_get(COUNTER_SWEEP_LOOKED), 2 * n_once, "but again and again");
+        cr_assert_lt(stat_get(COUNTER_SWEEP_LOOKED), 300 * n_once);
+        bench_end(&bench);
+}
+
 Test(targets, finds_the_new_program_of_an_exec_whose_notice_was_lost) {
         Member child = start("chosen", body_exec);
         Selector selector = { .pids = &child.pid, .n_pids = 1 };
