@@ -210,7 +210,8 @@ def compare(path, section=".eh_frame", options=()):
             n += 1
             for address, ours in [(start, table.at(start)), *table.between(start, end)]:
                 if ours in LANDING and address > start and rows[j + 1][2]["CFA"] == "rcx+8":
-                    table.landings.append((address, LANDING.index(ours)))
+                    if table.at(address - 1) != ours:   # a page of text begins with what is in force
+                        table.landings.append((address, LANDING.index(ours)))
                     lands = end + LANDING_SIZE
                 elif address < lands and ours == Rule(LANDS + rule.cfa, rule.offset, 0, 0, 0):
                     pass
