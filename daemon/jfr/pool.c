@@ -7,7 +7,7 @@
 #include "util/intern.h"
 #include "util/macro.h"
 
-enum { FIRST_SLOTS = 64 };
+enum { FIRST_SLOTS = 64, MAX_AHEAD = 1 << 16 };
 
 int jfr_pools_init(JfrPools *pools, const JfrMetadata *metadata, bool compressed) {
         *pools = (JfrPools){ .compressed = compressed, .n_pools = metadata->n_classes };
@@ -37,8 +37,8 @@ static JfrConstant *probe(const JfrPools *pools, const JfrPool *pool, uint64_t i
         }
 }
 
-static int grow(const JfrPools *pools, JfrPool *pool) {
-        JfrPool bigger = { .n = pool->n, .n_slots = pool->n_slots ? pool->n_slots * 2 : FIRST_SLOTS };
+static int grow(const JfrPools *pools, JfrPool *pool, uint32_t n_slots) {
+        JfrPool bigger = { .n = pool->n, .n_slots = n_slots };
 
         bigger.slots = calloc(bigger.n_slots, sizeof(*bigger.slots));
         if (!bigger.slots)
@@ -55,7 +55,7 @@ static int add_constant(const JfrPools *pools, JfrPool *pool, const JfrConstant 
         JfrConstant *slot;
 
         if ((pool->n + 1) * 2 > pool->n_slots) {
-                int r = grow(pools, pool);
+                int r = grow(pools, pool, pool->n_slots ? pool->n_slots * 2 : FIRST_SLOTS);
 
                 if (r)
                         return r;
@@ -68,23 +68,31 @@ static int add_constant(const JfrPools *pools, JfrPool *pool, const JfrConstant 
         return 0;
 }
 
+/* Room for as many as are announced, so that they are not moved again and again; of what a liar announces not all. */
+static int expect(const JfrPools *pools, JfrPool *pool, uint64_t n) {
+        uint64_t wanted = MIN(2 * (pool->n + n), (uint64_t)MAX_AHEAD);
+        uint32_t n_slots = MAX(pool->n_slots, (uint32_t)FIRST_SLOTS);
+
+        while (n_slots < wanted)
+                n_slots *= 2;
+        return n_slots > pool->n_slots ? grow(pools, pool, n_slots) : 0;
+}
+
 /* One pool. An empty value would be told from a free slot by nothing, and says nothing. */
 static int add_pool(JfrPools *pools, const JfrClass *class, JfrCursor *cursor) {
         uint32_t n = jfr_int(cursor);
+        int r = class->wanted ? expect(pools, &pools->pools[class->number], MIN((size_t)n, jfr_left(cursor))) : 0;
 
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n && !r; i++) {
                 JfrConstant constant = { .index = jfr_long(cursor), .data = cursor->at };
-                int r;
 
                 jfr_skip(cursor, class);
                 if (cursor->failed)
                         return JFR_POOLS_E_MALFORMED;
                 constant.size = (uint32_t)(cursor->at - constant.data);
                 r = class->wanted ? add_constant(pools, &pools->pools[class->number], &constant) : 0;
-                if (r)
-                        return r;
         }
-        return 0;
+        return r;
 }
 
 static int add_pools(JfrPools *pools, const JfrMetadata *metadata, JfrCursor *cursor, int64_t *deltap) {
