@@ -263,10 +263,10 @@ const Verb verb_top = {
         .summary = "show what this host spends its CPU time on, by function, span, thread and process",
         .description =
                 "Samples every process of this host, or those that are chosen, and shows once an interval what their CPU\n"
-                "time went into: functions (self, and anywhere in the stack), spans, threads, processes. Shares are of the\n"
-                "samples; CPU is in percent of one. Names of functions come a moment after the samples.\n"
+                "time went into: functions (self, and anywhere in the stack), spans, threads, processes, coroutines. Shares\n"
+                "are of the samples; CPU is in percent of one. Names of functions come a moment after the samples.\n"
                 "\n"
-                "Keys: 1 to 4, Tab and arrows change the view, s the order; / filters (Esc ends that), p pauses, c counts\n"
+                "Keys: 1 to 5, Tab and arrows change the view, s the order; / filters (Esc ends that), p pauses, c counts\n"
                 "from the start on, + and - change the interval, arrows and pages scroll, h shows all that, q quits.\n"
                 "\n"
                 "When the output is no terminal, or TERM is `dumb`, there is a block of lines for each interval, or with\n"

@@ -188,7 +188,7 @@ const Option option_table[] = {
           .bare_seconds = true, .help = "between two refreshes (2s)" },
         { "count", 'n', OPTION_NUMBER, VERB_TOP, NULL, FIELD(count), "0", 0, 1000000000, .argument = "N",
           .help = "end after so many refreshes (0: until stopped)" },
-        { "view", 0, OPTION_CHOICE, VERB_TOP, NULL, FIELD(view), "functions", .choices = "functions spans threads processes",
+        { "view", 0, OPTION_CHOICE, VERB_TOP, NULL, FIELD(view), "functions", .choices = "functions spans threads processes coroutines",
           .argument = "VIEW", .help = "what to begin with, or what lines are of" },
         { "filter", 0, OPTION_STRING, VERB_TOP, NULL, FIELD(filter), "", .argument = "TEXT",
           .help = "only rows with this text in one of their names" },

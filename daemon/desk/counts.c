@@ -116,6 +116,21 @@ static int add_thread(Adding *adding, const WindowProfile *profile, const uint32
         return add_row(adding, COUNTS_THREADS, value, value);
 }
 
+/* A sample of none counts in no row. */
+static int add_coroutine(Adding *adding, const WindowProfile *profile, const uint32_t *set, size_t n, uint64_t value) {
+        char station[24], probe[24], birth[24], process[24];
+        const char *number = find_attribute(adding, set, n, "coroutine.station", station);
+
+        if (!*number)
+                return 0;
+        begin_key(adding);
+        add_text(adding, number);
+        add_text(adding, find_attribute(adding, set, n, "coroutine.probe_id", probe));
+        add_text(adding, find_attribute(adding, set, n, "coroutine.birth_ns", birth));
+        add_text(adding, process_name(adding, profile->resource, process));
+        return add_row(adding, COUNTS_COROUTINES, value, value);
+}
+
 /* ---- in which request ---- */
 
 /* What we say of every sample ourselves; the rest is what the program says of its span. */
@@ -280,6 +295,8 @@ static int add_sample(Adding *adding, const WindowProfile *profile, const Window
 
         adding->stacks[sample->stack] += value;
         r = add_thread(adding, profile, set, n, value);
+        if (!r)
+                r = add_coroutine(adding, profile, set, n, value);
         if (!r && sample->link)
                 r = add_span(adding, profile, sample, set, n);
         reason = find_attribute(adding, set, n, "profile.stack.truncated", number);

@@ -4,7 +4,7 @@
 /*
  * Counts
  *
- * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads, processes, and why
+ * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads, processes, coroutines, and why
  * stacks end early. Windows are added one after the other; their frames have their names already. A row is known by its
  * texts, which come from profiles: whoever shows them on a terminal cleans them.
  */
@@ -20,6 +20,7 @@ typedef enum CountsTable {
         COUNTS_SPANS,                   /* span id, trace id, attributes, process */
         COUNTS_THREADS,                 /* name, thread id, process */
         COUNTS_PROCESSES,               /* name, pid */
+        COUNTS_COROUTINES,              /* station, probe id, birth, process */
         COUNTS_REASONS,                 /* why stacks end early */
         COUNTS_N_TABLES,
 } CountsTable;

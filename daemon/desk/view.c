@@ -35,6 +35,9 @@ static const struct Tab {
         [COUNTS_THREADS] = { "threads", { "share", "CPU" }, { { "thread", 0, 17 }, { "tid", 1, 9 }, { "of", 2, 0 } }, 3,
                              { "name", "thread_id", "process" } },
         [COUNTS_PROCESSES] = { "processes", { "share", "CPU" }, { { "process", 0, 0 }, { "pid", 1, 9 } }, 2, { "name", "pid" } },
+        [COUNTS_COROUTINES] = { "coroutines", { "share", "CPU" },
+                                { { "station", 0, 9 }, { "probe id", 1, 20 }, { "birth", 2, 18 }, { "of", 3, 0 } }, 4,
+                                { "station", "probe_id", "birth_ns", "process" } },
 };
 
 static const char *const orders[] = { [COUNTS_BY_SELF] = "self", [COUNTS_BY_TOTAL] = "total", [COUNTS_BY_NAME] = "name" };
@@ -100,7 +103,7 @@ ViewAction view_key(View *view, int key) {
                 return type_key(view, key);
         switch (key) {
         case 'q': case 'Q': return VIEW_QUIT;
-        case '1': case '2': case '3': case '4': turn_tab(view, key - '1' - (int)view->tab); break;
+        case '1': case '2': case '3': case '4': case '5': turn_tab(view, key - '1' - (int)view->tab); break;
         case '\t': case KEY_RIGHT: turn_tab(view, 1); break;
         case KEY_BACK_TAB: case KEY_LEFT: turn_tab(view, -1); break;
         case 's': view->order = (CountsOrder)((view->order + 1) % ARRAY_SIZE(orders)); break;
@@ -242,7 +245,7 @@ static void print_state(const View *view, size_t n_rows, unsigned columns, Text 
         Text line = { 0 };
 
         if (view->help)
-                text_printf(&line, "q quit  1-4 Tab view  s sort  / filter  Esc no filter  p pause  c since start  +/- interval  arrows scroll");
+                text_printf(&line, "q quit  1-5 Tab view  s sort  / filter  Esc no filter  p pause  c since start  +/- interval  arrows scroll");
         else if (view->typing)
                 text_printf(&line, "filter: %s_", view->filter);
         else

@@ -212,7 +212,7 @@ class OnTerminal(session.TestCase):
         names = re.findall(r"^ +\d.* %  (\S+)", terminal.screen.text, re.M)
         self.assertEqual(names, sorted(names))
         terminal.type("h")
-        terminal.wait(r"^q quit  1-4 Tab view")
+        terminal.wait(r"^q quit  1-5 Tab view")
         terminal.type("hp")
         terminal.wait(r"PAUSED$")
         shown = terminal.screen.text
@@ -312,6 +312,16 @@ class AsLines(session.TestCase):
             self.assertEqual([row["pid"] for row in line["processes"]], [str(victim.pid)] if line["samples"] else [])
             self.assertEqual(sum(row["self"] for row in line["processes"]), line["samples"])
             self.assertEqual(line["lost"], 0)
+
+    def test_json_lines_know_coroutines(self):
+        victim = self.victim("coroutines", "1", "3", self.directory() / "log")
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "-F", "499", "--json"], env=session.clean_environment())
+        for station in (0, 2):                  # the one between them ends soon
+            child.wait_for(rf'"coroutines": \[[^]]*"station": "{station}", "probe_id": "0x000000000000500{station}", "birth_ns": "[1-9]')
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+        for line in map(json.loads, child.out.splitlines()):
+            self.assertLessEqual(sum(row["self"] for row in line["coroutines"]), line["samples"])
+            self.assertLessEqual({row["process"] for row in line["coroutines"]}, {"victim-coroutines"})
 
     def test_blocks_of_one_view(self):
         victim = self.victim("shares")

@@ -35,7 +35,7 @@ static void add_samples(Window *window, uint32_t profile, const char *const *fun
 
 static void fill(Counts *counts) {
         static const char *const hash[] = { "hash", "work", "main" }, *const twice[] = { "work", "work", "main" }, *const alone[] = { "main" };
-        uint32_t resource, profile, link, process[2], set[4];
+        uint32_t resource, profile, link, process[2], set[6];
         const WindowLink row = { .trace_id = { [15] = 1 }, .span_id = { [7] = 2 } };
         Window *window;
 
@@ -49,10 +49,12 @@ static void fill(Counts *counts) {
         cr_assert_eq(window_attribute_string(window, "thread.name", "wor\033[2Jker", 10, &set[1]), 0);
         cr_assert_eq(window_attribute_string(window, "http.route", "/cart", 5, &set[2]), 0);
         cr_assert_eq(window_attribute_string(window, "profile.stack.truncated", "depth", 5, &set[3]), 0);
+        cr_assert_eq(window_attribute_int(window, "coroutine.station", 3, &set[4]), 0);
+        cr_assert_eq(window_attribute_int(window, "coroutine.birth_ns", 77, &set[5]), 0);
         cr_assert_eq(window_link(window, &row, &link), 0);
         add_samples(window, profile, hash, 3, set, 3, link, 6);
         add_samples(window, profile, twice, 3, set, 2, 0, 3);
-        add_samples(window, profile, alone, 1, (uint32_t[]){ set[0], set[1], set[3] }, 3, 0, 1);
+        add_samples(window, profile, alone, 1, (uint32_t[]){ set[0], set[1], set[3], set[4], set[5] }, 5, 0, 1);
         window_set_period(window, PROFILE_CPU, 10 * NS_PER_MS);
         cr_assert_eq(window_close(window, 2000), 0);
         counts_init(counts);
@@ -114,6 +116,14 @@ Test(counts, know_spans_threads_processes_and_reasons) {
         free(rows);
         cr_assert_eq(counts_rows(&counts, COUNTS_PROCESSES, COUNTS_BY_SELF, &rows, &n), 0);
         cr_assert_str_eq(rows[0].texts[1], "7");
+        free(rows);
+        cr_assert_eq(counts_rows(&counts, COUNTS_COROUTINES, COUNTS_BY_SELF, &rows, &n), 0);
+        cr_assert_eq(n, 1, "nine samples are of none");
+        cr_assert_str_eq(rows[0].texts[0], "3");
+        cr_assert_str_eq(rows[0].texts[1], "");
+        cr_assert_str_eq(rows[0].texts[2], "77");
+        cr_assert_str_eq(rows[0].texts[3], "shop");
+        cr_assert_eq(rows[0].self, 1);
         free(rows);
         cr_assert_eq(counts_rows(&counts, COUNTS_REASONS, COUNTS_BY_SELF, &rows, &n), 0);
         cr_assert_str_eq(rows[0].texts[0], "depth");
@@ -186,10 +196,12 @@ Test(view, obeys_keys) {
         cr_assert_eq(type(&view, "3"), VIEW_REDRAW);
         cr_assert_eq(view.tab, COUNTS_THREADS);
         view_key(&view, KEY_RIGHT);
+        cr_assert_eq(view.tab, COUNTS_PROCESSES);
+        view_key(&view, KEY_RIGHT);
         view_key(&view, '\t');
         cr_assert_eq(view.tab, COUNTS_FUNCTIONS, "round");
         view_key(&view, KEY_BACK_TAB);
-        cr_assert_eq(view.tab, COUNTS_PROCESSES);
+        cr_assert_eq(view.tab, COUNTS_COROUTINES);
         type(&view, "s");
         cr_assert_eq(view.order, COUNTS_BY_TOTAL);
         type(&view, "ss");
