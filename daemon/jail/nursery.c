@@ -28,7 +28,7 @@ enum {
         MAX_WORKERS = 32,               /* those that were ended and are still there included */
         N_RAISERS = 2,
         SMALL_FILE_MAX = 4096,
-        MAX_PAST = 256,
+        MAX_PAST = 2048,                /* those that read what compilers at run time write come and go ten times a second */
         REAP_MS = 500,
 };
 

@@ -44,7 +44,7 @@ enum {
         READ_E_FAILED = 100,            /* no worker could read it; apart from JITDUMP_E_* */
 };
 
-#define WORKER_NS (5 * NS_PER_SEC)              /* for all pieces of one look; less than whoever waits for the look has */
+#define WORKER_NS (8 * NS_PER_SEC)              /* for all pieces of one look; less than whoever waits for the look has */
 
 /* One of the two files, as it was at the last look. */
 typedef struct CodeFile {
