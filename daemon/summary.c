@@ -83,7 +83,7 @@ void summary_log(const Summary *summary) {
                 log_info("%.1f%% of the samples carry a span, %.1f%% of the user stacks are complete",
                          percent(stat_get(COUNTER_CONTEXT_PRESENT), samples),
                          percent(stat_get(COUNTER_STACKS_COMPLETE), samples - stat_get(COUNTER_STACKS_NO_USER)));
-        if (summary->target_cpu_ns)
+        if ((double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary) >= 1)
                 log_info("coverage: %.3f of the ticks that %.2f s of the targets' CPU time at %.1f Hz stand for",
                          summary_coverage(summary), (double)summary->target_cpu_ns / (double)NS_PER_SEC,
                          summary_rate(summary));

@@ -41,7 +41,7 @@ static void show_export(const ConfigExport *export) {
 }
 
 static int show(Cli *cli) {
-        const char *section = "";
+        const char *section = NULL;
         int r = 0;
 
         if (*cli->config.config)
@@ -55,8 +55,8 @@ static int show(Cli *cli) {
 
                 if (!option->section)
                         continue;
-                if (strcmp(section, option->section))
-                        printf("\n[%s]\n", option->section);
+                if (!section || strcmp(section, option->section))
+                        printf("%s[%s]\n", section ? "\n" : "", option->section);
                 section = option->section;
                 print_setting(option, &cli->config);
         }

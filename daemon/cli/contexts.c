@@ -323,8 +323,9 @@ static int run(Cli *cli) {
         r = show(cli, (pid_t)pid);
         if (!r || (r == PROCESS_E_GONE && cli->config.watch))
                 return STATUS_OK;
-        log_error("contexts: process %" PRIu64 ": %s", pid,
-                  r == PROCESS_E_GONE ? "there is none" : r == PROCESS_E_DENIED ? "its memory is not readable for us" : strerror(-r));
+        log_error("contexts: process %" PRIu64 ": %s%s", pid,
+                  r == PROCESS_E_GONE ? "there is none" : r == PROCESS_E_DENIED ? "its memory is not readable for us" : strerror(-r),
+                  r == PROCESS_E_DENIED && geteuid() ? ": run it as root" : "");
         return STATUS_FAILURE;
 }
 

@@ -76,8 +76,8 @@ static void print_option(const Option *option) {
 void help_print_verb(const Verb *verb) {
         const char *section = "";
 
-        printf("Usage: spanprof %s%s%s%s\n\n%s\n", verb->name, verb->bit ? " [OPTION…]" : "", *verb->arguments ? " " : "",
-               verb->arguments, verb->description);
+        printf("Usage: spanprof %s%s%s%s\n\n%s%s", verb->name, verb->bit ? " [OPTION…]" : "", *verb->arguments ? " " : "",
+               verb->arguments, verb->description, verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
                 const char *title = option->section ? option->section : "options";

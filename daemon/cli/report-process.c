@@ -48,7 +48,8 @@ int report_process_trace(ReportProcess *process, Cli *cli) {
         strcpy(process->directory, "/tmp/spanprof-report-XXXXXX");
         if (!mkdtemp(process->directory)) {
                 *process->directory = 0;
-                return error_origin(-errno);
+                log_error("cannot write the trace to /tmp: %s", strerror(errno));
+                return STATUS_FAILURE;
         }
         snprintf(process->path, sizeof(process->path), "%s/process-%u.jsonl", process->directory, pid);
         snprintf(process->stations, sizeof(process->stations), "%s/process-%u.stations.csv", process->directory, pid);

@@ -165,21 +165,22 @@ static int flush(const Cli *cli) {
         return r;
 }
 
-static int run(Cli *cli) {
-        const char *what = cli->arguments[0];
+static const struct {
+        const char *name;
+        int (*run)(const Cli *cli);
+} actions[] = { { "ls", list }, { "flush", flush }, { "extract", extract } };
 
-        if (!*cli->config.spool) {
+static int run(Cli *cli) {
+        int (*act)(const Cli *cli) = NULL;
+
+        for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
+                if (!strcmp(cli->arguments[0], actions[i].name))
+                        act = actions[i].run;
+        if (!act)
+                log_error("spool: `%s` is none of ls, flush, extract", cli->arguments[0]);
+        else if (!*cli->config.spool)
                 log_error("no spool is configured: name it by --spool DIRECTORY");
-                return STATUS_USAGE;
-        }
-        if (!strcmp(what, "ls"))
-                return list(cli);
-        if (!strcmp(what, "flush"))
-                return flush(cli);
-        if (!strcmp(what, "extract"))
-                return extract(cli);
-        log_error("`%s` is none of ls, flush, extract", what);
-        return STATUS_USAGE;
+        return act && *cli->config.spool ? act(cli) : STATUS_USAGE;
 }
 
 const Verb verb_spool = {

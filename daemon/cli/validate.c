@@ -58,8 +58,9 @@ static void print_tail(const ValidateRun *run, const ValidateCounts *counts) {
         else if (run->n_findings > MAX_LINES)
                 printf("%s: … and %u more\n", run->name, run->n_findings - MAX_LINES);
         if (!run->config->json)
-                printf("%s: %s, %llu errors, %llu warnings\n", run->name, counts->n_errors ? "invalid" : "valid",
-                       (unsigned long long)counts->n_errors, (unsigned long long)counts->n_warnings);
+                printf("%s: %s, %llu error%s, %llu warning%s\n", run->name, counts->n_errors ? "invalid" : "valid",
+                       (unsigned long long)counts->n_errors, counts->n_errors == 1 ? "" : "s",
+                       (unsigned long long)counts->n_warnings, counts->n_warnings == 1 ? "" : "s");
 }
 
 static int validate_document(ValidateRun *run, const char *name, const char *data, size_t size) {

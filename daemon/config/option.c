@@ -47,14 +47,6 @@ const Option option_table[] = {
         { "target-environment", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(target_environment), "on",
           .help = "take service names from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets; nothing else is read" },
 
-        { "attributes-allow", 0, OPTION_LIST, RUN, "export", FIELD(attributes_allow), .argument = "GLOB[,GLOB…]",
-          .help = "send only attributes whose key matches; of resources, samples and trace contexts" },
-        { "attributes-deny", 0, OPTION_LIST, RUN, "export", FIELD(attributes_deny), .argument = "GLOB[,GLOB…]",
-          .help = "never send attributes whose key matches, whatever is allowed" },
-
-        { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
-          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines: one word for a backend to group by, and a new value for each coroutine" },
-
         { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
           .help = "samples per second and CPU" },
         { "depth", 0, OPTION_NUMBER, SAMPLERS, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",
@@ -108,6 +100,12 @@ const Option option_table[] = {
         { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(jit_symbols), "on",
           .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
         { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
+        { "attributes-allow", 0, OPTION_LIST, RUN, "export", FIELD(attributes_allow), .argument = "GLOB[,GLOB…]",
+          .help = "send only attributes whose key matches; of resources, samples and trace contexts" },
+        { "attributes-deny", 0, OPTION_LIST, RUN, "export", FIELD(attributes_deny), .argument = "GLOB[,GLOB…]",
+          .help = "never send attributes whose key matches, whatever is allowed" },
+        { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
+          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines: one word for a backend to group by, and a new value for each coroutine" },
 
         { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
           .argument = "TIME", .bare_seconds = true, .help = "stop after this time (0: run until stopped; `report PID`: a second)" },

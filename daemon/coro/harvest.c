@@ -275,7 +275,7 @@ int harvest_totals(const Harvest *harvest, HarvestTotals *totals) {
 }
 
 const char *station_dialect_text(StationDialect dialect) {
-        static const char *const texts[] = { "none yet", "document", "seqlock" };
+        static const char *const texts[] = { "", " (document dialect)", " (seqlock dialect)" };
 
         return texts[dialect];
 }

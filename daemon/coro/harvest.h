@@ -62,4 +62,5 @@ int harvest_finish(Harvest *harvest, uint64_t now_ns, HarvestEventFunc func, voi
 /* Sums over all stations. Return: 0, -ENOMEM. */
 int harvest_totals(const Harvest *harvest, HarvestTotals *totals);
 
+/* For the end of a line: ` (seqlock dialect)`, or nothing as long as none is known. */
 const char *station_dialect_text(StationDialect dialect);

@@ -24,7 +24,7 @@ void coro_summary_log(const CoroSummary *summary) {
         const HarvestTotals *t = &summary->totals;
         uint64_t n_written = t->n_read + t->n_lost + t->n_rejected;
 
-        log_info("%" PRIu64 " coroutines, %" PRIu64 " events in %.1f s (%s dialect)", t->n_stations, t->n_read,
+        log_info("%" PRIu64 " coroutines, %" PRIu64 " events in %.1f s%s", t->n_stations, t->n_read,
                  (double)summary->duration_ns / NS_PER_SEC, station_dialect_text(summary->dialect));
         if (t->n_lost)
                 log_warning("%" PRIu64 " of %" PRIu64 " events (%.1f %%) were overwritten before they could be read, at %" PRIu64

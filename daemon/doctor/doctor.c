@@ -37,8 +37,8 @@ size_t doctor_print(const Doctor *doctor, Text *text) {
                 if (*finding->fix)
                         text_printf(text, "%-30s → %s\n", "", finding->fix);
         }
-        text_printf(text, "%zu ok, %zu warnings, %zu failed\n", count(doctor, DOCTOR_OK), count(doctor, DOCTOR_WARN),
-                    count(doctor, DOCTOR_FAIL));
+        text_printf(text, "%zu ok, %zu warning%s, %zu failed\n", count(doctor, DOCTOR_OK), count(doctor, DOCTOR_WARN),
+                    count(doctor, DOCTOR_WARN) == 1 ? "" : "s", count(doctor, DOCTOR_FAIL));
         return count(doctor, DOCTOR_FAIL);
 }
 

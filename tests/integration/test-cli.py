@@ -42,6 +42,9 @@ class Help(Cli):
                 self.assertEqual(self.spanprof("help", verb).stdout, done.stdout)
                 self.assertEqual(self.spanprof(verb, "-h").stdout, done.stdout)
                 self.assertLessEqual(max(map(len, done.stdout.splitlines())), 110)
+                self.assertNotIn("\n\n\n", done.stdout)
+                headings = re.findall(r"^[A-Z][a-z]+:$", done.stdout, re.M)
+                self.assertEqual(len(headings), len(set(headings)), headings)
 
     def test_comes_without_a_verb_too(self):
         listing = self.spanprof("help").stdout
@@ -99,6 +102,10 @@ class Mistakes(Cli):
         self.assertIn("use `show`, or `check [FILE]`", self.spanprof("config", "print", expect=USAGE).stderr)
         self.spanprof("config", "show", "x", expect=USAGE)
 
+    def test_what_is_wrong_is_named_before_what_is_missing(self):
+        self.assertEqual(self.spanprof("spool", "lss", expect=USAGE).stderr, "spanprof: spool: `lss` is none of ls, flush, extract\n")
+        self.assertIn("--spool DIRECTORY", self.spanprof("spool", "ls", expect=USAGE).stderr)
+
     def test_run_starts_no_program(self):
         done = self.spanprof("run", "./app", "--flag", expect=USAGE)
         self.assertIn("run: unknown option --flag", done.stderr)
@@ -135,6 +142,11 @@ class Parsing(Cli):
     def test_options_may_follow_arguments_until_two_dashes(self):
         self.spanprof("config", "-F5", "show", "-a")
         self.assertIn("`-a`", self.spanprof("config", "show", "--", "-a", expect=USAGE).stderr)
+
+    def test_show_has_each_section_once(self):
+        sections = re.findall(r"^\[(.*)\]$", self.spanprof("config", "show", "--config", self.file("")).stdout, re.M)
+        self.assertIn("export", sections)
+        self.assertEqual(len(sections), len(set(sections)), sections)
 
     def test_show_names_every_origin(self):
         path = self.file("frequency = 1\ndepth = 2\n[export]\ntimeout = 3s\n")

@@ -113,6 +113,6 @@ Test(doctor, prints_the_fix_of_what_is_not_well_and_counts_failures) {
                                     "                               → do this\n"
                                     "fail  c                        bad\n"
                                     "                               → do \"that\"\n"
-                                    "1 ok, 1 warnings, 1 failed\n");
+                                    "1 ok, 1 warning, 1 failed\n");
         text_deinit(&text);
 }
