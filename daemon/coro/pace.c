@@ -12,7 +12,7 @@ static void slow_down(Pace *pace, uint64_t scan_ns) {
 void pace_update(Pace *pace, const HarvestFound *found, uint64_t scan_ns, uint64_t now_ns) {
         if (found->n_events || found->n_lost || !pace->event_ns)
                 pace->event_ns = now_ns;
-        if (found->n_lost)
+        if (found->n_lost || found->n_most > SPANPROF_STATION_EPOCHS)   /* followed: it would have been lost */
                 pace->hungry_until_ns = now_ns + PACE_HUNGRY_NS;
         if (found->n_most > MANY)
                 pace->wait_ns = pace->wait_ns > 4 * PACE_STEP_NS ? pace->wait_ns / 2 : 0;

@@ -18,7 +18,7 @@
 #define PACE_STEP_NS (5 * NS_PER_US)
 #define PACE_MAX_WAIT_NS NS_PER_MS
 #define PACE_IDLE_NS (20 * NS_PER_MS)           /* without an event */
-#define PACE_HUNGRY_NS (50 * NS_PER_MS)         /* after a loss: no waiting at all */
+#define PACE_HUNGRY_NS (50 * NS_PER_MS)         /* after a loss, or a burst that was followed: no waiting at all */
 #define PACE_MIN_DEADLINE_NS (50 * NS_PER_MS)
 #define PACE_MAX_DEADLINE_NS NS_PER_SEC
 /* Deadline ÷ time of a scan: 0.2 % of a CPU; of a region so large that a second is too short for that, 1.25 %. */

@@ -41,6 +41,20 @@ Test(pace, does_not_wait_after_a_loss_for_a_while) {
         cr_expect_gt(pace.wait_ns, 0);
 }
 
+/* More than a ring in one scan, and nothing lost: who had waited would have lost it. */
+Test(pace, stays_awake_while_bursts_are_caught) {
+        Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1 };
+        HarvestFound burst = { .n_events = 128, .n_most = 128 }, ring = { .n_events = 8, .n_most = 8 };
+
+        pace_update(&pace, &ring, 1000, NS_PER_SEC);
+        cr_expect_not(pace.hungry);
+        pace_update(&pace, &burst, 1000, 2 * NS_PER_SEC);
+        cr_expect(pace.hungry);
+        cr_expect_eq(pace.wait_ns, 0);
+        pace_update(&pace, &ring, 1000, 2 * NS_PER_SEC + PACE_HUNGRY_NS);
+        cr_expect_not(pace.hungry);
+}
+
 Test(pace, is_idle_only_after_some_time) {
         Pace pace = { 0 };
         HarvestFound some = { .n_events = 1, .n_most = 1 }, nothing = { 0 };
