@@ -227,7 +227,7 @@ while True: sum(range(1000))
         run.wait_events(30, victim.pid)
         for daemon in (run, publishers):
             os.kill(daemon.pid, signal.SIGSTOP)
-        self.run_command([sys.executable, "-c", STORM, "2500", tap.need_tool("true")], expect=0, timeout=120)
+        self.run_command([sys.executable, "-c", STORM, "2500", tap.need_tool("true")], expect=0, timeout=600)
         victim.process.send_signal(signal.SIGUSR1)
         tap.wait_until(lambda: os.readlink(f"/proc/{victim.pid}/exe").endswith("victim-shares"), "the exec")
         tell("publish")

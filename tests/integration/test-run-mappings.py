@@ -176,7 +176,7 @@ class Mappings(session.TestCase):
 
         def growth_kib():
             before = resident_kib(run.pid)
-            self.run_command([sys.executable, "-c", SPAWNER, str(n), tap.need_tool("true")], expect=0, timeout=200)
+            self.run_command([sys.executable, "-c", SPAWNER, str(n), tap.need_tool("true")], expect=0, timeout=600)
             return resident_kib(run.pid) - before
 
         growths = [growth_kib()]
