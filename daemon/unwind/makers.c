@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is a stranger's, and may be made to take long. In its first try it gets FIRST_NS, which the largest libraries known
- * need a tenth of; then it may take LONG_NS more, but in the first place alone. So whoever has many such files holds up others
+ * A file is a stranger's, and may be made to take long. In its first try it gets FIRST_NS, of which the largest libraries known
+ * need a thirtieth; then it may take LONG_NS more, but in the first place alone. So whoever has many such files holds up others
  * for FIRST_NS each at most, and for all the rest of it nobody but files like them.
  */
 #include "unwind/makers.h"
@@ -13,7 +13,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-#define FIRST_NS (3 * NS_PER_SEC)
+#define FIRST_NS (10 * NS_PER_SEC)       /* on a machine with forty that want a processor, too */
 #define LONG_NS (10 * NS_PER_SEC)
 
 enum { SLOW_PLACE = 0 };
