@@ -125,7 +125,7 @@ class Crowds(session.TestCase):
         self.assertLess(result.counter("mappings_noticed_total", "lost"), 0.2 * result.counter("mappings_noticed_total", "noticed"))
         lost = dict(result.summary["lost_by_reason"])
         lost.pop("not_target", None)            # our own workers, who are judged when they are first seen
-        self.assertLess(lost.pop("ring_full", 0), 0.02 * result.summary["ticks"], "none where the daemon gets its CPU in time")
+        self.assertLess(lost.pop("ring_full", 0), 0.1 * result.summary["ticks"], "none where the daemon gets its CPU in time")
         self.assertEqual(lost, {})
         self.assertLess(after, before + STEPS_KIB)
 
