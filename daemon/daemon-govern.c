@@ -61,6 +61,7 @@ static int pause_now(Daemon *daemon) {
         log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon), "sampling is paused (%s)",
                         daemon_pause_reason(daemon));
         sd_notifyf(0, "STATUS=paused (%s)", daemon_pause_reason(daemon));
+        daemon->pause_ns = clock_monotonic_ns();
         sampler_pause(daemon->sampler);
         daemon->is_paused = true;
         if (!daemon->drain_timer)               /* not started yet */
@@ -79,6 +80,7 @@ static int resume_now(Daemon *daemon) {
         if (r)
                 return r > 0 ? error_origin(-EIO) : error_fold(r);
         daemon->is_paused = false;
+        daemon->window_start_ns = clock_monotonic_ns();         /* what passed since the last one ended is no part of a period */
         daemon->n_cpus = sampler_n_cpus(daemon->sampler);
         return 0;
 }

@@ -76,6 +76,7 @@ struct Daemon {
         uint64_t volume_bytes;          /* of all requests until the window began */
         unsigned pauses;
         bool is_paused;                 /* the samplers are off */
+        uint64_t pause_ns;              /* MONOTONIC: when that began */
         uint64_t drained_ns;            /* when the rings were read last */
         uint64_t start_ns;              /* MONOTONIC, as all of these */
         uint64_t sampling_ns;           /* when the events were opened */

@@ -236,7 +236,8 @@ static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *use
  * samplers is asked what it let through.
  */
 static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
-        uint64_t end_ns = daemon->stop_ns ? daemon->stop_ns : now_ns, n_entries = sampler_entries(daemon->sampler);
+        uint64_t end_ns = daemon->stop_ns ? daemon->stop_ns : daemon->is_paused ? daemon->pause_ns : now_ns;
+        uint64_t n_entries = sampler_entries(daemon->sampler);
         uint64_t length_ns = end_ns - MIN(end_ns, daemon->window_start_ns), n_throttled = stat_get(COUNTER_THROTTLED);
         double n_programmed = sampler_programmed(daemon->sampler), n = n_programmed - daemon->window_programmed;
 
