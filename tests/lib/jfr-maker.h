@@ -33,6 +33,7 @@ typedef struct JfrMaker {
         uint16_t minor;
         uint64_t start_ns, start_ticks, ticks_per_second;
         uint32_t n_threads, n_methods, n_stacks, depth;
+        uint64_t method_base;           /* method 0 has this index + 1 */
         bool no_remote_type;            /* frame type 7 is missing from its pool */
         bool remote;                    /* method 0 is a remote frame: build id c0ffee…, address 0x1f2e0 */
 } JfrMaker;
@@ -342,7 +343,7 @@ static inline void maker_methods(JfrMaker *maker, unsigned part, unsigned n_part
                 for (uint32_t i = 0; i < maker->n_methods; i++) {
                         if (!maker_in_part(i, part, n_parts))
                                 continue;
-                        maker_long(maker, i + 1);
+                        maker_long(maker, (what ? maker->method_base : 0) + i + 1);
                         maker_long(maker, what ? i + 1 : 3 * i + 1);
                         if (what) {
                                 maker_long(maker, 3 * i + 2);
@@ -384,7 +385,7 @@ static inline void maker_stacks(JfrMaker *maker, unsigned part, unsigned n_parts
                 for (uint32_t f = 0; f < maker->depth; f++) {
                         uint32_t method = (i + f) % maker->n_methods;
 
-                        maker_long(maker, method + 1);
+                        maker_long(maker, maker->method_base + method + 1);
                         maker_int(maker, 10 * f + 1);
                         maker_int(maker, 3);
                         maker_long(maker, maker->remote && !method ? 7 : 1 + f % 2);

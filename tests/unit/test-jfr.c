@@ -167,6 +167,24 @@ Test(jfr, reads_the_same_however_it_is_written) {
         }
 }
 
+/* Some of them fit into what is kept of a frame that was seen before, and some do not. */
+Test(jfr, reads_methods_of_any_number) {
+        static const uint64_t bases[] = { 1ULL << 31, (1ULL << 32) - 3, (1ULL << 36) - 4, 1ULL << 60, UINT64_MAX - 5 };
+
+        for (size_t i = 0; i < sizeof(bases) / sizeof(*bases); i++) {
+                JfrMaker maker = make();
+                Read read;
+
+                maker.method_base = bases[i];
+                maker_begin_chunk(&maker);
+                put_events(&maker);
+                maker_end_chunk(&maker);
+                read = read_all(&maker);
+                check_events(&read);
+                end(&maker, &read);
+        }
+}
+
 Test(jfr, joins_chunks_of_different_makers) {
         JfrMaker maker = make();
         Read read;
@@ -222,6 +240,7 @@ Test(jfr, keeps_what_a_java_frame_says) {
         size_t n;
         Read read;
 
+        maker.method_base = (1ULL << 36) - 4;           /* the last of them does not fit into a key of known frames */
         maker_begin_chunk(&maker);
         MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 2 }, { 1 });
         maker_end_chunk(&maker);
