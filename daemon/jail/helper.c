@@ -31,6 +31,7 @@ struct Helper {
         uint64_t next_ns;               /* no new worker before that */
         unsigned n_failures;            /* in a row */
         bool is_asked, is_sent;
+        bool is_unclear;                /* whether what ended before its answer ever was there */
         uint8_t request[HELPER_MAX_REQUEST];
         size_t request_size;
         int fd;
@@ -118,7 +119,7 @@ static Ahead *find_ahead(Helper *helper) {
 
 /* When there is something to do although no descriptor says so. */
 static void plan(Helper *helper, uint64_t now_ns, bool tends) {
-        uint64_t next_ns = tends ? now_ns + TEND_NS : UINT64_MAX;
+        uint64_t next_ns = tends || helper->is_unclear ? now_ns + TEND_NS : UINT64_MAX;
 
         if (helper->is_asked)
                 next_ns = MIN(next_ns, helper->deadline_ns);
@@ -157,14 +158,17 @@ static void spawn(Helper *helper, uint64_t now_ns) {
                         helper->next_ns = now_ns + FIRST_PAUSE_NS;
 }
 
+static bool never_came(Helper *helper, const Ahead *worker, bool *is_openp) {
+        nursery_tend(helper->nursery);
+        return nursery_never_came(helper->nursery, worker->serial, is_openp);
+}
+
 /* Return: whether it was its fault, and not that of who should have started it. */
 static bool fail(Helper *helper, Ahead *worker, enum counter why, uint64_t now_ns) {
-        bool never_came;
+        bool is_open, is_forgiven = never_came(helper, worker, &is_open) && why != COUNTER_WORKERS_LATE;
 
-        nursery_tend(helper->nursery);
-        never_came = nursery_never_came(helper->nursery, worker->serial);
         drop(helper, worker);
-        if (never_came)
+        if (is_forgiven)
                 return false;
         stat_add(why, 1);
         count_failure(helper, now_ns);
@@ -219,6 +223,14 @@ void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64
         helper_tend(helper);
 }
 
+/* It has ended, by its file or because it never came to be: asked again and again, but its socket wakes nobody any more. */
+static bool is_unclear(Helper *helper) {
+        never_came(helper, &helper->worker, &helper->is_unclear);
+        if (helper->is_unclear)
+                epoll_ctl(helper->epoll_fd, EPOLL_CTL_DEL, helper->worker.socket, NULL);
+        return helper->is_unclear;
+}
+
 /* What it has answered counts, also if we are late ourselves. */
 static int read_answer(Helper *helper, void *data, size_t size, size_t *np) {
         uint64_t now_ns = clock_monotonic_ns();
@@ -228,10 +240,10 @@ static int read_answer(Helper *helper, void *data, size_t size, size_t *np) {
                 *np = (size_t)n;
                 return 0;
         }
-        if (n == -EAGAIN && now_ns < helper->deadline_ns)
+        if (now_ns < helper->deadline_ns && (n == -EAGAIN || is_unclear(helper)))
                 return HELPER_E_WAIT;
-        helper->is_sent = false;
-        if (!fail(helper, &helper->worker, n == -EAGAIN ? COUNTER_WORKERS_LATE : COUNTER_WORKERS_DIED, now_ns) && n != -EAGAIN)
+        helper->is_sent = helper->is_unclear = false;
+        if (!fail(helper, &helper->worker, n == -EAGAIN ? COUNTER_WORKERS_LATE : COUNTER_WORKERS_DIED, now_ns))
                 return HELPER_E_WAIT;           /* until there is another one */
         helper->is_asked = false;
         return n == -EAGAIN ? HELPER_E_LATE : HELPER_E_DIED;
@@ -258,7 +270,7 @@ int helper_read(Helper *helper, void *data, size_t size, size_t *np) {
 }
 
 void helper_done(Helper *helper, bool is_bad) {
-        helper->is_asked = helper->is_sent = false;
+        helper->is_asked = helper->is_sent = helper->is_unclear = false;
         drop(helper, &helper->worker);
         if (is_bad)
                 count_failure(helper, clock_monotonic_ns());

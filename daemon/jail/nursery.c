@@ -314,12 +314,13 @@ int nursery_spawn(Nursery *nursery, int *socketp, uint32_t *serialp) {
         return 0;
 }
 
-bool nursery_never_came(const Nursery *nursery, uint32_t serial) {
+bool nursery_never_came(const Nursery *nursery, uint32_t serial, bool *is_openp) {
         const Worker *worker;
         LOCKED(nursery);
 
-        worker = find(nursery, serial);
-        return serial && worker && !worker->pid && !worker->raiser;
+        worker = serial ? find(nursery, serial) : NULL;
+        *is_openp = worker && !worker->pid && worker->raiser;
+        return worker && !worker->pid;
 }
 
 void nursery_end(Nursery *nursery, uint32_t serial) {

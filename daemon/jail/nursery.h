@@ -64,8 +64,11 @@ int nursery_spawn(Nursery *nursery, int *socketp, uint32_t *serialp);
 /* The worker is not wanted any more, or has ended. */
 void nursery_end(Nursery *nursery, uint32_t serial);
 
-/* Whether there was never such a worker, as far as is known: who was asked for it is gone, and has not told of it. */
-bool nursery_never_came(const Nursery *nursery, uint32_t serial);
+/*
+ * Whether nothing was told of such a worker. That may still come, *is_openp, as long as who was asked for it is there: what
+ * a dying process had open is closed in no order that could be relied on, so a worker's end may be seen before its.
+ */
+bool nursery_never_came(const Nursery *nursery, uint32_t serial, bool *is_openp);
 
 /* Takes note of what happened. Return: whether there are ended workers of which that is not done: call again soon. */
 bool nursery_tend(Nursery *nursery);

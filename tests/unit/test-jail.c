@@ -133,12 +133,14 @@ static int ask(char how, int fd, uint64_t timeout_ns, char *text, size_t room, s
 }
 
 static void expect_an_answer(void) {
+        int r;
         int fd = memfd_create("test", MFD_CLOEXEC);
         char text[16];
         size_t n = 0;
 
         cr_assert_eq(write(fd, "file", 4), 4);
-        cr_assert_eq(ask('e', fd, PATIENCE_NS, text, sizeof(text), &n), 0);
+        r = ask('e', fd, PATIENCE_NS, text, sizeof(text), &n);
+        cr_assert_eq(r, 0, "%d", r);
         cr_assert_eq(n, 4);
         cr_assert_eq(memcmp(text, "file", 4), 0);
         helper_done(helper, false);
