@@ -414,8 +414,8 @@ class KernelHalf(tap.TestCase):
         dump = Dump(self, frequency=499, watch=1)
         victim, address, tid, tell = self.ring_victim()
         dump.wait(lambda: dump.notices(MAPPINGS, victim.pid), "the first sight")
-        tell("map")
         first = dump.notices(MAPPINGS, victim.pid)
+        tell("map")
         dump.wait(lambda: len(dump.notices(MAPPINGS, victim.pid)) > len(first), "a change")
         times = [x["time"] for x in dump.notices(MAPPINGS, victim.pid)]
         for _ in range(40):
