@@ -15,7 +15,9 @@ import time
 # library → (licence, where it comes from); the libraries of docs/HACKING.md
 LICENCES = {
     "libbpf": ("LGPL-2.1-only OR BSD-2-Clause", "https://github.com/libbpf/libbpf"),
+    "libelf": ("GPL-2.0-or-later OR LGPL-3.0-or-later", "https://sourceware.org/elfutils/"),
     "libdw": ("GPL-2.0-or-later OR LGPL-3.0-or-later", "https://sourceware.org/elfutils/"),
+    "libcrypto": ("Apache-2.0", "https://www.openssl.org/"),
     "libcurl": ("curl", "https://curl.se/"),
     "libsystemd": ("LGPL-2.1-or-later", "https://systemd.io/"),
     "libmicrohttpd": ("LGPL-2.1-or-later", "https://www.gnu.org/software/libmicrohttpd/"),

@@ -37,7 +37,7 @@ LAYERS = {
 # library header → the only files that may include it (one library, one file)
 LIBRARIES = {
     r"bpf/(libbpf|bpf)\.h": {"daemon/sample/kernel-half.c"},
-    r"(libelf|gelf)\.h": set(),      # files of targets are read by our own
+    r"(libelf|gelf)\.h": {"daemon/target/elf.c"},
     r"curl/.*": {"daemon/export/http.c"},
     r"microhttpd\.h": {"daemon/export/receiver.c"},
     r"xxhash\.h": {"daemon/util/intern.c"},
@@ -50,6 +50,7 @@ LIBRARIES = {
     r"lzma\.h": {"daemon/util/xz.c"},
     r"sqlite3\.h": {"daemon/coro/trace-db.c"},
     r"(elfutils/.*|dwarf\.h)": {"daemon/symbol/lines-worker.c"},
+    r"openssl/.*": {"daemon/target/htlhash.c"},
     r"libiberty/.*": {"daemon/symbol/demangle.c"},
 }
 

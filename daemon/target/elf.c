@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Structures of fixed size, copied: the ELF header, at most so many program headers, and the notes they lead to. Nothing that the
- * file says is an address in our memory, and no count of its own makes us read or allocate beyond the limits. A note is
+ * libelf would follow the offsets and counts of the file, and allocate by them:
+ * a sparse file that claims 2^32 sections costs it gigabytes. So it never sees
+ * the file. We read the ELF header, check every count against our limits, and
+ * compose a small image of copies that libelf then takes apart:
  *
- *     0     u32 bytes of name | u32 bytes of content | u32 type
- *     12    name, padding, content, padding: to 4 bytes, or 8 if the segment is aligned so
+ *     0     ELF header, with both tables' offsets set to where they are here
+ *     64    program headers      (e_phnum × 56 bytes)
+ *     …     section headers      (only if there are no program headers)
+ *     …     one note segment, reread into the same place for each
+ *
+ * What libelf does for us: byte order and layout of headers, and the walk over
+ * notes with its padding rules (4 bytes, or 8 for some segments).
  */
 #include "target/elf.h"
 
-#include <elf.h>
 #include <errno.h>
+#include <gelf.h>
+#include <libelf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +32,10 @@ enum { NOTE_GO_BUILD_ID = 4 };
 
 /* Real executables have 7–15 program headers and two or three notes. */
 const ElfLimits elf_default_limits = { .max_headers = 512, .max_notes = 16, .max_note_bytes = 8 << 10 };
+
+static void elf_endp(Elf **elfp) {
+        elf_end(*elfp);
+}
 
 /* Exactly @size bytes at @offset, or ELF_E_DAMAGED. */
 static int read_exact(const ElfInput *input, uint64_t offset, void *to, size_t size) {
@@ -50,6 +62,30 @@ static int read_header(const ElfInput *input, const ElfLimits *limits, Elf64_Ehd
         return 0;
 }
 
+/* Header and tables, as told above. *imagep: malloc()ed, with room for one note behind *sizep bytes. */
+static int compose_image(const ElfInput *input, const ElfLimits *limits, Elf64_Ehdr *header, char **imagep,
+                         size_t *sizep) {
+        size_t program_size = header->e_phnum * sizeof(Elf64_Phdr);
+        size_t section_size = header->e_shnum * sizeof(Elf64_Shdr);
+        _cleanup_(freep) char *image = calloc(1, sizeof(*header) + program_size + section_size);
+        int r;
+
+        if (!image)
+                return error_origin(-ENOMEM);
+        r = read_exact(input, header->e_phoff, image + sizeof(*header), program_size);
+        if (!r)
+                r = read_exact(input, header->e_shoff, image + sizeof(*header) + program_size, section_size);
+        if (r)
+                return r;
+        header->e_phoff = program_size ? sizeof(*header) : 0;
+        header->e_shoff = section_size ? sizeof(*header) + program_size : 0;
+        header->e_shstrndx = SHN_UNDEF;
+        memcpy(image, header, sizeof(*header));
+        *imagep = take(image);
+        *sizep = sizeof(*header) + program_size + section_size;
+        return 0;
+}
+
 static void take_gnu(ElfInfo *info, const uint8_t *id, size_t size) {
         if (info->gnu_size || !size || size > sizeof(info->gnu))
                 return;
@@ -69,29 +105,17 @@ static void take_go(ElfInfo *info, const char *id, size_t size) {
         info->go_size = (uint32_t)size;
 }
 
-static void take_note(ElfInfo *info, const Elf64_Nhdr *note, const uint8_t *name, const uint8_t *content) {
-        if (note->n_namesz == 4 && !memcmp(name, "GNU", 4) && note->n_type == NT_GNU_BUILD_ID)
-                take_gnu(info, content, note->n_descsz);
-        else if (note->n_namesz == 4 && !memcmp(name, "Go\0", 4) && note->n_type == NOTE_GO_BUILD_ID)
-                take_go(info, (const char *)content, note->n_descsz);
-}
+static void walk_notes(Elf_Data *data, ElfInfo *info) {
+        size_t at = 0, next, name, content;
+        GElf_Nhdr note;
 
-static uint64_t align_up(uint64_t value, uint64_t align) {
-        return (value + align - 1) & ~(align - 1);
-}
+        for (; (next = gelf_getnote(data, at, &note, &name, &content)) > at; at = next) {
+                const char *bytes = data->d_buf;
 
-/* Until one that is not all there, with its padding, as readelf does. Sums of three sizes of 32 bits are far from the end of 64. */
-static void walk_notes(const uint8_t *bytes, size_t size, uint64_t align, ElfInfo *info) {
-        uint64_t at, next, content;
-        Elf64_Nhdr note;
-
-        for (at = 0; size - at >= sizeof(note); at = next) {
-                memcpy(&note, bytes + at, sizeof(note));
-                content = align_up(at + sizeof(note) + note.n_namesz, align);
-                next = align_up(content + note.n_descsz, align);
-                if (next > size)
-                        return;
-                take_note(info, &note, bytes + at + sizeof(note), bytes + content);
+                if (note.n_namesz == 4 && !memcmp(bytes + name, "GNU", 4) && note.n_type == NT_GNU_BUILD_ID)
+                        take_gnu(info, (const uint8_t *)bytes + content, note.n_descsz);
+                else if (note.n_namesz == 4 && !memcmp(bytes + name, "Go\0", 4) && note.n_type == NOTE_GO_BUILD_ID)
+                        take_go(info, bytes + content, note.n_descsz);
         }
 }
 
@@ -99,18 +123,29 @@ static void walk_notes(const uint8_t *bytes, size_t size, uint64_t align, ElfInf
 static int read_notes(const ElfInput *input, const ElfLimits *limits, uint64_t offset, uint64_t size,
                       uint64_t align, ElfInfo *info) {
         size_t n = MIN(size, (uint64_t)limits->max_note_bytes);
-        _cleanup_(freep) uint8_t *bytes = n ? malloc(n) : NULL;
+        _cleanup_(freep) char *bytes = NULL;
+        _cleanup_(elf_endp) Elf *elf = NULL;
+        Elf_Data *data;
 
         if (!n)
                 return 0;
+        bytes = calloc(1, sizeof(Elf64_Ehdr) + n);
         if (!bytes)
                 return error_origin(-ENOMEM);
-        if (read_exact(input, offset, bytes, n) == 0)
-                walk_notes(bytes, n, align == 8 ? 8 : 4, info);
+        if (read_exact(input, offset, bytes + sizeof(Elf64_Ehdr), n))
+                return 0;
+        memcpy(bytes, ELFMAG, SELFMAG);
+        bytes[EI_CLASS] = ELFCLASS64;
+        bytes[EI_DATA] = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
+        bytes[EI_VERSION] = EV_CURRENT;
+        elf = elf_memory(bytes, sizeof(Elf64_Ehdr) + n);
+        data = elf ? elf_getdata_rawchunk(elf, sizeof(Elf64_Ehdr), n, align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR) : NULL;
+        if (data)
+                walk_notes(data, info);
         return 0;
 }
 
-static bool range_is_sound(const Elf64_Phdr *header) {
+static bool range_is_sound(const GElf_Phdr *header) {
         uint64_t sum;
 
         return header->p_filesz <= header->p_memsz &&
@@ -118,7 +153,7 @@ static bool range_is_sound(const Elf64_Phdr *header) {
                !__builtin_add_overflow(header->p_offset, header->p_filesz, &sum);
 }
 
-static int take_segment(const Elf64_Phdr *header, ElfInfo *info) {
+static int take_segment(const GElf_Phdr *header, ElfInfo *info) {
         if (!header->p_memsz)
                 return 0;
         if (info->n_segments == ELF_MAX_SEGMENTS)
@@ -135,52 +170,44 @@ static int take_segment(const Elf64_Phdr *header, ElfInfo *info) {
         return 0;
 }
 
-/* *tablep: a copy of @n entries of @entry_size bytes. Return: 0, ELF_E_DAMAGED, -ENOMEM. */
-static int read_table(const ElfInput *input, uint64_t offset, size_t n, size_t entry_size, void *tablep) {
-        _cleanup_(freep) void *table = malloc(n * entry_size);
-        int r;
-
-        if (!table)
-                return error_origin(-ENOMEM);
-        r = read_exact(input, offset, table, n * entry_size);
-        if (!r)
-                *(void **)tablep = take(table);
-        return r;
-}
-
-static int read_segments(const ElfInput *input, const ElfLimits *limits, const Elf64_Ehdr *header, ElfInfo *info) {
-        _cleanup_(freep) Elf64_Phdr *table = NULL;
+static int read_segments(Elf *elf, size_t n, const ElfInput *input, const ElfLimits *limits, ElfInfo *info) {
         uint32_t n_notes = 0;
-        int r = read_table(input, header->e_phoff, header->e_phnum, sizeof(*table), &table);
+        int r = 0;
 
-        for (size_t i = 0; !r && i < header->e_phnum; i++) {
-                const Elf64_Phdr *segment = &table[i];
+        for (size_t i = 0; i < n && !r; i++) {
+                GElf_Phdr header;
 
-                if (segment->p_type == PT_LOAD)
-                        r = take_segment(segment, info);
-                else if (segment->p_type == PT_NOTE && n_notes++ < limits->max_notes)
-                        r = read_notes(input, limits, segment->p_offset, segment->p_filesz, segment->p_align, info);
-                else if (segment->p_type == PT_TLS)
-                        info->has_tls = true;
+                if (!gelf_getphdr(elf, (int)i, &header))
+                        return ELF_E_DAMAGED;
+                if (header.p_type == PT_LOAD)
+                        r = take_segment(&header, info);
+                else if (header.p_type == PT_NOTE && n_notes++ < limits->max_notes)
+                        r = read_notes(input, limits, header.p_offset, header.p_filesz, header.p_align, info);
         }
         return r;
 }
 
 /* For a file without program headers. */
-static int read_sections(const ElfInput *input, const ElfLimits *limits, const Elf64_Ehdr *header, ElfInfo *info) {
-        _cleanup_(freep) Elf64_Shdr *table = NULL;
+static int read_sections(Elf *elf, const ElfInput *input, const ElfLimits *limits, ElfInfo *info) {
         uint32_t n_notes = 0;
-        int r = header->e_shnum ? read_table(input, header->e_shoff, header->e_shnum, sizeof(*table), &table) : 0;
+        Elf_Scn *section = NULL;
+        int r = 0;
 
-        for (size_t i = 0; !r && i < header->e_shnum; i++)
-                if (table[i].sh_type == SHT_NOTE && n_notes++ < limits->max_notes)
-                        r = read_notes(input, limits, table[i].sh_offset, table[i].sh_size, table[i].sh_addralign, info);
+        while (!r && (section = elf_nextscn(elf, section))) {
+                GElf_Shdr header;
+
+                if (gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE && n_notes++ < limits->max_notes)
+                        r = read_notes(input, limits, header.sh_offset, header.sh_size, header.sh_addralign, info);
+        }
         return r;
 }
 
 int elf_read(const ElfInput *input, const ElfLimits *limits, ElfInfo *infop) {
+        _cleanup_(freep) char *image = NULL;
+        _cleanup_(elf_endp) Elf *elf = NULL;
         ElfInfo info = { 0 };
         Elf64_Ehdr header;
+        size_t size = 0;
         int r;
 
         if (!limits)
@@ -188,11 +215,18 @@ int elf_read(const ElfInput *input, const ElfLimits *limits, ElfInfo *infop) {
         r = read_header(input, limits, &header);
         if (r)
                 return r;
+        r = compose_image(input, limits, &header, &image, &size);
+        if (r)
+                return r;
+        elf_version(EV_CURRENT);
+        elf = elf_memory(image, size);
+        if (!elf)
+                return ELF_E_DAMAGED;
         info.entry = header.e_entry;
         if (header.e_phnum)
-                r = read_segments(input, limits, &header, &info);
+                r = read_segments(elf, header.e_phnum, input, limits, &info);
         else
-                r = read_sections(input, limits, &header, &info);
+                r = read_sections(elf, input, limits, &info);
         if (r)
                 return r;
         *infop = info;

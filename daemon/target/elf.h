@@ -10,7 +10,6 @@
  * read, where a map of it would give SIGBUS.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,7 +47,6 @@ typedef struct ElfInfo {
         uint8_t gnu[ELF_MAX_BUILD_ID];  /* GNU build id, raw */
         uint32_t go_size;
         char go[2 * ELF_MAX_BUILD_ID + 1];      /* Go build id: printable text, NUL-terminated */
-        bool has_tls;                   /* thread-local variables (PT_TLS) */
 } ElfInfo;
 
 enum {

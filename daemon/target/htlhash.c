@@ -2,36 +2,43 @@
 #include "target/htlhash.h"
 
 #include <endian.h>
+#include <openssl/sha.h>
+#include <string.h>
 
 #include "util/file.h"
+#include "util/library.h"
 #include "util/macro.h"
-#include "util/sha256.h"
 #include "util/text.h"
 
-static int add_part(Sha256 *hash, int fd, uint64_t offset, size_t size) {
-        uint8_t part[HTLHASH_PART];
+#define FUNCTIONS(X) X(SHA256)
 
-        if (file_pread(fd, part, size, offset) != (ssize_t)size)
-                return HTLHASH_E_SHORT;
-        sha256_add(hash, part, size);
-        return 0;
+static struct {
+        FUNCTIONS(LIBRARY_POINTER)
+} lib;
+
+static Library library = LIBRARY(lib, SONAME_CRYPTO, FUNCTIONS, "to identify files by their content");
+LIBRARY_NOTE(SONAME_CRYPTO, "htlhash", "recommended", "identifies files by their content")
+
+static int read_part(int fd, uint64_t offset, uint8_t *part, size_t size) {
+        return file_pread(fd, part, size, offset) == (ssize_t)size ? 0 : HTLHASH_E_SHORT;
 }
 
 int htlhash_read(int fd, uint64_t size, char hex[HTLHASH_HEX_SIZE]) {
+        uint8_t content[2 * HTLHASH_PART + sizeof(uint64_t)], digest[SHA256_DIGEST_LENGTH];
         size_t part = MIN(size, (uint64_t)HTLHASH_PART);
         uint64_t length = htobe64(size);
-        uint8_t digest[SHA256_SIZE];
-        Sha256 hash;
         int r;
 
-        sha256_init(&hash);
-        r = add_part(&hash, fd, 0, part);
+        if (library_load(&library))
+                return HTLHASH_E_NO_LIBRARY;
+        r = read_part(fd, 0, content, part);
         if (!r)
-                r = add_part(&hash, fd, size - part, part);
+                r = read_part(fd, size - part, content + part, part);
         if (r)
                 return r;
-        sha256_add(&hash, &length, sizeof(length));
-        sha256_finish(&hash, digest);
+        memcpy(content + 2 * part, &length, sizeof(length));
+        if (!lib.SHA256(content, 2 * part + sizeof(length), digest))
+                return HTLHASH_E_NO_LIBRARY;
         text_to_hex(hex, digest, 16);
         return 0;
 }

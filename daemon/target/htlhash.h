@@ -21,7 +21,8 @@ enum {
 enum {
         _HTLHASH_E_SUCCESS,
         HTLHASH_E_SHORT,                /* the file ends before @size, or cannot be read */
+        HTLHASH_E_NO_LIBRARY,           /* libcrypto is missing, a message was logged */
 };
 
-/* @fd: a regular file of @size bytes, read by pread(). Return: 0, HTLHASH_E_SHORT, -ENOMEM. */
+/* @fd: a regular file of @size bytes, read by pread(). Return: 0, HTLHASH_E_*. */
 int htlhash_read(int fd, uint64_t size, char hex[HTLHASH_HEX_SIZE]);

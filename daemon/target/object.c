@@ -206,8 +206,8 @@ static int read_object(int path_fd, uint64_t size, Object *object) {
         if (fd < 0)
                 return OBJECT_E_UNREADABLE;
         r = elf_read(&(ElfInput){ .fd = fd, .size = size }, NULL, &info);
-        if (!r)
-                r = htlhash_read(fd, size, object->htlhash);
+        if (!r && htlhash_read(fd, size, object->htlhash) == HTLHASH_E_SHORT)
+                r = OBJECT_E_UNREADABLE;
         if (!r)
                 r = thread_symbol_read(fd, NULL, size, &object->thread_symbol);
         if (r)

@@ -66,7 +66,7 @@ class Version(Cli):
     def test_names_version_libraries_and_kernel(self):
         done = self.spanprof("version")
         self.assertRegex(done.stdout, r"^spanprof \d+\.\d+\.\d+\n")
-        for part in ("libbpf 1.", "libdw 0.", "libcurl ", "Linux 5.15"):
+        for part in ("libbpf 1.", "libelf 0.", "libcurl ", "Linux 5.15"):
             self.assertIn(part, done.stdout)
         self.assertEqual(self.spanprof("--version").stdout, done.stdout)
         self.assertEqual(self.spanprof("config", "--version").stdout, done.stdout)

@@ -24,7 +24,7 @@ CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-
 MIRROR = os.environ.get("SPANPROF_TEST_MIRROR", "http://deb.debian.org/debian")
 # systemd, and what our package depends on, so that installing that needs no network
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "procps", "ca-certificates", "libbpf1", "libcjson1", "libcurl4", "libdw1", "libelf1",
-            "liblz4-1", "liblzma5", "libmicrohttpd12", "libprotobuf-c1", "libsqlite3-0", "libsystemd0", "libzstd1",
+            "liblz4-1", "liblzma5", "libmicrohttpd12", "libprotobuf-c1", "libsqlite3-0", "libssl3", "libsystemd0", "libzstd1",
             "zlib1g")
 
 

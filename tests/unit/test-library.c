@@ -40,7 +40,7 @@ Test(library, is_missing_without_its_file_or_a_function) {
 
 /* What packages and images are made by: `readelf -n` must take the notes for notes. */
 Test(library, is_noted_in_the_program) {
-        static const char *const wanted[] = { SONAME_CURL, SONAME_MICROHTTPD, SONAME_SQLITE3 };
+        static const char *const wanted[] = { SONAME_CRYPTO, SONAME_CURL, SONAME_MICROHTTPD, SONAME_SQLITE3 };
         char command[512], text[16384] = "";
         FILE *pipe;
 
