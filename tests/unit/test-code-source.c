@@ -12,37 +12,25 @@
 
 #include "jitdump-maker.h"
 #include "naming/code-source.h"
+#include "own-code.h"
 #include "target/process.h"
 #include "util/macro.h"
 
-static char path[64], dump_path[64];
 static CodeSource *source;
 static CodePlace place;
 static CodeLook found;
 
 static void init(void) {
-        snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-        snprintf(dump_path, sizeof(dump_path), "/tmp/jit-%d.dump", getpid());
-        umask(022);
+        own_code_begin();
         cr_assert_eq(code_source_new(&source, NULL, NULL), 0);
         place = (CodePlace){ .pid = getpid() };
 }
 
 static void fini(void) {
         code_source_unref(source);
-        unlink(path);
-        rmdir(path);
-        unlink(dump_path);
+        own_code_end();
 }
 TestSuite(code_source, .init = init, .fini = fini);
-
-static void put(const char *file, const char *mode, const char *data, size_t size) {
-        FILE *stream = fopen(file, mode);
-
-        cr_assert_not_null(stream, "%s", file);
-        cr_assert_eq(fwrite(data, 1, size, stream), size);
-        cr_assert_eq(fclose(stream), 0);
-}
 
 static void write_map(const char *mode, const char *text) {
         put(path, mode, text, strlen(text));

@@ -18,6 +18,7 @@
 #include "jail/channel.h"
 #include "jitdump-maker.h"
 #include "naming/code-source.h"
+#include "own-code.h"
 #include "symbol/code-wire.h"
 #include "util/stat.h"
 
@@ -74,7 +75,6 @@ __attribute__((__constructor__)) static void become_nursery(int argc, char **arg
                 nursery_serve(work);
 }
 
-static char path[64], dump_path[64];
 static Nursery *nursery;
 static CodeSource *source, *here;
 static CodePlace place;
@@ -82,9 +82,7 @@ static CodeLook look;
 
 static void init(void) {
         stat_reset();
-        snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-        snprintf(dump_path, sizeof(dump_path), "/tmp/jit-%d.dump", getpid());
-        umask(022);
+        own_code_begin();
         cr_assert_eq(nursery_new(&nursery), 0);
         cr_assert_eq(nursery_wait(nursery, 60000), 0);
         cr_assert_eq(code_source_new(&source, NULL, nursery), 0);
@@ -96,18 +94,9 @@ static void fini(void) {
         code_source_unref(source);
         code_source_unref(here);
         nursery_free(nursery);
-        unlink(path);
-        unlink(dump_path);
+        own_code_end();
 }
 TestSuite(code_wire, .init = init, .fini = fini);
-
-static void put(const char *file, const char *mode, const char *data, size_t size) {
-        FILE *stream = fopen(file, mode);
-
-        cr_assert_not_null(stream, "%s", file);
-        cr_assert_eq(fwrite(data, 1, size, stream), size);
-        cr_assert_eq(fclose(stream), 0);
-}
 
 static size_t find(CodeSource *in, uint64_t address, char *name) {
         size_t size = 0;
