@@ -1,79 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jail/nursery.h"
+#include "jail/nursery-private.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "jail/channel.h"
-#include "jail/raiser.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
-#include "util/log.h"
 
-enum {
-        MAX_WORKERS = 32,               /* those that were ended and are still there included */
-        N_RAISERS = 2,
-        SMALL_FILE_MAX = 4096,
-        MAX_PAST = 2048,                /* those that read what compilers at run time write come and go ten times a second */
-        REAP_MS = 500,
-};
+enum { REAP_MS = 500 };
 
-#define PAST_NS (10 * NS_PER_SEC)       /* then an id may be somebody else's */
 #define STALL_NS (5 * NS_PER_SEC)       /* one that has not answered for so long is as good as gone */
 #define FIRST_PAUSE_NS (10 * NS_PER_MS) /* after the second one in a row; doubled with each */
 #define LONGEST_PAUSE_NS NS_PER_SEC
 #define LOG_NS (60 * NS_PER_SEC)
-
-typedef struct Worker {
-        uint32_t serial;                /* 0 = none here */
-        int32_t pid;                    /* 0 = not told yet */
-        uint64_t begin_ns;
-        Raiser *raiser;                 /* that was asked for it; NULL = gone: of its id nothing more will be known */
-        bool is_ended;
-} Worker;
-
-typedef struct Past {
-        pid_t pid;
-        uint64_t end_ns;
-} Past;
-
-struct Nursery {
-        pthread_mutex_t mutex;          /* held by all that is in the header, for some system calls at most */
-        uint32_t n_refs;
-        Raiser raisers[N_RAISERS];
-        int epoll_fd;                   /* of their ends, which nobody else looks for */
-        uint64_t next_ns, lost_ns;      /* no new one before that; when one was lost last */
-        unsigned n_losses;              /* in a row */
-        uint32_t n_forked, n_replaced;  /* in all; of them those that were not told of yet */
-        LogLimit limit;
-        uint32_t last_serial;
-        Worker workers[MAX_WORKERS];
-        Past past[MAX_PAST];            /* a ring: whose end we took note of */
-        uint32_t n_past;
-};
-
-static void unlock(pthread_mutex_t **mutexp) {
-        pthread_mutex_unlock(*mutexp);
-}
-
-/* Until the end of the function. */
-#define LOCKED(_nursery)                                                                                       \
-        _unused_ _cleanup_(unlock) pthread_mutex_t *_mutex = (pthread_mutex_t *)&(_nursery)->mutex;           \
-        pthread_mutex_lock(_mutex)
 
 /* Nothing but its end. */
 static void watch(Nursery *nursery, const Raiser *raiser) {
@@ -336,7 +285,7 @@ void nursery_end(Nursery *nursery, uint32_t serial) {
         tend(nursery);
 }
 
-static bool is_raiser(const Nursery *nursery, pid_t pid) {
+bool nursery_is_raiser(const Nursery *nursery, pid_t pid) {
         for (int i = 0; i < N_RAISERS; i++)
                 if (nursery->raisers[i].pid == pid)
                         return true;
@@ -349,7 +298,7 @@ static void note(Nursery *nursery, const NurseryReply *reply) {
 
         if (!worker || worker->pid)
                 return;
-        if (reply->pid <= 1 || is_raiser(nursery, reply->pid) || waitpid(reply->pid, NULL, WNOHANG) != 0) {
+        if (reply->pid <= 1 || nursery_is_raiser(nursery, reply->pid) || waitpid(reply->pid, NULL, WNOHANG) != 0) {
                 remember(nursery, reply->pid > 1 ? reply->pid : 0);
                 *worker = (Worker){ 0 };
                 return;
@@ -482,83 +431,4 @@ int32_t nursery_pid(const Nursery *nursery, uint32_t serial) {
         if (!serial)
                 return raiser ? raiser->pid : 0;
         return worker ? worker->pid : 0;
-}
-
-/* One that we have not been told of yet. Other children are not ours: a shell may have started some before it became us. */
-static bool is_new_worker(uint32_t pid) {
-        _cleanup_(freep) char *comm = NULL;
-        siginfo_t info;
-        char path[32];
-        size_t size;
-
-        if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
-                return false;
-        snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-        return !file_read(path, SMALL_FILE_MAX, &comm, &size) && !strcmp(comm, NURSERY_COMM "\n");
-}
-
-bool nursery_is_ours(const void *userdata, uint32_t pid) {
-        uint64_t now_ns = clock_monotonic_ns();
-        const Nursery *nursery = userdata;
-        LOCKED(nursery);
-
-        if (is_new_worker(pid))
-                return true;
-        if (is_raiser(nursery, (pid_t)pid))
-                return true;
-        for (int i = 0; i < MAX_WORKERS; i++)
-                if (nursery->workers[i].pid == (int32_t)pid)
-                        return true;
-        for (uint32_t i = 0; i < MIN(nursery->n_past, (uint32_t)MAX_PAST); i++)
-                if (nursery->past[i].pid == (pid_t)pid && now_ns - nursery->past[i].end_ns < PAST_NS)
-                        return true;
-        return false;
-}
-
-static uint64_t cpu_ns_of(pid_t pid) {
-        clockid_t id;
-
-        return pid > 0 && !clock_getcpuclockid(pid, &id) ? clock_read_ns(id) : 0;
-}
-
-uint64_t nursery_cpu_ns(const Nursery *nursery) {
-        struct rusage dead = { 0 };
-        uint64_t sum;
-        LOCKED(nursery);
-
-        getrusage(RUSAGE_CHILDREN, &dead);
-        sum = ((uint64_t)dead.ru_utime.tv_sec + (uint64_t)dead.ru_stime.tv_sec) * NS_PER_SEC +
-              ((uint64_t)dead.ru_utime.tv_usec + (uint64_t)dead.ru_stime.tv_usec) * NS_PER_US;
-        for (int i = 0; i < N_RAISERS; i++)
-                sum += cpu_ns_of(nursery->raisers[i].pid);
-        for (int i = 0; i < MAX_WORKERS; i++)
-                sum += cpu_ns_of(nursery->workers[i].pid);
-        return sum;
-}
-
-/* Resident and not shared: the rest is the program's own pages, which count with the daemon. */
-static uint64_t own_bytes_of(pid_t pid) {
-        _cleanup_(freep) char *text = NULL;
-        uint64_t resident = 0, shared = 0;
-        char path[32];
-        size_t size;
-
-        if (pid <= 0)
-                return 0;
-        snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-        if (file_read(path, SMALL_FILE_MAX, &text, &size) ||
-            sscanf(text, "%*u %" SCNu64 " %" SCNu64, &resident, &shared) != 2 || resident < shared)
-                return 0;
-        return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-uint64_t nursery_resident_bytes(const Nursery *nursery) {
-        uint64_t sum = 0;
-        LOCKED(nursery);
-
-        for (int i = 0; i < N_RAISERS; i++)
-                sum += own_bytes_of(nursery->raisers[i].pid);
-        for (int i = 0; i < MAX_WORKERS; i++)
-                sum += own_bytes_of(nursery->workers[i].pid);
-        return sum;
 }
