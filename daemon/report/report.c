@@ -13,16 +13,25 @@
 
 enum { DEFAULT_MAX_ROWS = 4 << 20 };
 
-static void init_tables(Report *report) {
-        Intern *tables[] = { &report->strings,   &report->objects,    &report->functions, &report->stacks,     &report->kinds,
-                             &report->processes, &report->coroutines, &report->sections,  &report->profile_ids };
-        Tally *tallies[] = { &report->by_function, &report->by_stack,     &report->by_link,     &report->by_reason,
-                             &report->by_object,   &report->by_operation, &report->by_coroutine };
+typedef struct Tables {
+        Intern *interns[9];
+        Tally *tallies[7];
+} Tables;
 
-        for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-                intern_init(tables[i], report->options.max_rows);
-        for (size_t i = 0; i < ARRAY_SIZE(tallies); i++)
-                tally_init(tallies[i], report->options.max_rows);
+static Tables tables_of(Report *report) {
+        return (Tables){ { &report->strings, &report->objects, &report->functions, &report->stacks, &report->kinds,
+                           &report->processes, &report->coroutines, &report->sections, &report->profile_ids },
+                         { &report->by_function, &report->by_stack, &report->by_link, &report->by_reason,
+                           &report->by_object, &report->by_operation, &report->by_coroutine } };
+}
+
+static void init_tables(Report *report) {
+        const Tables tables = tables_of(report);
+
+        for (size_t i = 0; i < ARRAY_SIZE(tables.interns); i++)
+                intern_init(tables.interns[i], report->options.max_rows);
+        for (size_t i = 0; i < ARRAY_SIZE(tables.tallies); i++)
+                tally_init(tables.tallies[i], report->options.max_rows);
 }
 
 /* Row 0: the empty string, no object, an unknown function, an empty stack, all processes, no coroutine. */
@@ -74,17 +83,15 @@ int report_new(Report **reportp, const ReportOptions *options) {
 }
 
 Report *report_free(Report *report) {
+        Tables tables;
+
         if (!report)
                 return NULL;
-        Intern *tables[] = { &report->strings,   &report->objects,    &report->functions, &report->stacks,     &report->kinds,
-                             &report->processes, &report->coroutines, &report->sections,  &report->profile_ids };
-        Tally *tallies[] = { &report->by_function, &report->by_stack,     &report->by_link,     &report->by_reason,
-                             &report->by_object,   &report->by_operation, &report->by_coroutine };
-
-        for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-                intern_deinit(tables[i]);
-        for (size_t i = 0; i < ARRAY_SIZE(tallies); i++)
-                tally_deinit(tallies[i]);
+        tables = tables_of(report);
+        for (size_t i = 0; i < ARRAY_SIZE(tables.interns); i++)
+                intern_deinit(tables.interns[i]);
+        for (size_t i = 0; i < ARRAY_SIZE(tables.tallies); i++)
+                tally_deinit(tables.tallies[i]);
         free(report->object_states);
         free(report->sums);
         free(report);
