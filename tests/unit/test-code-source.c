@@ -17,13 +17,11 @@
 #include "util/macro.h"
 
 static CodeSource *source;
-static CodePlace place;
 static CodeLook found;
 
 static void init(void) {
         own_code_begin();
         cr_assert_eq(code_source_new(&source, NULL, NULL), 0);
-        place = (CodePlace){ .pid = getpid() };
 }
 
 static void fini(void) {
@@ -175,20 +173,6 @@ Test(code_source, refuses_what_is_older_than_the_process) {
         write_map("w", "1000 10 its own\n");
         look();
         assert_name(0x1000, "its own");
-}
-
-static void map_dump(const Text *dump) {
-        int fd;
-        void *page;
-
-        put(dump_path, "w", dump->data, dump->size);
-        fd = open(dump_path, O_RDONLY | O_CLOEXEC);
-        page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-        cr_assert_neq(page, MAP_FAILED);
-        close(fd);
-        place.dump_start = (uint64_t)(uintptr_t)page;
-        place.dump_end = place.dump_start + 4096;
-        place.dump_path = dump_path;
 }
 
 Test(code_source, reads_the_jitdump_that_is_mapped) {

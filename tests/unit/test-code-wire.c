@@ -77,7 +77,6 @@ __attribute__((__constructor__)) static void become_nursery(int argc, char **arg
 
 static Nursery *nursery;
 static CodeSource *source, *here;
-static CodePlace place;
 static CodeLook look;
 
 static void init(void) {
@@ -87,7 +86,6 @@ static void init(void) {
         cr_assert_eq(nursery_wait(nursery, 60000), 0);
         cr_assert_eq(code_source_new(&source, NULL, nursery), 0);
         cr_assert_eq(code_source_new(&here, NULL, NULL), 0);
-        place = (CodePlace){ .pid = getpid() };
 }
 
 static void fini(void) {
@@ -171,20 +169,6 @@ Test(code_wire, a_worker_reads_in_a_map_what_would_be_read_here) {
         assert_name(0x1008, "no end yet");
         write_map("w", 3, 100);                 /* begun anew */
         look_both(66000, 7, 1);
-}
-
-static void map_dump(const Text *dump) {
-        void *page;
-        int fd;
-
-        put(dump_path, "w", dump->data, dump->size);
-        fd = open(dump_path, O_RDONLY | O_CLOEXEC);
-        page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-        cr_assert_neq(page, MAP_FAILED);
-        close(fd);
-        place.dump_start = (uint64_t)(uintptr_t)page;
-        place.dump_end = place.dump_start + 4096;
-        place.dump_path = dump_path;
 }
 
 Test(code_wire, a_worker_reads_in_a_dump_what_would_be_read_here) {

@@ -135,6 +135,12 @@ static void put_events(JfrMaker *maker) {
         }
 }
 
+static void put_chunk(JfrMaker *maker) {
+        maker_begin_chunk(maker);
+        put_events(maker);
+        maker_end_chunk(maker);
+}
+
 static void check_events(const Read *read) {
         cr_assert_eq(read->r, 0, "%s", read->problem.data);
         cr_expect_eq(total(read, "samples", "count"), 2 * (1 + 3));
@@ -147,10 +153,19 @@ static void check_events(const Read *read) {
         cr_expect(has_string(read, "pkg.Class4.method-4(I)V"));
 }
 
+/* One chunk of a maker that was just set up, read back. Ends it. */
+static void check_chunk(JfrMaker *maker) {
+        Read read;
+
+        put_chunk(maker);
+        read = read_all(maker);
+        check_events(&read);
+        end(maker, &read);
+}
+
 Test(jfr, reads_the_same_however_it_is_written) {
         for (unsigned way = 0; way < 2 * 2 * 4 * 3 * 3; way++) {
                 JfrMaker maker = make();
-                Read read;
 
                 maker.plain = way % 2;
                 maker.reversed = way / 2 % 2;
@@ -158,12 +173,7 @@ Test(jfr, reads_the_same_however_it_is_written) {
                 maker.n_checkpoints = 1 + way / 16 % 3;
                 maker.ticks_per_second = (uint64_t[]){ 1000000000, 2994375000, 1000 }[way / 48];
                 maker.minor = maker.plain;
-                maker_begin_chunk(&maker);
-                put_events(&maker);
-                maker_end_chunk(&maker);
-                read = read_all(&maker);
-                check_events(&read);
-                end(&maker, &read);
+                check_chunk(&maker);
         }
 }
 
@@ -173,15 +183,9 @@ Test(jfr, reads_methods_of_any_number) {
 
         for (size_t i = 0; i < sizeof(bases) / sizeof(*bases); i++) {
                 JfrMaker maker = make();
-                Read read;
 
                 maker.method_base = bases[i];
-                maker_begin_chunk(&maker);
-                put_events(&maker);
-                maker_end_chunk(&maker);
-                read = read_all(&maker);
-                check_events(&read);
-                end(&maker, &read);
+                check_chunk(&maker);
         }
 }
 
@@ -339,9 +343,7 @@ Test(jfr, counts_each_event_that_it_reads) {
         JfrMaker maker = make();
         Read read;
 
-        maker_begin_chunk(&maker);
-        put_events(&maker);
-        maker_end_chunk(&maker);
+        put_chunk(&maker);
         read = read_with(&maker, (JfrOptions){ .start_ns = START_NS + 50000000, .timestamps = true });
         cr_expect_eq(window_n_events(read.window), 9);
         cr_expect_eq(total(&read, "samples", "count"), 4);
@@ -359,9 +361,7 @@ Test(jfr, counts_each_event_that_it_reads) {
         end(&maker, &read);
 
         maker = make();
-        maker_begin_chunk(&maker);
-        put_events(&maker);
-        maker_end_chunk(&maker);
+        put_chunk(&maker);
         read = read_with(&maker, (JfrOptions){ .end_ns = 50000000, .end_relative = true });
         cr_expect_eq(window_n_events(read.window), 9);
         end(&maker, &read);
@@ -429,9 +429,7 @@ Test(jfr, survives_flipped_bits) {
         uint64_t chance = 88172645463325252;
 
         maker.remote = true;
-        maker_begin_chunk(&maker);
-        put_events(&maker);
-        maker_end_chunk(&maker);
+        put_chunk(&maker);
         for (int i = 0; i < 3000; i++) {
                 JfrMaker broken = maker;
                 Read read;
@@ -478,9 +476,7 @@ Test(jfr, reads_chunks_whose_header_lies) {
                 JfrMaker maker = make();
                 Read read;
 
-                maker_begin_chunk(&maker);
-                put_events(&maker);
-                maker_end_chunk(&maker);
+                put_chunk(&maker);
                 read = read_broken(&maker, lies[i].at, lies[i].value);
                 cr_expect_eq(read.r, lies[i].damaged ? JFR_E_DAMAGED : 0, "lie %zu: %s", i, read.problem.data);
                 cr_expect_eq(window_n_events(read.window), 18, "lie %zu", i);
@@ -495,9 +491,7 @@ Test(jfr, ends_at_a_checkpoint_that_points_to_itself) {
 
         maker.n_checkpoints = 2;
         maker.plain = true;
-        maker_begin_chunk(&maker);
-        put_events(&maker);
-        maker_end_chunk(&maker);
+        put_chunk(&maker);
         /* its delta: behind size (4), type (8), start (8) and duration (8) */
         memset(maker.data + maker.last_checkpoint + 28, 0xFF, 8);
         read = read_all(&maker);
