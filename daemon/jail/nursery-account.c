@@ -37,7 +37,7 @@ bool nursery_is_ours(const void *userdata, uint32_t pid) {
 
         if (is_new_worker(pid))
                 return true;
-        if (nursery_is_raiser(nursery, (pid_t)pid))
+        if (raisers_have(nursery, (pid_t)pid))
                 return true;
         for (int i = 0; i < MAX_WORKERS; i++)
                 if (nursery->workers[i].pid == (int32_t)pid)

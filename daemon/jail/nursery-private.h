@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of nursery.h share: who is there, and who was until a short time ago. */
+/*
+ * What the files of nursery.h share: who is there, and who was until a short time ago.
+ *
+ *     nursery.c           begins and ends it all
+ *     nursery-raisers.c   the two processes that fork (raiser.c: one of them), and who takes whose place
+ *     nursery-workers.c   what they have forked
+ *     nursery-account.c   who of the machine's processes are ours, and what they take
+ *     nursery-serve.c     the other side: what such a process does
+ */
 
 #include <pthread.h>
 
@@ -53,4 +61,31 @@ static inline void nursery_unlock(pthread_mutex_t **mutexp) {
         _unused_ _cleanup_(nursery_unlock) pthread_mutex_t *_mutex = (pthread_mutex_t *)&(_nursery)->mutex;           \
         pthread_mutex_lock(_mutex)
 
-bool nursery_is_raiser(const Nursery *nursery, pid_t pid);
+/* All below is for those who hold the lock. */
+bool nursery_tend_locked(Nursery *nursery);
+
+/* Nothing but its end. */
+void raisers_watch(Nursery *nursery, const Raiser *raiser);
+
+/* Whoever has lived longest: it is up, if any is. NULL = there is none. */
+Raiser *raisers_find(const Nursery *nursery);
+bool raisers_have(const Nursery *nursery, pid_t pid);
+
+/* Takes note of what they say; loses those that are gone or stalled, and has others forked. Return: whether one is on its way. */
+bool raisers_tend(Nursery *nursery);
+void raisers_lose(Nursery *nursery, Raiser *raiser);
+
+/* Return: whether there was any. */
+bool raisers_kill(Nursery *nursery);
+
+void workers_note(Nursery *nursery, const NurseryReply *reply);
+
+/* Nothing more will be told by @raiser, whose own end is taken note of as that of a worker. */
+void workers_lose_raiser(Nursery *nursery, const Raiser *raiser);
+
+/* Whether @raiser was asked for one before @time_ns and has not answered. */
+bool workers_wait_since(const Nursery *nursery, const Raiser *raiser, uint64_t time_ns);
+
+/* Return: whether there is one whose end is not seen yet. */
+bool workers_reap(Nursery *nursery);
+void workers_kill(Nursery *nursery);

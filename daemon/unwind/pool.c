@@ -1,43 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/pool.h"
+#include "unwind/pool-private.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "unwind/bpfmap.h"
-#include "unwind/makers.h"
-#include "unwind/publisher.h"
-#include "unwind/table.h"
 #include "util/error.h"
-#include "util/hashmap.h"
 #include "util/list.h"
 #include "util/log.h"
 #include "util/stat.h"
 
-typedef struct PoolList {
-        PoolTable *first, *last;
-} PoolList;
-
-struct Pool {
-        PoolConfig config;
-        Publisher *publisher;
-        Hashmap tables;                 /* object id → PoolTable */
-        PoolTable **slots;              /* slot → PoolTable, NULL = free */
-        uint32_t *free_slots;
-        uint32_t n_free_slots;
-        PoolList waiting;               /* by arrival */
-        PoolList idle;                  /* READY without users, by last use */
-        size_t n_bytes, n_idle_bytes;
-        uint64_t n_changes;
-        PoolTable *building;            /* one of `waiting`, while `builder` is at it */
-        TableBuilder *builder;          /* here; NULL = none */
-        Makers *makers;                 /* NULL = all is built here */
-        int epoll_fd;                   /* of publisher and makers; -1 without the latter */
-};
-
-static void close_file(PoolTable *table) {
+void pool_close_file(PoolTable *table) {
         if (table->fd >= 0)
                 close(table->fd);
         table->fd = -1;
@@ -45,7 +19,7 @@ static void close_file(PoolTable *table) {
 
 static void free_table(Pool *pool, PoolTable *table) {
         hashmap_remove(&pool->tables, table->object_id);
-        close_file(table);
+        pool_close_file(table);
         free(table);
 }
 
@@ -64,7 +38,7 @@ Pool *pool_free(Pool *pool) {
                 if (pool->slots[i] && pool->slots[i]->state == POOL_LEAVING)
                         free(pool->slots[i]);
         while ((entry = hashmap_next(&pool->tables, &at))) {
-                close_file(entry->value);
+                pool_close_file(entry->value);
                 free(entry->value);
         }
         hashmap_deinit(&pool->tables);
@@ -72,27 +46,6 @@ Pool *pool_free(Pool *pool) {
         free(pool->free_slots);
         free(pool);
         return NULL;
-}
-
-static int watch(Pool *pool, int fd) {
-        struct epoll_event event = { .events = EPOLLIN };
-
-        return epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? error_origin(-errno) : 0;
-}
-
-/* Publisher and makers have a descriptor each; whoever waits, waits for one. */
-static int make_makers(Pool *pool) {
-        int r = makers_new(&pool->makers, pool->config.nursery);
-
-        if (r)
-                return error_fold(r);
-        pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        if (pool->epoll_fd < 0)
-                return error_origin(-errno);
-        r = watch(pool, publisher_fd(pool->publisher));
-        for (int i = 0; i < MAKERS_N && !r; i++)
-                r = watch(pool, makers_fd(pool->makers, i));
-        return r;
 }
 
 int pool_new(Pool **poolp, const PoolConfig *config) {
@@ -112,7 +65,7 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
         pool->n_free_slots = config->n_slots;
         r = publisher_new(&pool->publisher, config->array_fd, config->n_slots);
         if (!r && config->nursery)
-                r = make_makers(pool);
+                r = pool_make_makers(pool);
         if (r)
                 return error_fold(r);
         *poolp = take(pool);
@@ -203,7 +156,7 @@ static void become_idle(Pool *pool, PoolTable *table) {
         trim_idle(pool, pool->config.max_idle_bytes);
 }
 
-static void drop_waiting(Pool *pool, PoolTable *table) {
+void pool_drop_waiting(Pool *pool, PoolTable *table) {
         list_remove(&pool->waiting, table);
         free_table(pool, table);
 }
@@ -216,10 +169,10 @@ void pool_unuse(Pool *pool, PoolTable *table) {
         else if (table->state == POOL_NONE)
                 free_table(pool, table);
         else if (table->state == POOL_WAITING && !table->is_in_work)
-                drop_waiting(pool, table);
+                pool_drop_waiting(pool, table);
 }
 
-static void give_up(Pool *pool, PoolTable *table, enum counter why) {
+void pool_give_up(Pool *pool, PoolTable *table, enum counter why) {
         stat_add(why, 1);
         set_state(pool, table, POOL_NONE);
         if (table->n_users == 0)
@@ -241,17 +194,17 @@ static uint64_t sum_problems(const CfiCounts *counts) {
         return sum;
 }
 
-static void publish(Pool *pool, PoolTable *table, const Table *built) {
+void pool_publish(Pool *pool, PoolTable *table, const Table *built) {
         int fd;
 
         stat_add(COUNTER_UNWIND_ENTRIES_BAD, sum_problems(&built->counts));
         if (!make_room(pool, built->size)) {
-                give_up(pool, table, COUNTER_UNWIND_TABLES_OVER_CAP);
+                pool_give_up(pool, table, COUNTER_UNWIND_TABLES_OVER_CAP);
                 return;
         }
         fd = bpfmap_create_table(built->data, built->size);
         if (fd < 0) {
-                give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
+                pool_give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
                 return;
         }
         table->slot = pool->free_slots[--pool->n_free_slots];
@@ -262,106 +215,6 @@ static void publish(Pool *pool, PoolTable *table, const Table *built) {
         pool->slots[table->slot] = table;
         pool->n_bytes += built->size;
         publisher_set(pool->publisher, table->slot, fd);
-}
-
-static enum counter why_none(int r) {
-        if (r == TABLE_E_TOO_LARGE)
-                return COUNTER_UNWIND_TABLES_OVER_CAP;
-        return r == MAKER_E_FAILED || r == MAKER_E_LATE ? COUNTER_UNWIND_TABLES_FAILED : COUNTER_UNWIND_TABLES_NO_ROWS;
-}
-
-/* @r: of the builder, or of the worker. Takes @built. */
-static void end_build(Pool *pool, PoolTable *table, int r, Table *built) {
-        table->is_in_work = false;
-        list_remove(&pool->waiting, table);
-        close_file(table);
-        if (r)
-                give_up(pool, table, why_none(r));
-        else
-                publish(pool, table, built);
-        table_deinit(built);
-}
-
-/* A worker needs a file; @is_here: those that have none, or all if there are no workers. */
-static PoolTable *most_used(const Pool *pool, bool is_here, bool is_slow) {
-        PoolTable *best = NULL;
-
-        for (PoolTable *table = pool->waiting.first; table; table = table->next)
-                if (!table->is_in_work && (table->image || !pool->makers) == is_here && table->is_slow == is_slow &&
-                    (!best || table->n_users > best->n_users))
-                        best = table;
-        return best;
-}
-
-/* ---- here ---- */
-
-static int begin_build(Pool *pool, PoolTable *table) {
-        const TableLimits limits = TABLE_LIMITS_DEFAULT;
-
-        table->is_in_work = true;
-        pool->building = table;
-        if (table->image)
-                return table_builder_new_memory(&pool->builder, table->image, table->image_size, &limits);
-        return table_builder_new(&pool->builder, table->fd, &limits);
-}
-
-/* One step of the table in work, or the beginning of the next one. Return: 0, POOL_E_AGAIN, -ENOMEM. */
-static int build_here(Pool *pool, uint64_t budget) {
-        PoolTable *table = pool->building ?: most_used(pool, true, false);
-        Table built = { 0 };
-        int r = 0;
-
-        if (!table)
-                return 0;
-        if (!pool->building)
-                r = begin_build(pool, table);
-        if (!r)
-                r = table_builder_step(pool->builder, budget, &built);
-        if (r < 0)
-                return error_fold(r);
-        if (r == TABLE_E_AGAIN)
-                return POOL_E_AGAIN;
-        pool->builder = table_builder_free(pool->builder);
-        pool->building = NULL;
-        end_build(pool, table, r, &built);
-        return POOL_E_AGAIN;
-}
-
-/* ---- by workers ---- */
-
-static void ask_workers(Pool *pool, bool is_slow) {
-        const TableLimits limits = TABLE_LIMITS_DEFAULT;
-        PoolTable *table;
-
-        while ((table = most_used(pool, false, is_slow)) && makers_begin(pool->makers, table, table->fd, &limits, is_slow))
-                table->is_in_work = true;
-}
-
-/* To be tried again, apart from the others. */
-static void put_back(Pool *pool, PoolTable *table) {
-        table->is_in_work = false;
-        table->is_slow = true;
-        if (table->n_users == 0)
-                drop_waiting(pool, table);
-}
-
-static int build_there(Pool *pool, uint64_t budget) {
-        Table built = { 0 };
-        void *table;
-        int r;
-
-        ask_workers(pool, true);
-        ask_workers(pool, false);
-        r = makers_step(pool->makers, budget, &table, &built);
-        if (r < 0)
-                return error_fold(r);
-        if (r == MAKER_E_WAIT)
-                return 0;
-        if (r == MAKER_E_LATE && !((PoolTable *)table)->is_slow)
-                put_back(pool, table);
-        else if (r != TABLE_E_AGAIN)
-                end_build(pool, table, r, &built);
-        return POOL_E_AGAIN;
 }
 
 static void free_slot(Pool *pool, uint32_t slot) {
@@ -376,7 +229,7 @@ static void published(Pool *pool, PoolTable *table, int error) {
                 pool->n_bytes -= table->n_bytes;
                 pool->slots[table->slot] = NULL;
                 publisher_remove(pool->publisher, table->slot);
-                give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
+                pool_give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
                 return;
         }
         set_state(pool, table, POOL_READY);
@@ -399,13 +252,8 @@ static void take_results(Pool *pool) {
 }
 
 int pool_step(Pool *pool, uint64_t budget) {
-        int here, there = 0;
-
         take_results(pool);
-        here = build_here(pool, budget);
-        if (here >= 0 && pool->makers)
-                there = build_there(pool, budget);
-        return there < 0 ? there : here ?: there;
+        return pool_build(pool, budget);
 }
 
 int pool_fd(const Pool *pool) {
