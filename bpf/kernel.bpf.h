@@ -90,6 +90,7 @@ struct task_struct {
         int pid;
         int tgid;
         struct task_struct *group_leader;
+        struct task_struct *real_parent;        /* of a thread: of its process */
         struct pid *thread_pid;         /* NULL once the task was released */
         uint64_t start_boottime;        /* since 5.5; what field 22 of /proc/PID/stat is made from */
         char comm[KERNEL_COMM_SIZE];

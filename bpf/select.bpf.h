@@ -66,6 +66,22 @@ static __always_inline bool select_may_publish(const struct abi_process *process
         return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) && process->state != ABI_STATE_REJECTED;
 }
 
+/* By name as well: a shell may have started a child before it became the daemon. */
+static __always_inline bool select_is_helper(struct task_struct *task) {
+        const volatile uint64_t *name = (const volatile uint64_t *)setting_helper_comm;
+        struct task_struct *parent = task->real_parent;
+        uint64_t comm[2];
+        uint32_t tgid;
+
+        if (!name[0])
+                return false;
+        tgid = parent->tgid;
+        if (setting_namespace && !identity_in_daemon(parent->group_leader->thread_pid, &tgid))
+                return false;
+        comm_copy((char *)comm, task->comm);
+        return tgid == setting_self_tgid && comm[0] == name[0] && comm[1] == name[1];
+}
+
 /* Fills *process (zero, but for `state`, without a row). Return: whether the tick is taken. */
 static __always_inline bool select_process(struct task_struct *task, const struct identity *identity,
                                            struct abi_process *process) {
@@ -74,6 +90,8 @@ static __always_inline bool select_process(struct task_struct *task, const struc
         if (!row || !select_copy(row, identity->start_time_ns, process)) {
                 row = NULL;
                 *process = (struct abi_process){ .state = setting_default_state };
+                if (process->state == ABI_STATE_UNDECIDED && select_is_helper(task))
+                        return false;
         }
         if (row ? setting_watch_targets && select_may_publish(process) : setting_watch_strangers)
                 select_watch(task, identity);

@@ -19,6 +19,9 @@ const volatile uint32_t setting_default_state = ABI_STATE_REJECTED;
 /* The daemon's own tgid, never sampled. */
 const volatile uint32_t setting_self_tgid = 0;
 
+/* The name of its children that are never sampled either; "" = none is spared. */
+const volatile char setting_helper_comm[KERNEL_COMM_SIZE] = "";
+
 /* The daemon's PID namespace, 0 if that is the first one (level 0). */
 const volatile uint32_t setting_namespace = 0;
 

@@ -54,6 +54,7 @@ static int make_sampler(Daemon *daemon) {
                 .watch_targets = true,          /* a chosen target may start to publish later, too */
                 .watch_strangers = selector_is_default(daemon->selector),
                 .self_tgid = (uint32_t)getpid(),
+                .helper_comm = daemon->totals->nursery ? NURSERY_COMM : NULL,
                 .btf_path = getenv("SPANPROF_BTF"),
         };
         int r = sampler_new(&daemon->sampler, &sampler);

@@ -88,6 +88,9 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_strangers = config->watch_strangers;
         skeleton->rodata->setting_self_tgid = config->self_tgid;
+        if (config->helper_comm)
+                memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
+                       strnlen(config->helper_comm, sizeof(skeleton->rodata->setting_helper_comm) - 1));
         skeleton->rodata->setting_namespace = namespace;
         bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_cpus));
         bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_cpus));

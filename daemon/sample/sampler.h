@@ -27,7 +27,8 @@ typedef struct SamplerConfig {
         uint32_t default_state;         /* enum abi_state of a process without a row */
         bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context, */
         bool watch_strangers;           /* … for processes without a row */
-        uint32_t self_tgid;             /* never sampled */
+        uint32_t self_tgid;             /* never sampled, */
+        const char *helper_comm;        /* nor those of its children that have this name; NULL = all of them are */
         uint32_t ring_bytes;            /* of the samples' ring, a power of two of pages; 0 = by frequency and CPUs */
         const char *btf_path;           /* of the kernel's types; NULL = /sys/kernel/btf/vmlinux */
 } SamplerConfig;

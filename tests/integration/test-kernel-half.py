@@ -9,6 +9,7 @@ import collections
 import os
 import pathlib
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -124,6 +125,23 @@ class KernelHalf(tap.TestCase):
         self.assertEqual({x["generation"] for x in dump.samples(victim.pid)}, {0})
         self.assertEqual(dump.samples(spared.pid), [])
         self.assertTrue(samples)
+
+    def test_spares_its_helpers_by_parent_and_name(self):
+        directory = self.directory()
+        shutil.copy(LIB / "victim-frames", directory / "another-name")
+        spared, _, _ = self.frames_victim(10)
+        renamed = self.spawn([directory / "another-name", "10"])
+        grandchild = self.spawn(["sh", "-c", f"{LIB}/victim-frames 10 & echo pid $!; wait"])
+        grandchild.wait_for(r"^pid (\d+)")
+        stranger = int(re.search(r"^pid (\d+)", grandchild.out, re.M)[1])
+        dump = Dump(self, **{"spare-children": "victim-frames"}, frequency=499, default=UNDECIDED, spare=os.getpid())
+        before = self.cpu_time(spared.pid)
+        dump.wait_samples(30, renamed.pid)
+        dump.wait_samples(30, stranger)
+        dump.wait(lambda: self.cpu_time(spared.pid) > before + 0.1, "ticks on the one that is spared")
+        dump.row(spared.pid)                            # chosen is chosen
+        dump.wait_samples(10, spared.pid)
+        self.assertNotIn(0, {x["generation"] for x in dump.samples(spared.pid)})
 
     def test_stops_sampling_when_the_row_goes(self):
         dump = Dump(self, frequency=499)

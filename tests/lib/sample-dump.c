@@ -299,6 +299,7 @@ int main(int argc, char **argv) {
                 .watch_targets = option(argc, argv, "watch", 0),
                 .watch_strangers = option(argc, argv, "watch", 0),
                 .self_tgid = option(argc, argv, "spare", (uint32_t)getpid()),
+                .helper_comm = option_text(argc, argv, "spare-children"),
                 .ring_bytes = option(argc, argv, "ring", 0),
                 .btf_path = option_text(argc, argv, "btf"),
         };
