@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,7 +15,10 @@
 #include "jail/jail.h"
 #include "jail/nursery.h"
 
-enum { SOCKET_FD = 3 };
+enum {
+        SOCKET_FD = 3,
+        NICE = 5,                       /* behind the daemon, whose samples do not wait; each worker has it from us */
+};
 
 static void become_worker(int own, int socket, void (*work)(int socket)) {
         for (int fd = 0; fd < SOCKET_FD; fd++)
@@ -77,6 +81,7 @@ _Noreturn void nursery_serve(void (*work)(int socket)) {
 
         prctl(PR_SET_NAME, NURSERY_COMM, 0, 0, 0);
         ignore_signals();
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
         free(malloc(1));                /* what the allocator asks of the system once, it has asked */
         r = jail_enter_nursery();
         say_hello(own, r ? r : pid);
