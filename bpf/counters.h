@@ -221,6 +221,7 @@
         X(WORKERS_DIED, "workers_total", "event=\"died\"", "that ended without an answer")                       \
         X(WORKERS_LATE, "workers_total", "event=\"late\"", "that took too long, and were killed")                \
         X(WORKERS_MALFORMED, "workers_total", "event=\"malformed\"", "whose answer was wrong")                   \
+        X(NURSERIES_GONE, "workers_total", "event=\"nurseries_gone\"", "times that no process was left which starts them: the daemon stops, to be started again") \
         X(NURSERIES_REPLACED, "workers_total", "event=\"nursery_replaced\"", "processes that start them, in place of one that was gone") \
         X(LOG_LOST, "log_messages_lost_total", "", "messages that standard error or the journal did not take soon") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")

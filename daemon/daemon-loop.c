@@ -130,6 +130,11 @@ static bool is_done(Daemon *daemon) {
         return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector) && !targets_count(daemon->targets);
 }
 
+/* Without them it would go on and read nothing that is new; with rights of its own it reads nothing (docs/SECURITY.md). */
+static bool has_lost_workers(const Daemon *daemon) {
+        return daemon->totals->nursery && !nursery_is_there(daemon->totals->nursery);
+}
+
 /* Woken twice within a second: rather look from time to time. */
 static bool is_restless(const Daemon *daemon) {
         return daemon->woken_before_ns && daemon->woken_ns < daemon->woken_before_ns + NS_PER_SEC &&
@@ -219,6 +224,13 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 return error_fold(r);
         if (is_done(daemon)) {
                 log_info("every process that was chosen has exited: stopping");
+                return daemon_stop(daemon);
+        }
+        if (has_lost_workers(daemon)) {
+                daemon->has_no_workers = true;
+                stat_add(COUNTER_NURSERIES_GONE, 1);
+                log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_WORKERS_GONE, "workers",
+                                "stopping with status 1, so that the service manager starts it again: it may start no process itself");
                 return daemon_stop(daemon);
         }
         after_ns = drain_interval_ns(daemon, &drained);

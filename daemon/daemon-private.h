@@ -44,6 +44,7 @@ struct Daemon {
         DaemonReload reload;            /* NULL = SIGHUP stops */
         void *reload_userdata;
         bool reloading;                 /* this stop is for a new configuration */
+        bool has_no_workers;            /* it is since there are none any more */
         int stop_signal;                /* 0 = none */
         bool stopped_by_terminal;
         ConfigSelector selection;

@@ -391,5 +391,5 @@ int daemon_run(Daemon *daemon) {
         if (r >= 0 && daemon->reloading)
                 return DAEMON_E_RELOAD;
         r_report = report(daemon);
-        return r < 0 ? r : r_report;
+        return r < 0 ? r : r_report ?: daemon->has_no_workers ? DAEMON_E_WORKERS : 0;
 }

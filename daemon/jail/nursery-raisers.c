@@ -53,7 +53,7 @@ static void tell_of_loss(Nursery *nursery) {
         uint64_t n_skipped;
 
         if (!raisers_find(nursery))
-                log_error("both processes that start those without rights are gone: files that are new get no unwind rows until the daemon is started again");
+                log_error("both processes that start those without rights are gone: none can be had any more");
         else if (log_limit(&nursery->limit, LOG_NS, &n_skipped))
                 log_warning("a process that starts those without rights is gone: the other one takes its place");
 }

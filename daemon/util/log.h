@@ -59,7 +59,8 @@ _printf_(3, 4) void log_write_target(int level, uint32_t pid, const char *format
         X(PAUSED, "993c5585d3f14e399fd2b65320bd989e") \
         X(RESUMED, "d21bb139b019424abe70e98a40b04894") \
         X(SLOWED, "1acee16bee2149b8af97e0ed1c2d77a1") \
-        X(MEMORY_LIMIT, "c569cb343f62446490d4e0d86b8de09e")
+        X(MEMORY_LIMIT, "c569cb343f62446490d4e0d86b8de09e") \
+        X(WORKERS_GONE, "30e53121e222432e8c3021f9729453fe")
 
 typedef enum LogEvent {
 #define X(name, id) LOG_EVENT_##name,

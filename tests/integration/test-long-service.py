@@ -139,6 +139,16 @@ class Service(session.TestCase):
             self.assertNotEqual(self.main_pid(), pid)
             self.wait_samples()
 
+        with self.subTest("one that has lost both processes that start its workers is started again"):
+            pid = self.main_pid()
+            n = int(machine.show("spanprof", "NRestarts")["NRestarts"])
+            machine.run("sh", "-c", f"kill -STOP {pid}; pkill -KILL -P {pid}; kill -CONT {pid}")
+            tap.wait_until(lambda: int(machine.show("spanprof", "NRestarts")["NRestarts"]) > n, "a restart")
+            tap.wait_until(lambda: machine.show("spanprof", "ActiveState")["ActiveState"] == "active", "active again")
+            self.assertNotEqual(self.main_pid(), pid)
+            self.assertIn("to be started again", machine.run("journalctl", "--no-pager", "--catalog", "REASON=workers").stdout)
+            self.wait_samples()
+
         with self.subTest("stop flushes the last window within two seconds"):
             machine.write("/run/systemd/system/spanprof.service.d/stop.conf", "[Service]\nTimeoutStopSec=2s\n")
             machine.write(DROP_IN, f"[export]\nendpoint = {self.receiver.url}\nexport-interval = 1h\n[targets]\ncomm = victim-chain\n")
