@@ -136,8 +136,7 @@ fail:
 void text_append(Text *text, const char *data, size_t size) {
         if (!reserve(text, size))
                 return;
-        if (size)       /* nothing may come from nowhere: memcpy() wants no NULL even then */
-                if (size)       /* nothing may come from NULL, which memcpy() does not take even then */
+        if (size)       /* nothing may come from NULL, which memcpy() does not take even then */
                 memcpy(text->data + text->size, data, size);
         text->size += size;
         text->data[text->size] = 0;
