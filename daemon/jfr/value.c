@@ -82,10 +82,30 @@ static void append_utf16(const JfrString *string, Text *text) {
                 append_character(text, 0xFFFD);
 }
 
+static bool is_surrogate(const uint8_t *at, uint8_t kind) {
+        return at[0] == 0xED && (at[1] & 0xF0) == kind && (at[2] & 0xC0) == 0x80;
+}
+
+/* The JVM's own UTF-8 has characters beyond U+FFFF as two surrogates of three bytes each; other bytes stay as they are. */
+static void append_utf8(const JfrString *string, Text *text) {
+        const uint8_t *begin = string->data, *end = begin + string->size;
+
+        for (const uint8_t *at = begin; (at = memchr(at, 0xED, (size_t)(end - at))) && end - at >= 6;) {
+                if (!is_surrogate(at, 0xA0) || !is_surrogate(at + 3, 0xB0)) {
+                        at++;
+                        continue;
+                }
+                text_append(text, (const char *)begin, (size_t)(at - begin));
+                append_character(text, 0x10000 + ((at[1] & 0xFu) << 16 | (at[2] & 0x3Fu) << 10 | (at[4] & 0xFu) << 6 | (at[5] & 0x3Fu)));
+                begin = at += 6;
+        }
+        text_append(text, (const char *)begin, (size_t)(end - begin));
+}
+
 void jfr_string_append(const JfrString *string, Text *text) {
         switch (string->encoding) {
         case JFR_STRING_UTF8:
-                text_append(text, (const char *)string->data, string->size);
+                append_utf8(string, text);
                 break;
         case JFR_STRING_LATIN1:
                 for (size_t i = 0; i < string->size; i++)
