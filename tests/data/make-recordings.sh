@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes async-profiler.jfr.gz, datadog.jfr.gz and events.json again: recordings by profilers that are no Debian packages.
+# Makes async-profiler.jfr.gz, kinds.jfr.gz, sync.jfr.gz, datadog.jfr.gz and events.json again: recordings by profilers that are no
+# Debian packages. kinds has what async-profiler can measure beside, sync its chunk beside one of the JDK.
 # Needs a JDK 17 and Maven, which gets them from Maven Central:
 #
 #     make-recordings.sh ASYNC-PROFILER-VERSION DDPROF-VERSION [LIBRARY]        (4.1 and 1.22.0 made those that are here)
@@ -9,7 +10,8 @@
 # remote.jfr.gz, with frames that were left for a symbol service (remotesym), is by Datadog's profiler too, but no release on
 # Maven Central has that option: LIBRARY is a libjavaProfiler.so built from its sources (d034fcaf4 made the one that is here).
 #
-# events.json says how many events of each type are in each, by the JDK's own `jfr summary`.
+# events.json says how many events of each type are in each, by the JDK's own `jfr summary`. Of sync it would say nonsense: it takes
+# the types of the first chunk for those of all.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 work=/tmp/recordings
@@ -24,8 +26,12 @@ javac -d . -cp "$(echo ddprof-*.jar)" "$here/Work.java" "$here/Spans.java"
 clean=(env -i PATH=/usr/bin HOME=/)
 "${clean[@]}" java -agentpath:$work/libasyncProfiler.so=start,event=cpu,interval=5ms,wall=50ms,alloc=10m,lock=1ms,jfr,file=async-profiler.jfr \
         -cp . Work 2
+"${clean[@]}" java -agentpath:$work/libasyncProfiler.so=start,event=cpu,interval=20ms,wall=100ms,alloc=4m,live,lock=10ms,nativemem=64k,jstackdepth=64,jfr,file=kinds.jfr \
+        -cp . Work 1
+"${clean[@]}" java -agentpath:$work/libasyncProfiler.so=start,event=cpu,interval=10ms,alloc=8m,lock=10ms,jfrsync=+jdk.JavaMonitorWait#threshold=1ms,file=sync.jfr \
+        -cp . Work 1
 "${clean[@]}" java -cp "$(echo ddprof-*.jar):." Spans datadog.jfr
-names=(async-profiler datadog)
+names=(async-profiler kinds datadog)
 if [ $# -gt 2 ]; then
         "${clean[@]}" java -XX:TieredStopAtLevel=1 "-agentpath:$3=start,cpu=2ms,remotesym=true,jfr,file=remote.jfr" -cp . Work 1
         names+=(remote)
@@ -39,3 +45,4 @@ for line in sys.stdin:
     name, event, n = line.split()
     counts.setdefault(name, {})[event] = int(n)
 print(json.dumps(counts, indent=1, sort_keys=True))' >"$here/events.json"
+gzip -9n <sync.jfr >"$here/sync.jfr.gz"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spanprof convert`: recordings by the JDK (made here), by async-profiler and by Datadog's profiler (tests/data,
-make-recordings.sh). What must come out is told by the JDK's own `jfr summary` and `jfr print`, and for spans by the
-program that was recorded."""
+"""`spanprof convert`: recordings by each JDK that is here (made here), by async-profiler and by Datadog's profiler (tests/data,
+make-recordings.sh). What must come out is told by the JDK's own `jfr summary` and `jfr print`, stack by stack (jfr_oracle.py),
+and for spans by the program that was recorded."""
 import collections
 import gzip
 import json
 import os
+import pathlib
 import re
 import subprocess
 import zlib
@@ -14,91 +15,12 @@ import zlib
 import oracle
 import tap
 import wire
+from jfr_oracle import any_value, converted, differences, printed, read_samples
 
 DATA = tap.SOURCE_DIR / "tests/data"
 MAKE_JFR = tap.BUILD_DIR / "tests/lib/make-jfr"
 SECRET = "hunter2-do-not-tell"
-
-Sample = collections.namedtuple("Sample", "event type unit value times frames attributes trace span")
-
-
-def any_value(value):
-    kind, value = next(iter(value.items()), ("stringValue", ""))
-    return int(value) if kind == "intValue" else value
-
-
-def read_samples(document):
-    """Every sample of an OTLP/JSON document, its indexes resolved."""
-    d = document["dictionary"]
-    strings = d["stringTable"]
-
-    def attributes(indexes):
-        return {strings[d["attributeTable"][i]["keyStrindex"]]: any_value(d["attributeTable"][i]["value"]) for i in indexes}
-
-    def frame(index):
-        location = d["locationTable"][index]
-        line = location.get("lines", [{}])[0]
-        function = d["functionTable"][line.get("functionIndex", 0)]
-        return strings[function.get("nameStrindex", 0)], int(line.get("line", 0)), attributes(location.get("attributeIndices", []))
-
-    for resource in document["resourceProfiles"]:
-        for profile in (p for s in resource["scopeProfiles"] for p in s["profiles"]):
-            type_ = profile["sampleType"]
-            for sample in profile["samples"]:
-                values, times = [int(v) for v in sample.get("values", [])], sample.get("timestampsUnixNano", [])
-                stack = d["stackTable"][sample.get("stackIndex", 0)].get("locationIndices", [])
-                link = d["linkTable"][sample.get("linkIndex", 0)]
-                own = attributes(sample.get("attributeIndices", []))
-                yield Sample(own.get("jfr.event"), strings[type_["typeStrindex"]], strings[type_["unitStrindex"]],
-                             sum(values) if values else len(times), times, [frame(i) for i in stack], own,
-                             link.get("traceId"), link.get("spanId"))
-
-
-def seconds(text):
-    """PT0.015S of `jfr print --json` in ns."""
-    match = re.fullmatch(r"PT(?:(\d+)M)?(?:([\d.]+)S)?", text)
-    return round((int(match[1] or 0) * 60 + float(match[2] or 0)) * 1e9)
-
-
-# event → field of `jfr print` and how to read it, as far as a value is no count
-VALUES = {
-    "jdk.ObjectAllocationSample": ("weight", int),
-    "jdk.ObjectAllocationInNewTLAB": ("tlabSize", int),
-    "jdk.JavaMonitorEnter": ("duration", seconds),
-    "jdk.JavaMonitorWait": ("duration", seconds),
-    "jdk.ThreadPark": ("duration", seconds),
-    "profiler.WallClockSample": ("samples", int),
-}
-SAMPLES = {"jdk.ExecutionSample", "jdk.NativeMethodSample", *VALUES}
-
-
-def printed(path):
-    """{(event, thread, top method): [events, value]} by the JDK's own reader."""
-    done = subprocess.run(["jfr", "print", "--json", "--events", ",".join(sorted(SAMPLES)), path], check=True, capture_output=True)
-    sums = collections.defaultdict(lambda: [0, 0])
-    for event in json.loads(done.stdout)["recording"]["events"]:
-        v = event["values"]
-        thread = v.get("sampledThread") or v.get("eventThread") or {}
-        frames = (v.get("stackTrace") or {}).get("frames") or []
-        method = frames[0]["method"] if frames else None
-        name = ""
-        if method:
-            class_name = (method["type"] or {}).get("name") or ""
-            java = re.fullmatch(r"\(.*\)(?!L;).+", method["descriptor"] or "")
-            name = f"{class_name}.{method['name']}".replace("/", ".") if java else method["name"]
-        field, read = VALUES.get(event["type"], (None, None))
-        row = sums[event["type"], thread.get("javaName") or thread.get("osName"), name]
-        row[0] += 1
-        row[1] += read(v[field]) if field else 1
-    return sums
-
-
-def converted(samples):
-    sums = collections.defaultdict(lambda: [0, 0])
-    for sample in samples:
-        row = sums[sample.event, sample.attributes.get("thread.name"), sample.frames[0][0] if sample.frames else ""]
-        row[1] += sample.value
-    return sums
+RECORDINGS = json.loads((DATA / "events.json").read_text())        # name → type → number of events, by `jfr summary`
 
 
 class Convert(tap.TestCase):
@@ -120,7 +42,7 @@ class Convert(tap.TestCase):
         """Each event that `jfr summary` knows was read; read = converted + the reasons why not."""
         rows = {m[1]: [int(n) for n in m[2].split()] for m in re.finditer(r"^([\w.$]+) +((?: *\d+){5})$", said, re.M)}
         for event, n in summary.items():
-            if event in ("jdk.Metadata", "jdk.CheckPoint"):
+            if event in ("jdk.Metadata", "jdk.CheckPoint", "jdk.Checkpoint"):
                 continue
             read, made, late, failed, other = rows[event]
             self.assertEqual(read, n, event)
@@ -128,26 +50,31 @@ class Convert(tap.TestCase):
             self.assertEqual((late, failed), (0, 0), event)
         return rows
 
-    def test_sums_what_the_jdk_prints_of_its_own_recording(self):
-        for tool in ("java", "javac", "jfr"):
-            tap.need_tool(tool)
-        self.run_command(["javac", "-d", self.dir, DATA / "Work.java"], expect=0)
-        path = self.dir / "own.jfr"
-        self.run_command(["java", f"-XX:StartFlightRecording=filename={path},settings=profile", f"-Dpassword={SECRET}",
-                          "-cp", self.dir, "Work", "2", SECRET], expect=0, env={**os.environ, "DB_PASSWORD": SECRET})
-        document, said = self.convert(path)
-        summary = dict(re.findall(r"^ ([\w.]+) +(\d+) +\d+$", self.run_command(["jfr", "summary", path]).stdout, re.M))
-        self.check_counts(said, {k: int(n) for k, n in summary.items() if int(n)})
+    def check_sums(self, document, path, jfr="jfr"):
+        theirs = printed(path, jfr)
+        self.assertEqual(list(differences(converted(read_samples(document)), theirs)), [])
+        return {key.event for key in theirs}
 
-        ours, theirs = converted(read_samples(document)), printed(path)
-        self.assertGreater(len(theirs), 5)
-        self.assertIn("jdk.JavaMonitorEnter", {event for event, _, _ in theirs})
-        for key in set(ours) | set(theirs):
-            n, value = theirs.get(key, (0, 0))
-            # `jfr print` rounds durations to the digits that it prints
-            self.assertAlmostEqual(ours.get(key, (0, 0))[1], value, delta=n * 1e3 if "duration" in VALUES.get(key[0], ()) else 0, msg=key)
-        self.assertTrue(any(s.event == "jdk.ExecutionSample" and ("Work.fib" in [f[0] for f in s.frames])
-                            for s in read_samples(document)))
+    def record(self, jdk, version):
+        """A recording by the JDK in that directory, of a program whose command line and environment hold a secret."""
+        path, classes = self.dir / f"jdk-{version}.jfr", self.dir / f"classes-{version}"
+        self.run_command([jdk / "javac", "-d", classes, DATA / "Work.java"], expect=0)
+        settings = "settings=profile,jdk.ObjectAllocationInNewTLAB#enabled=true,jdk.ObjectAllocationOutsideTLAB#enabled=true"
+        if version >= 25:
+            settings += ",jdk.CPUTimeSample#enabled=true,jdk.CPUTimeSample#throttle=10ms"
+        self.run_command([jdk / "java", f"-XX:StartFlightRecording=filename={path},{settings}", f"-Dpassword={SECRET}",
+                          "-cp", classes, "Work", "2", SECRET], expect=0, env={**os.environ, "DB_PASSWORD": SECRET})
+        return path
+
+    def check_recording(self, jdk, version):
+        path = self.record(jdk, version)
+        document, said = self.convert(path)
+        summary = dict(re.findall(r"^ ([\w.]+) +(\d+) +\d+$", self.run_command([jdk / "jfr", "summary", path]).stdout, re.M))
+        self.check_counts(said, {k: int(n) for k, n in summary.items() if int(n)})
+        events = self.check_sums(document, path, jdk / "jfr")
+        self.assertLessEqual({"jdk.JavaMonitorEnter", "jdk.ObjectAllocationSample", "jdk.ObjectAllocationInNewTLAB"}, events)
+        cpu = "jdk.CPUTimeSample" if version >= 25 else "jdk.ExecutionSample"
+        self.assertTrue(any(s.event == cpu and ("Work.fib" in [f[0] for f in s.frames]) for s in read_samples(document)))
 
         # secrets: in the recording, never in what is made of it
         self.assertIn(SECRET.encode(), path.read_bytes())
@@ -156,27 +83,45 @@ class Convert(tap.TestCase):
         self.assertIn(f"-Dpassword={SECRET}", json.dumps(asked["resourceProfiles"][0]["resource"]))
         self.assertNotIn("DB_PASSWORD", json.dumps(asked))
 
+    def test_sums_what_each_jdk_prints_of_its_own_recording(self):
+        """The one on the path, and all others that are installed where Debian's packages are."""
+        jdks = {}
+        for java in (pathlib.Path(tap.need_tool("java")).resolve(), *pathlib.Path("/usr/lib/jvm").glob("*/bin/java")):
+            jdk = java.parent
+            version = re.search(r'version "(\d+)', self.run_command([java, "-version"]).stderr)
+            if version and (jdk / "javac").exists() and (jdk / "jfr").exists():
+                jdks.setdefault(int(version[1]), jdk)
+        self.assertTrue(jdks, "tool: a JDK with javac and jfr")
+        for version, jdk in jdks.items():
+            self.check_recording(jdk, version)
+
     def test_sums_what_the_jdk_prints_of_async_profiler(self):
+        """cpu, wall, alloc, lock; live objects and native memory; mixed with the JDK's own chunks (jfrsync)."""
         tap.need_tool("jfr")
-        path = self.unpacked("async-profiler")
-        document, said = self.convert(path)
-        self.check_counts(said, json.loads((DATA / "events.json").read_text())["async-profiler"])
-        ours, theirs = converted(read_samples(document)), printed(path)
-        self.assertEqual({event for event, _, _ in theirs}, {"jdk.ExecutionSample", "profiler.WallClockSample",
-                                                             "jdk.ObjectAllocationInNewTLAB", "jdk.JavaMonitorEnter"})
-        for key in set(ours) | set(theirs):
-            n, value = theirs.get(key, (0, 0))
-            self.assertAlmostEqual(ours.get(key, (0, 0))[1], value, delta=n * 1e3 if "duration" in VALUES.get(key[0], ()) else 0, msg=key)
+        events = {}
+        for name in ("async-profiler", "kinds", "sync"):
+            path = self.unpacked(name)
+            document, said = self.convert(path)
+            self.check_counts(said, RECORDINGS.get(name, {}))
+            events[name] = self.check_sums(document, path)
+        self.assertEqual(events["async-profiler"], {"jdk.ExecutionSample", "profiler.WallClockSample", "jdk.ObjectAllocationInNewTLAB",
+                                                    "jdk.JavaMonitorEnter"})
+        self.assertLessEqual({"profiler.LiveObject", "profiler.Malloc"}, events["kinds"])
+        self.assertIn("jdk.ExecutionSample", events["sync"])
+
+    def test_keeps_kinds_of_frames_and_periods_of_async_profiler(self):
+        document, _ = self.convert(self.unpacked("async-profiler"))
         kinds = {f[2].get("profile.frame.type") for s in read_samples(document) for f in s.frames}
         self.assertLessEqual({"jvm", "native"}, kinds)
-        periods = {tuple(document["dictionary"]["stringTable"][p["sampleType"]["typeStrindex"]] for _ in (1,)): int(p.get("period", 0))
+        strings = document["dictionary"]["stringTable"]
+        periods = {strings[p["sampleType"]["typeStrindex"]]: int(p.get("period", 0))
                    for s in document["resourceProfiles"][0]["scopeProfiles"] for p in s["profiles"]}
-        self.assertEqual(periods[("samples",)], 5_000_000)
+        self.assertEqual(periods["samples"], 5_000_000)
 
     def test_takes_the_spans_and_attributes_of_datadogs_profiler(self):
         path = self.unpacked("datadog")
         document, said = self.convert(path)
-        self.check_counts(said, json.loads((DATA / "events.json").read_text())["datadog"])
+        self.check_counts(said, RECORDINGS["datadog"])
         samples = list(read_samples(document))
         # span i is 0x1000 + i % 4 with the local root 0x77 + i % 2
         links = {(s.trace, s.span) for s in samples if s.span}
@@ -194,7 +139,7 @@ class Convert(tap.TestCase):
         tap.need_tool("jfr")
         path = self.unpacked("remote")
         document, said = self.convert(path)
-        self.check_counts(said, json.loads((DATA / "events.json").read_text())["remote"])
+        self.check_counts(said, RECORDINGS["remote"])
 
         def events(kind):
             done = self.run_command(["jfr", "print", "--json", "--stack-depth", "2048", "--events", kind, path], expect=0)
