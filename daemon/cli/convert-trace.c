@@ -6,10 +6,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
+#include "cli/inputs.h"
 #include "coro/trace-read.h"
 #include "coro/trace-stations.h"
 #include "util/file.h"
@@ -43,16 +43,6 @@ static bool find_form(const char *path, TraceForm *formp) {
                 log_error("%s: is no trace of coroutines (JSON lines, CSV or SQLite), and the output is one", path);
                 return false;
         }
-        return true;
-}
-
-/* Opening the output would empty it. */
-static bool is_same_file(const char *a, const char *b) {
-        struct stat x, y;
-
-        if (stat(a, &x) || stat(b, &y) || x.st_dev != y.st_dev || x.st_ino != y.st_ino)
-                return false;
-        log_error("%s: is input and output", a);
         return true;
 }
 
@@ -134,7 +124,7 @@ int convert_traces(const Cli *cli) {
         TraceForm form;
 
         for (int i = 0; i < cli->n_arguments; i++) {
-                if (!find_form(cli->arguments[i], &form) || is_same_file(cli->arguments[i], output))
+                if (!find_form(cli->arguments[i], &form) || inputs_is_output(cli->arguments[i], output))
                         return STATUS_FAILURE;
                 look_at_columns(cli->arguments[i], form, &options);
         }

@@ -192,6 +192,16 @@ static int add_argument(Inputs *inputs, const char *argument) {
         return add_path(inputs, argument);
 }
 
+bool inputs_is_output(const char *path, const char *output) {
+        struct stat x, y;
+
+        if (!strcmp(path, "-") || stat(path, &x) || stat(output, &y) || x.st_dev != y.st_dev || x.st_ino != y.st_ino ||
+            !S_ISREG(x.st_mode))
+                return false;
+        log_error("%s: is input and output", path);
+        return true;
+}
+
 int inputs_init(Inputs *inputs, const Cli *cli) {
         int r;
 
@@ -205,6 +215,8 @@ int inputs_init(Inputs *inputs, const Cli *cli) {
                 if (i == 0)
                         inputs->n_first = inputs->n_paths;
         }
+        for (size_t i = 0; i < inputs->n_paths && !r; i++)
+                r = inputs_is_output(inputs->paths[i], cli->config.output) ? STATUS_USAGE : 0;
         return r;
 }
 

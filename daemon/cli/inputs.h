@@ -31,6 +31,9 @@ typedef struct Inputs {
 /* Whether an option stands on the command line. */
 bool inputs_asked(const Config *config, const char *option);
 
+/* Whether they are one file, which writing would destroy; says so. */
+bool inputs_is_output(const char *path, const char *output);
+
 /* Reads the options and looks into directories. Pair with inputs_deinit() in any case. Return: 0, STATUS_* after a message, -ENOMEM. */
 int inputs_init(Inputs *inputs, const Cli *cli);
 void inputs_deinit(Inputs *inputs);

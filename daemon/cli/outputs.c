@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/outputs.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-#include "util/file.h"
 #include "util/log.h"
 
 const ConvertWriter *outputs_find_writer(const char *path, const char *format) {
@@ -24,16 +20,16 @@ const ConvertWriter *outputs_find_writer(const char *path, const char *format) {
         return NULL;
 }
 
+static int cannot_write(const Outputs *outputs, int r) {
+        log_error("%s: cannot be written: %s", outputs->path, strerror(-r));
+        return STATUS_FAILURE;
+}
+
 static int write_document(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
         Outputs *outputs = userdata;
-        int r = file_write(outputs->fd, data, size);
+        int r = outfile_write(&outputs->file, data, size);
 
-        if (r) {
-                log_error("%s: cannot be written: %s", outputs->path, strerror(-r));
-                return STATUS_FAILURE;
-        }
-        outputs->n_bytes += size;
-        return 0;
+        return r ? cannot_write(outputs, r) : 0;
 }
 
 static void say_losses(const Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
@@ -57,21 +53,20 @@ static int write_documents(Outputs *outputs, const ConvertWriter *writer, const 
 }
 
 int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
-        bool to_stdout = !strcmp(outputs->path, "-");
-        int r;
+        int r = outfile_open_ordinary(&outputs->file, outputs->path);
 
-        outputs->fd = to_stdout ? STDOUT_FILENO :
-                                  open(outputs->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
-        if (outputs->fd < 0) {
-                log_error("%s: cannot be written: %s", outputs->path, strerror(errno));
-                return STATUS_FAILURE;
-        }
-        r = write_documents(outputs, writer, convert);
-        if (!to_stdout && close(outputs->fd) < 0 && !r) {
-                log_error("%s: cannot be written: %s", outputs->path, strerror(errno));
-                r = STATUS_FAILURE;
+        if (r)
+                r = cannot_write(outputs, r);
+        if (!r)
+                r = write_documents(outputs, writer, convert);
+        if (!r) {
+                r = outfile_finish(&outputs->file);
+                if (r)
+                        r = cannot_write(outputs, r);
         }
         if (!r)
                 say_losses(outputs, writer, convert);
+        outputs->n_bytes = outputs->file.size;
+        outfile_deinit(&outputs->file);
         return r;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writing a window in one of the forms of the table, to a file or standard output. */
+/* Writing a window in one of the forms of the table, to a file, which appears whole or not at all, or to standard output. */
 
 #include "convert/convert.h"
+#include "desk/outfile.h"
 
 typedef struct Outputs {
         const char *path;               /* `-` = standard output */
-        int fd;
+        Outfile file;
         uint64_t n_bytes;
 } Outputs;
 

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import zlib
 
@@ -314,6 +315,33 @@ class Convert(tap.TestCase):
         self.assertIn("where to?", self.spanprof("convert", path, expect=2).stderr)
         self.assertIn("--format", self.spanprof("convert", path, "-o", "-", expect=2).stderr)
         self.assertIn("suffix", self.spanprof("convert", path, "-o", self.dir / "a.txt", expect=2).stderr)
+
+    def test_leaves_no_half_file_and_what_was_there_before(self):
+        path, out = self.unpacked("datadog"), self.dir / "out"
+        out.mkdir()
+        (out / "a.json").write_text("before")
+        limited = ["sh", "-c", 'ulimit -f 8; [ $0 = ends ] || trap "" XFSZ; exec "$@"']         # at 4 KiB: an error, or the end of us
+        done = self.run_command([*limited, "goes-on", tap.SPANPROF, "convert", path, "-o", out / "a.json"], expect=1)
+        self.assertIn(f"{out}/a.json: cannot be written: File too large", done.stderr)
+        done = self.run_command([*limited, "ends", tap.SPANPROF, "convert", path, "-o", out / "a.json"])
+        self.assertEqual(done.returncode, -signal.SIGXFSZ)
+        self.assertEqual({p.name: p.read_text() for p in out.iterdir()}, {"a.json": "before"})
+        (out / "link.json").symlink_to("a.json")
+        self.run_command(["sh", "-c", 'umask 027; exec "$@"', "sh", tap.SPANPROF, "convert", path, "-o", out / "link.json"], expect=0)
+        self.assertTrue((out / "link.json").is_symlink())
+        self.assertEqual(sorted(p.name for p in out.iterdir()), ["a.json", "link.json"])
+        self.assertEqual((out / "a.json").stat().st_mode & 0o777, 0o640)
+        json.loads((out / "a.json").read_text())
+
+    def test_never_writes_over_its_input(self):
+        path = self.unpacked("datadog")
+        before = path.read_bytes()
+        (self.dir / "link.pb").symlink_to(path)
+        for verb, output in (("convert", path), ("convert", self.dir / "link.pb"), ("report", path)):
+            done = self.spanprof(verb, self.unpacked("remote"), path, "-o", output, "--format", "folded", expect=2)
+            self.assertIn(f"{path}: is input and output", done.stderr)
+        self.assertEqual(path.read_bytes(), before)
+        self.spanprof("convert", path, path, "-o", "/dev/null", "--format", "otlp")
 
     def test_sums_what_a_maker_has_written(self):
         path = self.dir / "made.jfr"
