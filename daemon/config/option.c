@@ -162,7 +162,7 @@ const Option option_table[] = {
           .help = "only events from then on: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from the recording's start" },
         { "end", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(end), "", .argument = "TIME", .help = "only events before then" },
         { "include-payload", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_payload), "off",
-          .help = "add each recording as it is (original_payload)" },
+          .help = "add each recording as it is (original_payload), but for environment, system properties and command lines" },
         { "include-arguments", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_arguments), "off",
           .help = "add the command line that the recording names; it may hold secrets" },
         { "diagnostics", 0, OPTION_BOOL, CONVERT, NULL, FIELD(diagnostics), "off",

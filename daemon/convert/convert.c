@@ -12,7 +12,6 @@
 enum {
         HEAD = 4096,                    /* bytes that tell a format */
         MAX_SEEN = 16 << 20,
-        MAX_PAYLOAD = 512 << 20,
 };
 
 /* One run, then the process ends: a day's recording fits. */
@@ -82,18 +81,15 @@ static int join_payload(Convert *convert, uint32_t profile, uint8_t **datap, siz
         return 0;
 }
 
-int convert_add_payload(Convert *convert, const Source *source, uint32_t profile, const char *format, Text *problem) {
+int convert_add_payload(Convert *convert, uint32_t profile, const char *format, uint8_t *bytes, size_t size) {
         uint8_t **payloads = realloc(convert->payloads, (convert->n_payloads + 1) * sizeof(*payloads));
-        _cleanup_(freep) uint8_t *data = NULL;
-        size_t size;
+        _cleanup_(freep) uint8_t *data = bytes;
         int r;
 
         if (!payloads)
                 return error_origin(-ENOMEM);
         convert->payloads = payloads;
-        r = convert_read_all(source, MAX_PAYLOAD, &data, &size, problem);
-        if (!r)
-                r = join_payload(convert, profile, &data, &size);
+        r = join_payload(convert, profile, &data, &size);
         if (r)
                 return r;
         convert->payload_bytes += size;

@@ -124,8 +124,8 @@ int convert_add_request(Convert *convert, const uint8_t *data, size_t size, Text
 /* For readers: widens the time that the window covers. */
 void convert_cover(Convert *convert, uint64_t start_ns, uint64_t end_ns);
 
-/* For readers: adds the input to a profile as its original payload. Return: 0, CONVERT_E_INPUT, -ENOMEM. */
-int convert_add_payload(Convert *convert, const Source *source, uint32_t profile, const char *format, Text *problem);
+/* For readers: adds to a profile's original payload. @bytes: malloc()ed, becomes the conversion's. Return: 0, -ENOMEM. */
+int convert_add_payload(Convert *convert, uint32_t profile, const char *format, uint8_t *bytes, size_t size);
 
 /* All of the source as one buffer with a NUL behind it. Return: 0, CONVERT_E_INPUT, -ENOMEM. */
 int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *sizep, Text *problem);

@@ -6,10 +6,12 @@
 
 #include "convert/convert.h"
 #include "jfr/jfr.h"
+#include "jfr/mask.h"
 #include "util/log.h"
 
 enum {
         MAX_TIMES = 1 << 20,            /* 12 to 20 bytes each, and 8 in the output */
+        MAX_PAYLOAD = 512 << 20,
 };
 
 typedef struct Input {
@@ -45,6 +47,23 @@ static void note_times(Convert *convert, const Source *source, const JfrResult *
         }
 }
 
+/* The recording as it is, without what nobody asked for. */
+static int add_payload(Convert *convert, const Source *source, uint32_t profile, Text *problem) {
+        _cleanup_(freep) uint8_t *data = NULL;
+        size_t size;
+        int r = convert_read_all(source, MAX_PAYLOAD, &data, &size, problem);
+
+        if (r)
+                return r;
+        r = jfr_mask(data, size, convert->options->arguments);
+        if (r == JFR_MASK_E_UNSURE) {
+                text_printf(problem, "%sits payload is left out: there may be secrets in it that could not be found",
+                            problem->size ? "; " : "");
+                return CONVERT_E_INPUT;
+        }
+        return r ? r : convert_add_payload(convert, profile, "jfr", take(data), size);
+}
+
 static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         const ConvertOptions *asked = convert->options;
         Input userdata = { convert, source };
@@ -65,7 +84,7 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
                 return r;
         note_times(convert, source, &result);
         if (asked->payload && result.n_profiles)
-                q = convert_add_payload(convert, source, result.profile, "jfr", problem);
+                q = add_payload(convert, source, result.profile, problem);
         return q ? q : r ? CONVERT_E_INPUT : 0;
 }
 

@@ -20,6 +20,10 @@ enum {
 /* What a few KiB of hostile gzip may become on the disk. */
 #define MAX_UNPACKED ((uint64_t)16 << 30)
 
+/* What is read here becomes 2 to 50 times smaller by packing: a few KiB of packed nothing shall not fill the disk. */
+#define BOMB_BYTES ((uint64_t)256 << 20)
+#define BOMB_RATIO 250
+
 size_t source_read(const Source *source, void *to, size_t size, uint64_t offset) {
         ssize_t n;
 
@@ -135,6 +139,10 @@ static int spool_add(const uint8_t *data, size_t size, void *userdata) {
 
         if (source->size + size > MAX_UNPACKED) {
                 text_printf(spool->problem, "unpacks to more than 16 GiB");
+                return SOURCE_E_CUT;
+        }
+        if (source->size + size > BOMB_BYTES && (source->size + size) / BOMB_RATIO > source->packed_size) {
+                text_printf(spool->problem, "unpacks to more than %d times its size: nothing that can be read does", BOMB_RATIO);
                 return SOURCE_E_CUT;
         }
         if (spool->scratch < 0 && source->size + size > MAX_IN_MEMORY) {

@@ -2,13 +2,14 @@
 
 /*
  * A recording by anybody: read it, whatever is wrong with it, and encode what came out. Events that count are in the
- * window, and a second reading gives as many.
+ * window, and a second reading gives as many. Its secrets are overwritten in a copy.
  */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "jfr/jfr.h"
+#include "jfr/mask.h"
 #include "otlp/encode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -61,7 +62,14 @@ static uint64_t read_once(const Bytes *bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const Bytes bytes = { data, size };
+        uint8_t *copy = malloc(size + 1);
 
+        if (!copy)
+                abort();
+        memcpy(copy, data, size);
+        if (jfr_mask(copy, size, false) < 0)
+                abort();
+        free(copy);
         if (read_once(&bytes) != read_once(&bytes))
                 abort();
         return 0;

@@ -83,6 +83,26 @@ class Convert(tap.TestCase):
         asked, _ = self.convert(path, "--include-arguments")
         self.assertIn(f"-Dpassword={SECRET}", json.dumps(asked["resourceProfiles"][0]["resource"]))
         self.assertNotIn("DB_PASSWORD", json.dumps(asked))
+        self.check_payload(path, jdk)
+
+    def check_payload(self, path, jdk):
+        """The recording as it is, of which the JDK prints the same; only not what the environment holds."""
+        for options, told in (((), False), (("--include-arguments",), True)):
+            self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload", *options)
+            request = wire.parse((self.dir / "p.pb").read_bytes())
+            payloads = [p[10][0] for r in request[1] for s in wire.parse(r)[2] for p in map(wire.parse, wire.parse(s)[2]) if p[10]]
+            self.assertEqual([len(p) for p in payloads], [path.stat().st_size])
+            for secret in (f"-Dpassword={SECRET}".encode(), f" {SECRET}".encode()):         # two arguments: the JVM's and the program's
+                self.assertIn(secret, path.read_bytes())
+                self.assertEqual(secret in payloads[0], told, secret)
+            masked = self.dir / "masked.jfr"
+            masked.write_bytes(payloads[0])
+            self.assertEqual(printed(masked, jdk / "jfr"), printed(path, jdk / "jfr"))
+            done = self.run_command([jdk / "jfr", "print", "--events", "InitialEnvironmentVariable,InitialSystemProperty,SystemProcess",
+                                     masked], expect=0)
+            texts = re.findall(r"^  (?:key|value|commandLine) = (.+)$", done.stdout, re.M)
+            self.assertGreater(len(texts), 10)
+            self.assertEqual({text.strip('"*') for text in texts} - {"N/A"}, {""})
 
     def test_sums_what_each_jdk_prints_of_its_own_recording(self):
         """The one on the path, and all others that are installed where Debian's packages are."""
@@ -249,17 +269,33 @@ class Convert(tap.TestCase):
         self.assertEqual({len(s.times) for s in read_samples(document)}, {0})
         self.assertIn("not KEY=VALUE", self.spanprof("convert", path, "-o", "-", "--resource", "x", expect=2).stderr)
 
-        self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload")
+        self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload", "--include-arguments")
         request = wire.parse((self.dir / "p.pb").read_bytes())
         profiles = [wire.parse(p) for r in request[1] for s in wire.parse(r)[2] for p in wire.parse(s)[2]]
         self.assertEqual([p[9] for p in profiles if p[9]], [[b"jfr"]])
-        self.assertEqual([p[10] for p in profiles if p[10]], [[path.read_bytes()]])
+        (payload,), = [p[10] for p in profiles if p[10]]                 # as it was, but for the system's properties
+        self.assertEqual(len(payload), path.stat().st_size)
+        self.assertTrue(all(b == a or b == ord("*") for a, b in zip(path.read_bytes(), payload)))
+        self.assertIn(b"Spans datadog.jfr", payload)
         # two recordings of one process are one resource, and one recording behind the other
-        self.spanprof("convert", path, path, "-o", self.dir / "p.pb", "--include-payload")
+        self.spanprof("convert", path, path, "-o", self.dir / "p.pb", "--include-payload", "--include-arguments")
         request = wire.parse((self.dir / "p.pb").read_bytes())
         self.assertEqual(len(request[1]), 1)
         profiles = [wire.parse(p) for s in wire.parse(request[1][0])[2] for p in wire.parse(s)[2]]
-        self.assertEqual([p[10] for p in profiles if p[10]], [[2 * path.read_bytes()]])
+        self.assertEqual([p[10] for p in profiles if p[10]], [[2 * payload]])
+        # of what is damaged nobody can say where its secrets are
+        path.write_bytes(path.read_bytes()[:-100])
+        done = self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload", expect=1)
+        self.assertRegex(done.stderr, "is not complete: .*; its payload is left out: there may be secrets in it that could not be found")
+        request = wire.parse((self.dir / "p.pb").read_bytes())
+        self.assertFalse(any(p[10] for s in wire.parse(request[1][0])[2] for p in map(wire.parse, wire.parse(s)[2])))
+
+    def test_stops_what_unpacks_without_end(self):
+        """Nothing, packed: in members of 1 MiB, of which each is 1 KiB."""
+        path = self.dir / "bomb.jfr.gz"
+        path.write_bytes(gzip.compress(bytes(1 << 20)) * 2000)
+        done = self.spanprof("convert", path, "-o", self.dir / "out.json", expect=1)
+        self.assertIn("bomb.jfr.gz: unpacks to more than 250 times its size", done.stderr)
 
     def test_sends_to_a_receiver(self):
         out = self.dir / "received"
