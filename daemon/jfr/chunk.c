@@ -155,9 +155,10 @@ static int read_event(Load *load, uint64_t offset, uint64_t type, uint64_t max, 
                                       load->chunk->offset + offset);
         if (read_event_header(&scan, event) || event->type != type || event->size > max)
                 return JFR_SCAN_E_MALFORMED;
-        data = malloc((size_t)event->size);
+        data = malloc((size_t)event->size + JFR_SLACK);
         if (!data)
                 return error_origin(-ENOMEM);
+        memset(data + event->size, 0, JFR_SLACK);
         if (load->input->read(load->input->userdata, data, (size_t)event->size, load->chunk->offset + offset) != event->size)
                 return JFR_SCAN_E_MALFORMED;
         *datap = take(data);

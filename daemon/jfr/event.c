@@ -127,13 +127,68 @@ static void make_keys(JfrPlan *plan, uint64_t seed) {
         plan->hash = hash_bytes(&(uint64_t[]){ seed, JFR_N_SLOTS + plan->number }, 2 * sizeof(seed));
         for (uint64_t slot = 0; slot < JFR_SLOT_START; slot++)
                 if (plan->fields[slot])
-                        plan->keys[slot] = hash_bytes(&(uint64_t[]){ seed, slot }, 2 * sizeof(seed));
+                        plan->keys[slot] = hash_bytes(&(uint64_t[]){ seed, slot }, 2 * sizeof(seed)) | 1;
         for (uint32_t i = 0; i < plan->n_steps; i++)
                 plan->steps[i].key = plan->keys[plan->steps[i].slot];
 }
 
+/* Whether a step can be taken as bytes: one whose value nobody asks for, once its sample is known. */
+static bool joins_run(const JfrStep *step) {
+        return step->kind == JFR_STEP_INTEGER && (step->slot < JFR_SLOT_START || step->slot == JFR_N_SLOTS);
+}
+
+static void make_quick(JfrPlan *plan) {
+        JfrQuick *last = NULL;
+
+        for (uint32_t i = 0; i < plan->n_steps; i++) {
+                const JfrStep *step = &plan->steps[i];
+                bool run = plan->compressed && joins_run(step);
+
+                if (run && last && last->kind == JFR_QUICK_RUN && !last->key == !step->key) {
+                        last->n++;
+                        continue;
+                }
+                last = &plan->quick[plan->n_quick++];
+                *last = (JfrQuick){ .kind = JFR_QUICK_STEP, .first = (uint8_t)i, .n = 1, .number = JFR_N_NUMBERS,
+                                    .key = step->key };
+                if (plan->compressed && step->kind == JFR_STEP_INTEGER)
+                        last->kind = run ? JFR_QUICK_RUN : JFR_QUICK_NUMBER;
+                if (step->slot >= JFR_SLOT_START && step->slot < JFR_N_SLOTS)
+                        last->number = (uint8_t)(step->slot - JFR_SLOT_START);
+        }
+}
+
+static uint8_t number_of(JfrSlot slot) {
+        return (uint8_t)(slot - JFR_SLOT_START);
+}
+
+static void choose_form(JfrPlan *plan) {
+        bool weight = plan->fields[JFR_SLOT_WEIGHT], size = plan->fields[JFR_SLOT_SIZE], tlab = plan->fields[JFR_SLOT_TLAB];
+
+        plan->other = number_of(JFR_SLOT_WEIGHT);
+        switch (plan->type->value) {
+        case JFR_VALUE_DURATION:
+                plan->value = number_of(JFR_SLOT_DURATION);
+                plan->form = plan->fields[JFR_SLOT_DURATION] ? JFR_FORM_DURATION : JFR_FORM_NOTHING;
+                break;
+        case JFR_VALUE_TLAB:
+                plan->value = number_of(tlab ? JFR_SLOT_TLAB : JFR_SLOT_SIZE);
+                plan->other = number_of(JFR_SLOT_SIZE);
+                plan->form = tlab && size ? JFR_FORM_EITHER : tlab || size ? JFR_FORM_NUMBER : JFR_FORM_NOTHING;
+                break;
+        case JFR_VALUE_SIZE:
+                plan->value = number_of(JFR_SLOT_SIZE);
+                plan->form = !size ? JFR_FORM_NOTHING : weight ? JFR_FORM_PRODUCT : JFR_FORM_NUMBER;
+                break;
+        default:
+                plan->value = number_of(JFR_SLOT_WEIGHT);
+                plan->form = !weight ? JFR_FORM_ONE : plan->weight_is_real ? JFR_FORM_REAL : JFR_FORM_NUMBER;
+        }
+}
+
 int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed, uint64_t seed) {
-        *plan = (JfrPlan){ .type = type, .class = class, .number = (uint32_t)(type - jfr_event_types) };
+        *plan = (JfrPlan){ .type = type, .class = class, .number = (uint32_t)(type - jfr_event_types),
+                           .compressed = compressed };
         if (class->broken || class->kind != JFR_STRUCT)
                 return 1;
         for (uint32_t i = 0; i < class->n_fields && i < JFR_MAX_STEPS; i++) {
@@ -141,74 +196,92 @@ int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class
                 JfrSlot slot = field->array || (!field->pool && !field->class) ? JFR_N_SLOTS : slot_of(plan, field);
 
                 plan->steps[i] = step_of(field, slot);
-                if (plan->steps[i].kind == JFR_STEP_INTEGER && compressed)
-                        plan->steps[i].kind = JFR_STEP_COMPRESSED;
                 if (slot == JFR_N_SLOTS)
                         continue;
                 plan->fields[slot] = field;
                 plan->n_steps = i + 1;
         }
         make_keys(plan, seed);
+        make_quick(plan);
         plan->weight_is_real = plan->fields[JFR_SLOT_WEIGHT] && (plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_FLOAT ||
                                                                  plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_DOUBLE);
+        choose_form(plan);
         return 0;
 }
 
-static int read_text(const JfrStep *step, JfrCursor *cursor, uint64_t *slotp, JfrTakeText take_text, void *userdata) {
-        JfrString string = jfr_string(cursor);
-
-        return cursor->failed ? JFR_PLAN_E_MALFORMED : take_text(&string, slotp, userdata);
-}
-
-/* A step of any kind. Return: 0, JFR_PLAN_E_MALFORMED, or what @take_text returned. */
-static int read_step(const JfrStep *step, JfrCursor *cursor, uint64_t *valuep, JfrTakeText take_text, void *userdata) {
+/* A step of any kind but a text. */
+static uint64_t read_step(const JfrStep *step, JfrCursor *cursor) {
+        uint64_t value = 0;
         double real;
-        int r = 0;
 
-        *valuep = 0;
         switch (step->kind) {
         case JFR_STEP_INTEGER:
-                *valuep = jfr_integer(cursor, step->size);
-                break;
+                return jfr_integer(cursor, step->size);
         case JFR_STEP_BYTE:
-                *valuep = jfr_byte(cursor);
-                break;
+                return jfr_byte(cursor);
         case JFR_STEP_REAL:
                 real = step->size == 4 ? jfr_float(cursor) : jfr_double(cursor);
-                memcpy(valuep, &real, sizeof(*valuep));
-                break;
-        case JFR_STEP_TEXT:
-                r = read_text(step, cursor, valuep, take_text, userdata);
-                break;
+                memcpy(&value, &real, sizeof(value));
+                return value;
         default:
                 jfr_skip_field(cursor, step->field);
+                return 0;
         }
-        return r ? r : cursor->failed ? JFR_PLAN_E_MALFORMED : 0;
 }
 
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrHash *hashp, JfrTakeText take_text,
-                  void *userdata) {
-        const uint8_t *at = cursor->at, *end = cursor->end;
-        JfrHash hash = plan->hash;
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata) {
+        for (uint32_t i = 0; i < plan->n_steps; i++) {
+                const JfrStep *step = &plan->steps[i];
+                uint64_t *slotp = &slots[step->slot];
+                JfrString string;
+                int r = 0;
 
-        for (const JfrStep *step = plan->steps, *last = step + plan->n_steps; step < last; step++) {
-                uint64_t value;
-                int r;
-
-                if (step->kind == JFR_STEP_COMPRESSED) {
-                        value = jfr_quick_compressed(&at);
-                        if (at > end)           /* what is behind the event can be read, so one look afterwards is enough */
-                                return JFR_PLAN_E_MALFORMED;
-                } else {
-                        cursor->at = at;
-                        r = read_step(step, cursor, &value, take_text, userdata);
-                        if (r)
-                                return r;
-                        at = cursor->at;
-                }
-                slots[step->slot] = value;
-                hash += (JfrHash)value * step->key;
+                if (step->kind == JFR_STEP_TEXT)
+                        string = jfr_string(cursor);
+                else
+                        *slotp = read_step(step, cursor);
+                if (!cursor->failed && step->kind == JFR_STEP_TEXT)
+                        r = take_text(&string, slotp, userdata);
+                if (r || cursor->failed)
+                        return r ? r : JFR_PLAN_E_MALFORMED;
         }
-        *hashp = hash;
         return 0;
+}
+
+const uint8_t *jfr_plan_step(const JfrPlan *plan, const JfrStep *step, const uint8_t *at, const uint8_t *end,
+                             uint64_t *valuep) {
+        JfrCursor cursor = { at, end, plan->compressed, false };
+
+        if (step->kind == JFR_STEP_TEXT) {
+                jfr_string(&cursor);
+                *valuep = cursor.failed ? 0 : hash_bytes(at, (size_t)(cursor.at - at));
+        } else
+                *valuep = read_step(step, &cursor);
+        return cursor.failed ? end + 1 : cursor.at;
+}
+
+/*
+ * As many integers at once as end within eight bytes. One of nine bytes is a number in place of bytes, so it has a
+ * key of its own: other bytes could be the same number.
+ */
+const uint8_t *jfr_plan_long_run(const JfrPlan *plan, const JfrQuick *quick, const uint8_t *at, const uint8_t *end,
+                                 JfrHash *hashp) {
+        const JfrStep *step = &plan->steps[quick->first], *last = step + quick->n;
+
+        while (step < last && at <= end) {
+                uint64_t ends = jfr_integer_ends(at), n = jfr_count_ends(ends), word;
+
+                if (!n) {
+                        *hashp += (JfrHash)jfr_quick_long(&at) * (step->key << 32 | step->key >> 32);
+                        step++;
+                        continue;
+                }
+                for (; n > (uint64_t)(last - step); n--)
+                        ends &= ~(UINT64_C(1) << (63 - __builtin_clzll(ends)));
+                memcpy(&word, at, sizeof(word));
+                *hashp += (JfrHash)(le64toh(word) & (~UINT64_C(0) >> __builtin_clzll(ends))) * step->key;
+                at += 8 - (unsigned)__builtin_clzll(ends) / 8;
+                step += n;
+        }
+        return at;
 }

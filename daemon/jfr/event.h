@@ -55,9 +55,10 @@ typedef enum JfrSlot {
         JFR_N_SLOTS,
 } JfrSlot;
 
+enum { JFR_N_NUMBERS = JFR_N_SLOTS - JFR_SLOT_START };      /* slots behind those that tell samples apart */
+
 typedef enum JfrStepKind {
-        JFR_STEP_COMPRESSED,            /* an integer in a chunk that compresses them: nearly all of nearly all events */
-        JFR_STEP_INTEGER,               /* of `size` bytes */
+        JFR_STEP_INTEGER,               /* of `size` bytes where it is plain */
         JFR_STEP_BYTE,
         JFR_STEP_REAL,                  /* float (4) or double (8); the slot gets the bits of a double */
         JFR_STEP_TEXT,                  /* the slot gets the window string that `take_text` makes */
@@ -71,13 +72,41 @@ typedef struct JfrStep {
         uint64_t key;                   /* of the slot, as in JfrPlan */
 } JfrStep;
 
+/*
+ * The same steps for an event whose sample is known already, as nearly all are: what it measures, and a hash of the
+ * rest. For that, compressed integers that stand side by side are taken as bytes; what they say is never asked.
+ */
+typedef enum JfrQuickKind {
+        JFR_QUICK_RUN,                  /* `n` compressed integers: into the hash, or passed over (their key is 0) */
+        JFR_QUICK_NUMBER,               /* a compressed integer into a number */
+        JFR_QUICK_STEP,                 /* any other: the step `first` */
+} JfrQuickKind;
+
+typedef struct JfrQuick {
+        uint8_t kind;
+        uint8_t first, n;               /* steps */
+        uint8_t number;                 /* slot - JFR_SLOT_START; JFR_N_NUMBERS = none */
+        uint64_t key;
+} JfrQuick;
+
 enum { JFR_MAX_STEPS = 64 };
 
 /*
- * Sum of the slots that tell samples apart, each times its key. Keys are random, so for two combinations that differ in a slot,
- * whatever the other keys are, a handful of 2^64 keys of that slot make the sums equal.
+ * Sum of what tells samples apart, each piece times its key. Keys are random, so for two combinations that differ in a piece,
+ * whatever the other keys are, a handful of 2^64 keys of that piece make the sums equal.
  */
 typedef unsigned __int128 JfrHash;
+
+/* JfrValue, of the fields that the type has in this chunk. */
+typedef enum JfrForm {
+        JFR_FORM_ONE,
+        JFR_FORM_NUMBER,                /* `value` */
+        JFR_FORM_EITHER,                /* `value`, unless it is 0: then `other` */
+        JFR_FORM_DURATION,              /* `value`, in the field's unit */
+        JFR_FORM_REAL,                  /* `value`, rounded */
+        JFR_FORM_PRODUCT,               /* `value` times `other`, rounded; of these `other` is the weight */
+        JFR_FORM_NOTHING,
+} JfrForm;
 
 /* One type of this chunk. */
 typedef struct JfrPlan {
@@ -85,13 +114,17 @@ typedef struct JfrPlan {
         const JfrClass *class;
         JfrStep steps[JFR_MAX_STEPS];   /* up to the last that has a slot */
         uint32_t n_steps;
+        JfrQuick quick[JFR_MAX_STEPS];
+        uint32_t n_quick;
         const JfrField *fields[JFR_N_SLOTS];    /* where a slot comes from; NULL = this type has none */
         const char *attribute_names[JFR_MAX_ATTRIBUTES];
         uint32_t n_attributes;
         uint32_t number;                /* of its type in the table */
         JfrHash hash;                   /* of the type */
+        JfrForm form;
+        uint8_t value, other;           /* numbers that it is made of */
         uint64_t keys[JFR_N_SLOTS + 1]; /* random numbers; 0 = does not tell samples apart, or the type has no such field */
-        bool weight_is_real;
+        bool weight_is_real, compressed;
 } JfrPlan;
 
 extern const JfrEventType jfr_event_types[];
@@ -112,9 +145,53 @@ enum {
 };
 
 /*
- * Reads one event. @slots: JFR_N_SLOTS and one more for what has none; those of the plan are set. *hashp: of them and the type.
- * At least 16 bytes behind the event may be read.
+ * Reads one event. @slots: JFR_N_SLOTS and one more for what has none; those of the plan are set.
  * Return: 0, JFR_PLAN_E_MALFORMED, or what @take_text returned.
  */
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrHash *hashp, JfrTakeText take_text,
-                  void *userdata);
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata);
+
+/*
+ * A step that is no compressed integer. *valuep: what it says; of a text, a hash of its bytes.
+ * Return: what is behind it; more than @end = it is not there.
+ */
+const uint8_t *jfr_plan_step(const JfrPlan *plan, const JfrStep *step, const uint8_t *at, const uint8_t *end,
+                             uint64_t *valuep);
+
+/* A run whose bytes are more than eight. Return: as above. */
+const uint8_t *jfr_plan_long_run(const JfrPlan *plan, const JfrQuick *quick, const uint8_t *at, const uint8_t *end,
+                                 JfrHash *hashp);
+
+/*
+ * Hash and numbers (JFR_N_NUMBERS and one more) of one event; those that the plan has are set. Equal bytes make equal
+ * hashes; equal values that are written in different ways need not. At least 16 bytes behind the event may be read.
+ * Return: whether the event holds all its fields.
+ */
+static inline bool jfr_plan_hash(const JfrPlan *plan, const uint8_t *at, const uint8_t *end, uint64_t *numbers,
+                                 JfrHash *hashp) {
+        JfrHash hash = plan->hash;
+
+        for (const JfrQuick *quick = plan->quick, *last = quick + plan->n_quick; quick < last; quick++) {
+                uint64_t ends = jfr_integer_ends(at), word;
+
+                if (quick->kind == JFR_QUICK_NUMBER)
+                        numbers[quick->number] = jfr_quick_long(&at);
+                else if (quick->kind == JFR_QUICK_RUN) {
+                        for (unsigned n = quick->n; n > 1; n--)
+                                ends &= ends - 1;
+                        if (ends) {
+                                memcpy(&word, at, sizeof(word));
+                                hash += (JfrHash)(le64toh(word) & (ends ^ (ends - 1))) * quick->key;
+                                at += ((unsigned)__builtin_ctzll(ends) + 1) / 8;
+                        } else
+                                at = jfr_plan_long_run(plan, quick, at, end, &hash);
+                } else {
+                        at = jfr_plan_step(plan, &plan->steps[quick->first], at, end, &word);
+                        numbers[quick->number] = word;
+                        hash += (JfrHash)word * quick->key;
+                }
+                if (at > end)           /* what is behind the event can be read, so one look afterwards is enough */
+                        return false;
+        }
+        *hashp = hash;
+        return true;
+}

@@ -335,7 +335,7 @@ static void skip_integers(JfrCursor *cursor, uint64_t n) {
         const uint8_t *at = cursor->at, *end = cursor->end;
 
         while (n && end - at >= JFR_MAX_INTEGER) {
-                uint64_t ends = jfr_integer_ends(at), n_ends = (ends >> 7) * 0x0101010101010101 >> 56;
+                uint64_t ends = jfr_integer_ends(at), n_ends = jfr_count_ends(ends);
 
                 if (ends && n_ends <= n) {
                         n -= n_ends;

@@ -85,10 +85,7 @@ void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *poo
         names->frame_method = field_number(frame, "method");
         names->frame_line = field_number(frame, "lineNumber");
         names->frame_type = field_number(frame, "type");
-        names->quick = frame && frame->n_integers && frame->n_integers <= JFR_MAX_FRAME_FIELDS &&
-                       (names->frame_method < 0 || frame->fields[names->frame_method].pool) &&
-                       (names->frame_type < 0 || frame->fields[names->frame_type].pool) &&
-                       (names->frame_line < 0 || !frame->fields[names->frame_line].pool);
+        names->n_quick = frame && pools->compressed && frame->n_integers <= 8 ? frame->n_integers : 0;
 }
 
 /* A string of the recording as a window string; names->text keeps the bytes. */

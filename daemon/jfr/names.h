@@ -11,7 +11,7 @@
 #include "jfr/chunk.h"
 #include "profile/window.h"
 
-enum { JFR_FRAME_CACHE_FIRST_BITS = 12, JFR_FRAME_CACHE_BITS = 17, JFR_MAX_FRAME_FIELDS = 16 };
+enum { JFR_FRAME_CACHE_FIRST_BITS = 12, JFR_FRAME_CACHE_BITS = 17 };
 
 typedef struct JfrLibrary {
         uint32_t build_id;              /* window strings */
@@ -42,7 +42,7 @@ typedef struct JfrRawFrame {
 } JfrRawFrame;
 
 /*
- * Frames of this chunk that were seen before, by all three numbers in one: small, since its place is a matter of chance, and a
+ * Frames of this chunk that were seen before, by their bytes: small, since its place is a matter of chance, and a
  * CPU's cache holds only so many. The few that do not fit are made anew each time.
  */
 typedef struct JfrFrameEntry {
@@ -57,7 +57,7 @@ typedef struct JfrNames {
         const JfrClass *text_class;     /* java.lang.String */
         const JfrClass *stack;          /* the class whose fields these are */
         const JfrField *frames;
-        bool quick;                     /* a frame is a few integers, and those below are what they should be */
+        uint32_t n_quick;               /* a frame is so many compressed integers, and nothing else; 0 = it is not */
         int frame_method, frame_line, frame_type;       /* numbers of the frame's fields; -1 = there is none */
         JfrThread *threads;
         uint32_t n_threads, threads_size;

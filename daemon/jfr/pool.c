@@ -7,7 +7,7 @@
 #include "util/intern.h"
 #include "util/macro.h"
 
-enum { FIRST_SLOTS = 64, MAX_AHEAD = 1 << 16 };
+enum { FIRST_SLOTS = 64, MAX_AHEAD = 1 << 16, MAX_PENDING = 16 };
 
 int jfr_pools_init(JfrPools *pools, const JfrMetadata *metadata, bool compressed) {
         *pools = (JfrPools){ .compressed = compressed, .n_pools = metadata->n_classes };
@@ -26,10 +26,12 @@ void jfr_pools_deinit(JfrPools *pools) {
         *pools = (JfrPools){ 0 };
 }
 
-static JfrConstant *probe(const JfrPools *pools, const JfrPool *pool, uint64_t index) {
-        uint32_t at = (uint32_t)(index * pools->seed >> 32);
+static uint32_t home(const JfrPools *pools, uint64_t index) {
+        return (uint32_t)(index * pools->seed >> 32);
+}
 
-        for (;; at++) {
+static JfrConstant *probe(const JfrPools *pools, const JfrPool *pool, uint64_t index) {
+        for (uint32_t at = home(pools, index);; at++) {
                 JfrConstant *slot = &pool->slots[at & (pool->n_slots - 1)];
 
                 if (!slot->data || slot->index == index)
@@ -78,21 +80,31 @@ static int expect(const JfrPools *pools, JfrPool *pool, uint64_t n) {
         return n_slots > pool->n_slots ? grow(pools, pool, n_slots) : 0;
 }
 
-/* One pool. An empty value would be told from a free slot by nothing, and says nothing. */
+/*
+ * One pool. Places are looked for some constants behind the reading: by then memory has brought them.
+ * An empty value would be told from a free slot by nothing, and says nothing.
+ */
 static int add_pool(JfrPools *pools, const JfrClass *class, JfrCursor *cursor) {
-        uint32_t n = jfr_int(cursor);
-        int r = class->wanted ? expect(pools, &pools->pools[class->number], MIN((size_t)n, jfr_left(cursor))) : 0;
+        uint32_t n = jfr_int(cursor), n_read = 0;
+        JfrConstant ahead[MAX_PENDING];
+        JfrPool *pool = &pools->pools[class->number];
+        int r = class->wanted ? expect(pools, pool, MIN((size_t)n, jfr_left(cursor))) : 0;
 
-        for (uint32_t i = 0; i < n && !r; i++) {
-                JfrConstant constant = { .index = jfr_long(cursor), .data = cursor->at };
+        for (; n_read < n && !r && !cursor->failed; n_read++) {
+                JfrConstant *constant = &ahead[n_read % MAX_PENDING];
 
+                if (n_read >= MAX_PENDING && class->wanted)
+                        r = add_constant(pools, pool, constant);
+                *constant = (JfrConstant){ .index = jfr_long(cursor), .data = cursor->at };
                 jfr_skip(cursor, class);
-                if (cursor->failed)
-                        return JFR_POOLS_E_MALFORMED;
-                constant.size = (uint32_t)(cursor->at - constant.data);
-                r = class->wanted ? add_constant(pools, &pools->pools[class->number], &constant) : 0;
+                constant->size = (uint32_t)(cursor->at - constant->data);
+                if (class->wanted)
+                        __builtin_prefetch(&pool->slots[home(pools, constant->index) & (pool->n_slots - 1)]);
         }
-        return r;
+        n_read -= cursor->failed && n_read;
+        for (uint32_t i = n_read - MIN(n_read, (uint32_t)MAX_PENDING); i < n_read && !r && class->wanted; i++)
+                r = add_constant(pools, pool, &ahead[i % MAX_PENDING]);
+        return r ? r : cursor->failed ? JFR_POOLS_E_MALFORMED : 0;
 }
 
 static int add_pools(JfrPools *pools, const JfrMetadata *metadata, JfrCursor *cursor, int64_t *deltap) {
@@ -139,15 +151,30 @@ int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, s
         return add_pools(pools, metadata, &cursor, deltap);
 }
 
-JfrConstant *jfr_constant(const JfrPools *pools, const JfrClass *class, uint64_t index) {
-        const JfrPool *pool;
-        JfrConstant *slot;
+static const JfrPool *pool_of(const JfrPools *pools, const JfrClass *class) {
+        const JfrPool *pool = class && class->number < pools->n_pools ? &pools->pools[class->number] : NULL;
 
-        if (!class || class->number >= pools->n_pools)
-                return NULL;
-        pool = &pools->pools[class->number];
-        if (!pool->n_slots)
-                return NULL;
-        slot = probe(pools, pool, index);
-        return slot->data ? slot : NULL;
+        return pool && pool->n_slots ? pool : NULL;
+}
+
+JfrConstant *jfr_constant(const JfrPools *pools, const JfrClass *class, uint64_t index) {
+        const JfrPool *pool = pool_of(pools, class);
+        JfrConstant *slot = pool ? probe(pools, pool, index) : NULL;
+
+        return slot && slot->data ? slot : NULL;
+}
+
+void jfr_constant_prefetch(const JfrPools *pools, const JfrClass *class, uint64_t index) {
+        const JfrPool *pool = pool_of(pools, class);
+
+        if (pool)
+                __builtin_prefetch(&pool->slots[home(pools, index) & (pool->n_slots - 1)]);
+}
+
+void jfr_value_prefetch(const JfrPools *pools, const JfrClass *class, uint64_t index) {
+        enum { LINE = 64, LINES = 3 };
+        const JfrConstant *constant = jfr_constant(pools, class, index);
+
+        for (uint32_t i = 0; constant && i < LINES && i * LINE < constant->size; i++)
+                __builtin_prefetch(constant->data + i * LINE);
 }

@@ -43,13 +43,17 @@ int jfr_pools_init(JfrPools *pools, const JfrMetadata *metadata, bool compressed
 void jfr_pools_deinit(JfrPools *pools);
 
 /*
- * Adds what one checkpoint holds. @data is malloc()ed and becomes the pools'; @at: offset in it behind the event's size
- * and type. *deltap: from this checkpoint to the one before it, 0 = there is none.
+ * Adds what one checkpoint holds. @data is malloc()ed, with JFR_SLACK bytes more than @size, and becomes the pools';
+ * @at: offset in it behind the event's size and type. *deltap: from this checkpoint to the one before it, 0 = there is none.
  */
 int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, size_t size, size_t at, int64_t *deltap);
 
 /* Return: the constant, or NULL. */
 JfrConstant *jfr_constant(const JfrPools *pools, const JfrClass *class, uint64_t index);
+
+/* Asks memory for a constant's slot, and, when that has come, for its first bytes. */
+void jfr_constant_prefetch(const JfrPools *pools, const JfrClass *class, uint64_t index);
+void jfr_value_prefetch(const JfrPools *pools, const JfrClass *class, uint64_t index);
 
 static inline JfrCursor jfr_constant_cursor(const JfrPools *pools, const JfrConstant *constant) {
         return (JfrCursor){ constant->data, constant->data + constant->size, pools->compressed, false };

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What read.c (chunks), sample.c (events that are samples) and about.c (events about the recording) share.
+ * What read.c (chunks), events.c (their events), sample.c (new combinations) and about.c (events about the recording) share.
  */
 
 #include "jfr/event.h"
@@ -10,19 +10,21 @@
 #include "jfr/names.h"
 #include "util/intern.h"
 
-enum { JFR_SAMPLE_CACHE_BITS = 16, JFR_SET_CACHE_BITS = 10, JFR_MAX_PENDING = 8 };
+enum { JFR_SAMPLE_CACHE_BITS = 16, JFR_SET_CACHE_BITS = 10, JFR_MAX_PENDING = 64 };
 
 /* Counts of one type of events, over all chunks. */
 typedef struct JfrTypeCount {
         uint64_t n_read, n_converted;
-        uint64_t n_out_of_time, n_failed;       /* of those that are samples */
+        uint64_t n_out_of_time, n_failed, n_left_out;   /* of those that are samples */
         bool is_sample;
 } JfrTypeCount;
 
 /* What this chunk's events of one class are. */
 typedef struct JfrClassState {
         JfrPlan *plan;                  /* NULL = no samples */
-        uint32_t count;                 /* row of counts */
+        bool timed;                     /* their times may be kept */
+        uint32_t count;                 /* row of counts … */
+        JfrTypeCount counts;            /* … and what this chunk adds to it */
         uint32_t about;                 /* number + 1 of the kind of events about the recording, 0 = none */
         uint32_t event_attribute;       /* of the window: the name of the type */
 } JfrClassState;
@@ -39,14 +41,40 @@ typedef struct JfrKnown {
 
 /*
  * A sample that was read and not yet counted: the table of what is known is larger than a CPU's first cache, so its place
- * is asked for some samples ahead.
+ * is asked for some samples ahead. Its bytes stand in the scan's buffer until then.
  */
 typedef struct JfrPending {
-        JfrClassState *state;
         JfrHash hash;
-        uint64_t time_ns;
-        uint64_t slots[JFR_N_SLOTS + 1];
+        JfrClassState *state;
+        const uint8_t *data, *end;
 } JfrPending;
+
+/* Where a hash is looked up: one of two neighbours knows it, or none. */
+typedef struct JfrLookup {
+        JfrKnown wanted;                /* the hash as tables keep it, 95 bits of it */
+        JfrKnown *pair;
+} JfrLookup;
+
+static inline JfrLookup jfr_look_up(JfrHash hash, JfrKnown *table, unsigned bits) {
+        uint64_t low = (uint64_t)hash, high = (uint64_t)(hash >> 64);
+
+        return (JfrLookup){ .wanted = { .hash = low, .more = (uint32_t)(high ^ high >> 32) | 1 },
+                            .pair = table + ((low ^ low >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits) & ~1ULL) };
+}
+
+/* Which of the two may know it is no branch: no CPU could foresee it. Return: the one that does, or NULL. */
+static inline const JfrKnown *jfr_find_known(const JfrLookup *lookup) {
+        const JfrKnown *known = lookup->pair + (lookup->pair->hash != lookup->wanted.hash);
+
+        return known->hash == lookup->wanted.hash && known->more == lookup->wanted.more ? known : NULL;
+}
+
+/* In the first of the two; what was there takes the place of the other. */
+static inline void jfr_remember(const JfrLookup *lookup, uint32_t index) {
+        lookup->pair[1] = lookup->pair[0];
+        lookup->pair[0] = lookup->wanted;
+        lookup->pair->index = index;
+}
 
 /* What the recording says of its process. */
 typedef struct JfrAbout {
@@ -74,8 +102,9 @@ typedef struct JfrReader {
         JfrClassState *states;          /* by class number */
         JfrPlan *plans;
         uint32_t n_plans;
-        JfrPending pending[JFR_MAX_PENDING];    /* by number */
-        uint64_t n_pending, n_finished;
+        JfrPending pending[JFR_MAX_PENDING];
+        WindowEvent pending_events[JFR_MAX_PENDING];    /* beside each: profile and sample are still to be found */
+        uint32_t n_pending, n_pending_timed;
 
         /* over all chunks */
         JfrNames names;
@@ -92,18 +121,23 @@ typedef struct JfrReader {
         JfrAbout about;
         JfrLibrary *libraries;
         uint32_t n_libraries, libraries_size;
-        uint64_t n_events;
         bool damaged;
 } JfrReader;
 
 /* Notes a mistake; the first is the one that is told. */
 _printf_(2, 3) void jfr_mistake(JfrReader *reader, const char *format, ...);
 
-/* sample.c: one event of a class that has a plan. Return: 0, JFR_E_FULL, -ENOMEM. */
-int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *event);
+/* events.c: all events of the chunk. Return: 0, JFR_E_FULL, -ENOMEM. */
+int jfr_events_read(JfrReader *reader);
 
-/* Counts those that were only read: before the chunk ends. Return: as above. */
-int jfr_sample_finish(JfrReader *reader);
+/* sample.c: the row of the window that an event's slots (JFR_N_SLOTS) belong to. Return: 0, WINDOW_E_FULL, -ENOMEM. */
+int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep);
+
+/* sample.c: its text as a string of the window, for jfr_plan_read(). */
+int jfr_sample_text(const JfrString *string, uint64_t *valuep, void *userdata);
+
+/* sample.c: whether times of that kind of profile are kept. */
+bool jfr_measure_is_timed(JfrMeasure measure);
 
 /* about.c: events about the recording. */
 

@@ -15,10 +15,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-enum {
-        MAX_TYPES = 1 << 16,
-        PROGRESS_EVENTS = 1 << 15,      /* between two looks at the clock */
-};
+enum { MAX_TYPES = 1 << 16 };
 
 void jfr_mistake(JfrReader *reader, const char *format, ...) {
         va_list arguments;
@@ -59,6 +56,7 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
         if (type && reader->n_plans < jfr_n_event_types) {
                 if (!jfr_plan_make(plan, type, class, reader->chunk->compressed, reader->n_chunks)) {
                         state->plan = plan;
+                        state->timed = jfr_measure_is_timed(type->measure);
                         reader->n_plans++;
                 } else
                         jfr_mistake(reader, "chunk at byte %" PRIu64 ": the fields of %s cannot be made out", reader->chunk->offset,
@@ -95,51 +93,25 @@ static int begin_chunk(JfrReader *reader) {
         return r ? r : jfr_about_prepare(reader);
 }
 
+static void add_counts(JfrReader *reader) {
+        for (uint32_t i = 0; reader->states && i < reader->metadata.n_classes; i++) {
+                const JfrTypeCount *from = &reader->states[i].counts;
+                JfrTypeCount *to = &reader->types[reader->states[i].count];
+
+                to->n_read += from->n_read;
+                to->n_out_of_time += from->n_out_of_time;
+                to->n_failed += from->n_failed;
+                if (reader->states[i].plan)
+                        to->n_converted += from->n_read - from->n_out_of_time - from->n_failed - from->n_left_out;
+        }
+}
+
 static void end_chunk(JfrReader *reader) {
+        add_counts(reader);
         jfr_pools_deinit(&reader->pools);
         jfr_metadata_deinit(&reader->metadata);
         free(reader->states);
         reader->states = NULL;
-}
-
-static int add_event(JfrReader *reader, const JfrEvent *event) {
-        const JfrClass *class = jfr_class(&reader->metadata, event->type);
-        JfrClassState *state;
-
-        reader->n_events++;
-        if (!class)
-                return 0;
-        state = &reader->states[class->number];
-        reader->types[state->count].n_read++;
-        if (state->plan)
-                return jfr_sample_add(reader, state, event);
-        return state->about ? jfr_about_event(reader, state, class, event) : 0;
-}
-
-static void show_progress(const JfrReader *reader, const JfrScan *scan) {
-        if (reader->options->progress && reader->n_events % PROGRESS_EVENTS == 0)
-                reader->options->progress(reader->chunk->offset + scan->next, reader->options->userdata);
-}
-
-/* Return: 0, JFR_E_FULL, -ENOMEM. */
-static int read_events(JfrReader *reader) {
-        JfrScan scan;
-        JfrEvent event = { 0 };
-        int r = jfr_scan_init(&scan, reader->input, reader->chunk), q = 0;
-
-        while (!r && !q && !(r = jfr_scan_next(&scan, &event))) {
-                q = add_event(reader, &event);
-                show_progress(reader, &scan);
-        }
-        if (!q)
-                q = jfr_sample_finish(reader);
-        jfr_scan_deinit(&scan);
-        if (q || r < 0)
-                return q ? q : r;
-        if (r == JFR_SCAN_E_MALFORMED && !reader->chunk->cut)
-                jfr_mistake(reader, "byte %" PRIu64 ": no event can begin there; the rest of its chunk is left out",
-                            reader->chunk->offset + event.offset);
-        return 0;
 }
 
 static int read_chunk(JfrReader *reader) {
@@ -158,7 +130,7 @@ static int read_chunk(JfrReader *reader) {
         } else if (!r) {
                 r = begin_chunk(reader);
                 if (!r)
-                        r = read_events(reader);
+                        r = jfr_events_read(reader);
         }
         end_chunk(reader);
         return r;
@@ -214,6 +186,21 @@ static int read_chunks(JfrReader *reader) {
                 offset += chunk.size;
         }
         return 0;
+}
+
+/* From when to when the events are that count. */
+static void note_times(JfrReader *reader) {
+        JfrResult *result = reader->result;
+
+        for (int i = 0; i < JFR_N_MEASURES; i++) {
+                const WindowProfile *profile;
+
+                if (!reader->profiles[i])
+                        continue;
+                profile = window_get_profile(reader->window, reader->profiles[i] - 1);
+                result->first_ns = result->last_ns ? MIN(result->first_ns, profile->first_ns) : profile->first_ns;
+                result->last_ns = MAX(result->last_ns, profile->last_ns);
+        }
 }
 
 /* Diagnostics */
@@ -297,8 +284,10 @@ int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, J
         r = init(&reader);
         if (!r)
                 r = read_chunks(&reader);
-        if (r >= 0)
+        if (r >= 0) {
+                note_times(&reader);
                 q = jfr_about_finish(&reader);
+        }
         if (r == JFR_E_FULL)
                 jfr_mistake(&reader, "has more distinct stacks or strings than can be held; the rest is left out");
         if (diagnostics && r >= 0)

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From an event to its sample.
- *
- * The slots up to JFR_SLOT_START tell samples apart; in a recording the same few combinations come again and again. So a
- * combination is first looked up by the numbers that stand in the event, in a table where a newcomer
- * replaces the older of two. Only a new one is turned into rows of the window: stack, attributes, link.
+ * From an event whose combination is new to its sample: rows of the window for stack, attributes and link.
  * Attributes are looked up on their own before that: there are far fewer sets of them than samples.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "jfr/read-private.h"
@@ -192,58 +187,31 @@ static int make_set(JfrReader *reader, JfrClassState *state, const uint64_t *slo
         return r ? r : window_attribute_set(reader->window, set.attributes, set.n, attributesp);
 }
 
-/* Where a hash is looked up: one of two neighbours knows it, or none. */
-typedef struct Lookup {
-        JfrKnown wanted;                /* the hash as tables keep it, 95 bits of it */
-        JfrKnown *pair;
-} Lookup;
-
-static inline Lookup look_up(JfrHash hash, JfrKnown *table, unsigned bits) {
-        uint64_t low = (uint64_t)hash, high = (uint64_t)(hash >> 64);
-
-        return (Lookup){ .wanted = { .hash = low, .more = (uint32_t)(high ^ high >> 32) | 1 },
-                         .pair = table + ((low ^ low >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits) & ~1ULL) };
-}
-
-/* Which of the two may know it is no branch: no CPU could foresee it. Return: the one that does, or NULL. */
-static inline const JfrKnown *find_known(const Lookup *lookup) {
-        const JfrKnown *known = lookup->pair + (lookup->pair->hash != lookup->wanted.hash);
-
-        return known->hash == lookup->wanted.hash && known->more == lookup->wanted.more ? known : NULL;
-}
-
-/* In the first of the two; what was there takes the place of the other. */
-static inline void remember(const Lookup *lookup, uint32_t index) {
-        lookup->pair[1] = lookup->pair[0];
-        lookup->pair[0] = lookup->wanted;
-        lookup->pair->index = index;
-}
-
 static int find_set(JfrReader *reader, JfrClassState *state, const uint64_t *slots, bool truncated, bool by_root,
                     uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
         JfrHash hash = plan->hash + ((uint64_t)truncated << 1 | by_root);
         const JfrKnown *known;
-        Lookup lookup;
+        JfrLookup lookup;
         int r;
 
         for (int slot = JFR_SLOT_THREAD; slot < JFR_SLOT_START; slot++)
                 if (plan->fields[slot])
                         hash += (JfrHash)slots[slot] * plan->keys[slot];
-        lookup = look_up(hash, reader->sets, JFR_SET_CACHE_BITS);
-        known = find_known(&lookup);
+        lookup = jfr_look_up(hash, reader->sets, JFR_SET_CACHE_BITS);
+        known = jfr_find_known(&lookup);
         if (known) {
                 *attributesp = known->index;
                 return 0;
         }
         r = make_set(reader, state, slots, truncated, by_root, attributesp);
         if (!r)
-                remember(&lookup, *attributesp);
+                jfr_remember(&lookup, *attributesp);
         return r;
 }
 
-/* A combination that is new, or was pushed out. */
-static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep) {
+int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep,
+                    uint32_t *samplep) {
         const JfrPlan *plan = state->plan;
         uint32_t stack, link, attributes;
         bool truncated, by_root;
@@ -259,80 +227,7 @@ static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *
         return r ? r : window_sample_number(reader->window, *profilep, stack, attributes, link, samplep);
 }
 
-static int known_sample(JfrReader *reader, const JfrPending *pending, uint32_t *profilep, uint32_t *samplep) {
-        const Lookup lookup = look_up(pending->hash, reader->samples, JFR_SAMPLE_CACHE_BITS);
-        const JfrKnown *known = find_known(&lookup);
-        int r;
-
-        if (known) {
-                reader->n_cached++;
-                *profilep = reader->profiles[pending->state->plan->type->measure] - 1;
-                *samplep = known->index;
-                return 0;
-        }
-        r = find_sample(reader, pending->state, pending->slots, profilep, samplep);
-        if (!r)
-                remember(&lookup, *samplep);
-        return r;
-}
-
-static uint64_t to_ns(const JfrReader *reader, const JfrField *field, uint64_t value) {
-        static const uint64_t factors[] = {
-                [JFR_NANOSECONDS] = 1, [JFR_MICROSECONDS] = 1000, [JFR_MILLISECONDS] = 1000000, [JFR_SECONDS] = 1000000000,
-        };
-
-        if (field->unit == JFR_TICKS || field->unit == JFR_UNIT_NONE)
-                return jfr_clock_duration_ns(&reader->clock, value);
-        return value * factors[field->unit];
-}
-
-/* Rounded as by llround(), which is a call. */
-static int64_t to_value(double value) {
-        int64_t whole;
-
-        if (!(value < 9.2e18))
-                return value > 0 ? INT64_MAX : 0;
-        whole = value > 0 ? (int64_t)value : 0;
-        return whole + (value - (double)whole >= 0.5);
-}
-
-static double weight_of(const JfrPlan *plan, const uint64_t *slots) {
-        double weight;
-
-        if (!plan->fields[JFR_SLOT_WEIGHT])
-                return 1;
-        if (!plan->weight_is_real)
-                return (double)slots[JFR_SLOT_WEIGHT];
-        memcpy(&weight, &slots[JFR_SLOT_WEIGHT], sizeof(weight));
-        return isfinite(weight) ? weight : 1;
-}
-
-static int64_t value_of(const JfrReader *reader, const JfrPlan *plan, const uint64_t *slots) {
-        uint64_t size = plan->fields[JFR_SLOT_SIZE] ? slots[JFR_SLOT_SIZE] : 0;
-
-        switch (plan->type->value) {
-        case JFR_VALUE_DURATION:
-                if (!plan->fields[JFR_SLOT_DURATION])
-                        return 0;
-                return (int64_t)MIN(to_ns(reader, plan->fields[JFR_SLOT_DURATION], slots[JFR_SLOT_DURATION]), (uint64_t)INT64_MAX);
-        case JFR_VALUE_TLAB:
-                if (plan->fields[JFR_SLOT_TLAB] && slots[JFR_SLOT_TLAB])
-                        size = slots[JFR_SLOT_TLAB];
-                return (int64_t)MIN(size, (uint64_t)INT64_MAX);
-        case JFR_VALUE_SIZE:
-                if (!plan->fields[JFR_SLOT_WEIGHT])
-                        return (int64_t)MIN(size, (uint64_t)INT64_MAX);
-                return to_value((double)size * weight_of(plan, slots));
-        default:
-                if (!plan->fields[JFR_SLOT_WEIGHT])
-                        return 1;
-                if (!plan->weight_is_real)
-                        return (int64_t)MIN(slots[JFR_SLOT_WEIGHT], (uint64_t)INT64_MAX);
-                return to_value(weight_of(plan, slots));
-        }
-}
-
-static int take_text(const JfrString *string, uint64_t *valuep, void *userdata) {
+int jfr_sample_text(const JfrString *string, uint64_t *valuep, void *userdata) {
         JfrReader *reader = userdata;
         uint32_t index = 0;
         int r = string->encoding > JFR_STRING_EMPTY ? jfr_names_string(&reader->names, string, &index) : 0;
@@ -341,87 +236,6 @@ static int take_text(const JfrString *string, uint64_t *valuep, void *userdata) 
         return r;
 }
 
-static uint64_t time_of(const JfrReader *reader, const JfrPlan *plan, const uint64_t *slots) {
-        const JfrField *field = plan->fields[JFR_SLOT_START];
-
-        if (!field)
-                return reader->chunk->start_ns;
-        if (field->unit == JFR_MILLISECONDS)
-                return slots[JFR_SLOT_START] * 1000000;         /* since 1970, as is @Timestamp's rule */
-        return jfr_clock_time_ns(&reader->clock, slots[JFR_SLOT_START]);
-}
-
-/* So many times take more memory than all else: from here on there are sums only. */
-static void drop_times(JfrReader *reader) {
-        window_drop_times(reader->window);
-        reader->timed = false;
-        reader->result->times_dropped = true;
-}
-
-static int add_event(JfrReader *reader, const JfrPlan *plan, uint32_t profile, uint32_t sample, const uint64_t *slots,
-                     uint64_t time_ns) {
-        bool timed = reader->timed && measures[plan->type->measure].timed;
-
-        if (timed && reader->options->max_times && reader->result->n_timed >= reader->options->max_times) {
-                drop_times(reader);
-                timed = false;
-        }
-        reader->result->n_timed += timed;
-        reader->result->first_ns = reader->result->last_ns ? MIN(reader->result->first_ns, time_ns) : time_ns;
-        reader->result->last_ns = MAX(reader->result->last_ns, time_ns);
-        return window_sample_event(reader->window, profile, sample, value_of(reader, plan, slots), time_ns, timed);
-}
-
-/* Return: 0, JFR_E_FULL, -ENOMEM. */
-static int finish_sample(JfrReader *reader, const JfrPending *pending) {
-        uint32_t profile, sample;
-        int r = known_sample(reader, pending, &profile, &sample);
-
-        if (!r)
-                r = add_event(reader, pending->state->plan, profile, sample, pending->slots, pending->time_ns);
-        if (r)
-                return jfr_full(r);
-        reader->types[pending->state->count].n_converted++;
-        return 0;
-}
-
-int jfr_sample_finish(JfrReader *reader) {
-        int r = 0;
-
-        while (reader->n_finished < reader->n_pending && !r)
-                r = finish_sample(reader, &reader->pending[reader->n_finished++ % JFR_MAX_PENDING]);
-        return r;
-}
-
-int jfr_sample_add(JfrReader *reader, JfrClassState *state, const JfrEvent *event) {
-        JfrPending *pending = &reader->pending[reader->n_pending % JFR_MAX_PENDING];
-        JfrTypeCount *count = &reader->types[state->count];
-        JfrCursor cursor = { event->data, event->data + event->data_size, reader->chunk->compressed, false };
-        int r = 0;
-
-        if (reader->n_pending - reader->n_finished == JFR_MAX_PENDING) {
-                reader->n_finished++;
-                r = finish_sample(reader, pending);
-                if (r)
-                        return r;
-        }
-        r = event->data ? jfr_plan_read(state->plan, &cursor, pending->slots, &pending->hash, take_text, reader)
-                        : JFR_PLAN_E_MALFORMED;
-        if (r == JFR_PLAN_E_MALFORMED) {
-                count->n_failed++;
-                jfr_mistake(reader, "byte %llu: the %s there is shorter than its fields",
-                            (unsigned long long)(reader->chunk->offset + event->offset), state->plan->type->name);
-                return 0;
-        }
-        if (r)
-                return jfr_full(r);
-        pending->state = state;
-        pending->time_ns = time_of(reader, state->plan, pending->slots);
-        if (pending->time_ns < reader->start_ns || pending->time_ns >= reader->end_ns) {
-                count->n_out_of_time++;
-                return 0;
-        }
-        __builtin_prefetch(look_up(pending->hash, reader->samples, JFR_SAMPLE_CACHE_BITS).pair);
-        reader->n_pending++;
-        return 0;
+bool jfr_measure_is_timed(JfrMeasure measure) {
+        return measures[measure].timed;
 }

@@ -246,19 +246,8 @@ static int make_frame(JfrNames *names, const JfrField *method_field, const JfrFi
         return r ? r : window_frame(names->window, &frame, wordp);
 }
 
-enum { METHOD_BITS = 36, LINE_BITS = 21, TYPE_BITS = 7 };
-
-/* A line that is not known is -1. Return: the frame as one number, 0 = it does not fit. */
-static inline uint64_t key_of(const JfrRawFrame *frame) {
-        uint64_t method = frame->method + 1, line = (uint32_t)(frame->line + 1);
-
-        if (!method || method >> METHOD_BITS || line >> LINE_BITS || frame->type >> TYPE_BITS)
-                return 0;
-        return method << (LINE_BITS + TYPE_BITS) | line << TYPE_BITS | frame->type;
-}
-
-static inline JfrFrameEntry *place_of(JfrFrameEntry *cache, unsigned bits, uint64_t key) {
-        return &cache[(key ^ key >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits)];
+static inline uint64_t place_of(unsigned bits, uint64_t key) {
+        return (key ^ key >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits);
 }
 
 /* A newcomer replaces what is there; a table that fills up becomes a larger one, as far as it may. */
@@ -273,27 +262,15 @@ static int remember(JfrNames *names, uint64_t key, FrameWord word) {
                         return error_origin(-ENOMEM);
                 for (size_t i = 0; i < size; i++)
                         if (names->cache[i].key)
-                                *place_of(bigger, names->cache_bits + 1, names->cache[i].key) = names->cache[i];
+                                bigger[place_of(names->cache_bits + 1, names->cache[i].key)] = names->cache[i];
                 free(names->cache);
                 names->cache = bigger;
                 names->cache_bits++;
         }
-        entry = place_of(names->cache, names->cache_bits, key);
+        entry = &names->cache[place_of(names->cache_bits, key)];
         names->n_cached += !entry->key;
         *entry = (JfrFrameEntry){ key, word };
         return 0;
-}
-
-/* Frames of integers alone, as all profilers write them, with room behind them. */
-static void read_frame_quickly(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *frame) {
-        uint32_t n = names->frames->class->n_integers;
-        uint64_t values[JFR_MAX_FRAME_FIELDS];
-
-        for (uint32_t i = 0; i < n; i++)
-                values[i] = jfr_quick_compressed(&cursor->at);
-        frame->method = names->frame_method >= 0 ? values[names->frame_method] : 0;
-        frame->line = names->frame_line >= 0 ? (uint32_t)values[names->frame_line] : 0;
-        frame->type = names->frame_type >= 0 ? values[names->frame_type] : 0;
 }
 
 static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *out) {
@@ -301,10 +278,6 @@ static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *ou
         const JfrField *fields = class->fields;
         JfrRawFrame frame = { 0 };
 
-        if (cursor->compressed && names->quick && jfr_left(cursor) >= (size_t)class->n_integers * JFR_MAX_INTEGER) {
-                read_frame_quickly(names, cursor, out);
-                return;
-        }
         for (uint32_t i = 0; i < class->n_fields; i++) {
                 const JfrField *field = &fields[i];
 
@@ -314,29 +287,85 @@ static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *ou
                         frame.type = jfr_long(cursor);
                 else if ((int)i == names->frame_line && !field->pool && !field->array && field->class->kind == JFR_INT)
                         frame.line = jfr_int(cursor);
+                else if (names->n_quick)
+                        jfr_compressed(cursor);
                 else
                         jfr_skip_field(cursor, field);
         }
         *out = frame;
 }
 
+/*
+ * A frame of integers alone, as all profilers write them, is known by its bytes, if they are no more than eight: what they
+ * say is asked once. Return: these bytes, 0 = they are more; *sizep: how many they are.
+ */
+static inline uint64_t key_of(const uint8_t *at, uint32_t n_integers, unsigned *sizep) {
+        uint64_t ends = jfr_integer_ends(at), word;
+
+        for (; n_integers > 1; n_integers--)
+                ends &= ends - 1;
+        memcpy(&word, at, sizeof(word));
+        *sizep = ends ? ((unsigned)__builtin_ctzll(ends) + 1) / 8 : 0;
+        return ends ? le64toh(word) & (ends ^ (ends - 1)) : 0;
+}
+
+/* Reads frames up to @n or to the first that was not seen before. Return: how many. */
+static uint32_t read_known_frames(const JfrNames *names, JfrCursor *cursor, FrameWord *words, uint32_t n) {
+        const JfrFrameEntry *cache = names->cache;
+        const uint8_t *at = cursor->at, *end = cursor->end;
+        uint32_t n_integers = names->n_quick, i = 0;
+        unsigned size, bits = names->cache_bits;
+
+        for (; i < n; i++) {
+                uint64_t key = key_of(at, n_integers, &size);
+                const JfrFrameEntry *entry = &cache[place_of(bits, key)];
+
+                if (!key || entry->key != key || at + size > end)
+                        break;
+                words[i] = entry->word;
+                at += size;
+        }
+        cursor->at = at;
+        return i;
+}
+
 static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
         const JfrField *fields = names->frames->class->fields;
-        const JfrFrameEntry *entry;
+        const uint8_t *at = cursor->at;
         JfrRawFrame frame = { 0 };
+        unsigned size;
         uint64_t key;
         int r;
 
         read_frame(names, cursor, &frame);
-        key = key_of(&frame);
-        entry = place_of(names->cache, names->cache_bits, key);
-        if (key && entry->key == key) {
-                *wordp = entry->word;
-                return 0;
-        }
         r = make_frame(names, names->frame_method >= 0 ? &fields[names->frame_method] : NULL,
                        names->frame_type >= 0 ? &fields[names->frame_type] : NULL, &frame, wordp);
-        return r || !key ? r : remember(names, key, *wordp);
+        if (r || !names->n_quick || cursor->failed)
+                return r;
+        key = key_of(at, names->n_quick, &size);
+        return key ? remember(names, key, *wordp) : 0;
+}
+
+static int read_frames(JfrNames *names, JfrCursor *cursor, uint32_t n, size_t *np, bool *truncatedp) {
+        while (n && !cursor->failed) {
+                uint32_t room = MIN(n, (uint32_t)(WINDOW_MAX_DEPTH - *np));
+                uint32_t n_known = names->n_quick ? read_known_frames(names, cursor, names->words + *np, room) : 0;
+                FrameWord word;
+                int r;
+
+                *np += n_known;
+                n -= n_known;
+                if (!n)
+                        break;
+                r = add_frame(names, cursor, &word);
+                if (r)
+                        return r;
+                *truncatedp |= *np == WINDOW_MAX_DEPTH;
+                if (*np < WINDOW_MAX_DEPTH)
+                        names->words[(*np)++] = word;
+                n--;
+        }
+        return 0;
 }
 
 /* Leaf first, as JFR has it. */
@@ -347,7 +376,7 @@ static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant 
         *truncatedp = false;
         for (uint32_t i = 0; i < class->n_fields; i++) {
                 const JfrField *field = &class->fields[i];
-                uint32_t n;
+                int r;
 
                 if (field->class && !field->array && !field->pool && field->class->kind == JFR_BOOLEAN &&
                     !strcmp(field->name, "truncated")) {
@@ -358,17 +387,9 @@ static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant 
                         jfr_skip_field(&cursor, field);
                         continue;
                 }
-                n = jfr_int(&cursor);
-                for (uint32_t j = 0; j < n && !cursor.failed; j++) {
-                        FrameWord word;
-                        int r = add_frame(names, &cursor, &word);
-
-                        if (r)
-                                return r;
-                        *truncatedp |= *np == WINDOW_MAX_DEPTH;
-                        if (*np < WINDOW_MAX_DEPTH)
-                                names->words[(*np)++] = word;
-                }
+                r = read_frames(names, &cursor, jfr_int(&cursor), np, truncatedp);
+                if (r)
+                        return r;
         }
         return 0;
 }

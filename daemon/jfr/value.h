@@ -96,6 +96,11 @@ static inline uint64_t jfr_integer_ends(const uint8_t *at) {
         return ~le64toh(word) & JFR_MARKS;
 }
 
+/* How many integers end there. */
+static inline uint64_t jfr_count_ends(uint64_t ends) {
+        return (ends >> 7) * 0x0101010101010101 >> 56;
+}
+
 /*
  * As jfr_quick_compressed(), of three bytes and more: eight at once. Sevens of bits move together by pairs, pairs of pairs,
  * and halves.

@@ -53,6 +53,8 @@ int dictionary_init(Dictionary *dictionary, const Window *window) {
                 r = table_init(&dictionary->attributes, window_n_attributes(window));
         if (!r)
                 r = table_init(&dictionary->stacks, window_n_stacks(window));
+        if (!r)
+                r = table_init(&dictionary->frame_rows, window_n_frames(window));
         dictionary->frames = r ? NULL : malloc(WINDOW_MAX_DEPTH * sizeof(*dictionary->frames));
         if (!r && !dictionary->frames)
                 r = error_origin(-ENOMEM);
@@ -68,6 +70,7 @@ void dictionary_deinit(Dictionary *dictionary) {
         free(dictionary->strings.local);
         free(dictionary->attributes.local);
         free(dictionary->stacks.local);
+        free(dictionary->frame_rows.local);
         free(dictionary->words);
         free(dictionary->frames);
         hashmap_deinit(&dictionary->locations);
@@ -81,6 +84,7 @@ void dictionary_reset(Dictionary *dictionary) {
         table_reset(&dictionary->strings);
         table_reset(&dictionary->attributes);
         table_reset(&dictionary->stacks);
+        table_reset(&dictionary->frame_rows);
         hashmap_deinit(&dictionary->locations);
         dictionary->n_locations = 1;
         dictionary->size = N_TABLES * EMPTY_ROW;
@@ -238,22 +242,37 @@ static bool reserve_word(Dictionary *dictionary) {
         return true;
 }
 
+/* Rows of the window's frame table know their location by their number, and only other words are looked up. */
+static int32_t find_location(const Dictionary *dictionary, FrameWord word) {
+        if (!window_frame_row(word))
+                return (int32_t)(uintptr_t)hashmap_get(&dictionary->locations, word);
+        return (int32_t)dictionary->frame_rows.local[window_frame_row(word)];
+}
+
+static bool note_location(Dictionary *dictionary, FrameWord word, uint32_t index) {
+        uint32_t row = window_frame_row(word);
+
+        if (!row)
+                return !hashmap_put(&dictionary->locations, word, (void *)(uintptr_t)index);
+        dictionary->frame_rows.rows[dictionary->frame_rows.n++] = row;
+        dictionary->frame_rows.local[row] = index;
+        return true;
+}
+
 static int32_t add_location(Dictionary *dictionary, FrameWord word) {
-        uintptr_t index = (uintptr_t)hashmap_get(&dictionary->locations, word);
+        int32_t index = find_location(dictionary, word);
         LocationRow row;
 
         if (index || word == FRAME_WORD_EMPTY)
-                return (int32_t)index;
+                return index;
         fill_location(dictionary, word, &row);
-        index = dictionary->n_locations;
-        if (!reserve_word(dictionary) || hashmap_put(&dictionary->locations, word, (void *)index)) {
+        if (!reserve_word(dictionary) || !note_location(dictionary, word, dictionary->n_locations)) {
                 dictionary->failed = true;
                 return 0;
         }
-        dictionary->words[index] = word;
-        dictionary->n_locations++;
+        dictionary->words[dictionary->n_locations] = word;
         dictionary->size += wire_message_size(&row.message.base);
-        return (int32_t)index;
+        return (int32_t)dictionary->n_locations++;
 }
 
 static void fill_stack(Dictionary *dictionary, uint32_t index, OtlpStack *message) {

@@ -27,7 +27,8 @@ typedef struct DictionaryTable {
 typedef struct Dictionary {
         const Window *window;
         DictionaryTable mappings, functions, links, strings, attributes, stacks;
-        Hashmap locations;              /* frame word → index, as a pointer */
+        DictionaryTable frame_rows;     /* local: row of the window's frame table → location; rows: to forget them */
+        Hashmap locations;              /* any other frame word → index, as a pointer */
         FrameWord *words;               /* index → frame word */
         int32_t *frames;                /* scratch: the stack that is being packed */
         uint32_t n_locations, words_size;

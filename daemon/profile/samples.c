@@ -280,6 +280,23 @@ int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64
         return 0;
 }
 
+int window_sample_events(Window *window, const WindowEvent *events, size_t n, bool timed, size_t *n_donep) {
+        for (*n_donep = 0; *n_donep < n; ++*n_donep) {
+                const WindowEvent *event = &events[*n_donep];
+
+                if (timed && event->timed) {
+                        int r = reserve_event(window, event->value);
+
+                        if (r)
+                                return r;
+                        log_event(window, event->sample, event->time_ns, event->value);
+                }
+                add_value(window, event->profile, event->sample, event->value);
+                note_time(&window->profiles[event->profile], event->time_ns);
+        }
+        return 0;
+}
+
 void window_drop_times(Window *window) {
         for (uint32_t i = 0; i < window->samples.n_items; i++)
                 window->sums[i].n_times = 0;

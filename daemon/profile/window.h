@@ -55,6 +55,11 @@ typedef enum FrameMark {
 
 #define FRAME_WORD_EMPTY ((FrameWord)FRAME_MARK_TABLE << 61)
 
+/* The word's row in the frame table; 0 = it has none, or is the empty one. */
+static inline uint32_t window_frame_row(FrameWord word) {
+        return word >> 61 == FRAME_MARK_TABLE ? (uint32_t)word : 0;
+}
+
 enum {
         FRAME_ADDRESS_BITS = 44,
         FRAME_MODULE_BITS = 17,
@@ -240,6 +245,16 @@ int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t att
 int window_sample_number(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                          uint32_t *samplep);
 int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint64_t time_ns, bool timed);
+
+typedef struct WindowEvent {
+        uint32_t profile, sample;
+        int64_t value;
+        uint64_t time_ns;
+        bool timed;
+} WindowEvent;
+
+/* Many of them; unless @timed, no time is kept. *n_donep: how many were added, all unless it fails. */
+int window_sample_events(Window *window, const WindowEvent *events, size_t n, bool timed, size_t *n_donep);
 
 /* Forgets the times of all events so far: from here on the samples are sums. */
 void window_drop_times(Window *window);

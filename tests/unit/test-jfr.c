@@ -129,6 +129,42 @@ Test(jfr, takes_spans_and_says_where_the_trace_is_from) {
         end(&maker, &read);
 }
 
+/* What tells events apart is looked at as bytes, of numbers of one byte to nine, and in batches. */
+Test(jfr, tells_events_apart_by_numbers_of_every_length) {
+        JfrMaker maker = make();
+        uint32_t n[64] = { 0 };
+        Read read;
+
+        maker_begin_chunk(&maker);
+        for (uint64_t i = 0; i < 3 * 64 * 2; i++)
+                MAKER_EVENT(&maker, MAKER_DD_METHOD, { 6000 + i }, { 1 + i / 64 % 2 }, { 1 }, { UINT64_C(1) << i % 64 },
+                            { UINT64_C(1) << (63 - i % 64) }, { 5 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_assert_eq(read.r, 0, "%s", read.problem.data);
+        cr_assert_eq(window_n_profiles(read.window), 1);
+        cr_assert_eq(window_get_profile(read.window, 0)->n_samples, 64 * 2);
+        for (uint32_t i = 0; i < 64 * 2; i++) {
+                const WindowLink *link;
+                WindowSample sample;
+                uint64_t span = 0, root = 0;
+
+                window_get_sample(read.window, 0, i, &sample);
+                cr_expect_eq(sample.value, 3 * 5);
+                link = window_get_link(read.window, sample.link);
+                for (int j = 0; j < 8; j++) {
+                        span = span << 8 | link->span_id[j];
+                        root = root << 8 | link->trace_id[8 + j];
+                }
+                cr_expect_eq(__builtin_popcountll(span), 1);
+                cr_expect_eq(root, UINT64_C(1) << 63 >> __builtin_ctzll(span));
+                n[__builtin_ctzll(span)]++;
+        }
+        for (int i = 0; i < 64; i++)
+                cr_expect_eq(n[i], 2, "span %d: of %u threads", i, n[i]);
+        end(&maker, &read);
+}
+
 Test(jfr, keeps_what_a_java_frame_says) {
         JfrMaker maker = make();
         const FrameWord *words;
