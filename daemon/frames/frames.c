@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "target/goroutine.h"
 #include "util/error.h"
 #include "util/intern.h"
 #include "util/stat.h"
@@ -230,10 +231,12 @@ bool frames_is_root(const Process *process, uint64_t address) {
         uint32_t segment;
         uint64_t place;
 
-        if (!mapping || !mapping->object || !process->exe || strcmp(mapping->path, process->exe) ||
+        if (!mapping || !mapping->object ||
             object_address(mapping->object, address - mapping->start + mapping->offset, &place, &segment))
                 return false;
-        return place - mapping->object->entry < ROOT_SIZE;
+        if (process->exe && !strcmp(mapping->path, process->exe) && place - mapping->object->entry < ROOT_SIZE)
+                return true;
+        return goroutine_begins(mapping, process, place);
 }
 
 /* Reads the mappings again if a frame is outside of all. */

@@ -75,7 +75,7 @@ int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time
  */
 int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address, uint32_t *stackp);
 
-/* Whether @address lies in the first instructions of the executable: nothing calls these. */
+/* Whether @address lies in the first instructions of the executable, or where goroutines begin: nothing calls these. */
 bool frames_is_root(const Process *process, uint64_t address);
 
 /* Bytes held: the cache of stacks and the kernel's symbols. */

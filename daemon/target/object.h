@@ -38,6 +38,8 @@ typedef struct Object {
         char build_id_gnu[2 * OBJECT_MAX_BUILD_ID + 1];         /* lower-case hex; "" = none */
         char build_id_go[2 * OBJECT_MAX_BUILD_ID + 1];          /* as the Go tool prints it; "" = none */
         char htlhash[33];               /* 32 hex digits; "" for the vdso */
+        uint64_t goexit;                /* where goroutines begin (target/goroutine.h); 0 = not known */
+        uint32_t n_goexit_looks;
         Segment segments[OBJECT_MAX_SEGMENTS];
         uint32_t n_segments;
         uint64_t entry;                 /* e_entry */

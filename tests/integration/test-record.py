@@ -16,6 +16,7 @@ import select
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 
 import compare
@@ -464,6 +465,17 @@ class Pprof(Record):
         self.assertRegex(raw, r"(?m)^\d+: .*/victim-shares ")
         period = int(re.search(r"^Period: (\d+)", raw, re.M)[1])
         self.assertLess(abs(period * figures["rate_hz"] / 1e9 - 1), 1e-3, "the true one of this recording")
+
+    def test_goroutines_of_the_tool_itself_are_whole(self):
+        """It is a program in Go: its stacks lead by frame pointers to goexit, which nothing has called."""
+        self.pprof("-help")             # skips without it
+        profile = self.where / "read.pb.gz"
+        self.record("-o", profile, "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+        child, path, summary = self.begin("-F", "999", "--", self.TOOL, "-symbolize=none", "-top", *[profile] * 300, stdout=subprocess.DEVNULL)
+        self.assertEqual(child.wait(), 0, child)
+        goroutines = [s for s in self.check(path, summary).samples if s.frames and s.frames[-1].name.startswith("runtime.goexit")]
+        self.assertGreater(len(goroutines), 10)
+        self.assertEqual({s.attributes.get("profile.stack.truncated") for s in goroutines}, {None})
 
 
 class AgainstPerf(Record):

@@ -6,6 +6,7 @@
 
 #include "frames/frames.h"
 #include "oracle.h"
+#include "target/goroutine.h"
 #include "util/stat.h"
 
 static const char victim[] = "#include <stdio.h>\n"
@@ -306,6 +307,71 @@ Test(frames, turns_only_fp_end_at_a_root_into_complete) {
         cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 0, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_FP_END);
         cr_assert_eq(index, 0);
+        bench_end(&b);
+}
+
+/* Go's goexit as its assembler writes it, and code of like kind that is none. */
+static const char goroutines[] = "#include <stdio.h>\n"
+                                 "#include <unistd.h>\n"
+                                 "extern char goexit[], called[];\n"
+                                 "__asm__(\".text\\n.balign 32\\ngoexit: nop\\n call other\\n nop\\n\"\n"
+                                 "        \".balign 32\\ncalled: call other\\n nop\\nother: ret\\n\");\n"
+                                 "int main(void) { printf(\"%p %p\\n\", goexit, called); fflush(stdout);\n"
+                                 "for (;;) pause(); }\n";
+
+Test(frames, ends_a_goroutine_where_go_begins_it) {
+        char path[] = "/tmp/test-frames-XXXXXX";
+        enum abi_stack_end end = ABI_STACK_FP_END;
+        uint64_t goexit, called, user[2];
+        const Mapping *mapping;
+        OracleChild child;
+        uint32_t index;
+        Bench b, late;
+
+        close(mkstemp(path));
+        if (!oracle_compile(goroutines, "", path)) {
+                unlink(path);
+                cr_skip_test("tool: no compiler");
+        }
+        child = oracle_spawn(path, NULL);
+        cr_assert_eq(sscanf(child.line, "%lx %lx", &goexit, &called), 2);
+        b = bench(child.pid);
+        mapping = process_find_mapping(b.process, goexit);
+        cr_assert_not_null(mapping);
+
+        cr_expect_not(frames_is_root(b.process, called));
+        cr_expect_eq(mapping->object->n_goexit_looks, 1);
+        cr_expect_not(frames_is_root(b.process, goexit + 1), "no function starts there");
+        cr_expect_not(frames_is_root(b.process, goexit + 6));
+        cr_expect_eq(mapping->object->n_goexit_looks, 1, "so nothing is read");
+        user[0] = called;
+        user[1] = goexit + 1;           /* the return address that Go puts on a new stack */
+        cr_expect_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 2, &end, &index), 0);
+        cr_expect_eq(end, ABI_STACK_COMPLETE);
+        cr_expect(frames_is_root(b.process, goexit));
+        cr_expect_not(frames_is_root(b.process, called));
+        cr_expect_eq(mapping->object->n_goexit_looks, 2, "once it is known nothing is read");
+        bench_end(&b);
+
+        /* Code that makes us look in vain makes us do it so often and no more. */
+        b = bench(child.pid);
+        mapping = process_find_mapping(b.process, goexit);
+        for (unsigned i = 0; i < 2 * GOROUTINE_MAX_LOOKS; i++)
+                cr_expect_not(frames_is_root(b.process, called));
+        cr_expect_eq(mapping->object->n_goexit_looks, GOROUTINE_MAX_LOOKS);
+        cr_expect_not(frames_is_root(b.process, goexit));
+        bench_end(&b);
+
+        /* Of one that is gone the file tells, and where that is gone too, the next process with such a file. */
+        b = bench(child.pid);
+        late = bench(child.pid);
+        oracle_end(&child);
+        cr_expect(frames_is_root(b.process, goexit));
+        unlink(path);
+        cr_expect_not(frames_is_root(late.process, goexit));
+        mapping = process_find_mapping(late.process, goexit);
+        cr_expect_eq(mapping->object->n_goexit_looks, 0);
+        bench_end(&late);
         bench_end(&b);
 }
 
