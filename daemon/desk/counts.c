@@ -199,7 +199,7 @@ static void add_object(Adding *adding, const WindowFrame *frame) {
         else if (*path)
                 add_text(adding, base_name(path));
         else
-                add_text(adding, *file ? base_name(file) : *type ? type : "[unknown]");
+                add_text(adding, *file ? base_name(file) : *type && strcmp(type, "unknown") ? type : COUNTS_NO_NAME);
 }
 
 /* Code without a name is told by its place, so that what is hot can be found. */
@@ -210,7 +210,7 @@ static void function_key(Adding *adding, FrameWord word) {
 
         snprintf(place, sizeof(place), "0x%" PRIx64, frame.address);
         begin_key(adding);
-        add_text(adding, *name ? name : frame.module ? place : "[unknown]");
+        add_text(adding, *name ? name : frame.module ? place : COUNTS_NO_NAME);
         add_object(adding, &frame);
 }
 

@@ -16,7 +16,7 @@
 #include "report/tally.h"
 
 typedef enum CountsTable {
-        COUNTS_FUNCTIONS,               /* name, object; `total`: anywhere in the stack, once a stack */
+        COUNTS_FUNCTIONS,               /* name (else its place, or COUNTS_NO_NAME), object; `total`: once a stack */
         COUNTS_SPANS,                   /* span id, trace id, attributes, process */
         COUNTS_THREADS,                 /* name, thread id, process */
         COUNTS_PROCESSES,               /* name, pid */
@@ -26,6 +26,8 @@ typedef enum CountsTable {
 } CountsTable;
 
 enum { COUNTS_MAX_TEXTS = 4, COUNTS_MAX_ROWS = 1 << 20 };
+
+#define COUNTS_NO_NAME "[unknown]"     /* of code that belongs to no file, and of its object */
 
 typedef struct Counts {
         Tally tables[COUNTS_N_TABLES];

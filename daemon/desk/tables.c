@@ -100,8 +100,39 @@ static int print_truncated(const Counts *counts, FILE *out) {
         return 0;
 }
 
+/*
+ * Functions without a name stand in the table by their places, each for itself, so it does not show what they are together.
+ * A few are no reason to do something about it, and names of code at run time come up to a second after the code.
+ */
+static int print_unnamed(const Counts *counts, FILE *out) {
+        _cleanup_(freep) CountsRow *rows = NULL;
+        uint64_t n_code = 0, n_files = 0, least = counts->n_events / 10;
+        const char *most = "";
+        size_t n;
+        int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_SELF, &rows, &n);
+
+        for (size_t i = 0; i < n && !r; i++) {
+                if (!strcmp(rows[i].texts[0], COUNTS_NO_NAME))
+                        n_code += rows[i].self;
+                if (strncmp(rows[i].texts[0], "0x", 2))
+                        continue;
+                most = n_files ? most : rows[i].texts[1];
+                n_files += rows[i].self;
+        }
+        if (n_code > least)
+                fprintf(out, "  unnamed    %.1f %% outside of files: `node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code\n",
+                        percent(n_code, counts->n_events));
+        if (n_files > least) {
+                fprintf(out, "  unnamed    %.1f %% in files without symbols, as ", percent(n_files, counts->n_events));
+                print_clean(most, out);
+                fprintf(out, ": packages of debug symbols name them\n");
+        }
+        return r;
+}
+
 static int print_quality(const Counts *counts, const Summary *summary, FILE *out) {
         double coverage = summary_coverage(summary);
+        int r;
 
         fprintf(out, "\n  samples    %" PRIu64 " in %.1f s at %.0f Hz a CPU, %.2f s of CPU time\n", counts->n_events,
                 (double)summary->duration_ns / (double)NS_PER_SEC, summary_rate(summary), counts->cpu_ns / (double)NS_PER_SEC);
@@ -110,7 +141,8 @@ static int print_quality(const Counts *counts, const Summary *summary, FILE *out
                         100 * coverage, (double)summary->target_cpu_ns / (double)NS_PER_SEC);
         print_losses(out);
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
-        return print_truncated(counts, out);
+        r = print_unnamed(counts, out);
+        return r ? r : print_truncated(counts, out);
 }
 
 int tables_print(const Counts *counts, const Summary *summary, const TablesFormat *format, FILE *out) {

@@ -127,6 +127,7 @@ class Command(Record):
         whole = sum(result.leaves(pid).values())
         self.assertRegex(child.out, r"(?m)^ +\d+\.\d % +\d+\.\d %  \S+ +victim-shares$")
         self.assertRegex(child.out, rf"(?m)^  samples +{result.summary['delivered']} in ")
+        self.assertNotIn("  unnamed  ", child.out)
         self.assertGreater(whole, 0)
 
     def test_descendants_are_recorded_and_nobody_else(self):
@@ -439,6 +440,34 @@ class Terminal(Record):
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
         self.assertNotRegex(child.out + child.err, r"[\x00-\x09\x0b-\x1f\x7f]")
         self.assertIn("?]0;owned??[2Jx", child.out)
+
+
+class Unnamed(Record):
+    """A function without a name is a row for each of its places: one line says what they are together, and what would help."""
+
+    def test_files_without_symbols_are_named_with_what_would_help(self):
+        program = self.where / "no-symbols"
+        self.run_command([tap.need_tool("strip"), "-o", program, session.LIB / "victim-shares"], expect=0)
+        child, path, summary = self.begin("-F", "499", "--", program)
+        session.wait_cpu([self.started(child)], 1)
+        self.assertEqual(child.stop(signal.SIGTERM), 0, child)
+        self.assertRegex(child.out, r"(?m)^  unnamed    \d+\.\d % in files without symbols, as no-symbols: ")
+        self.assertNotIn("outside of files", child.out)
+
+    def test_code_without_a_file_is_told_of_until_the_program_names_it(self):
+        victim, tell = self.commanded("code")
+        tell("make work")
+        for is_named in (False, True):
+            child, path, summary = self.begin("-p", victim.pid, "--kernel-stacks=off")
+            session.wait_cpu([victim.pid], 2 if is_named else 0.5)
+            self.assertEqual(child.stop(signal.SIGINT), 0, child)
+            self.assertGreater(len(self.check(path, summary).samples), 0)
+            if not is_named:
+                self.assertRegex(child.out, r"(?m)^ +\d+\.\d % +\d+\.\d %  \[unknown\] +\[unknown\]$")
+                self.assertRegex(child.out, r"(?m)^  unnamed    \d+\.\d % outside of files: .*perf-basic-prof")
+            else:
+                self.assertNotIn("  unnamed  ", child.out)
+            tell("map")
 
 
 class Pprof(Record):
