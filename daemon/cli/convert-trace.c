@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
+#include "coro/trace-mappings.h"
 #include "coro/trace-read.h"
 #include "coro/trace-stations.h"
 #include "util/file.h"
@@ -87,19 +88,28 @@ static int put_station(void *userdata, const TraceStationEnd *end) {
 
         /* Older traces do not say until when they looked: until its last event. */
         trace_writer_station(userdata, &(TraceStation){ .pid = (uint32_t)end->pid, .index = (uint32_t)end->station, .state = &state,
-                                                        .until_ns = MAX(MAX(end->until_ns, end->last_ns), UINT64_C(1)) });
+                                                        .until_ns = MAX(MAX(end->until_ns, end->last_ns), UINT64_C(1)),
+                                                        .code = end->code });
         return 0;
 }
 
-static int copy_stations(const char *path, TraceForm form, TraceWriter *writer) {
-        uint64_t n_malformed = 0;
-        int r = trace_stations_read(path, form, put_station, writer, &n_malformed);
+static int put_mapping(void *userdata, const TraceMapping *mapping) {
+        trace_writer_mapping(userdata, mapping);
+        return 0;
+}
 
-        if (r == TRACE_STATIONS_E_NONE)
-                return STATUS_OK;
-        if (n_malformed)
-                log_warning("%s: %" PRIu64 " of its stations are malformed and were left out", path, n_malformed);
-        return r || n_malformed ? STATUS_FAILURE : STATUS_OK;
+/* What stands beside the events. */
+static int copy_ends(const char *path, TraceForm form, TraceWriter *writer) {
+        uint64_t n_stations = 0, n_mappings = 0;
+        int stations = trace_stations_read(path, form, put_station, writer, &n_stations);
+        int mappings = trace_mappings_read(path, form, put_mapping, writer, &n_mappings);
+
+        if (n_stations)
+                log_warning("%s: %" PRIu64 " of its stations are malformed and were left out", path, n_stations);
+        if (n_mappings)
+                log_warning("%s: %" PRIu64 " of its mappings are malformed and were left out", path, n_mappings);
+        return (stations && stations != TRACE_STATIONS_E_NONE) || (mappings && mappings != TRACE_MAPPINGS_E_NONE) || n_stations ||
+                               n_mappings ? STATUS_FAILURE : STATUS_OK;
 }
 
 static int open_output(const char *path, const TraceOptions *options, TraceWriter **writerp) {
@@ -133,7 +143,7 @@ int convert_traces(const Cli *cli) {
         for (int i = 0; i < cli->n_arguments; i++) {
                 find_form(cli->arguments[i], &form);
                 status |= copy(cli->arguments[i], form, writer, &n_events);
-                status |= copy_stations(cli->arguments[i], form, writer);
+                status |= copy_ends(cli->arguments[i], form, writer);
         }
         if (trace_writer_close(writer, &n_dropped)) {
                 log_error("%s: cannot be written: %s", output, strerror(errno));

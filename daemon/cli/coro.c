@@ -23,6 +23,7 @@ static int set_options(CoroOptions *options, const Config *config) {
                 .dialect = dialect_of(config->dialect),
                 .output = *config->output ? config->output : DEFAULT_OUTPUT,
                 .trace = { .extra = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
+                .places = config->places,
                 .duration_ns = config->duration_ns,
                 .progress = config->progress && isatty(STDERR_FILENO),
         };
@@ -84,6 +85,7 @@ const Verb verb_coro = {
                 "environment), in which its coroutines say when they are resumed and suspended, and writes each event to a\n"
                 "file: JSON lines, CSV or SQLite, by the ending of --output (default: " DEFAULT_OUTPUT "; - for standard output).\n"
                 "With --pid it reads the regions that running processes have mapped, under whatever name, and changes nothing.\n"
+                "Where the program's code lay is kept beside it, so that `spanprof report` names functions (--no-places: not).\n"
                 "What was overwritten before it could be read is counted exactly and named in the trace. Ends with the\n"
                 "command and with its exit status; 125 is a failure of spanprof, 126 and 127 a command that does not start.\n"
                 "\n"

@@ -61,9 +61,7 @@ int report_process_trace(ReportProcess *process, Cli *cli) {
         return r;
 }
 
-const char *report_process_name(void *userdata, uint64_t address) {
-        ReportProcess *process = userdata;
-
+const char *report_process_name(const ReportProcess *process, uint64_t address) {
         return process->names ? place_names_get(process->names, address) : NULL;
 }
 

@@ -18,8 +18,8 @@ typedef struct ReportProcess {
  */
 int report_process_trace(ReportProcess *process, Cli *cli);
 
-/* The function at an address of the process, or NULL. @userdata: a ReportProcess. */
-const char *report_process_name(void *userdata, uint64_t address);
+/* The function at an address of the process, or NULL. */
+const char *report_process_name(const ReportProcess *process, uint64_t address);
 
 /* Removes the trace. */
 void report_process_deinit(ReportProcess *process);

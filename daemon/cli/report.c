@@ -99,7 +99,7 @@ static int add_input(ReportRun *run, size_t index) {
         if (r)
                 return MIN(r, 0);
         if (report_is_trace(&source))
-                return report_add_trace(&run->traces, &run->inputs, &source);
+                return report_add_trace(&run->traces, &run->inputs, &source, run->symbolizer);
         run->n_profiles++;
         r = convert_init(&convert, &run->inputs.options);
         if (!r)
@@ -130,10 +130,18 @@ static int print_profiles(const ReportRun *run) {
         return report_print(run->report, &format, run->out);
 }
 
+/* Of a process that runs, by looking there; else by what the traces say. */
+static const char *name_place(void *userdata, const Coroutine *coroutine, uint64_t address) {
+        const ReportRun *run = userdata;
+        const char *name = report_process_name(run->process, address);
+
+        return name || !run->traces.names ? name : trace_names_get(run->traces.names, coroutine ? &coroutine->code : NULL, address);
+}
+
 static int print_traces(const ReportRun *run) {
         CoroutineFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(),
                                    .markdown = run->form == FORM_MARKDOWN, .n_files = run->traces.n_files,
-                                   .n_malformed = run->traces.n_malformed, .name = report_process_name, .userdata = run->process };
+                                   .n_malformed = run->traces.n_malformed, .name = name_place, .userdata = (void *)run };
 
         if (run->form == FORM_JSON)
                 return coroutine_report_print_json(run->traces.report, &format, run->out);

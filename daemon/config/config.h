@@ -149,6 +149,7 @@ typedef struct Config {
         char *dialect;                  /* auto, document, seqlock */
         char *region, *socket;          /* files; "" = of their own */
         uint64_t max_trace_bytes;       /* 0 = no limit */
+        bool places;
         bool progress;
 
         char *config;                   /* --config */

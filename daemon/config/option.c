@@ -201,6 +201,8 @@ const Option option_table[] = {
           .help = "make the socket for wake-ups here (default: beside the region)" },
         { "max-trace", 0, OPTION_SIZE, CORO, NULL, FIELD(max_trace_bytes), "0", 0, UINT64_C(1) << 50, .argument = "SIZE",
           .help = "of the trace; events that come then are counted and left out; 0 = no limit" },
+        { "places", 0, OPTION_BOOL, CORO, NULL, FIELD(places), "on",
+          .help = "keep beside the trace where the program's code lay (paths, build ids), so that reports name its functions" },
         { "progress", 0, OPTION_BOOL, CORO | RECORD, NULL, FIELD(progress), "on",
           .help = "show how far it is, if standard error is a terminal" },
 

@@ -133,8 +133,9 @@ static void loop(Attach *attach) {
 }
 
 static void deinit(Attach *attach) {
-        output_deinit(&attach->output);
-        for (size_t i = 0; i < attach->n_regions; i++) {
+        bool ended = output_deinit(&attach->output);
+
+        for (size_t i = 0; ended && i < attach->n_regions; i++) {
                 harvest_deinit(&attach->harvests[i]);
                 region_free(attach->regions[i]);
         }
@@ -150,7 +151,11 @@ static int start(Attach *attach, const uint32_t *pids, size_t n_pids) {
                 r = add_process(attach, pids[i]);
         if (!r && !attach->n_regions)
                 r = CORO_E_FAILED;
-        return r ? r : output_open(&attach->output, attach->options);
+        if (!r)
+                r = output_open(&attach->output, attach->options);
+        if (!r)
+                output_watch(&attach->output, attach->harvests, attach->n_regions);
+        return r;
 }
 
 int coro_attach(const CoroOptions *options, const uint32_t *pids, size_t n_pids, CoroSummary *summary) {

@@ -11,6 +11,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "coro/keeper.h"
@@ -155,14 +156,25 @@ static int start_child(Engine *engine, char **argv) {
         return 0;
 }
 
+/* Who has connected will soon publish stations. */
+static void greet(Engine *engine, int fd) {
+        struct ucred peer;
+        socklen_t size = sizeof(peer);
+
+        if (engine->output.places && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.pid > 0)
+                places_add_process(engine->output.places, peer.pid);
+}
+
 static void add_connections(Engine *engine) {
         int fd;
 
         while ((fd = keeper_accept(&engine->keeper)) >= 0)
-                if (engine->n_fds < ARRAY_SIZE(engine->fds))
+                if (engine->n_fds < ARRAY_SIZE(engine->fds)) {
                         engine->fds[engine->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLIN };
-                else
+                        greet(engine, fd);
+                } else {
                         close(fd);              /* the keeper has it still; its target wakes nobody */
+                }
         if (engine->fds[CONTROL].revents & POLLHUP)
                 engine->fds[CONTROL].fd = -1;   /* the keeper was killed */
 }
@@ -294,9 +306,10 @@ static void deinit(Engine *engine) {
         for (nfds_t i = 0; i < engine->n_fds; i++)
                 if (i != CONTROL && engine->fds[i].fd >= 0)
                         close(engine->fds[i].fd);
-        output_deinit(&engine->output);
-        harvest_deinit(&engine->harvest);
-        region_free(engine->region);
+        if (output_deinit(&engine->output)) {
+                harvest_deinit(&engine->harvest);
+                region_free(engine->region);
+        }
         free(engine->directory);
         free(engine->region_path);
         free(engine->socket_path);
@@ -313,7 +326,11 @@ static int start(Engine *engine, char **argv) {
                 r = make_keeper(engine);
         if (!r)
                 r = output_open(&engine->output, engine->options);
-        return r ? r : start_child(engine, argv);
+        if (!r)
+                r = start_child(engine, argv);
+        if (!r)
+                output_watch(&engine->output, &engine->harvest, 1);
+        return r;
 }
 
 int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int *statusp) {

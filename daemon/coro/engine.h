@@ -19,6 +19,7 @@ typedef struct CoroOptions {
         const char *output;
         TraceForm form;
         TraceOptions trace;
+        bool places;                    /* learn what addresses are, so that they have names afterwards; with `extra` alone */
         uint64_t duration_ns;           /* 0 = to the end */
         bool progress;                  /* a line on standard error, once a second */
         bool term_on_interrupt;         /* SIGINT reaches the command as SIGTERM, as users of the real engine know it */

@@ -44,10 +44,21 @@ int output_open(Output *output, const CoroOptions *options) {
         return start_writing(output, writer);
 }
 
-void output_deinit(Output *output) {
+void output_watch(Output *output, const Harvest *harvests, size_t n_harvests) {
+        if (!output->options->places || !output->options->trace.extra)
+                return;
+        if (places_new(&output->places, harvests, n_harvests))
+                log_warning("there is no room to learn what addresses are: those of the trace will have no names");
+}
+
+bool output_deinit(Output *output) {
+        bool ended = !output->places || places_finish(output->places);
+
+        output->places = places_free(output->places);
         output->relay = relay_free(output->relay);
         output->writer = trace_writer_free(output->writer);
         free(take(output->queue));
+        return ended;
 }
 
 static void write_queued(Output *output) {
@@ -95,6 +106,8 @@ bool output_scan(Output *output, Harvest *harvests, size_t n_harvests) {
         end_ns = clock_monotonic_ns();
         if (all.n_events || output->writer)
                 pass_on(output, end_ns);
+        if (all.n_events && output->places)
+                places_poke(output->places);
         output->n_events += all.n_events;
         output->n_lost += all.n_lost;
         pace_update(&output->pace, &all, end_ns - begin_ns, end_ns);
@@ -125,13 +138,23 @@ static int add_totals(HarvestTotals *sum, const Harvest *harvest) {
         return r;
 }
 
-static void write_stations(TraceWriter *writer, const Harvest *harvest) {
+/* The @k-th harvest's. @places: NULL = nothing is known. */
+static void write_stations(TraceWriter *writer, const Harvest *harvest, const Places *places, size_t k) {
         for (uint32_t i = 0; i < harvest->n_seen; i++)
-                trace_writer_station(writer, &(TraceStation){ .pid = harvest->pid, .index = i, .state = &harvest->states[i] });
+                trace_writer_station(writer, &(TraceStation){ .pid = harvest->pid, .index = i, .state = &harvest->states[i],
+                                                              .code = places ? places_station(places, k, i) : (StationCode){ 0 } });
+}
+
+static void write_ends(TraceWriter *writer, const Harvest *harvests, size_t n_harvests, const Places *places) {
+        for (size_t i = 0; i < n_harvests; i++)
+                write_stations(writer, &harvests[i], places, i);
+        for (size_t i = 0; places && i < places_n_mappings(places); i++)
+                trace_writer_mapping(writer, places_mapping(places, i));
 }
 
 int output_finish(Output *output, Harvest *harvests, size_t n_harvests, CoroSummary *summary) {
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
+        const Places *places = output->places && places_finish(output->places) ? output->places : NULL;
         HarvestFound found;
         int r = 0;
 
@@ -152,8 +175,7 @@ int output_finish(Output *output, Harvest *harvests, size_t n_harvests, CoroSumm
                 summary->n_stalls = trace_writer_n_stalls(output->writer);
                 writer = take(output->writer);
         }
-        for (size_t i = 0; i < n_harvests; i++)
-                write_stations(writer, &harvests[i]);
+        write_ends(writer, harvests, n_harvests, places);
         summary->duration_ns = clock_monotonic_ns() - output->begin_ns;
         if (!trace_writer_close(writer, &summary->n_dropped))
                 return r;

@@ -11,6 +11,7 @@
 
 #include "coro/engine.h"
 #include "coro/pace.h"
+#include "coro/places.h"
 #include "coro/relay.h"
 
 typedef struct Output {
@@ -19,13 +20,19 @@ typedef struct Output {
         Relay *relay;                   /* of a database, else NULL */
         CoroEvent *queue;               /* of a scan, to become lines after it */
         size_t n_queued;
+        Places *places;                 /* NULL = nobody will want names */
         Pace pace;
         uint64_t begin_ns, progress_ns, progress_events, n_events, n_lost;
 } Output;
 
 /* Return: 0, CORO_E_FAILED (a message was logged), -errno. */
 int output_open(Output *output, const CoroOptions *options);
-void output_deinit(Output *output);
+
+/* Begins to learn what addresses are, if it is wanted. From here on neither regions nor harvests may move. */
+void output_watch(Output *output, const Harvest *harvests, size_t n_harvests);
+
+/* Return: false = a thread that cannot be ended still looks at the regions: they must stay mapped. */
+bool output_deinit(Output *output);
 
 /* Scans each harvest once and adapts the pace. Return: whether there was an event. */
 bool output_scan(Output *output, Harvest *harvests, size_t n_harvests);

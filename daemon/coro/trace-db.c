@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "coro/trace-mappings.h"
 #include "coro/trace-read.h"
 #include "coro/trace-stations.h"
 #include "util/error.h"
@@ -37,7 +38,7 @@ enum { ROWS = 32 };
 
 struct TraceDb {
         sqlite3 *sqlite;
-        sqlite3_stmt *insert_event, *insert_events, *insert_station;
+        sqlite3_stmt *insert_event, *insert_events, *insert_station, *insert_mapping;
         bool extra, in_transaction;
         CoroEvent rows[ROWS];           /* that are not inserted yet */
         unsigned n_rows;
@@ -58,7 +59,11 @@ static const char station_schema[] =
         "CREATE TABLE coro_stations (pid INTEGER NOT NULL, station INTEGER NOT NULL, probe_id TEXT NOT NULL, birth INTEGER NOT NULL,"
         " dead INTEGER NOT NULL, torn INTEGER NOT NULL, corrupt INTEGER NOT NULL, read INTEGER NOT NULL, lost INTEGER NOT NULL,"
         " rejected INTEGER NOT NULL, skipped INTEGER NOT NULL, last_ts INTEGER NOT NULL, last_tid INTEGER NOT NULL,"
-        " last_addr TEXT NOT NULL, is_active INTEGER NOT NULL, until INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (pid, station));";
+        " last_addr TEXT NOT NULL, is_active INTEGER NOT NULL, until INTEGER NOT NULL DEFAULT 0, process INTEGER NOT NULL DEFAULT 0,"
+        " frame TEXT NOT NULL DEFAULT '0x0', code TEXT NOT NULL DEFAULT '0x0', PRIMARY KEY (pid, station));"
+        "CREATE TABLE coro_mappings (process INTEGER NOT NULL, pid INTEGER NOT NULL, start TEXT NOT NULL, \"end\" TEXT NOT NULL,"
+        " elf_address TEXT NOT NULL, build_id_gnu TEXT NOT NULL, build_id_go TEXT NOT NULL, build_id_htlhash TEXT NOT NULL,"
+        " path TEXT NOT NULL);";
 /* Made at the end: a third of the time that it takes to keep them in order with each event. */
 static const char index_schema[] =
         "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_probe_seq ON coro_trace_events (probe_id, seq);"
@@ -109,12 +114,15 @@ static int prepare_events(TraceDb *db, unsigned n_rows, sqlite3_stmt **statement
 }
 
 static int prepare(TraceDb *db) {
-        const char *station = "INSERT OR REPLACE INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+        const char *station = "INSERT OR REPLACE INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+        const char *mapping = "INSERT INTO coro_mappings VALUES (?,?,?,?,?,?,?,?,?)";
 
         if (prepare_events(db, 1, &db->insert_event) || prepare_events(db, ROWS, &db->insert_events))
                 return fail(db, "coro_trace_events");
         if (db->extra && lib.sqlite3_prepare_v2(db->sqlite, station, -1, &db->insert_station, NULL) != SQLITE_OK)
                 return fail(db, "coro_stations");
+        if (db->extra && lib.sqlite3_prepare_v2(db->sqlite, mapping, -1, &db->insert_mapping, NULL) != SQLITE_OK)
+                return fail(db, "coro_mappings");
         return 0;
 }
 
@@ -248,9 +256,10 @@ int trace_db_event(TraceDb *db, const CoroEvent *event) {
 
 int trace_db_station(TraceDb *db, const TraceStation *station) {
         const StationState *state = station->state;
+        char frame[24], code[24];
         const uint64_t numbers[] = { station->pid, station->index, 0, state->birth_ns, state->dead, state->torn, state->corrupt,
                                      state->n_read, state->n_lost, state->n_rejected, state->n_skipped, state->last_ns,
-                                     state->last_tid, 0, state->active, station->until_ns };
+                                     state->last_tid, 0, state->active, station->until_ns, station->code.process };
         sqlite3_stmt *s = db->insert_station;
         char probe[24], address[24];
 
@@ -260,6 +269,25 @@ int trace_db_station(TraceDb *db, const TraceStation *station) {
                 bind(s, (int)i + 1, numbers[i]);
         bind_decimal(s, 3, probe, state->probe_id);
         bind_address(s, 14, address, state->last_address);
+        bind_address(s, 18, frame, station->code.frame);
+        bind_address(s, 19, code, station->code.address);
+        return step(db, s);
+}
+
+int trace_db_mapping(TraceDb *db, const TraceMapping *mapping) {
+        const char *const texts[] = { mapping->build_id_gnu, mapping->build_id_go, mapping->build_id_htlhash, mapping->path };
+        char start[24], end[24], address[24];
+        sqlite3_stmt *s = db->insert_mapping;
+
+        if (begin(db))
+                return TRACE_E_FAILED;
+        bind(s, 1, mapping->process);
+        bind(s, 2, mapping->pid);
+        bind_address(s, 3, start, mapping->start);
+        bind_address(s, 4, end, mapping->end);
+        bind_address(s, 5, address, mapping->address);
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+                lib.sqlite3_bind_text(s, (int)i + 6, texts[i], -1, SQLITE_STATIC);
         return step(db, s);
 }
 
@@ -307,6 +335,7 @@ TraceDb *trace_db_free(TraceDb *db) {
         lib.sqlite3_finalize(db->insert_event);
         lib.sqlite3_finalize(db->insert_events);
         lib.sqlite3_finalize(db->insert_station);
+        lib.sqlite3_finalize(db->insert_mapping);
         lib.sqlite3_close(db->sqlite);
         free(db);
         return NULL;
@@ -380,8 +409,9 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
         return r;
 }
 
-static int give_station(sqlite3_stmt *statement, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
-        char line[TRACE_LINE_MAX];
+/* The row as a line, of cells that hold no comma but in the last one. */
+static int give_row(sqlite3_stmt *statement, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+        char line[TRACE_MAPPING_LINE];
         size_t size = 0;
 
         for (int i = 0; i < lib.sqlite3_column_count(statement); i++) {
@@ -395,27 +425,44 @@ static int give_station(sqlite3_stmt *statement, int (*func)(void *userdata, con
         return func(userdata, line, size);
 }
 
-/* Databases that were written before `until` was known have no such column. */
-static int prepare_stations(TraceDb *db, sqlite3_stmt **statementp) {
-        int state = lib.sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", -1, statementp, NULL);
-
-        return state == SQLITE_OK ? state :
-                lib.sqlite3_prepare_v2(db->sqlite, "SELECT " TRACE_STATIONS_OLD_COLUMNS " FROM coro_stations", -1, statementp, NULL);
-}
-
-int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+/* The first of @queries that the database can answer: older ones have fewer columns, or not the table at all. */
+static int read_rows(const char *path, const char *const *queries, int (*func)(void *userdata, const char *line, size_t size),
+                     void *userdata) {
         TraceDb db = { 0 };
         sqlite3_stmt *statement = NULL;
-        int r = 0;
+        int r = 0, state = SQLITE_ERROR;
 
         errno = 0;
         if (library_load(&library))
                 return TRACE_E_FAILED;
-        if (lib.sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
-            prepare_stations(&db, &statement) == SQLITE_OK)
-                while (!r && lib.sqlite3_step(statement) == SQLITE_ROW)
-                        r = give_station(statement, func, userdata);
+        if (lib.sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
+                while (state != SQLITE_OK && *queries)
+                        state = lib.sqlite3_prepare_v2(db.sqlite, *queries++, -1, &statement, NULL);
+        while (!r && statement && (state = lib.sqlite3_step(statement)) == SQLITE_ROW)
+                r = give_row(statement, func, userdata);
+        if (!r && statement && state != SQLITE_DONE)
+                r = fail(&db, path);
         lib.sqlite3_finalize(statement);
         lib.sqlite3_close(db.sqlite);
         return r;
+}
+
+#define STATIONS_OLD "SELECT pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active"
+
+int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+        static const char *const queries[] = {
+                "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", STATIONS_OLD ",until FROM coro_stations",
+                STATIONS_OLD " FROM coro_stations", NULL,
+        };
+
+        return read_rows(path, queries, func, userdata);
+}
+
+int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+        static const char *const queries[] = {
+                "SELECT process, pid, start, \"end\", elf_address, build_id_gnu, build_id_go, build_id_htlhash,"
+                " '\"' || replace(path, '\"', '\"\"') || '\"' FROM coro_mappings", NULL,
+        };
+
+        return read_rows(path, queries, func, userdata);
 }

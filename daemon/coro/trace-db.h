@@ -17,6 +17,7 @@ int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options);
 /* Return: 0, TRACE_E_FAILED (a message was logged). */
 int trace_db_event(TraceDb *db, const CoroEvent *event);
 int trace_db_station(TraceDb *db, const TraceStation *station);
+int trace_db_mapping(TraceDb *db, const TraceMapping *mapping);
 int trace_db_commit(TraceDb *db);
 uint64_t trace_db_size(const TraceDb *db);
 
@@ -32,3 +33,6 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
 
 /* Its stations as lines of CSV (trace-stations.h). A database without them has no lines. Return: as above. */
 int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata);
+
+/* Its mappings (trace-mappings.h). Return: as above. */
+int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata);

@@ -14,6 +14,7 @@ typedef struct TraceStationEnd {
         uint64_t n_read, n_lost, n_rejected, n_skipped;
         uint64_t last_ns, last_tid, last_address;
         uint64_t until_ns;              /* when it was last looked at: it has waited until then at least. 0 = not known */
+        StationCode code;
 } TraceStationEnd;
 
 enum {
@@ -23,11 +24,10 @@ enum {
 };
 
 #define TRACE_STATIONS_COLUMNS \
-        "pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active,until"
-#define TRACE_STATIONS_OLD_COLUMNS \
-        "pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active"
+        "pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active,until," \
+        "process,frame,code"
 
-/* One line with these columns (`until` may be missing), without its newline. Pure. Return: 0, TRACE_STATIONS_E_MALFORMED. */
+/* One line with these columns (those from `until` on may be missing), without its newline. Pure. Return: 0, TRACE_STATIONS_E_MALFORMED. */
 int trace_station_parse(const char *line, size_t size, TraceStationEnd *end);
 
 typedef int (*TraceStationFunc)(void *userdata, const TraceStationEnd *end);

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "coro/companion.h"
 #include "coro/sink.h"
 #include "coro/trace-db.h"
+#include "coro/trace-mappings.h"
 #include "coro/trace-stations.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -26,8 +28,10 @@ struct TraceWriter {
         TraceOptions options;
         int fd;                         /* of lines */
         TraceDb *db;
-        char *stations_path;            /* of the second file, NULL = none */
-        FILE *stations;
+        struct {
+                char *path;             /* NULL = none */
+                FILE *file;             /* NULL = nothing was to be said yet */
+        } companions[N_COMPANIONS];
         uint64_t flushed_ns, n_bytes, n_dropped;
         uint64_t until_ns;              /* when stations were looked at last */
         bool pending, full;
@@ -99,12 +103,14 @@ static int open_lines(TraceWriter *writer, const char *path) {
         return 0;
 }
 
-static int name_stations(TraceWriter *writer, const char *path) {
-        const char *dot = strrchr(path, '.');
+static int name_companions(TraceWriter *writer, const char *path) {
+        int r = 0;
 
-        if (!writer->options.extra || !strcmp(path, "-") || writer->form == TRACE_SQLITE || !dot)
+        if (!writer->options.extra || writer->form == TRACE_SQLITE)
                 return 0;
-        return asprintf(&writer->stations_path, "%.*s.stations.csv", (int)(dot - path), path) < 0 ? error_origin(-ENOMEM) : 0;
+        for (int i = 0; !r && i < N_COMPANIONS; i++)
+                r = companion_name(path, i, &writer->companions[i].path);
+        return r;
 }
 
 int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options) {
@@ -116,7 +122,7 @@ int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, co
         writer->form = form;
         writer->options = *options;
         writer->fd = -1;
-        r = name_stations(writer, path);
+        r = name_companions(writer, path);
         if (!r)
                 r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options) : open_lines(writer, path);
         if (r)
@@ -155,9 +161,10 @@ static void print_station(FILE *file, const TraceStation *station) {
         const StationState *s = station->state;
 
         fprintf(file, "%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-                ",%" PRIu64 ",0x%016" PRIx64 ",%d,%" PRIu64 "\n",
+                ",%" PRIu64 ",0x%016" PRIx64 ",%d,%" PRIu64 ",%" PRIu64 ",0x%" PRIx64 ",0x%" PRIx64 "\n",
                 station->pid, station->index, s->probe_id, s->birth_ns, s->dead, s->torn, s->corrupt, s->n_read, s->n_lost,
-                s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address, s->active, station->until_ns);
+                s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address, s->active, station->until_ns,
+                station->code.process, station->code.frame, station->code.address);
 }
 
 /* All stations are told of at one moment, the end. */
@@ -171,8 +178,19 @@ static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *stati
         return now;
 }
 
+/* A file beside the trace, made when there is something for it. Return: NULL = there is none, or it cannot be made. */
+static FILE *companion(TraceWriter *writer, Companion which) {
+        FILE **filep = &writer->companions[which].file;
+        const char *path = writer->companions[which].path;
+
+        if (!*filep && path && companion_create(path, which, writer->options.mode, filep))
+                writer->error = errno;
+        return *filep;
+}
+
 void trace_writer_station(TraceWriter *writer, const TraceStation *told) {
         const TraceStation now = looked_at_now(writer, told), *station = &now;
+        FILE *file;
 
         if (!writer->options.extra || writer->error)
                 return;
@@ -181,20 +199,27 @@ void trace_writer_station(TraceWriter *writer, const TraceStation *told) {
                         writer->error = EIO;
                 return;
         }
-        if (!writer->stations && writer->stations_path) {
-                int fd;
+        file = companion(writer, COMPANION_STATIONS);
+        if (file)
+                print_station(file, station);
+}
 
-                /* A new file: t.jsonl and t.csv have one name for it, and whoever converts one to the other reads the old one. */
-                unlink(writer->stations_path);
-                fd = open(writer->stations_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, writer->options.mode);
-                writer->stations = fd < 0 ? NULL : fdopen(fd, "w");
-                if (!writer->stations)
-                        writer->error = errno;
-                else
-                        fputs(TRACE_STATIONS_COLUMNS "\n", writer->stations);
+void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping) {
+        char line[TRACE_MAPPING_LINE];
+        size_t size;
+        FILE *file;
+
+        if (!writer->options.extra || writer->error)
+                return;
+        if (writer->db) {
+                if (trace_db_mapping(writer->db, mapping))
+                        writer->error = EIO;
+                return;
         }
-        if (writer->stations)
-                print_station(writer->stations, station);
+        size = trace_mapping_print(line, mapping);
+        file = size ? companion(writer, COMPANION_MAPPINGS) : NULL;
+        if (file)
+                fwrite(line, 1, size, file);
 }
 
 void trace_writer_flush(TraceWriter *writer, uint64_t now_ns) {
@@ -224,8 +249,12 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
                 if (writer->sink && sink_finish(writer->sink) && !writer->error)
                         writer->error = sink_error(writer->sink);
         }
-        if (writer->stations && (fflush(writer->stations) || ferror(writer->stations)) && !writer->error)
-                writer->error = errno;
+        for (int i = 0; i < N_COMPANIONS; i++) {
+                FILE *file = writer->companions[i].file;
+
+                if (file && (fflush(file) || ferror(file)) && !writer->error)
+                        writer->error = errno ? errno : EIO;
+        }
         *n_droppedp = writer->n_dropped;
         errno = writer->error;
         return writer->error ? TRACE_E_FAILED : 0;
@@ -234,15 +263,17 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
 TraceWriter *trace_writer_free(TraceWriter *writer) {
         if (!writer)
                 return NULL;
-        if (writer->stations)
-                fclose(writer->stations);
+        for (int i = 0; i < N_COMPANIONS; i++) {
+                if (writer->companions[i].file)
+                        fclose(writer->companions[i].file);
+                free(writer->companions[i].path);
+        }
         if (!writer->sink)
                 free(writer->buffer);
         sink_free(writer->sink);
         if (writer->fd >= 0)
                 close(writer->fd);
         trace_db_free(writer->db);
-        free(writer->stations_path);
         free(writer);
         return NULL;
 }

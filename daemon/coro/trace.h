@@ -16,7 +16,7 @@
  * out of a line. Without `extra` only a payload is added.
  *
  * What a station's end tells (dead, lost, torn …) is no event: it goes to the table coro_stations, or to a
- * second file, NAME.stations.csv.
+ * second file, NAME.stations.csv. Where the code of the programs lay goes to coro_mappings, or to NAME.mappings.csv.
  */
 
 #include <stdbool.h>
@@ -36,7 +36,7 @@ typedef enum TraceForm {
 enum { TRACE_LINE_MAX = 512 };
 
 typedef struct TraceOptions {
-        bool extra;                     /* station, event, birth, lost, pid; and what stations say at their end */
+        bool extra;                     /* station, event, birth, lost, pid; what stations say at their end; mappings */
         bool payload_column;            /* of CSV without `extra`, where a column too many could surprise */
         bool behind;                    /* a thread of its own writes lines: who makes them must not wait for a disk */
         bool append;                    /* JSON lines go behind what is there */
@@ -44,11 +44,28 @@ typedef struct TraceOptions {
         uint64_t max_bytes;             /* of the file; what comes then is dropped and counted; 0 = no limit */
 } TraceOptions;
 
+/* Whose a station's coroutine was, and where it goes on. Zeros = not known. */
+typedef struct StationCode {
+        uint64_t process;               /* TraceMapping */
+        uint64_t frame, address;        /* of the coroutine's frame, and of the function that it named */
+} StationCode;
+
 typedef struct TraceStation {
         uint32_t pid, index;
         uint64_t until_ns;              /* when it was last looked at, MONOTONIC; 0 = just now */
         const StationState *state;
+        StationCode code;
 } TraceStation;
+
+/* A piece of a file that lay in the memory of a process, to be executed. */
+typedef struct TraceMapping {
+        uint64_t process;               /* when it was first seen, MONOTONIC: no two have the same, also of several traces */
+        uint32_t pid;
+        uint64_t start, end;            /* addresses in the process */
+        uint64_t address;               /* of the start, as the file counts */
+        const char *build_id_gnu, *build_id_go, *build_id_htlhash;      /* "" = none */
+        const char *path;               /* as the process saw it */
+} TraceMapping;
 
 typedef struct TraceWriter TraceWriter;
 
@@ -73,6 +90,7 @@ int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, co
 /* A failed write is kept and said by trace_writer_close(); what comes after it is dropped. */
 void trace_writer_event(TraceWriter *writer, const CoroEvent *event);
 void trace_writer_station(TraceWriter *writer, const TraceStation *station);
+void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping);
 
 /* Makes visible what was written, not more often than is good for the form. */
 void trace_writer_flush(TraceWriter *writer, uint64_t now_ns);

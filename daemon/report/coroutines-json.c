@@ -18,8 +18,9 @@ static void add_hex(JsonWriter *json, const char *key, uint64_t value) {
 }
 
 /* And its function, if somebody knows it. */
-static void add_address(JsonWriter *json, const CoroutineFormat *format, const char *key, const char *function_key, uint64_t address) {
-        const char *name = format->name ? format->name(format->userdata, address) : NULL;
+static void add_address(JsonWriter *json, const CoroutineFormat *format, const char *key, const char *function_key, const Coroutine *c,
+                        uint64_t address) {
+        const char *name = format->name ? format->name(format->userdata, c, address) : NULL;
 
         add_hex(json, key, address);
         if (name)
@@ -74,7 +75,7 @@ static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const
         json_number(json, "first_ns", c->first_ns);
         json_number(json, "last_ns", c->last_ns);
         json_number(json, "last_thread", c->last_tid);
-        add_address(json, format, "last_address", "last_function", c->last_address);
+        add_address(json, format, "last_address", "last_function", c, c->last_address);
         json_bool(json, "torn", c->torn);
         json_bool(json, "corrupt", c->corrupt);
         if (timeline)
@@ -93,7 +94,7 @@ static void add_stretches(JsonWriter *json, const CoroutineReport *report, const
                 json_number(json, "ns", row->ns);
                 json_number(json, "start_ns", row->start_ns);
                 json_number(json, "thread", row->tid);
-                add_address(json, format, "address", "function", row->address);
+                add_address(json, format, "address", "function", &report->coroutines[row->coroutine], row->address);
                 json_close(json, '}');
         }
         json_close(json, ']');
@@ -103,7 +104,7 @@ static void add_addresses(JsonWriter *json, const CoroutineReport *report, const
         json_open(json, "addresses", '[');
         for (uint32_t i = 0; i < MIN(report->n_addresses, top); i++) {
                 json_open(json, NULL, '{');
-                add_address(json, format, "address", "function", report->addresses[i].address);
+                add_address(json, format, "address", "function", NULL, report->addresses[i].address);
                 json_number(json, "suspended_ns", report->addresses[i].suspended_ns);
                 json_number(json, "times", report->addresses[i].n);
                 json_close(json, '}');

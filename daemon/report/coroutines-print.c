@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/coroutines-private.h"
 #include "report/sheet.h"
@@ -23,10 +24,18 @@ static void add_time(TextTable *table, uint64_t ns) {
         text_table_add(table, "%s", sheet_value(text, "nanoseconds", (double)ns));
 }
 
-static void add_address(TextTable *table, const Printer *printer, uint64_t address) {
-        const char *name = printer->format->name ? printer->format->name(printer->format->userdata, address) : NULL;
+/* In a narrow table what matters most comes first, and all coroutines may be in an anonymous namespace. */
+static const char *shorten(const char *name) {
+        static const char prefix[] = "(anonymous namespace)::";
 
-        text_table_add(table, "0x%" PRIx64 "%s%s", address, name ? " " : "", name ? name : "");
+        return strncmp(name, prefix, sizeof(prefix) - 1) ? name : name + sizeof(prefix) - 1;
+}
+
+static void add_address(TextTable *table, const Printer *printer, const Coroutine *c, uint64_t address) {
+        const char *name = printer->format->name ? printer->format->name(printer->format->userdata, c, address) : NULL;
+
+        text_table_add(table, "%s%s0x%" PRIx64, name ? (printer->format->markdown ? name : shorten(name)) : "",
+                       name ? " " : "", address);
 }
 
 static uint32_t count_ends(const CoroutineReport *report, CoroutineEnd end) {
@@ -99,7 +108,7 @@ static int print_waiting(const Printer *printer) {
                         add_time(&table, c->longest_suspend_ns);
                         text_table_add(&table, "%s", coroutine_end_text(end));
                         text_table_add(&table, "%s", coroutine_name(c, name));
-                        add_address(&table, printer, c->last_address);
+                        add_address(&table, printer, c, c->last_address);
                         text_table_add(&table, "%" PRIu64, c->last_tid);
                 }
         return sheet_table(&printer->sheet, &table, "Suspended at the end: lost wake-ups first", n, "coroutines");
@@ -148,7 +157,7 @@ static int print_stretches(const Printer *printer, const Stretches *stretches, c
                 add_time(&table, row->ns);
                 text_table_add(&table, "+%.6f s", (double)(row->start_ns - printer->report->first_ns) / NS_PER_SEC);
                 text_table_add(&table, "%s", coroutine_name(&printer->report->coroutines[row->coroutine], name));
-                add_address(&table, printer, row->address);
+                add_address(&table, printer, &printer->report->coroutines[row->coroutine], row->address);
                 text_table_add(&table, "%" PRIu64, row->tid);
         }
         return sheet_table(&printer->sheet, &table, title, table.n_cells ? table.n_cells / ARRAY_SIZE(columns) : 0, "stretches");
@@ -167,7 +176,7 @@ static int print_addresses(const Printer *printer) {
                 add_time(&table, row->suspended_ns);
                 text_table_add(&table, "%.1f%%", sheet_share(row->suspended_ns, report->suspended_ns));
                 text_table_add(&table, "%" PRIu64, row->n);
-                add_address(&table, printer, row->address);
+                add_address(&table, printer, NULL, row->address);
         }
         return sheet_table(&printer->sheet, &table, "Where they were suspended", report->n_addresses, "addresses");
 }

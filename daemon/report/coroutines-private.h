@@ -48,7 +48,7 @@ uint64_t coroutine_since_ns(const CoroutineReport *report, const Coroutine *coro
 
 double coroutine_resumes_per_second(const Coroutine *coroutine);
 
-/* `0x7f12… station 3`. @to: 64 bytes. */
+/* `station 3 0x7f12…`. @to: 64 bytes. */
 const char *coroutine_name(const Coroutine *coroutine, char *to);
 
 /* Numbers of all coroutines; the suspects that wait longest first. Return: NULL = -ENOMEM, else owned by the caller. */

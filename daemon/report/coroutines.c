@@ -295,6 +295,7 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
         coroutine = &report->coroutines[index];
         coroutine->dead = end->dead;
         coroutine->until_ns = end->until_ns;
+        coroutine->code = end->code;
         coroutine->torn = end->torn;
         coroutine->corrupt = end->corrupt;
         coroutine->no_event = !coroutine->n_events;
@@ -343,7 +344,7 @@ double coroutine_resumes_per_second(const Coroutine *coroutine) {
 
 const char *coroutine_name(const Coroutine *coroutine, char *to) {
         if (coroutine->birth_ns)
-                snprintf(to, 64, "0x%" PRIx64 " station %" PRIu32, coroutine->probe_id, coroutine->station);
+                snprintf(to, 64, "station %" PRIu32 " 0x%" PRIx64, coroutine->station, coroutine->probe_id);
         else
                 snprintf(to, 64, "0x%" PRIx64, coroutine->probe_id);
         return to;

@@ -48,6 +48,7 @@ typedef struct Coroutine {
         uint64_t longest_run_ns, longest_suspend_ns;
         uint64_t last_tid, last_address;
         bool active, dead, torn, corrupt, no_event;
+        StationCode code;               /* zeros = the trace does not say */
         TimelineBin *timeline;          /* COROUTINES_BINS of them; NULL = there are too many coroutines */
 } Coroutine;
 
@@ -70,8 +71,8 @@ typedef struct CoroutineFormat {
         bool markdown;
         size_t n_files;
         uint64_t n_malformed;
-        /* The function at an address where coroutines were suspended; NULL = nobody knows any, or not this one. */
-        const char *(*name)(void *userdata, uint64_t address);
+        /* The function at an address where a coroutine was suspended (NULL = several were); NULL = nobody knows any, or not this one. */
+        const char *(*name)(void *userdata, const Coroutine *coroutine, uint64_t address);
         void *userdata;
 } CoroutineFormat;
 

@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coro/trace-mappings.h"
 #include "coro/trace-read.h"
+#include "coro/trace-stations.h"
 #include "coro/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,7 +22,21 @@ static void check(const CoroEvent *event) {
                 abort();
 }
 
-/* Input: lines. Each as JSON, and as CSV under the first. */
+static void check_mapping(const char *at, size_t size) {
+        static TraceMappingTexts texts, back_texts;
+        static char line[TRACE_MAPPING_LINE], again[TRACE_MAPPING_LINE];
+        TraceMapping mapping, back;
+        size_t n;
+
+        if (trace_mapping_parse(at, size, &texts, &mapping))
+                return;
+        n = trace_mapping_print(line, &mapping);
+        if (!n || n > sizeof(line) || trace_mapping_parse(line, n - 1, &back_texts, &back) || trace_mapping_print(again, &back) != n ||
+            memcmp(line, again, n))
+                abort();
+}
+
+/* Input: lines. Each as JSON, as CSV under the first, and as what stands beside a trace. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         TraceColumns columns = { 0 };
         const char *at = (const char *)data, *end = at + size;
@@ -31,6 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 size_t n = (size_t)((newline ? newline : end) - at);
                 CoroEvent event;
 
+                check_mapping(at, n);
+                trace_station_parse(at, n, &(TraceStationEnd){ 0 });
                 if (!trace_parse_jsonl(at, n, &event))
                         check(&event);
                 if (first && n && trace_parse_csv_header(at, n, &columns))

@@ -165,7 +165,7 @@ class Coro(tap.TestCase):
         child.process.stdin.write(b"go\n")
         child.process.stdin.close()
         self.assertEqual(child.wait(), 0)
-        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["t.jsonl", "t.stations.csv"])
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["t.jsonl", "t.mappings.csv", "t.stations.csv"])
 
     def test_leaves_strange_files_alone(self):
         (self.dir / "letter").write_text("dear")

@@ -2,8 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of coroutines after the program has ended: converted from each form to each other, and reported."""
 import collections
+import csv
 import json
+import os
 import re
+import shutil
+import stat
+import subprocess
 
 import session
 import tap
@@ -77,6 +82,170 @@ class Convert(tap.TestCase):
         (self.dir / "x").write_bytes(bytes(range(256)))
         self.assertIn("no trace", self.convert("x", "x.csv", expect=1).stderr)
         self.assertFalse((self.dir / "x.csv").exists())
+
+
+class Names(tap.TestCase):
+    """Functions in reports of programs that have ended, by what stands beside the trace of their code."""
+
+    def setUp(self):
+        self.dir = self.directory()
+        self.program = tap.BUILD_DIR / "sdk/example/example-coroutines"
+        if not self.program.exists():
+            tap.skip("tool: the compiler has no C++20 coroutines")
+
+    def record(self, *command, options=(), output="t.jsonl"):
+        return self.run_command([tap.SPANPROF, "coro", "-o", output, *options, "--", *command], 0, cwd=self.dir, env=session.clean_environment())
+
+    def report(self, name="t.jsonl", expect=0):
+        """The report, and what it said on the side."""
+        done = self.run_command([tap.SPANPROF, "report", "--json", "--top", "1000", name], expect, cwd=self.dir, env=session.clean_environment())
+        return json.loads(done.stdout), done.stderr
+
+    def copy_program(self, *tools):
+        """A program of our own to change, elsewhere than where it was built."""
+        copy = self.dir / "program"
+        shutil.copy(self.program, copy)
+        for tool in tools:
+            subprocess.run([str(word) for word in tool], check=True, cwd=self.dir)
+        return copy
+
+    def expect_named(self, report):
+        (lost,) = report["lost_wakeups"]
+        self.assertIn("handle_order", lost["last_function"])
+        # all its coroutines are of that function; one that was never seen suspended while it lived has no name
+        for row in report["longest_suspensions"] + report["addresses"]:
+            self.assertIn("handle_order", row.get("function", "handle_order"))
+
+    def expect_nameless(self, report):
+        (lost,) = report["lost_wakeups"]
+        self.assertNotIn("last_function", lost)
+        for row in report["longest_suspensions"] + report["addresses"]:
+            self.assertNotIn("function", row)
+
+    def test_a_lost_wake_up_has_its_function_in_each_form(self):
+        for output in ("t.jsonl", "t.csv", "t.db"):
+            self.record(self.program, output=output)
+            report, said = self.report(output)
+            self.expect_named(report)
+            self.assertEqual(said, "")
+        for file in self.dir.iterdir():
+            self.assertEqual(stat.S_IMODE(file.stat().st_mode) & 0o177, 0, file)
+        text = self.run_command([tap.SPANPROF, "report", "--top", "3", "t.csv"], 0, cwd=self.dir, env={**session.clean_environment(), "COLUMNS": "80"}).stdout
+        self.assertRegex(text, r"lost wake-up\? +station \d+.* handle_ord")          # of what does not fit, the address goes first
+
+    def test_conversion_carries_it_along(self):
+        self.record(self.program)
+        before = (self.dir / "t.mappings.csv").read_text()
+        for name in ("a.db", "b.csv", "c.jsonl"):
+            self.run_command([tap.SPANPROF, "convert", "t.jsonl" if name == "a.db" else last, "-o", name], 0, cwd=self.dir)
+            last = name
+            self.expect_named(self.report(name)[0])
+        self.assertEqual((self.dir / "c.mappings.csv").read_text(), before)
+        self.assertEqual(stations(self.dir / "c.jsonl"), stations(self.dir / "t.jsonl"))
+
+    def test_addresses_of_code_have_functions_of_whoever_was_there(self):
+        """Two programs with regions of their own, read into one trace: each address is looked up where it was."""
+        tap.need_root()
+        children = []
+        for _ in range(2):
+            child = self.spawn([session.LIB / "victim-suspended", self.dir / "log"], stdin=subprocess.PIPE, env=session.clean_environment())
+            child.wait_for("^pid")
+            children.append(child)
+        reader = self.spawn([tap.SPANPROF, "coro", "--pid", ",".join(str(child.pid) for child in children), "-o", self.dir / "t.jsonl"])
+        reader.wait_for(f"process {children[1].pid}: region")
+        for child in children:
+            child.process.stdin.write(b"go\n")
+            child.process.stdin.flush()
+        for child in children:
+            child.wait_for("^ok")
+        for child in children:
+            child.kill()
+        self.assertEqual(reader.wait(), 0)
+        names = subprocess.run(["nm", session.LIB / "victim-suspended"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        places = {int(line.split()[0], 16) & 0xfff: line.split()[2] for line in names if line.split()[-1].startswith("wait_for_")}
+        report, _said = self.report()
+        self.assertEqual({c["pid"] for c in report["coroutines"]}, {child.pid for child in children})
+        for c in report["coroutines"]:      # one of each waits at a place in memory where no code is
+            self.assertEqual(c.get("last_function"), None if c["station"] == 24 else places[int(c["last_address"], 16) & 0xfff], c)
+        self.assertEqual({row["function"] for row in report["addresses"]}, set(places.values()))
+
+    def test_several_programs_of_one_command(self):
+        self.record("sh", "-c", f"{self.program} & {self.program}; wait")
+        report, _said = self.report()
+        self.assertEqual(len(report["lost_wakeups"]), 2)
+        for lost in report["lost_wakeups"]:
+            self.assertIn("handle_order", lost["last_function"])
+        with open(self.dir / "t.mappings.csv", newline="") as file:
+            self.assertEqual(len({row["process"] for row in csv.DictReader(file)}), 2)
+        self.assertEqual(len({row["process"] for row in stations(self.dir / "t.jsonl").values()}), 2)
+
+    def test_debug_files_have_the_names_of_stripped_programs(self):
+        tap.need_tool("objcopy")
+        program = self.copy_program(["objcopy", "--only-keep-debug", "program", "program.debug"], ["objcopy", "--strip-all", "program"],
+                                    ["objcopy", "--add-gnu-debuglink=program.debug", "program"])
+        self.record(program)
+        self.expect_named(self.report()[0])
+        (self.dir / "program.debug").unlink()
+        report, said = self.report()
+        self.expect_nameless(report)
+        self.assertRegex(said, "^$|program: stripped")           # of the exported ones that are left, none is there
+
+    def test_another_build_lends_no_names(self):
+        program = self.copy_program()
+        self.record(program)
+        shutil.copy(VICTIM, program)
+        report, said = self.report()
+        self.expect_nameless(report)
+        self.assertIn(f"{program}: another build on this machine; addresses in it have no names", said)
+        program.unlink()
+        report, said = self.report()
+        self.expect_nameless(report)
+        self.assertIn(f"{program}: not on this machine", said)
+
+    def test_what_stands_beside_may_be_anything(self):
+        """Of another run, missing, garbage, a pipe, hostile: no wrong name, no lost event, no hang, and it is said."""
+        self.record(self.program)
+        path = self.dir / "t.mappings.csv"
+        good = path.read_text()
+        n_events = self.report()[0]["events"]
+        self.record(self.program, output="other.jsonl")
+        header, *rows = good.splitlines(keepends=True)
+        twice = "".join(row.replace(row.split(",")[5], "00" * 20) for row in rows)
+        for text, status, said in (((self.dir / "other.mappings.csv").read_text(), 0, ""), ("", 0, ""), (header, 0, ""),
+                                   (header + twice, 0, "not on this machine|another build"), (good + twice, 0, ""),
+                                   (good.replace("/example-coroutines", "/none").replace(rows[0].split(",")[5], ""), 0, "no build id|not on this"),
+                                   (header + "garbage\n" + "x" * 100000 + "\n\0\n", 1, "3 of its mappings are malformed")):
+            path.write_text(text)
+            report, told = self.report(expect=status)
+            self.expect_nameless(report)
+            self.assertEqual(report["events"], n_events)
+            self.assertRegex(told, said or "^$")
+        for cut in range(1, len(good), 97):
+            path.write_text(good[:cut])
+            report, _told = self.report(expect=None)
+            self.assertEqual(report["events"], n_events)
+        path.write_text(good.replace(str(self.program), "/dev/zero"))
+        self.expect_nameless(self.report()[0])
+        path.unlink()
+        os.mkfifo(path)
+        self.expect_nameless(self.report()[0])
+        path.unlink()
+        self.expect_nameless(self.report()[0])
+
+    def test_nothing_of_it_is_kept_where_nobody_wants_it(self):
+        self.record(self.program, options=["--no-places"])
+        self.assertEqual(sorted(file.name for file in self.dir.iterdir()), ["t.jsonl", "t.stations.csv"])
+        self.assertEqual({row["process"] for row in stations(self.dir / "t.jsonl").values()}, {"0"})
+        self.expect_nameless(self.report()[0])
+
+    def test_a_user_without_rights_gets_the_same(self):
+        tap.need_root()
+        self.dir.chmod(0o777)
+        if subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", "test", "-x", self.program]).returncode:
+            tap.skip("machine: the build is not readable for others")
+        self.run_command(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", tap.SPANPROF, "coro", "-o", "t.jsonl", "--", self.program],
+                         0, cwd=self.dir, env=session.clean_environment())
+        self.expect_named(self.report()[0])
 
 
 class Sdk(tap.TestCase):

@@ -124,7 +124,7 @@ Test(coroutines, reads_a_station_to_the_letter) {
         cr_assert_eq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,12", 36, &row), 0);
         cr_assert_eq(row.until_ns, 12);
         cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,", 34, &row), 0);
-        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,0,0", 37, &row), 0);
+        cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,0,0,0x0,0x0,0", 47, &row), 0);
         cr_assert_neq(trace_station_parse("1,2,x,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
         cr_assert_neq(trace_station_parse("", 0, &row), 0);
 }

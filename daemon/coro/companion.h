@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Files beside a trace, which say what is no event: of t.jsonl, t.stations.csv and t.mappings.csv. */
+
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+typedef enum Companion {
+        COMPANION_STATIONS,
+        COMPANION_MAPPINGS,
+        N_COMPANIONS,
+} Companion;
+
+enum {
+        _COMPANION_E_SUCCESS,
+        COMPANION_E_NONE,               /* there is none, or what is there is no file */
+        COMPANION_E_FAILED,             /* errno */
+};
+
+/* *namep: owned by the caller; NULL = a trace of that name has none beside it. Return: 0, -ENOMEM. */
+int companion_name(const char *trace, Companion which, char **namep);
+
+/* A new one with its first line, in the place of an old one. Return: 0, COMPANION_E_FAILED. */
+int companion_create(const char *name, Companion which, mode_t mode, FILE **filep);
+
+/*
+ * Hands on the lines behind the first one, without their newlines; of one that is longer than all that we write, "".
+ * Return: 0, COMPANION_E_NONE, what @func returned, -ENOMEM.
+ */
+int companion_read(const char *trace, Companion which, int (*func)(void *userdata, const char *line, size_t size), void *userdata);

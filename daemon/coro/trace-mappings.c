@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace-mappings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "coro/companion.h"
+#include "coro/trace-db.h"
+#include "util/text.h"
+
+enum { N_NUMBERS = 5, N_IDS = 3 };
+
+/* A path may hold anything but NUL; a newline would end the line. */
+static char *print_path(char *to, const char *path) {
+        *to++ = '"';
+        for (; *path; path++) {
+                if (*path == '"')
+                        *to++ = '"';
+                *to++ = *path == '\n' ? '?' : *path;
+        }
+        *to++ = '"';
+        return to;
+}
+
+size_t trace_mapping_print(char *to, const TraceMapping *m) {
+        char *at = to;
+
+        if (strlen(m->path) >= TRACE_MAPPING_PATH || strlen(m->build_id_gnu) >= TRACE_MAPPING_ID ||
+            strlen(m->build_id_go) >= TRACE_MAPPING_ID || strlen(m->build_id_htlhash) >= TRACE_MAPPING_ID)
+                return 0;
+        at += sprintf(at, "%" PRIu64 ",%" PRIu32 ",0x%" PRIx64 ",0x%" PRIx64 ",0x%" PRIx64 ",%s,%s,%s,", m->process, m->pid, m->start,
+                      m->end, m->address, m->build_id_gnu, m->build_id_go, m->build_id_htlhash);
+        at = print_path(at, m->path);
+        *at++ = '\n';
+        return (size_t)(at - to);
+}
+
+/* The next cell, without its comma. Return: false = there is no comma behind it. */
+static bool next_cell(const char **linep, const char *end, const char **cellp, size_t *sizep) {
+        const char *comma = memchr(*linep, ',', (size_t)(end - *linep));
+
+        if (!comma)
+                return false;
+        *cellp = *linep;
+        *sizep = (size_t)(comma - *linep);
+        *linep = comma + 1;
+        return true;
+}
+
+static bool parse_number(const char *cell, size_t size, bool hex, uint64_t *valuep) {
+        char copy[24];
+
+        if (!size || size >= sizeof(copy))
+                return false;
+        memcpy(copy, cell, size);
+        copy[size] = 0;
+        if (!hex)
+                return !text_u64(copy, UINT64_MAX, valuep);
+        return size > 2 && size <= 18 && copy[0] == '0' && copy[1] == 'x' && !text_hex(copy + 2, copy + size, valuep);
+}
+
+/* Build ids: printable, and nothing that CSV would quote. */
+static bool parse_id(const char *cell, size_t size, char to[TRACE_MAPPING_ID]) {
+        if (size >= TRACE_MAPPING_ID)
+                return false;
+        for (size_t i = 0; i < size; i++)
+                if (cell[i] <= ' ' || cell[i] > '~' || cell[i] == '"')
+                        return false;
+        memcpy(to, cell, size);
+        to[size] = 0;
+        return true;
+}
+
+/* The rest of the line: quoted, with each quote twice, or as it is. */
+static bool parse_path(const char *at, const char *end, char to[TRACE_MAPPING_PATH]) {
+        bool quoted = at < end && *at == '"';
+        size_t n = 0;
+
+        if (quoted && (end - at < 2 || end[-1] != '"'))
+                return false;
+        at += quoted;
+        end -= quoted;
+        for (; at < end; at++) {
+                if (!*at || *at == '\n' || n == TRACE_MAPPING_PATH - 1)
+                        return false;
+                if (quoted && *at == '"' && (++at == end || *at != '"'))
+                        return false;
+                to[n++] = *at;
+        }
+        to[n] = 0;
+        return true;
+}
+
+int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts, TraceMapping *mapping) {
+        char *const ids[N_IDS] = { texts->gnu, texts->go, texts->htlhash };
+        const char *end = line + size, *cell;
+        uint64_t numbers[N_NUMBERS];
+        size_t n;
+
+        if (size && end[-1] == '\r')
+                end--;
+        for (int i = 0; i < N_NUMBERS; i++)
+                if (!next_cell(&line, end, &cell, &n) || !parse_number(cell, n, i >= 2, &numbers[i]))
+                        return TRACE_MAPPINGS_E_MALFORMED;
+        for (int i = 0; i < N_IDS; i++)
+                if (!next_cell(&line, end, &cell, &n) || !parse_id(cell, n, ids[i]))
+                        return TRACE_MAPPINGS_E_MALFORMED;
+        if (!parse_path(line, end, texts->path) || !numbers[0] || numbers[1] > UINT32_MAX || numbers[2] >= numbers[3])
+                return TRACE_MAPPINGS_E_MALFORMED;
+        *mapping = (TraceMapping){ .process = numbers[0], .pid = (uint32_t)numbers[1], .start = numbers[2], .end = numbers[3],
+                                   .address = numbers[4], .build_id_gnu = texts->gnu, .build_id_go = texts->go,
+                                   .build_id_htlhash = texts->htlhash, .path = texts->path };
+        return 0;
+}
+
+typedef struct Reading {
+        TraceMappingFunc func;
+        void *userdata;
+        uint64_t *n_malformedp;
+        uint64_t n;
+        TraceMappingTexts texts;
+} Reading;
+
+static int take_line(void *userdata, const char *line, size_t size) {
+        Reading *reading = userdata;
+        TraceMapping mapping;
+
+        if (trace_mapping_parse(line, size, &reading->texts, &mapping) || reading->n == TRACE_MAX_MAPPINGS) {
+                ++*reading->n_malformedp;
+                return 0;
+        }
+        reading->n++;
+        return reading->func(reading->userdata, &mapping);
+}
+
+int trace_mappings_read(const char *path, TraceForm form, TraceMappingFunc func, void *userdata, uint64_t *n_malformedp) {
+        Reading reading = { .func = func, .userdata = userdata, .n_malformedp = n_malformedp };
+        int r = form == TRACE_SQLITE ? trace_db_read_mappings(path, take_line, &reading)
+                                     : companion_read(path, COMPANION_MAPPINGS, take_line, &reading);
+
+        return r == COMPANION_E_NONE ? TRACE_MAPPINGS_E_NONE : r;
+}
