@@ -38,17 +38,22 @@ size_t source_read(const Source *source, void *to, size_t size, uint64_t offset)
         return n < 0 ? 0 : (size_t)n;
 }
 
-/* The lines that end in @data; without any, all of it: the last line, or one that is none. *usedp: their bytes. */
-static int take_lines(const char *data, size_t size, int (*each)(void *, const char *, size_t), void *userdata, size_t *usedp) {
+/*
+ * The lines that end in @data; without any, all of it: the last line, or the start of one that is none. *usedp: their bytes.
+ * *skipp: what comes is the rest of such a one.
+ */
+static int take_lines(const char *data, size_t size, int (*each)(void *, const char *, size_t), void *userdata, size_t *usedp, bool *skipp) {
         const char *at = data, *end = data + size, *newline;
         int r = 0;
 
         while (!r && (newline = memchr(at, '\n', (size_t)(end - at)))) {
-                r = each(userdata, at, (size_t)(newline - at));
+                r = *skipp ? 0 : each(userdata, at, (size_t)(newline - at));
+                *skipp = false;
                 at = newline + 1;
         }
         if (at == data) {
-                r = each(userdata, data, size);
+                r = *skipp ? 0 : each(userdata, data, size);
+                *skipp = true;
                 at = end;
         }
         *usedp = (size_t)(at - data);
@@ -58,6 +63,7 @@ static int take_lines(const char *data, size_t size, int (*each)(void *, const c
 int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size), void *userdata) {
         _cleanup_(freep) char *buffer = malloc(LINES_PIECE);
         uint64_t offset = 0;
+        bool skip = false;
         int r = 0;
 
         if (!buffer)
@@ -67,7 +73,7 @@ int source_lines(const Source *source, int (*each)(void *userdata, const char *l
 
                 if (!n)
                         break;
-                r = take_lines(buffer, n, each, userdata, &used);
+                r = take_lines(buffer, n, each, userdata, &used, &skip);
                 offset += used;
         }
         return r;

@@ -42,6 +42,6 @@ size_t source_read(const Source *source, void *to, size_t size, uint64_t offset)
 
 /*
  * Calls @each for each line, without its newline, until one returns other than 0. A line of more than 1 MiB, which no
- * format of ours has, comes in parts. Return: 0, -ENOMEM, or what @each says.
+ * format of ours has, is its first MiB alone. Return: 0, -ENOMEM, or what @each says.
  */
 int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size), void *userdata);

@@ -57,7 +57,7 @@ static int read_database(const Source *source, Reading *reading, Text *problem) 
         r = trace_read(source->name, TRACE_SQLITE, reading->func, reading->userdata, reading->counts);
         if (r != TRACE_E_FAILED)
                 return r;
-        text_printf(problem, "cannot be read as a database%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+        text_printf(problem, "cannot be read as a database to its end");
         return TRACE_SOURCE_E_UNREADABLE;
 }
 

@@ -179,6 +179,7 @@ int output_finish(Output *output, Harvest *harvests, size_t n_harvests, CoroSumm
         summary->duration_ns = clock_monotonic_ns() - output->begin_ns;
         if (!trace_writer_close(writer, &summary->n_dropped))
                 return r;
-        log_error("cannot write %s: %s", output->options->output, strerror(errno));
+        log_error("cannot write %s: %s; of %" PRIu64 " events at least %" PRIu64 " are not in it", output->options->output, strerror(errno),
+                  summary->totals.n_read, summary->n_dropped);
         return CORO_E_FAILED;
 }

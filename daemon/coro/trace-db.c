@@ -75,8 +75,8 @@ static int fail(const TraceDb *db, const char *what) {
         return TRACE_E_FAILED;
 }
 
-static int execute(TraceDb *db, const char *sql) {
-        return lib.sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(db, sql);
+static int execute(TraceDb *db, const char *sql, const char *what) {
+        return lib.sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(db, what);
 }
 
 /* Only a database may be replaced. */
@@ -133,9 +133,9 @@ static int create(TraceDb *db, const char *path) {
         if (lib.sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
                 return fail(db, path);
         snprintf(sql, sizeof(sql), schema, db->extra ? extra_columns : "");
-        r = execute(db, sql);
+        r = execute(db, sql, "its tables cannot be made");
         if (!r && db->extra)
-                r = execute(db, station_schema);
+                r = execute(db, station_schema, "its tables cannot be made");
         return r ? r : prepare(db);
 }
 
@@ -146,10 +146,8 @@ int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options) {
         if (r)
                 return r;
         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options->mode);        /* SQLite has no mode */
-        if (fd < 0) {
-                log_error("%s: %m", path);
+        if (fd < 0)
                 return TRACE_E_FAILED;
-        }
         close(fd);
         db = calloc(1, sizeof(*db));
         if (!db)
@@ -168,7 +166,7 @@ static int begin(TraceDb *db) {
         if (db->in_transaction)
                 return 0;
         db->in_transaction = true;
-        return execute(db, "BEGIN");
+        return execute(db, "BEGIN", "begin");
 }
 
 /* SQLite's integers have a sign: what is above is kept bit by bit. */
@@ -310,7 +308,7 @@ int trace_db_commit(TraceDb *db) {
                 return 0;
         r = insert_rows(db);
         db->in_transaction = false;
-        r = execute(db, "COMMIT") ?: r;
+        r = execute(db, "COMMIT", "commit") ?: r;
         db->size_bytes = ask_size(db);
         db->n_since = 0;
         return r;
@@ -324,7 +322,7 @@ int trace_db_close(TraceDb *db) {
         int r = trace_db_commit(db);
 
         if (!r)
-                r = execute(db, index_schema);
+                r = execute(db, index_schema, "its indexes cannot be made");
         trace_db_free(db);
         return r;
 }

@@ -13,7 +13,7 @@ enum { READ_SIZE = 1 << 20, LINE_MAX_BYTES = 64 << 10 };
 typedef struct Reader {
         TraceForm form;
         TraceColumns columns;
-        bool has_header;
+        bool has_header, skip;          /* skip: up to the next newline, of a line that was too long */
         TraceEventFunc func;
         void *userdata;
         TraceReadCounts *counts;
@@ -55,7 +55,8 @@ static int take_lines(Reader *reader, const char *data, size_t size, size_t *use
         int r = 0;
 
         while (!r && (newline = memchr(at, '\n', (size_t)(end - at)))) {
-                r = take_line(reader, at, (size_t)(newline - at));
+                r = reader->skip ? 0 : take_line(reader, at, (size_t)(newline - at));
+                reader->skip = false;
                 at = newline + 1;
         }
         *usedp = (size_t)(at - data);
@@ -74,7 +75,7 @@ static int read_lines(Reader *reader, int fd, char *buffer) {
                 if (n < 0)
                         return TRACE_E_FAILED;
                 if (n == 0)
-                        return take_line(reader, buffer, size); /* a last line that was cut, or has no newline */
+                        return reader->skip ? 0 : take_line(reader, buffer, size);      /* that was cut, or has no newline */
                 size += (size_t)n;
                 r = take_lines(reader, buffer, size, &used);
                 if (r)
@@ -82,7 +83,8 @@ static int read_lines(Reader *reader, int fd, char *buffer) {
                 size -= used;
                 memmove(buffer, buffer + used, size);
                 if (size > LINE_MAX_BYTES) {
-                        reader->counts->n_malformed++;          /* no line of a trace; what follows of it is malformed, too */
+                        reader->counts->n_malformed += !reader->skip;   /* no line of a trace: what follows of it is none, either */
+                        reader->skip = true;
                         size = 0;
                 }
         }

@@ -190,11 +190,12 @@ static void draw(CoroutineReport *report, const Coroutine *coroutine, uint64_t s
         start_ns -= report->origin_ns;
         end_ns -= report->origin_ns;
         while (start_ns < end_ns) {
-                uint64_t bin = start_ns / report->bin_ns, stop_ns = MIN(end_ns, (bin + 1) * report->bin_ns);
-                TimelineBin *to = &coroutine->timeline[bin];
+                TimelineBin *to = &coroutine->timeline[start_ns / report->bin_ns];
+                /* the end of the last bin may be beyond all numbers */
+                uint64_t part_ns = MIN(end_ns - start_ns, report->bin_ns - start_ns % report->bin_ns);
 
-                *(run ? &to->run_ns : &to->suspended_ns) += (float)(stop_ns - start_ns);
-                start_ns = stop_ns;
+                *(run ? &to->run_ns : &to->suspended_ns) += (float)part_ns;
+                start_ns += part_ns;
         }
 }
 

@@ -6,10 +6,11 @@ const ROW = 18, LABEL = 15;             /* px of a row, rem of its name */
 const bins = Math.max(1, ...data.coroutines.map(c => (c.timeline || "").length));
 
 const formatTime = ns => ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${(ns / 1e3).toFixed(1)} µs` :
-        ns < 1e9 ? `${(ns / 1e6).toFixed(1)} ms` : `${(ns / 1e9).toFixed(2)} s`;
+        ns < 1e9 ? `${(ns / 1e6).toFixed(1)} ms` : ns < 600e9 ? `${(ns / 1e9).toFixed(2)} s` :
+        ns < 36e12 ? `${(ns / 60e9).toFixed(1)} min` : `${formatCount(Math.round(ns / 36e11))} h`;
 const formatCount = n => n.toLocaleString("en");
-const placeOf = (address, name) => name ? `${address} ${name}` : address;
-const nameOf = c => c.station === undefined ? c.probe_id : `${c.probe_id} station ${c.station}`;
+const placeOf = (address, name) => name ? `${name.replace(/^\(anonymous namespace\)::/, "")} ${address}` : address;
+const nameOf = c => c.station === undefined ? c.probe_id : `station ${c.station} ${c.probe_id}`;
 
 const pairs = (list, rows) => list.replaceChildren(...rows.map(([name, value]) => {
         const row = document.createElement("div");
@@ -38,8 +39,8 @@ pairs(byId("facts"), [
 ]);
 if (data.lost_wakeups.length) {
         const some = data.lost_wakeups.slice(0, 5).map(c => `${nameOf(c)} for ${formatTime(c.state_ns)} at ${placeOf(c.last_address, c.last_function)}`);
-        byId("alarm").textContent = `${data.lost_wakeups.length} lost wake-ups suspected: ${some.join("; ")}` +
-                (data.lost_wakeups.length > 5 ? " …" : "");
+        const n = data.lost_wakeups.length;
+        byId("alarm").textContent = `${formatCount(n)} lost wake-up${n > 1 ? "s" : ""} suspected: ${some.join("; ")}${n > 5 ? " …" : ""}`;
 }
 
 const stretchRows = rows => rows.slice(0, 100).map(s => [formatTime(s.ns), `+${((s.start_ns - data.start_ns) / 1e9).toFixed(6)} s`,
@@ -53,8 +54,9 @@ fillTable(byId("addresses"), [["suspended"], ["times"], ["address", true]],
 let shown = [], chosen = null;
 const scroller = byId("scroller"), canvas = byId("canvas");
 
-const states = [...new Set(data.coroutines.map(c => c.state))].sort();
-byId("state").append(...states.map(s => new Option(s, s)));
+const states = new Map();
+data.coroutines.forEach(c => states.set(c.state, (states.get(c.state) || 0) + 1));
+byId("state").append(...[...states].sort().map(([s, n]) => new Option(`${s} (${formatCount(n)})`, s)));
 
 const choose = () => {
         const words = byId("find").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -84,11 +86,13 @@ const drawRow = (context, c, y, label, width, colors) => {
                         continue;
                 // what did not run of a part that ran was suspended: the part of the height says how much
                 const part = run ? Math.max(0.2, (code - 96) / 10) : 0, high = ROW - 4;
+                // on whole pixels: else there are stripes where two parts share one
+                const from = Math.floor(label + i * cell), wide = Math.max(1, Math.floor(label + (i + 1) * cell) - from);
                 context.globalAlpha = run ? 1 : 0.25 + 0.75 * (code - 47) / 10;
                 context.fillStyle = colors.wait;
-                context.fillRect(label + i * cell, y + 2, Math.max(1, cell), high * (1 - part));
+                context.fillRect(from, y + 2, wide, high * (1 - part));
                 context.fillStyle = colors.run;
-                context.fillRect(label + i * cell, y + 2 + high * (1 - part), Math.max(1, cell), high * part);
+                context.fillRect(from, y + 2 + high * (1 - part), wide, high * part);
         }
         context.globalAlpha = 1;
 };
@@ -96,9 +100,10 @@ const drawRow = (context, c, y, label, width, colors) => {
 const draw = () => {
         const width = scroller.clientWidth, height = scroller.clientHeight, ratio = window.devicePixelRatio || 1;
         const style = getComputedStyle(document.documentElement), context = canvas.getContext("2d");
-        const label = LABEL * parseFloat(style.fontSize), first = Math.floor(scroller.scrollTop / ROW);
+        const label = Math.floor(Math.min(LABEL * parseFloat(style.fontSize), 0.4 * width)), first = Math.floor(scroller.scrollTop / ROW);
         const colors = Object.fromEntries(["mark", "bad", "text", "run", "wait"].map(k => [k, style.getPropertyValue(`--${k}`).trim()]));
 
+        byId("axis").style.paddingLeft = `${label}px`;
         canvas.width = width * ratio;
         canvas.height = height * ratio;
         context.scale(ratio, ratio);

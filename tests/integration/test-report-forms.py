@@ -440,7 +440,7 @@ class Coroutines(Forms):
         with browser.Browser(self.directory()) as window:
             window.open(page)
             self.assertIn("10,000 of 10,000", window.text("#count"))
-            self.assertIn("1 lost wake-ups suspected: 0x101e61 ", window.text("#alarm"))
+            self.assertIn("1 lost wake-up suspected: 0x101e61 ", window.text("#alarm"))
             # Rows are drawn where one looks, and nowhere else, however many there are.
             window.run("window.rows = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
                        "CanvasRenderingContext2D.prototype.fillText = function (text, ...more) { window.rows.push(text); return draw.call(this, text, ...more); }")

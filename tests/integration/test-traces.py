@@ -84,6 +84,85 @@ class Convert(tap.TestCase):
         self.assertFalse((self.dir / "x.csv").exists())
 
 
+class Odd(tap.TestCase):
+    """Traces that no engine writes, and places where none can be written: what is good is taken, what is wrong is said."""
+
+    def setUp(self):
+        self.dir = self.directory()
+
+    def spanprof(self, *arguments, expect=0):
+        return self.run_command([tap.SPANPROF, *arguments], expect, cwd=self.dir, env=session.clean_environment())
+
+    def line(self, active, ts, probe_id=9):
+        return f'{{"probe_id":{probe_id},"tid":7,"addr":"0x{0 if active else 64:016x}","seq":2,"is_active":{str(active).lower()},"ts":{ts}}}\n'
+
+    def test_times_may_be_any_number(self):
+        times = (0, 1, 2**63, 2**64 - 1, 10**12)
+        (self.dir / "t.jsonl").write_text("".join(self.line(i % 3 == 0, times[i * i % 5], probe_id=i % 4) for i in range(400)))
+        self.assertEqual(json.loads(self.spanprof("report", "--json", "t.jsonl").stdout)["events"], 400)
+        for output in ("t.md", "t.html", "t.folded", "t.db", "t.csv"):
+            self.spanprof("convert" if output in ("t.db", "t.csv") else "report", "t.jsonl", "-o", output)
+        back = "".join(self.line(i % 2 == 0, 10**12 - 1000 * i) for i in range(100))
+        (self.dir / "t.jsonl").write_text(back)
+        report = json.loads(self.spanprof("report", "--json", "t.jsonl").stdout)
+        self.assertEqual((report["run_ns"], report["suspended_ns"], report["unknown_stretches"]), (0, 0, 99))
+
+    def test_a_line_without_end_is_one_bad_line(self):
+        good = [self.line(i % 2 == 0, 10**12 + i) for i in range(100)]
+        (self.dir / "t.jsonl").write_text("".join(good[:50]) + "x" * (3 << 20) + good[0] + "".join(good[50:]))
+        report = json.loads(self.spanprof("report", "--json", "t.jsonl", expect=1).stdout)
+        self.assertEqual((report["events"], report["malformed"]), (100, 1))
+        self.assertIn("1 lines are no events", self.spanprof("convert", "t.jsonl", "-o", "u.jsonl", expect=1).stderr)
+        self.assertEqual((self.dir / "u.jsonl").read_text(), "".join(good))
+
+    def test_a_trace_may_be_cut_anywhere(self):
+        (self.dir / "t.jsonl").write_text("".join(self.line(i % 2 == 0, 10**12 + i) for i in range(200)))
+        for name in ("t.csv", "t.db"):
+            self.spanprof("convert", "t.jsonl", "-o", name)
+        for name in ("t.jsonl", "t.csv", "t.db"):
+            data, path = (self.dir / name).read_bytes(), self.dir / f"cut{name[1:]}"
+            for size in [*range(0, 64, 7), *range(64, len(data), len(data) // 20)]:
+                path.write_bytes(data[:size])
+                done = self.spanprof("report", "--json", path.name, expect=None)
+                self.assertIn(done.returncode, (0, 1))
+                self.assertTrue(done.stdout or done.stderr, (name, size))
+                self.assertNotIn("Bad file descriptor", done.stderr)
+
+    def test_a_trace_of_no_events_is_one(self):
+        (self.dir / "t.csv").write_text("probe_id,tid,addr,seq,is_active,ts\n")
+        self.spanprof("convert", "t.csv", "-o", "t.db")
+        for name in ("t.csv", "t.db"):
+            self.assertIn("no events to report", self.spanprof("report", name).stdout)
+            self.spanprof("report", name, "-o", "t.html")
+
+    def test_a_full_disk_is_told_and_the_program_runs_to_its_end(self):
+        tap.need_root()
+        full = self.dir / "full"
+        full.mkdir()
+        self.run_command(["mount", "-t", "tmpfs", "-o", "size=64k", "none", full], 0)
+        self.addCleanup(subprocess.run, ["umount", full], check=True)
+        for form in ("jsonl", "csv", "db"):
+            done = self.spanprof("coro", "-o", full / f"t.{form}", "--", VICTIM, "coroutines=50", "turns=100", "pause=100", expect=125)
+            self.assertIn("No space left on device" if form != "db" else "database or disk is full", done.stderr)
+            self.assertNotIn("CREATE TABLE", done.stderr)
+            if form != "db":        # of a database there is not room for its tables, so that the program is not started
+                self.assertIn("\ndone", done.stdout)
+                self.assertRegex(done.stderr, r"of \d+ events at least \d+ are not in it")
+            for file in full.iterdir():
+                file.unlink()
+        (self.dir / "t.jsonl").write_text("".join(self.line(i % 2 == 0, 10**12 + i, probe_id=i) for i in range(2000)))
+        for form in ("csv", "jsonl", "db", "html"):
+            done = self.spanprof("report" if form == "html" else "convert", "t.jsonl", "-o", full / f"u.{form}", expect=1)
+            self.assertRegex(done.stderr, "No space left on device|disk is full")
+            for file in full.iterdir():
+                file.unlink()
+
+    def test_says_once_where_it_cannot_write(self):
+        for name in ("t.jsonl", "t.csv", "t.db"):
+            done = self.spanprof("coro", "-o", f"/nonexistent/{name}", "--", "true", expect=125)
+            self.assertEqual(done.stderr.count("No such file or directory"), 1, done.stderr)
+
+
 class Names(tap.TestCase):
     """Functions in reports of programs that have ended, by what stands beside the trace of their code."""
 

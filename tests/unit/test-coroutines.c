@@ -114,6 +114,22 @@ Test(coroutines, draws_as_much_time_as_it_sums) {
         cr_assert_float_eq(suspended_ns, (double)(7 * 999 * MS), 1e-4 * (double)(7000 * MS));
 }
 
+/* A trace may say anything: the whole range of the clock in one stretch, and back. */
+Test(coroutines, draws_any_times) {
+        static const uint64_t times[] = { 0, UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, 5, UINT64_MAX, 0, 1 };
+        double run_ns = 0;
+
+        for (size_t i = 0; i < 4 * ARRAY_SIZE(times); i++) {
+                CoroEvent row = { .probe_id = i < 2 ? 1 : 2 + i % 3, .active = i % 2 == 0, .time_ns = times[i % ARRAY_SIZE(times)], .tid = 7 };
+
+                cr_assert_eq(coroutine_report_event(report, &row), 0);
+        }
+        for (int bin = 0; bin < COROUTINES_BINS; bin++)
+                run_ns += (double)report->coroutines[0].timeline[bin].run_ns;
+        cr_expect_float_eq(run_ns, (double)report->coroutines[0].run_ns, 1e-4 * run_ns);
+        cr_expect_gt(run_ns, 1e19, "one of them takes all of the time that there is");
+}
+
 Test(coroutines, reads_a_station_to_the_letter) {
         TraceStationEnd row;
 
