@@ -18,6 +18,9 @@ enum {
 
 #define PAUSE_NS (20 * NS_PER_MS)
 #define PAUSE_STATION_NS 3000           /* and for each station, of which a look takes some 30 ns */
+#define PAUSE_LEARNED_NS 15000          /* for each word read that told a function, which is once a coroutine */
+#define PAUSE_VAIN_NS 150000            /* for one that did not: it takes 1.5 µs, and some programs' addresses are no frames at all */
+#define PAUSE_MAX_NS (5 * NS_PER_SEC)
 #define PENDING_NS (200 * NS_PER_MS)    /* before what could not be told is looked at again, though there were no events */
 #define FORGET_NS NS_PER_SEC            /* threads that were nobody's may be somebody's then */
 #define PATIENCE_S 2
@@ -36,6 +39,7 @@ struct Places {
         Hashmap nobodys;                /* threads of no process with a region */
         uint64_t forgot_ns;
         bool pending;                   /* there are addresses that a later look may tell */
+        uint64_t n_learned, n_vain;     /* words read in this look */
 
         pthread_t thread;
         bool runs, left_behind;
@@ -115,6 +119,7 @@ static void learn_frame(Places *places, const struct spanprof_station *station, 
 
         if (newest->dead || newest->active || !newest->address || newest->address == known->frame)
                 return;
+        places->n_vain++;
         if (code_map_read_word(places->map, process, newest->address, &word))
                 return;
         if (!code_map_has(places->map, process, word)) {
@@ -122,8 +127,11 @@ static void learn_frame(Places *places, const struct spanprof_station *station, 
                 places->pending = true;
                 return;
         }
-        if (is_suspended_still(station, newest))
-                *known = (Known){ .frame = newest->address, .address = word, .process = (uint32_t)process + 1 };
+        if (!is_suspended_still(station, newest))
+                return;
+        *known = (Known){ .frame = newest->address, .address = word, .process = (uint32_t)process + 1 };
+        places->n_vain--;
+        places->n_learned++;
 }
 
 static void learn(Places *places, const Harvest *harvest, const struct spanprof_station *station, Known *known) {
@@ -151,6 +159,7 @@ static uint64_t look(Places *places, int stop_before) {
                 places->forgot_ns = now_ns;
         }
         places->pending = false;
+        places->n_learned = places->n_vain = 0;
         for (size_t i = 0; i < places->n_harvests; i++) {
                 const Harvest *harvest = &places->harvests[i];
                 uint32_t n_without, n = region_allocated(harvest->region, &n_without);
@@ -159,7 +168,8 @@ static uint64_t look(Places *places, int stop_before) {
                         learn(places, harvest, &harvest->region->stations[k], &places->known[i][k]);
                 n_stations += n;
         }
-        return MAX(n_stations * PAUSE_STATION_NS, PAUSE_NS);
+        return MIN(MAX(n_stations * PAUSE_STATION_NS + places->n_learned * PAUSE_LEARNED_NS + places->n_vain * PAUSE_VAIN_NS, PAUSE_NS),
+                   PAUSE_MAX_NS);
 }
 
 /* Those that have told of themselves, by their connection or on the command line. */

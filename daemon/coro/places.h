@@ -10,7 +10,7 @@
  * before and after it was read, and if it is an address of code: memory may be used again.
  *
  * A thread of its own looks through the stations when there were events, for a hundredth of its time or so. What ends within
- * 20 ms of its last event, or 3 s with a million stations, may stay without a name.
+ * 20 ms of its last event, or some seconds with a million stations, may stay without a name.
  */
 
 #include <stddef.h>
