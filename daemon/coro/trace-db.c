@@ -11,6 +11,7 @@
 #include "coro/trace-mappings.h"
 #include "coro/trace-read.h"
 #include "coro/trace-stations.h"
+#include "util/digits.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/library.h"
@@ -176,13 +177,7 @@ static void bind(sqlite3_stmt *statement, int at, uint64_t value) {
 
 /* printf() would be a third of an insert. */
 static void bind_decimal(sqlite3_stmt *statement, int at, char *text, uint64_t value) {
-        size_t n = 24;
-
-        do {
-                text[--n] = (char)('0' + value % 10);
-                value /= 10;
-        } while (value);
-        lib.sqlite3_bind_text(statement, at, text + n, (int)(24 - n), SQLITE_STATIC);
+        lib.sqlite3_bind_text(statement, at, text, (int)(digits_put(text, value) - text), SQLITE_STATIC);
 }
 
 static void bind_address(sqlite3_stmt *statement, int at, char *text, uint64_t address) {
@@ -202,7 +197,7 @@ static int step(TraceDb *db, sqlite3_stmt *statement) {
 }
 
 typedef struct RowTexts {
-        char probe[24], address[24], payload[2 * SPANPROF_STATION_PAYLOAD + 1];
+        char probe[DIGITS_MAX + DIGITS_SLACK], address[24], payload[2 * SPANPROF_STATION_PAYLOAD + 1];
 } RowTexts;
 
 /* @at: the number of its first column. @texts must live until the statement has been stepped. */
@@ -259,7 +254,7 @@ int trace_db_station(TraceDb *db, const TraceStation *station) {
                                      state->n_read, state->n_lost, state->n_rejected, state->n_skipped, state->last_ns,
                                      state->last_tid, 0, state->active, station->until_ns, station->code.process };
         sqlite3_stmt *s = db->insert_station;
-        char probe[24], address[24];
+        char probe[DIGITS_MAX + DIGITS_SLACK], address[24];
 
         if (begin(db))
                 return TRACE_E_FAILED;

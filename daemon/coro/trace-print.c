@@ -5,26 +5,11 @@
 #include <string.h>
 
 #include "coro/trace.h"
+#include "util/digits.h"
 
-static char *put_text(char *to, const char *text) {
-        size_t size = strlen(text);
-
-        memcpy(to, text, size);
-        return to + size;
-}
-
-static char *put_number(char *to, uint64_t value) {
-        char digits[20];
-        size_t n = 0;
-
-        do {
-                digits[n++] = (char)('0' + value % 10);
-                value /= 10;
-        } while (value);
-        while (n)
-                *to++ = digits[--n];
-        return to;
-}
+/* A literal: its size is known here, and the copy is one or two stores. */
+#define PUT(_to, _text) ((char *)memcpy((_to), (_text), sizeof(_text) - 1) + sizeof(_text) - 1)
+#define PUT_PAIR(_to, _key, _value) digits_put(PUT((_to), (_key)), (_value))
 
 static char *put_hex(char *to, const uint8_t *bytes, size_t n) {
         static const char digits[] = "0123456789abcdef";
@@ -36,38 +21,24 @@ static char *put_hex(char *to, const uint8_t *bytes, size_t n) {
         return to;
 }
 
-static char *put_address(char *to, uint64_t address) {
-        uint64_t big = __builtin_bswap64(address);
-
-        return put_hex(put_text(to, "0x"), (const uint8_t *)&big, sizeof(big));
-}
-
-static char *put_pair(char *to, const char *key, uint64_t value) {
-        return put_number(put_text(to, key), value);
-}
-
-static char *put_if(char *to, const char *key, uint64_t value) {
-        return value ? put_pair(to, key, value) : to;
-}
-
 size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra) {
-        char *at = put_pair(to, "{\"probe_id\":", event->probe_id);
+        char *at = PUT_PAIR(to, "{\"probe_id\":", event->probe_id);
 
-        at = put_pair(at, ",\"tid\":", event->tid);
-        at = put_address(put_text(at, ",\"addr\":\""), event->address);
-        at = put_pair(at, "\",\"seq\":", event->seq);
-        at = put_text(at, event->active ? ",\"is_active\":true" : ",\"is_active\":false");
-        at = put_pair(at, ",\"ts\":", event->time_ns);
+        at = PUT_PAIR(at, ",\"tid\":", event->tid);
+        at = digits_put_hex_16(PUT(at, ",\"addr\":\"0x"), event->address);
+        at = PUT_PAIR(at, "\",\"seq\":", event->seq);
+        at = event->active ? PUT_PAIR(at, ",\"is_active\":true,\"ts\":", event->time_ns)
+                           : PUT_PAIR(at, ",\"is_active\":false,\"ts\":", event->time_ns);
         if (extra) {
-                at = put_pair(at, ",\"station\":", event->station);
-                at = put_pair(at, ",\"event\":", event->number);
-                at = put_if(at, ",\"birth\":", event->birth_ns);
-                at = put_if(at, ",\"lost\":", event->n_lost);
-                at = put_if(at, ",\"pid\":", event->pid);
+                at = PUT_PAIR(at, ",\"station\":", event->station);
+                at = PUT_PAIR(at, ",\"event\":", event->number);
+                at = event->birth_ns ? PUT_PAIR(at, ",\"birth\":", event->birth_ns) : at;
+                at = event->n_lost ? PUT_PAIR(at, ",\"lost\":", event->n_lost) : at;
+                at = event->pid ? PUT_PAIR(at, ",\"pid\":", event->pid) : at;
         }
         if (event->has_payload)
-                at = put_text(put_hex(put_text(at, ",\"payload\":\""), event->payload, sizeof(event->payload)), "\"");
-        return (size_t)(put_text(at, "}\n") - to);
+                at = PUT(put_hex(PUT(at, ",\"payload\":\""), event->payload, sizeof(event->payload)), "\"");
+        return (size_t)(PUT(at, "}\n") - to);
 }
 
 const char *trace_csv_header(bool extra, bool payload) {
@@ -77,23 +48,22 @@ const char *trace_csv_header(bool extra, bool payload) {
 }
 
 size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload) {
-        char *at = put_number(to, event->probe_id);
+        char *at = digits_put(to, event->probe_id);
 
-        at = put_pair(at, ",", event->tid);
-        at = put_address(put_text(at, ","), event->address);
-        at = put_pair(at, ",", event->seq);
-        at = put_text(at, event->active ? ",true" : ",false");
-        at = put_pair(at, ",", event->time_ns);
+        at = PUT_PAIR(at, ",", event->tid);
+        at = digits_put_hex_16(PUT(at, ",0x"), event->address);
+        at = PUT_PAIR(at, ",", event->seq);
+        at = event->active ? PUT_PAIR(at, ",true,", event->time_ns) : PUT_PAIR(at, ",false,", event->time_ns);
         if (extra) {
-                at = put_pair(at, ",", event->station);
-                at = put_pair(at, ",", event->number);
-                at = put_pair(at, ",", event->birth_ns);
-                at = put_pair(at, ",", event->n_lost);
-                at = put_pair(at, ",", event->pid);
+                at = PUT_PAIR(at, ",", event->station);
+                at = PUT_PAIR(at, ",", event->number);
+                at = PUT_PAIR(at, ",", event->birth_ns);
+                at = PUT_PAIR(at, ",", event->n_lost);
+                at = PUT_PAIR(at, ",", event->pid);
         }
         if (extra || payload)
-                at = put_text(at, ",");
+                at = PUT(at, ",");
         if ((extra || payload) && event->has_payload)
                 at = put_hex(at, event->payload, sizeof(event->payload));
-        return (size_t)(put_text(at, "\n") - to);
+        return (size_t)(PUT(at, "\n") - to);
 }

@@ -74,14 +74,6 @@ static void drain(TraceWriter *writer) {
         writer->n_buffered = 0;
 }
 
-static void put_line(TraceWriter *writer, const char *line, size_t size) {
-        if (writer->n_buffered + size > BUFFER)
-                drain(writer);
-        memcpy(writer->buffer + writer->n_buffered, line, size);
-        writer->n_buffered += size;
-        writer->n_bytes += size;
-}
-
 static int open_lines(TraceWriter *writer, const char *path) {
         const TraceOptions *options = &writer->options;
         int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (options->append ? O_APPEND : O_TRUNC);
@@ -98,7 +90,7 @@ static int open_lines(TraceWriter *writer, const char *path) {
         if (r)
                 return r;
         if (writer->form == TRACE_CSV)
-                put_line(writer, header, strlen(header));
+                writer->n_bytes = writer->n_buffered = strlen(strcpy(writer->buffer, header));
         writer->pending = writer->form == TRACE_CSV;
         return 0;
 }
@@ -138,22 +130,29 @@ static bool has_room(TraceWriter *writer, size_t size) {
         return !writer->full && !writer->error;
 }
 
-void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
-        bool extra = writer->options.extra;
-        char line[TRACE_LINE_MAX];
-        size_t size = 0;
+/* Made where it is written from. Return: its size. */
+static size_t print(TraceWriter *writer, const CoroEvent *event) {
+        const TraceOptions *options = &writer->options;
+        char *line;
 
-        if (writer->form != TRACE_SQLITE)
-                size = writer->form == TRACE_CSV ? trace_print_csv(line, event, extra, writer->options.payload_column)
-                                                 : trace_print_jsonl(line, event, extra);
+        if (writer->n_buffered + TRACE_LINE_MAX > BUFFER)
+                drain(writer);
+        line = writer->buffer + writer->n_buffered;
+        return writer->form == TRACE_CSV ? trace_print_csv(line, event, options->extra, options->payload_column)
+                                         : trace_print_jsonl(line, event, options->extra);
+}
+
+void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
+        size_t size = writer->db ? 0 : print(writer, event);
+
         if (!has_room(writer, size)) {
                 writer->n_dropped++;
                 return;
         }
-        if (!writer->db)
-                put_line(writer, line, size);
-        else if (trace_db_event(writer->db, event))
+        if (writer->db && trace_db_event(writer->db, event))
                 writer->error = EIO;
+        writer->n_buffered += size;
+        writer->n_bytes += size;
         writer->pending = true;
 }
 

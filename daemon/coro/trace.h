@@ -79,7 +79,7 @@ enum {
 /* By its ending. Return: 0, TRACE_E_ENDING. */
 int trace_form_of(const char *path, TraceForm *formp);
 
-/* One line with its newline. @to: TRACE_LINE_MAX bytes. Return: its size. */
+/* One line with its newline. @to: TRACE_LINE_MAX bytes, of which those behind the line are scribbled on. Return: its size. */
 size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra);
 size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload);
 const char *trace_csv_header(bool extra, bool payload);
