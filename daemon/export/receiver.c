@@ -47,6 +47,7 @@ LIBRARY_NOTE(SONAME_MICROHTTPD, "http-server", "recommended", "receives profiles
 enum {
         MAX_CONNECTIONS = 256,
         IDLE_TIMEOUT_S = 60,
+        ASKING_TIMEOUT_S = 5,           /* questions are short: who only holds a connection keeps others from asking */
         RETRY_AFTER_S = 10,
         BODIES_UNDER_WAY = 2,           /* of the largest size, together */
         MAX_QUESTION_BYTES = 4096,
@@ -322,11 +323,30 @@ static _printf_(2, 0) void on_log(void *userdata, const char *format, va_list ar
         log_debug("receiver: %.*s", (int)strcspn(line, "\n"), line);
 }
 
+static unsigned n_connections(const Receiver *receiver) {
+        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+
+        return info ? info->num_connections : 0;
+}
+
+/*
+ * With as many connections as it may have, or no descriptor for one more, the library takes its listening socket out of the epoll
+ * descriptor, and puts it back when it begins to run with fewer: nothing wakes us for that, so it runs once more when some have gone.
+ */
+static void run_library(Receiver *receiver) {
+        unsigned before;
+
+        do {
+                before = n_connections(receiver);
+                lib.MHD_run(receiver->daemon);
+        } while (n_connections(receiver) < before);
+}
+
 /* Connections that only wait end by this timer. */
 static int run(Receiver *receiver) {
         MHD_UNSIGNED_LONG_LONG timeout_ms;
 
-        lib.MHD_run(receiver->daemon);
+        run_library(receiver);
         if (lib.MHD_get_timeout(receiver->daemon, &timeout_ms) != MHD_YES)
                 return sd_event_source_set_enabled(receiver->timer, SD_EVENT_OFF);
         sd_event_source_set_time_relative(receiver->timer, timeout_ms * 1000);
@@ -342,11 +362,13 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
 }
 
 static int start_daemon(Receiver *receiver, int listener) {
+        unsigned timeout_s = receiver->config.on_page ? ASKING_TIMEOUT_S : IDLE_TIMEOUT_S;
+
         receiver->daemon = lib.MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
                                             MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver,
                                             MHD_OPTION_LISTEN_SOCKET, listener,
                                             MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
-                                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
+                                            MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
                                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, receiver, MHD_OPTION_END);
         return receiver->daemon ? 0 : error_origin(-ENOMEM);
 }

@@ -288,6 +288,25 @@ class Probes(Case):
         self.assertEqual(self.ask("/healthz")[0], 200)
         run.stop()
 
+    def test_are_answered_again_when_those_who_only_held_connections_are_gone(self):
+        """Anybody may connect to a port: as often as it allows, and say nothing. First they leave, then they are sent away."""
+        run, _ = self.begin("--metrics", "127.0.0.1:0")
+        port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+
+        def answer():
+            return ask(http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE), "/healthz")[:2]
+
+        for leave in (True, False):
+            idle = [socket.create_connection(("127.0.0.1", port), tap.PATIENCE) for _ in range(300)]
+            tap.wait_until(lambda: len(os.listdir(f"/proc/{run.pid}/fd")) > 256, "as many as it allows")
+            run.child.process.send_signal(signal.SIGSTOP)       # all in one turn of its loop
+            for connection in idle if leave else ():
+                connection.close()
+            run.child.process.send_signal(signal.SIGCONT)
+            self.assertEqual(answer(), (200, "ok\n"))
+        run.wait_events(20)
+        run.stop()
+
 
 class Pause(Case):
     def assert_no_ticks(self, victim):

@@ -244,6 +244,18 @@ class Refuses(Receive):
         self.assertEqual(self.post(a_request())[0], 200)
         self.assertEqual(self.stored(), ["000001.json", "000001.pb"])
 
+    def test_more_connections_than_it_keeps_are_over_when_they_end(self):
+        """Its listening socket is set aside meanwhile, and must come back, also when all of them end in one turn of its loop."""
+        child = self.receive()
+        for _ in range(3):
+            senders = [socket.create_connection(("127.0.0.1", self.port), tap.PATIENCE) for _ in range(300)]
+            tap.wait_until(lambda: len(os.listdir(f"/proc/{child.pid}/fd")) > 256, "as many as it keeps")
+            child.process.send_signal(signal.SIGSTOP)
+            for sender in senders:
+                sender.close()
+            child.process.send_signal(signal.SIGCONT)
+            self.assertEqual(self.post(a_request())[0], 200)
+
 
 class Full(Receive):
     def test_limits_refuse_the_newest_and_notice_new_room(self):
