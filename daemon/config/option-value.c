@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "export/endpoint.h"
 #include "config/option.h"
@@ -139,17 +140,16 @@ static bool is_choice(const char *choices, const char *value) {
         return false;
 }
 
-static bool is_url(const char *value) {
-        size_t scheme = !strncmp(value, "http://", 7) ? 7 : !strncmp(value, "https://", 8) ? 8 : 0;
-
-        return scheme && value[scheme] && !strchr("/:?#", value[scheme]) && !strpbrk(value, " \t\"<>");
+/* What comes behind it is judged by who connects. */
+static bool has_scheme(const char *value) {
+        return !strncasecmp(value, "http://", 7) || !strncasecmp(value, "https://", 8) || !strncmp(value, "unix:", 5);
 }
 
 static int set_url(const Option *option, char **to, const char *value, Text *problem) {
         char why[128];
 
-        if (*value && !is_url(value))
-                return invalid(option, value, "is no URL: http://HOST[:PORT] or https://HOST[:PORT]", problem);
+        if (*value && !has_scheme(value))
+                return invalid(option, value, "is no URL: http://HOST[:PORT], https://HOST[:PORT] or unix:/SOCKET[:/PATH]", problem);
         if (*value && endpoint_check_url(value, why, sizeof(why))) {
                 text_printf(problem, "%s", why);
                 return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;

@@ -57,7 +57,7 @@ const Option option_table[] = {
           .help = "vary the period, so that periodic work is not sampled in lock-step" },
 
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
-          .help = "OTLP/HTTP receiver, without /v1development/profiles (empty: http://localhost:4318)" },
+          .help = "OTLP/HTTP receiver, without /v1development/profiles; or unix:SOCKET (empty: http://localhost:4318)" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
           .check = option_check_headers, .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
         { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip", .choices = "gzip none",

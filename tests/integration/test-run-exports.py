@@ -10,7 +10,7 @@ import collector
 import otlp_read
 import session
 import tap
-from fault_server import Server, closed_port, status
+from fault_server import Server, closed_port, ok, status
 
 try:
     import check_otlp
@@ -50,6 +50,15 @@ class Exports(session.TestCase):
         self.run_command([tap.SPANPROF, "spool", "extract", "--spool", spool, "-o", out], expect=0)
         theirs = [sample for path in out.iterdir() for sample in otlp_read.samples(path)]
         self.assertEqual(sorted(map(repr, theirs)), sorted(map(repr, result.samples)))
+
+    def test_one_may_be_a_socket_of_this_machine(self):
+        path = self.directory() / "collector.sock"
+        server = Server([ok()], path=path)
+        self.addCleanup(server.close)
+        result = self.run_daemon(f"[export near]\nendpoint = unix:{path}\n")
+        near = result.summary["exports"][1]
+        self.assertEqual((near["delivered"], near["lost"]), (result.summary["delivered"], 0))
+        self.assertEqual({request.path for request in server.requests}, {"/v1development/profiles"})
 
     def test_the_books_are_those_of_the_first(self):
         refusing = Server([status(400)])

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "config/option.h"
 #include "util/file.h"
@@ -270,6 +271,9 @@ Test(config, makes_the_url_of_the_profiles_signal, .init = make_root, .fini = re
                 { "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:1", "http://c:1/v1development/profiles" },
                 { "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:1/base//", "http://c:1/base/v1development/profiles" },
                 { "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://c:1/x/", "http://c:1/x/" },
+                { "SPANPROF_ENDPOINT=unix:/run/c.sock", "unix:/run/c.sock:/v1development/profiles" },
+                { "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=unix:/run/c.sock:/x", "unix:/run/c.sock:/x" },
+                { "SPANPROF_ENDPOINT=HTTP://c:1", "HTTP://c:1/v1development/profiles" },
                 { "SPANPROF_ENDPOINT=https://c/base", "https://c/base/v1development/profiles" },
                 { "SPANPROF_ENDPOINT=http://c:1/v1development/profiles", "http://c:1/v1development/profiles" },
                 { "SPANPROF_ENDPOINT=http://c:1/base/?tenant=1/#x", "http://c:1/base/v1development/profiles?tenant=1/" },
