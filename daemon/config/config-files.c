@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "config/config.h"
 #include "util/error.h"
@@ -50,7 +51,13 @@ static int add(DropIns *list, const char *directory, const char *name, size_t ra
         return 0;
 }
 
-static int scan(DropIns *list, const char *root, size_t rank) {
+/* What is not there configures nothing. What is there and cannot be looked at (a link to nowhere, no right, no descriptor) may. */
+static bool is_absent(int error) {
+        return error == ENOENT || error == ENOTDIR;
+}
+
+/* @visit reads files: of a directory that cannot be read it says why. */
+static int scan(DropIns *list, const char *root, size_t rank, int (*visit)(const char *path, void *userdata), void *userdata) {
         _cleanup_(freep) char *directory = NULL;
         struct dirent *entry;
         int r = 0;
@@ -60,7 +67,7 @@ static int scan(DropIns *list, const char *root, size_t rank) {
                 return error_origin(-ENOMEM);
         dir = opendir(directory);
         if (!dir)
-                return 0;       /* a directory that is not there configures nothing */
+                return is_absent(errno) ? 0 : visit(directory, userdata);
         while (!r && (entry = readdir(dir)))
                 if (is_drop_in(entry->d_name))
                         r = add(list, directory, entry->d_name, rank);
@@ -78,13 +85,14 @@ static int compare(const void *a, const void *b) {
 int config_visit_files(const char *root, int (*visit)(const char *path, void *userdata), void *userdata) {
         _cleanup_(drop_ins_deinit) DropIns list = { 0 };
         _cleanup_(freep) char *main_file = NULL;
+        struct stat st;
         int r = 0;
 
         if (asprintf(&main_file, "%s/etc/spanprof/spanprof.conf", root) < 0)
                 return error_origin(-ENOMEM);
         for (size_t i = 0; !r && i < ARRAY_SIZE(directories); i++)
-                r = scan(&list, root, i);
-        if (!r && access(main_file, F_OK) == 0)
+                r = scan(&list, root, i, visit, userdata);
+        if (!r && (!lstat(main_file, &st) || !is_absent(errno)))
                 r = visit(main_file, userdata);
         if (list.n_items)
                 qsort(list.items, list.n_items, sizeof(*list.items), compare);

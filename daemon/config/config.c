@@ -12,7 +12,10 @@
 #include "util/ini.h"
 #include "util/log.h"
 
-enum { FILE_MAX_BYTES = 1 << 20 };
+enum {
+        FILE_MAX_BYTES = 1 << 20,
+        FILE_MAX_MISTAKES = 100,        /* that are said: who reads a file that is none would fill the log with it */
+};
 
 #define DEFAULT_ENDPOINT "http://localhost:4318"
 #define EXPORT_PREFIX "export "
@@ -218,22 +221,25 @@ static int malformed_line(FileState *state, const IniEntry *entry) {
 int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors) {
         FileState state = { .config = config, .name = name, .errors = errors };
         IniCursor cursor = ini_begin(data, size);
-        int result = 0;
+        unsigned n_mistakes = 0;
 
         for (;;) {
                 IniEntry entry;
                 int r = ini_next(&cursor, &entry);
 
+                if (r != INI_E_EOF && n_mistakes == FILE_MAX_MISTAKES) {
+                        text_printf(errors, "%s:%u: too many mistakes; the rest was not read\n", name, entry.line);
+                        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+                }
                 if (r == INI_E_EOF)
-                        return result;
+                        return n_mistakes ? CONFIG_E_INVALID : 0;
                 if (r == INI_E_MALFORMED)
                         r = malformed_line(&state, &entry);
                 else
                         r = r == INI_E_SECTION ? apply_section(&state, &entry) : apply_entry(&state, &entry);
                 if (r < 0)
                         return r;
-                if (r)
-                        result = CONFIG_E_INVALID;
+                n_mistakes += r > 0;
         }
 }
 

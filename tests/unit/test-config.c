@@ -181,6 +181,39 @@ Test(config, sorts_and_masks_drop_ins, .init = make_root, .fini = remove_root) {
         cr_assert_str_eq(origin("frequency")->where, expected);
 }
 
+static void link_file(const char *path, const char *to) {
+        char full[512];
+
+        write_file(path, "");
+        snprintf(full, sizeof(full), "%s%s", root, path);
+        cr_assert_eq(unlink(full), 0);
+        cr_assert_eq(symlink(to, full), 0);
+}
+
+Test(config, takes_no_file_that_cannot_be_read_for_none, .init = make_root, .fini = remove_root) {
+        link_file("/etc/spanprof/spanprof.conf", "nowhere");
+        link_file("/etc/spanprof/spanprof.conf.d/10-a.conf", "nowhere");
+        link_file("/run/spanprof/spanprof.conf.d", "spanprof.conf.d");
+        cr_assert_eq(load(NULL), CONFIG_E_INVALID);
+        cr_assert_not_null(strstr(errors.data, "/etc/spanprof/spanprof.conf: No such file or directory\n"), "%s", errors.data);
+        cr_assert_not_null(strstr(errors.data, "/etc/spanprof/spanprof.conf.d/10-a.conf: No such file or directory\n"), "%s", errors.data);
+        cr_assert_not_null(strstr(errors.data, "/run/spanprof/spanprof.conf.d: Too many levels of symbolic links\n"), "%s", errors.data);
+}
+
+Test(config, says_a_hundred_mistakes_of_a_file, .init = make_root, .fini = remove_root) {
+        char text[2 * 100000 + 1] = "";
+        size_t n_lines = 0;
+
+        for (size_t i = 0; i < 100000; i++)
+                memcpy(text + 2 * i, "x\n", 3);
+        write_file("/etc/spanprof/spanprof.conf", text);
+        cr_assert_eq(load(NULL), CONFIG_E_INVALID);
+        for (const char *at = errors.data; (at = strchr(at, '\n')); at++)
+                n_lines++;
+        cr_assert_eq(n_lines, 101);
+        cr_assert_not_null(strstr(errors.data, "spanprof.conf:101: too many mistakes; the rest was not read\n"));
+}
+
 Test(config, reads_only_the_named_file_if_there_is_one, .init = make_root, .fini = remove_root) {
         char path[128];
 
@@ -241,6 +274,8 @@ Test(config, names_an_unknown_section) {
 Test(config, refuses_endpoints_and_headers_that_cannot_be_used) {
         static const char *const cases[][3] = {
                 { "endpoint", "http://[::1", "bracket" }, { "endpoint", "http://c:99999", "1 to 65535" },
+                { "endpoint", "http://", "names no host" }, { "endpoint", "http://a b", "blank" }, { "endpoint", "unix:run/c", "path from /" },
+                { "endpoint", "ftp://c", "http://HOST[:PORT], https://HOST[:PORT] or unix:/SOCKET" },
                 { "forward", "https://c:x", "1 to 65535" }, { "headers", "secret", "name=value" },
         };
 
