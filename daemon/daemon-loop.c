@@ -125,9 +125,8 @@ static int again(sd_event_source *source, uint64_t after_ns) {
         return r < 0 ? error_origin(r) : 0;
 }
 
-/* Only processes that were named were asked for, and all of them have exited. */
-static bool is_done(Daemon *daemon) {
-        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector) && !targets_count(daemon->targets);
+static bool is_done(const Daemon *daemon) {
+        return daemon_has_pids_alone(daemon) && !targets_count(daemon->targets);
 }
 
 /* Without them it would go on and read nothing that is new; with rights of its own it reads nothing (docs/SECURITY.md). */

@@ -116,6 +116,9 @@ int daemon_close_window(Daemon *daemon);
 /* Says once if another spanprof samples one of our targets. */
 void daemon_warn_of_rivals(Daemon *daemon);
 
+/* Nothing but processes by their number was asked for: when they are gone, it is done. */
+bool daemon_has_pids_alone(const Daemon *daemon);
+
 /* For /etc/spanprof/disabled, at each drain; for limits, each second; for commands. Return: 0, -errno. */
 int daemon_check_disabled(Daemon *daemon);
 int daemon_govern(Daemon *daemon);

@@ -274,6 +274,28 @@ static int open_to_others(Daemon *daemon) {
         return 0;
 }
 
+bool daemon_has_pids_alone(const Daemon *daemon) {
+        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector);
+}
+
+static int check_pids(const Daemon *daemon) {
+        uint32_t missing = targets_missing_pid(daemon->targets);
+        size_t n_excluded = targets_n_excluded_pids(daemon->targets);
+
+        if (missing) {
+                log_error("there is no process %u", missing);
+                return DAEMON_E_NO_TARGET;
+        }
+        if (!n_excluded)
+                return 0;
+        if (n_excluded == daemon->selector->n_pids && daemon_has_pids_alone(daemon)) {
+                log_error("nothing is left to profile: --exclude takes away every process of --pid");
+                return DAEMON_E_NO_TARGET;
+        }
+        log_notice("--exclude takes away %zu of %zu processes of --pid", n_excluded, daemon->selector->n_pids);
+        return 0;
+}
+
 /* Watchers first, then the pass over /proc, so that no process falls in between; then rows for all that was found. */
 static int start(Daemon *daemon) {
         uint64_t next_ns;
@@ -290,11 +312,9 @@ static int start(Daemon *daemon) {
                 r = targets_work(daemon->targets, clock_monotonic_ns(), &next_ns);
         if (r)
                 return error_fold(r);
-        if (targets_missing_pid(daemon->targets)) {
-                log_error("there is no process %u", targets_missing_pid(daemon->targets));
-                return DAEMON_E_NO_TARGET;
-        }
-        r = daemon_prepare_tables(daemon);
+        r = check_pids(daemon);
+        if (!r)
+                r = daemon_prepare_tables(daemon);
         if (!r)
                 r = start_sampling(daemon);
         if (r)

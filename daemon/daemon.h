@@ -29,7 +29,7 @@ enum {
         _DAEMON_E_SUCCESS,
         DAEMON_E_UNUSABLE,              /* the kernel or the configuration cannot be used; the reason was logged */
         DAEMON_E_SUMMARY,               /* it ran, but the summary could not be written; logged */
-        DAEMON_E_NO_TARGET,             /* a process that was asked for does not exist; logged */
+        DAEMON_E_NO_TARGET,             /* a process that was asked for does not exist, or all are excluded; logged */
         DAEMON_E_WORKERS,               /* it stopped since no worker can be had any more: to be started again; logged */
         DAEMON_E_RELOAD,                /* it stopped for a new configuration: make another with that */
 };

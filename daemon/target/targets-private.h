@@ -85,6 +85,7 @@ struct Targets {
         uint64_t next_pass_ns;
         uint32_t pass_at;               /* where the next pass over the targets goes on */
         uint32_t missing_pid;
+        size_t n_excluded_pids;
         Search *search;
         Sweep sweep;
         Tree *tree;                     /* NULL = nobody is chosen by descent */

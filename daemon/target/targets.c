@@ -210,9 +210,14 @@ static void find_missing_pid(Targets *targets) {
         const Selector *selector = targets->config.selector;
 
         targets->missing_pid = 0;
+        targets->n_excluded_pids = 0;
         for (size_t i = 0; i < selector->n_pids && !targets->missing_pid; i++)
-                if (!targets_living(targets, selector->pids[i]) && !is_excluded(targets, selector->pids[i]))
-                        targets->missing_pid = selector->pids[i];
+                if (!targets_living(targets, selector->pids[i])) {
+                        if (is_excluded(targets, selector->pids[i]))
+                                targets->n_excluded_pids++;
+                        else
+                                targets->missing_pid = selector->pids[i];
+                }
 }
 
 int targets_scan(Targets *targets) {
@@ -391,6 +396,10 @@ size_t targets_count_all(const Targets *targets) {
 
 uint32_t targets_missing_pid(const Targets *targets) {
         return targets->missing_pid;
+}
+
+size_t targets_n_excluded_pids(const Targets *targets) {
+        return targets->n_excluded_pids;
 }
 
 void targets_each(Targets *targets, void (*visit)(void *userdata, const Process *process, SelectorReason reason),

@@ -142,6 +142,9 @@ size_t targets_count_all(const Targets *targets);
 /* A pid that was asked for and that the pass over /proc did not find; 0 = none. */
 uint32_t targets_missing_pid(const Targets *targets);
 
+/* How many of the pids that were asked for an exclude took away again. */
+size_t targets_n_excluded_pids(const Targets *targets);
+
 /* Visits the living targets in no order (for `targets`, `contexts`). */
 void targets_each(Targets *targets, void (*visit)(void *userdata, const Process *process, SelectorReason reason),
                   void *userdata);

@@ -111,6 +111,17 @@ class Selectors(session.TestCase):
         self.assertIn(f"there is no process {gone.pid}", run.log)
         self.assertEqual(len(run.log.splitlines()), 1, "one clear line")
 
+    def test_pids_that_are_excluded_again(self):
+        one, other = self.victim("chain", 5), self.victim("chain", 5)
+        run = self.start("-p", one.pid, "--exclude", f"pid={one.pid}", ready=False)
+        self.assertEqual(run.child.wait(), 1, run.child)
+        self.assertEqual(run.log, "spanprof: nothing is left to profile: --exclude takes away every process of --pid\n")
+        run = self.start("-p", f"{one.pid},{other.pid}", "--exclude", f"pid={one.pid}", *HZ)
+        run.wait_events(20)
+        result = run.stop()
+        self.assertEqual(result.pids, {other.pid})
+        self.assertIn("--exclude takes away 1 of 2 processes of --pid", result.log)
+
 
 class Lives(session.TestCase):
     def test_ends_when_all_that_were_named_have_exited(self):

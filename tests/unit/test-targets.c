@@ -96,6 +96,7 @@ Test(targets, misses_no_pid_that_is_excluded) {
         bench_init(&bench, &selector, 0);
         cr_assert_eq(targets_scan(bench.targets), 0);
         cr_assert_eq(targets_missing_pid(bench.targets), 0);
+        cr_assert_eq(targets_n_excluded_pids(bench.targets), 1);
         cr_assert_eq(targets_count(bench.targets), 1);
         bench_end(&bench);
         stop(&wanted);
