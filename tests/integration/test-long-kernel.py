@@ -21,7 +21,7 @@ spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
 for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
 example-service >/tmp/truth 2>&1 &
 sleep 1
-spanprof run --endpoint http://127.0.0.1:4318 -d 40s --export-interval 5s --validate=on --summary /tmp/summary %s
+spanprof run --endpoint http://127.0.0.1:4318 -d 40s --export-interval 5s --stop-timeout 60s --validate=on --summary /tmp/summary %s
 echo "status $?"
 echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
 spanprof report /tmp/store
@@ -31,11 +31,18 @@ spanprof report /tmp/store
 # On the second CPU: sleep takes it away and gives it back unseen, and a timer that was there does not come back by itself.
 CLOCKS = """
 phase() { echo "PHASE $1 $(date +%s) $(cut -d. -f1 /proc/uptime)"; }
-burn() { phase $1; sleep 8; phase $1; }
+ticks() { spanprof status --json --control /tmp/socket | sed -n 's/.*"ticks": \\([0-9]*\\).*/\\1/p'; }
+burn() {        # as long as it takes where the host has little time for us
+        phase $1
+        before=$(ticks)
+        for i in $(seq 30); do sleep 4; [ $(($(ticks) - before)) -ge 300 ] && break; done
+        phase $1
+}
 spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
 for i in $(seq 50); do grep -q listening /tmp/receive.log && break; sleep 0.2; done
 taskset 2 victim-chain 5 >/tmp/victim &
-spanprof run --endpoint http://127.0.0.1:4318 --export-interval 3s --summary /tmp/summary -p $! >/tmp/run.log 2>&1 &
+spanprof run --endpoint http://127.0.0.1:4318 --export-interval 3s --stop-timeout 60s --control /tmp/socket --summary /tmp/summary \\
+        -p $! >/tmp/run.log 2>&1 &
 daemon=$!
 for i in $(seq 200); do grep -q "profiles go to" /tmp/run.log && break; sleep 0.2; done
 burn start
