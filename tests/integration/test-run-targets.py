@@ -125,10 +125,11 @@ class Selectors(session.TestCase):
 
 class Lives(session.TestCase):
     def test_ends_when_all_that_were_named_have_exited(self):
-        a, b = (self.victim("shares", seconds) for seconds in ("1.5", "2.5"))
+        a, b = self.victim("shares"), self.victim("shares")
         run = self.start("-p", f"{a.pid},{b.pid}", *HZ)
         for child in (a, b):
-            self.assertEqual(child.wait(), 0)
+            session.wait_cpu([child.pid], 0.7)
+            child.stop()
         result = run.wait()
         self.assertIn("every process that was chosen has exited", result.log)
         for child in (a, b):
@@ -136,9 +137,9 @@ class Lives(session.TestCase):
         self.assertEqual(result.counter("targets_total", "gone"), 2)
 
     def test_goes_on_when_others_may_come(self):
-        a = self.victim("shares", "0.5")
+        a = self.victim("shares")
         run = self.start("-p", a.pid, "-C", "victim-chain", *HZ)
-        self.assertEqual(a.wait(), 0)
+        a.stop()
         later = self.victim("chain", 5)
         run.wait_events(50, later.pid)
         self.assertIsNone(run.child.status)
