@@ -164,7 +164,7 @@ size_t demangle(const char *name, DemangleStyle style, char *to, size_t room) {
         int options = style == DEMANGLE_FULL ? DMGL_PARAMS | DMGL_ANSI : DMGL_NO_OPTS;
         Output output = { .to = to, .room = room };
 
-        if (style == DEMANGLE_NONE || name[0] != '_' || room == 0 || strnlen(name, DEMANGLE_MAX_INPUT) == DEMANGLE_MAX_INPUT)
+        if (style == DEMANGLE_NONE || !demangle_may(name) || room == 0 || strnlen(name, DEMANGLE_MAX_INPUT) == DEMANGLE_MAX_INPUT)
                 return 0;
         if (!demangle_rust(name, options, &output)) {
                 output.size = 0;

@@ -23,6 +23,11 @@ typedef enum DemangleStyle {
         DEMANGLE_NONE,
 } DemangleStyle;
 
+/* Whether it may be such a name at all: `_Z`, `_R`, `_GLOBAL_`. What is none has no readable form. */
+static inline bool demangle_may(const char *name) {
+        return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == 'G');
+}
+
 /*
  * The readable form of @name, NUL-terminated, in @to, which has @room bytes. Return: its length; 0 = there is none (no
  * mangled name, damaged, or over a limit), and @to holds nothing that counts.

@@ -18,6 +18,10 @@ static bool inside(const ElfImage *image, uint64_t offset, uint64_t size) {
 static int read_exact(const ElfImage *image, void *data, size_t size, uint64_t offset) {
         if (!inside(image, offset, size))
                 return IMAGE_E_MALFORMED;
+        if (image->data) {
+                memcpy(data, image->data + offset, size);
+                return 0;
+        }
         return file_pread(image->fd, data, size, image->base + offset) == (ssize_t)size ? 0 : IMAGE_E_UNREADABLE;
 }
 
@@ -91,13 +95,14 @@ static int read_names(ElfImage *image) {
         return 0;
 }
 
-int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
-        ElfImage new = { .fd = fd, .base = base, .size = size };
+/* @image: where its bytes are. */
+static int init(ElfImage *image) {
+        ElfImage new = *image;
         uint64_t n;
         char *data;
         int r;
 
-        if (size < sizeof(new.header))
+        if (new.size < sizeof(new.header))
                 return IMAGE_E_NOT_ELF;
         r = read_exact(&new, &new.header, sizeof(new.header), 0);
         if (!r)
@@ -119,6 +124,24 @@ int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
         }
         *image = new;
         return 0;
+}
+
+int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
+        ElfImage new = { .fd = fd, .base = base, .size = size };
+        int r = init(&new);
+
+        if (!r)
+                *image = new;
+        return r < 0 ? error_fold(r) : r;
+}
+
+int elf_image_init_memory(ElfImage *image, const uint8_t *data, uint64_t size) {
+        ElfImage new = { .fd = -1, .data = data, .size = size };
+        int r = init(&new);
+
+        if (!r)
+                *image = new;
+        return r < 0 ? error_fold(r) : r;
 }
 
 void elf_image_deinit(ElfImage *image) {

@@ -6,8 +6,9 @@
  *
  * The outer shape of one ELF file as symbols need it: section headers and build
  * ids. Reads by pread() from a descriptor and a base, so that an image in memory
- * (the vdso, through /proc/self/mem) reads like a file. Every count and offset of
- * the file is checked against its size first; nothing is mapped.
+ * (the vdso, through /proc/self/mem) reads like a file, or from bytes that were
+ * unpacked. Every count and offset of the file is checked against its size first;
+ * nothing is mapped.
  */
 
 #include <elf.h>
@@ -36,6 +37,7 @@ enum {
 
 typedef struct ElfImage {
         int fd;                         /* borrowed */
+        const uint8_t *data;            /* borrowed; NULL = from fd */
         uint64_t base, size;            /* the image within what fd reads */
         Elf64_Ehdr header;
         Elf64_Shdr *sections;
@@ -51,6 +53,7 @@ typedef struct ImageIds {
 
 /* Return: 0, IMAGE_E_*, -ENOMEM. Pair a success with elf_image_deinit(). */
 int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size);
+int elf_image_init_memory(ElfImage *image, const uint8_t *data, uint64_t size);
 void elf_image_deinit(ElfImage *image);
 
 /*

@@ -4,17 +4,9 @@
 /*
  * Object Files
  *
- * From what a profile says about an object to the files that tell its names: the object itself, its separate debug
- * file, and the small ELF file that distributions pack into .gnu_debugdata. A file counts only if it is known to be
- * the same build. Paths come from payloads and from targets: only regular files are opened, looked at before that.
- *
- * Debug files are searched as gdb does:
- *
- *     by build id         /usr/lib/debug/.build-id/xx/yyyy.debug
- *     by .gnu_debuglink   a name and a CRC-32; DIR is where the object lies
- *                         DIR/name, DIR/.debug/name, /usr/lib/debug/DIR/name
- *
- * A debug file's own link is not followed.
+ * From what a profile says about an object to the file itself, and to the small ELF file that distributions pack into
+ * its .gnu_debugdata; debug files: debug-file.h. A file counts only if it is known to be the same build. Paths come from
+ * payloads and from targets: only regular files are opened, looked at before that.
  */
 
 #include <stdbool.h>
@@ -49,38 +41,40 @@ typedef enum SymbolState {
         SYMBOL_STATE_OTHER,             /* the file here has another build id */
         SYMBOL_STATE_UNREADABLE,        /* no regular file, no permission, no sound ELF */
         SYMBOL_STATE_STRIPPED,          /* no symbols at all */
+        SYMBOL_STATE_LARGE,             /* its symbols take more memory than who reads them may have */
         SYMBOL_N_STATES,
 } SymbolState;
 
 typedef struct SymbolFile {
         int fd;                         /* -1 = none */
+        char *memory;                   /* of what was unpacked; NULL = none */
         ElfImage image;
 } SymbolFile;
 
 #define SYMBOL_FILE_NULL { .fd = -1, .image = { .fd = -1 } }
+
+/* Whether it is known by anything: else no file can be believed. */
+bool symbol_object_has_id(const SymbolObject *object);
+
+static inline const char *symbol_object_root(const SymbolObject *object) {
+        return object->source ? object->source->root : NULL;
+}
 
 void symbol_file_deinit(SymbolFile *file);
 
 /* The object itself, or `[vdso]` from our own memory. Return: 0; 1 = none that counts, *statep says why; -ENOMEM. */
 int symbol_file_open(SymbolFile *file, const SymbolObject *object, SymbolState *statep);
 
-typedef enum DebugUse {
-        DEBUG_FOR_SYMBOLS,              /* it must have .symtab */
-        DEBUG_FOR_LINES,                /* it must have .debug_info */
-} DebugUse;
+/* Its steps. A regular file at a path, or of a source. Return: 0; 1 with *statep. */
+int symbol_file_look(const char *root, const char *path, int *fdp, uint64_t *sizep, SymbolState *statep);
+int symbol_source_open(const SymbolSource *source, int *fdp, uint64_t *sizep, SymbolState *statep);
 
-/*
- * Its debug file, if it serves @use. @own: the object itself, NULL = not on this machine (then only a build id can
- * find it). @debug_directory: /usr/lib/debug. Return: 0; 1 = none; -ENOMEM.
- */
-int symbol_file_open_debug(SymbolFile *file, const SymbolObject *object, const ElfImage *own,
-                           const char *debug_directory, DebugUse use);
+/* Reads its shape. Return: 0; 1 with *statep; -ENOMEM. symbol_file_take() has the descriptor in any case. */
+int symbol_file_take(SymbolFile *file, int fd, uint64_t size, SymbolState *statep);
+int symbol_file_open_path(SymbolFile *file, const char *root, const char *path, SymbolState *statep);
 
-/* Whether @image itself serves @use. */
-bool elf_image_serves(const ElfImage *image, DebugUse use);
+/* Whether it is the object. Return: 0; 1 = another build; -ENOMEM. */
+int symbol_file_check(const SymbolObject *object, const SymbolFile *file);
 
 /* What .gnu_debugdata of @own holds, unpacked. Return: 0; 1 = none, or it is damaged or too large; -ENOMEM. */
 int symbol_file_open_packed(SymbolFile *file, const ElfImage *own);
-
-/* What a .gnu_debuglink section says: a file's name without folders (in @data), and its CRC-32. Return: 0, 1. */
-int debug_link_parse(const char *data, size_t size, const char **namep, uint32_t *crcp);

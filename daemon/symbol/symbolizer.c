@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbol/debug-file.h"
 #include "symbol/line-cache.h"
+#include "symbol/object-symbols.h"
 #include "symbol/symbols.h"
 #include "util/arena.h"
 #include "util/clock.h"
@@ -23,6 +25,7 @@ typedef struct Entry {
         char *path, *gnu, *go, *htlhash;        /* the key */
         SymbolTable *table;             /* NULL = none */
         SymbolState state;
+        bool is_foreign;                /* somebody else reads what is in there: names too */
         Hashmap readable;               /* name in the table → demangled name, or the same */
         Arena readable_texts;
         LineCache lines;
@@ -102,53 +105,37 @@ Symbolizer *symbolizer_free(Symbolizer *symbolizer) {
         return NULL;
 }
 
-/*
- * The best table that there is: .symtab of the object, else of its debug file, else what is packed in it, the latter
- * two with .dynsym; else .dynsym alone. @own: NULL = there is only the debug file. Return: 0 with *tablep, 1, -ENOMEM.
- */
-static int read_tables(const Symbolizer *symbolizer, const SymbolObject *object, const ElfImage *own,
-                       SymbolTable **tablep) {
-        _cleanup_(symbol_file_deinit) SymbolFile split = SYMBOL_FILE_NULL;
-        _cleanup_(symbol_table_freep) SymbolTable *table = NULL, *both = NULL;
-        int r = own ? symbol_table_new(&table, own, NULL) : 1, q;
+/* An object that is read here. */
+typedef struct Reading {
+        const Symbolizer *symbolizer;
+        const SymbolObject *object;
+        SymbolTable **tablep;
+} Reading;
 
-        if (r < 0)
-                return error_fold(r);
-        if (!table || !symbol_table_is_full(table)) {
-                q = symbol_file_open_debug(&split, object, own, symbolizer->debug_directory, DEBUG_FOR_SYMBOLS);
-                if (q > 0 && own)
-                        q = symbol_file_open_packed(&split, own);
-                if (!q)
-                        q = symbol_table_new_split(&both, own ? own : &split.image, own ? &split.image : NULL, NULL);
-                if (q < 0)
-                        return error_fold(q);
-        }
-        *tablep = both ? take(both) : take(table);
-        return *tablep ? 0 : r;
+static int open_debug(void *userdata, const ElfImage *own, SymbolFile *file) {
+        const Reading *reading = userdata;
+        int r = debug_file_open(file, reading->object, own, reading->symbolizer->debug_directory, DEBUG_FOR_SYMBOLS);
+
+        return r < 0 ? error_fold(r) : r;
+}
+
+static int take_list(void *userdata, const SymbolList *list) {
+        const Reading *reading = userdata;
+        int r = symbol_table_new_list(reading->tablep, list);
+
+        return r ? error_fold(r) : 0;
 }
 
 static int read_object(const Symbolizer *symbolizer, const SymbolObject *object, SymbolTable **tablep,
                        SymbolState *statep) {
+        Reading reading = { symbolizer, object, tablep };
+        const ObjectSymbols to = { .open_debug = open_debug, .sink = take_list, .userdata = &reading };
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
-        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
         int r = symbol_file_open(&own, object, statep);
-        bool is_here = r == 0;
 
         if (r >= 0)
-                r = read_tables(symbolizer, object, is_here ? &own.image : NULL, &table);
-        if (r < 0)
-                return error_fold(r);
-        if (r) {
-                if (is_here)
-                        *statep = SYMBOL_STATE_UNREADABLE;
-                return 0;
-        }
-        *statep = SYMBOL_STATE_STRIPPED;
-        if (!symbol_table_n_symbols(table))
-                return 0;
-        *statep = symbol_table_is_full(table) ? SYMBOL_STATE_NAMED : SYMBOL_STATE_DYNAMIC;
-        *tablep = take(table);
-        return 0;
+                r = object_symbols_read(&to, r ? NULL : &own, statep);
+        return r ? error_fold(r) : 0;
 }
 
 static size_t entry_memory(const Entry *entry) {
@@ -160,9 +147,8 @@ static const char *text_of(const char *text) {
         return text ? text : "";
 }
 
-static int entry_new(Entry **entryp, const Symbolizer *symbolizer, const SymbolObject *object) {
+static int entry_new(Entry **entryp, const SymbolObject *object) {
         _cleanup_(entry_freep) Entry *entry = calloc(1, sizeof(*entry));
-        int r;
 
         if (!entry)
                 return error_origin(-ENOMEM);
@@ -173,9 +159,6 @@ static int entry_new(Entry **entryp, const Symbolizer *symbolizer, const SymbolO
         entry->htlhash = strdup(text_of(object->build_id_htlhash));
         if (!entry->path || !entry->gnu || !entry->go || !entry->htlhash)
                 return error_origin(-ENOMEM);
-        r = read_object(symbolizer, object, &entry->table, &entry->state);
-        if (r)
-                return error_fold(r);
         *entryp = take(entry);
         return 0;
 }
@@ -234,6 +217,7 @@ static int insert(Symbolizer *symbolizer, Entry *entry) {
         symbolizer->entries[symbolizer->n_entries++] = entry;
         account(symbolizer, entry);
         symbolizer->stats.n_objects[entry->state]++;
+        symbolizer->stats.n_cut += entry->table && symbol_table_n_left_out(entry->table);
         return 0;
 }
 
@@ -260,7 +244,9 @@ static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry *
 
         if (!entry) {
                 symbolizer->stats.n_misses++;
-                r = entry_new(&new, symbolizer, object);
+                r = entry_new(&new, object);
+                if (!r)
+                        r = read_object(symbolizer, object, &new->table, &new->state);
                 if (!r)
                         r = insert(symbolizer, new);
                 if (r)
@@ -275,32 +261,43 @@ static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry *
         return 0;
 }
 
+/* @size: 0 = the name stays as it is in the file. */
+static int keep_readable(Symbolizer *symbolizer, Entry *entry, const char *name, const char *text, size_t size) {
+        const char *readable = size ? arena_string(&entry->readable_texts, text, size) : name;
+        int r;
+
+        if (!readable)
+                return error_origin(-ENOMEM);
+        r = hashmap_put(&entry->readable, (uint64_t)(uintptr_t)name, (void *)readable);
+        if (r)
+                return error_fold(r);
+        symbolizer->stats.n_demangled += size > 0;
+        account(symbolizer, entry);
+        return 0;
+}
+
 /* Each name of a table is demangled once. */
 static int make_readable(Symbolizer *symbolizer, Entry *entry, const char *name, const char **readablep) {
         size_t n;
         int r;
 
         *readablep = name;
-        if (name[0] != '_' || symbolizer->style == DEMANGLE_NONE)
+        if (!demangle_may(name) || symbolizer->style == DEMANGLE_NONE)
                 return 0;
         *readablep = hashmap_get(&entry->readable, (uint64_t)(uintptr_t)name);
+        if (!*readablep && entry->is_foreign)
+                *readablep = name;
         if (*readablep)
                 return 0;
         n = demangle(name, symbolizer->style, symbolizer->readable, sizeof(symbolizer->readable));
-        *readablep = n ? arena_string(&entry->readable_texts, symbolizer->readable, n) : name;
-        if (!*readablep)
-                return error_origin(-ENOMEM);
-        r = hashmap_put(&entry->readable, (uint64_t)(uintptr_t)name, (void *)*readablep);
-        if (r)
-                return error_fold(r);
-        symbolizer->stats.n_demangled += n > 0;
-        account(symbolizer, entry);
-        return 0;
+        r = keep_readable(symbolizer, entry, name, symbolizer->readable, n);
+        *readablep = r ? NULL : hashmap_get(&entry->readable, (uint64_t)(uintptr_t)name);
+        return r ? error_fold(r) : 0;
 }
 
 int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name) {
         SymbolName found = { 0 };
-        Entry *entry;
+        Entry *entry = NULL;
         int r = get_entry(symbolizer, object, &entry);
 
         if (r)
@@ -316,6 +313,48 @@ int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
         return 0;
 }
 
+bool symbolizer_knows(Symbolizer *symbolizer, const SymbolObject *object) {
+        return lookup(symbolizer, object);
+}
+
+int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state) {
+        _cleanup_(entry_freep) Entry *new = NULL;
+        int r = entry_new(&new, object);
+
+        if (r) {
+                symbol_table_free(table);
+                return error_fold(r);
+        }
+        new->table = table;
+        new->state = state;
+        new->is_foreign = true;
+        new->last_use = ++symbolizer->clock;
+        r = insert(symbolizer, new);
+        if (r)
+                return error_fold(r);
+        new = NULL;
+        symbolizer->stats.n_misses++;
+        return 0;
+}
+
+const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address) {
+        const Entry *entry = lookup(symbolizer, object);
+        const char *name;
+        uint64_t offset;
+
+        if (!entry || !entry->table || symbolizer->style == DEMANGLE_NONE)
+                return NULL;
+        name = symbol_table_find(entry->table, address, &offset);
+        return name && demangle_may(name) && !hashmap_get(&entry->readable, (uint64_t)(uintptr_t)name) ? name : NULL;
+}
+
+int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name, const char *text, size_t size) {
+        Entry *entry = lookup(symbolizer, object);
+        int r = entry ? keep_readable(symbolizer, entry, name, text, size) : 0;
+
+        return r ? error_fold(r) : 0;
+}
+
 /* The object itself if it has DWARF, else its debug file. Return: 0, 1 = neither has, -ENOMEM. */
 static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, SymbolFile *file) {
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
@@ -329,8 +368,7 @@ static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, 
                 return 0;
         }
         if (r >= 0)
-                r = symbol_file_open_debug(file, object, is_here ? &own.image : NULL, symbolizer->debug_directory,
-                                           DEBUG_FOR_LINES);
+                r = debug_file_open(file, object, is_here ? &own.image : NULL, symbolizer->debug_directory, DEBUG_FOR_LINES);
         return r < 0 ? error_fold(r) : r;
 }
 
@@ -383,7 +421,7 @@ int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const u
                      LinesSink sink, void *userdata, LinesState *statep) {
         _cleanup_(freep) uint64_t *new = NULL;
         uint32_t n_new = 0;
-        Entry *entry;
+        Entry *entry = NULL;
         int r = get_entry(symbolizer, object, &entry);
 
         if (!r)
@@ -417,9 +455,14 @@ const char *symbol_state_text(SymbolState state) {
                 [SYMBOL_STATE_OTHER] = "another build on this machine",
                 [SYMBOL_STATE_UNREADABLE] = "not readable here",
                 [SYMBOL_STATE_STRIPPED] = "stripped",
+                [SYMBOL_STATE_LARGE] = "too large",
         };
 
         return texts[state];
+}
+
+const char *symbolizer_debug_directory(const Symbolizer *symbolizer) {
+        return symbolizer->debug_directory;
 }
 
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer) {

@@ -18,6 +18,7 @@
 #include "symbol/demangle.h"
 #include "symbol/lines.h"
 #include "symbol/object.h"
+#include "symbol/symbols.h"
 #include "util/macro.h"
 
 typedef struct Symbolizer Symbolizer;
@@ -50,6 +51,20 @@ typedef struct SymbolName {
  */
 int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name);
 
+/*
+ * What somebody else has read (symbol-errand.h): the same object is not read here any more, and none of its names is made
+ * readable here. @table: taken over in any case; NULL = none. Return: 0, -ENOMEM.
+ */
+bool symbolizer_knows(Symbolizer *symbolizer, const SymbolObject *object);
+int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state);
+
+/* The name at @address that may be one to be made readable, and was not yet; it lives as long as its table. NULL = none. */
+const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address);
+
+/* @name: such a one. @size: of its readable form; 0 = it has none. Return: 0, -ENOMEM. */
+int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name, const char *text, size_t size);
+
+const char *symbolizer_debug_directory(const Symbolizer *symbolizer);
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer);
 bool symbolizer_wants_lines(const Symbolizer *symbolizer);
 
@@ -79,6 +94,7 @@ typedef struct SymbolizerStats {
         uint64_t n_hits, n_misses;      /* look-ups whose object was in memory, or was read first */
         uint64_t n_evicted;             /* objects that left for others */
         uint64_t n_objects[SYMBOL_N_STATES];    /* read, by what came of it */
+        uint64_t n_cut;                 /* of them: of more functions than a table takes */
         uint64_t n_demangled;           /* names, each once while it is in memory */
         uint64_t n_line_runs;           /* processes started */
         uint64_t n_lines[LINES_N_STATES];       /* batches of addresses, by what came of them */

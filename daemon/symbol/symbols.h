@@ -13,30 +13,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "symbol/image.h"
+#include "symbol/symbol-list.h"
 #include "util/macro.h"
 
 typedef struct SymbolTable SymbolTable;
 
-enum { SYMBOLS_MAX_NAME = 4096 };       /* longer names are cut */
+/* How much of a list a table takes: functions within 4 GiB from the first, and no more than some bytes in all. */
+typedef struct SymbolExtent {
+        uint64_t base;                  /* the first one's address */
+        uint32_t n;
+        uint32_t names_size;            /* each with a NUL */
+        uint32_t n_left_out;
+        bool is_full;                   /* there was a .symtab: static functions too */
+} SymbolExtent;
 
-typedef struct SymbolLimits {
-        uint32_t max_symbols;           /* of both tables; more are left out and counted */
-        uint64_t max_string_bytes;      /* of one string table; a longer one is read so far */
-} SymbolLimits;
+/* @most: bytes of the table; functions behind are left out and counted. */
+void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *extent);
 
-extern const SymbolLimits symbol_default_limits;
+/* Return: 0, -ENOMEM. */
+int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list);
 
-/*
- * Reads the functions of @image. A file without symbols yields an empty table; a symbol that makes no
- * sense is left out. @limits: NULL = symbol_default_limits. Return: 0, IMAGE_E_*, -ENOMEM.
- */
+/* The same of a file, or of two (symbol-list.h). Return: 0, IMAGE_E_*, -ENOMEM. */
 int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits);
-
-/*
- * The same of two files: an object and what was split from it (a debug file, .gnu_debugdata). Where a section lies at
- * another address in @split than in @image (the object was moved by a prelinker), its symbols are moved as well.
- */
 int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
                            const SymbolLimits *limits);
 
@@ -50,6 +48,6 @@ DEFINE_CLEANUP(SymbolTable, symbol_table_free)
 const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *offsetp);
 
 uint32_t symbol_table_n_symbols(const SymbolTable *table);
-uint32_t symbol_table_n_left_out(const SymbolTable *table);     /* over max_symbols */
-bool symbol_table_is_full(const SymbolTable *table);            /* there was a .symtab: static functions too */
+uint32_t symbol_table_n_left_out(const SymbolTable *table);     /* over a cap */
+bool symbol_table_is_full(const SymbolTable *table);
 size_t symbol_table_memory(const SymbolTable *table);

@@ -17,6 +17,7 @@
 
 #include "symbol/demangle.h"
 #include "symbol/lines.h"
+#include "symbol/debug-file.h"
 #include "symbol/symbolizer.h"
 #include "util/file.h"
 

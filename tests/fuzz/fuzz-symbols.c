@@ -23,7 +23,7 @@ static void look_up(const SymbolTable *table, const uint8_t *data, size_t size) 
 
                 memcpy(&address, data + i, sizeof(address));
                 name = symbol_table_find(table, address, &offset);
-                if (name && (!name[0] || strlen(name) > SYMBOLS_MAX_NAME || offset > address))
+                if (name && (!name[0] || strlen(name) > SYMBOL_MAX_NAME || offset > address))
                         abort();
         }
 }

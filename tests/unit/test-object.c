@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "symbol/debug-file.h"
 #include "symbol/symbolizer.h"
 #include "work-directory.h"
 

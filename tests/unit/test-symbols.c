@@ -178,7 +178,7 @@ Test(symbols, leaves_out_what_is_over_the_caps) {
 }
 
 Test(symbols, cuts_a_name_that_is_too_long) {
-        char name[SYMBOLS_MAX_NAME + 100];
+        char name[SYMBOL_MAX_NAME + 100];
         HandSymbol symbols[] = { { name, 0x1000, 4, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
                                  HAND_FUNCTION("next", 0x1010, 4) };
         _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
@@ -187,7 +187,7 @@ Test(symbols, cuts_a_name_that_is_too_long) {
         memset(name, 'n', sizeof(name) - 1);
         name[sizeof(name) - 1] = 0;
         table = table_of(symbols, 2);
-        cr_assert_eq(strlen(symbol_table_find(table, 0x1001, &offset)), SYMBOLS_MAX_NAME);
+        cr_assert_eq(strlen(symbol_table_find(table, 0x1001, &offset)), SYMBOL_MAX_NAME);
         assert_name(table, 0x1010, "next", 0);
 }
 
