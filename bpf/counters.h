@@ -213,7 +213,14 @@
         X(NAMES_OTHER, "names_total", "result=\"other_build\"", "whose file has another build id by now")         \
         X(NAMES_UNREADABLE, "names_total", "result=\"unreadable\"", "whose file could not be opened or read")     \
         X(NAMES_STUCK, "names_total", "result=\"stuck\"", "whose file held up its reader, and was given up")      \
+        X(NAMES_LARGE, "names_total", "result=\"too_large\"", "in files with more symbols than a worker has memory for") \
+        X(NAMES_FAILED, "names_total", "result=\"failed\"", "in files that no worker could read; they are tried again") \
         X(NAMES_DROPPED, "names_total", "result=\"dropped\"", "not asked for in this window: the queue was full") \
+        X(SYMBOL_TABLES_LOADED, "symbol_tables_total", "result=\"loaded\"", "files whose functions were read (symbols = local)") \
+        X(SYMBOL_TABLES_CUT, "symbol_tables_total", "result=\"cut\"", "that have more of them than a table takes: the last ones have no names") \
+        X(SYMBOL_TABLES_NONE, "symbol_tables_total", "result=\"none\"", "stripped, of another build, unreadable, or without build id") \
+        X(SYMBOL_TABLES_LARGE, "symbol_tables_total", "result=\"too_large\"", "that take more memory than a worker may have") \
+        X(SYMBOL_TABLES_FAILED, "symbol_tables_total", "result=\"failed\"", "times that no worker could read one; it is tried again") \
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", "names dropped from memory for want of room, to be asked for again") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", "giving frames their functions, in the loop") \

@@ -6,6 +6,7 @@
 
 #include "jail/channel.h"
 #include "symbol/code-wire.h"
+#include "symbol/symbol-wire.h"
 #include "unwind/maker.h"
 
 static void make_table(int socket, int fd) {
@@ -28,5 +29,7 @@ void parser_work(int socket) {
                 make_table(socket, fd);
         else if (magic == CODE_WIRE_MAGIC)
                 code_serve(socket);
+        else if (magic == SYMBOL_WIRE_MAGIC)
+                symbol_serve(socket, fd);
         _exit(0);
 }

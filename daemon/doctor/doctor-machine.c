@@ -333,7 +333,7 @@ static void check_workers(Doctor *doctor) {
                 doctor_add(doctor, "workers", DOCTOR_WARN, "a kernel with seccomp filters; a runtime that lets capset and prctl pass",
                            "no process without rights can be had (%s): the daemon reads files of targets itself", strerror(-r));
         else
-                doctor_add(doctor, "workers", DOCTOR_OK, NULL, "call frame information of targets is read by processes without rights");
+                doctor_add(doctor, "workers", DOCTOR_OK, NULL, "call frame information and symbols of targets are read by processes without rights");
 }
 
 void doctor_check_limits(Doctor *doctor) {

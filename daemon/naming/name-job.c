@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbol/symbol-errand.h"
 #include "target/process.h"
 #include "util/error.h"
 
@@ -56,21 +57,44 @@ static int find(NameJob *job, uint32_t i, Symbolizer *symbolizer, const SymbolOb
         return r;
 }
 
+/* The vdso is the kernel's, and our own. */
+static int have_read(NameJob *job, Symbolizer *symbolizer, const SymbolObject *object) {
+        int r = job->nursery && !job->is_vdso
+                        ? symbol_errand_run(job->nursery, symbolizer, object, job->addresses, job->n, &job->workers) : 0;
+
+        job->is_failed = r == SYMBOL_ERRAND_E_FAILED;
+        return r;
+}
+
+static void note_stats(NameJob *job, const SymbolizerStats *before, const SymbolizerStats *after) {
+        for (size_t i = 0; i < SYMBOL_N_STATES; i++)
+                job->read.n_objects[i] = after->n_objects[i] - before->n_objects[i];
+        job->read.n_cut = after->n_cut - before->n_cut;
+}
+
 static void look_up(WorkerJob *base, void *state) {
         NameJob *job = (NameJob *)base;
+        SymbolizerStats before = { 0 };
         const SymbolSource source = { .open = hand_out, .userdata = job };
         const SymbolObject object = { .path = job->path, .build_id_gnu = job->gnu, .build_id_go = job->go,
                                       .source = job->is_vdso ? NULL : &source };
         int r = !state || open_file(job);
 
+        if (state)
+                before = *symbolizer_stats(state);
+        if (!r)
+                r = have_read(job, state, &object);
         for (uint32_t i = 0; i < job->n && !r; i++)
                 r = find(job, i, state, &object);
+        if (state)
+                note_stats(job, &before, symbolizer_stats(state));
         job->is_unopened = r;
         closep(&job->fd);
         job->fd = -1;
 }
 
-int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place) {
+int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place,
+                 Nursery *nursery) {
         NameJob *job = calloc(1, sizeof(*job));
         int r;
 
@@ -80,6 +104,7 @@ int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *pa
         job->fd = -1;
         job->is_vdso = is_vdso;
         job->place = *place;
+        job->nursery = nursery ? nursery_ref(nursery) : NULL;
         r = keep(job, gnu, &job->gnu);
         r = r ? r : keep(job, go, &job->go);
         r = r ? r : keep(job, path, &job->path);
@@ -95,6 +120,7 @@ void name_job_discard(WorkerJob *base) {
         NameJob *job = (NameJob *)base;
 
         closep(&job->fd);
+        nursery_unref(job->nursery);
         arena_deinit(&job->texts);
         free(job);
 }

@@ -4,7 +4,7 @@
 /*
  * Name Job
  *
- * The worker's part of object-names: opens the file of one object and looks up to 64 of its addresses up in it. A job owns
+ * The thread's part of object-names: opens the file of one object, has it read, and looks up to 64 of its addresses up in it. A job owns
  * all that it uses, as its thread may be given up and go on alone.
  */
 
@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "jail/errand.h"
 #include "naming/worker.h"
 #include "symbol/symbolizer.h"
 #include "target/object.h"
@@ -36,19 +37,24 @@ typedef struct NameJob {
         const char *gnu, *go, *path;
         bool is_vdso;
         NamePlace place;
+        Nursery *nursery;               /* a reference; NULL = the file is read here */
         uint32_t n;
         uint64_t addresses[NAME_JOB_MAX];
 
         NameFound found[NAME_JOB_MAX];
         bool is_unopened;               /* nothing was found out */
+        bool is_failed;                 /* the same: no worker could read it */
+        SymbolizerStats read;           /* what was read for it */
+        ErrandCounts workers;
 
         void *object, *names[NAME_JOB_MAX];     /* the caller's; nobody looks at them here */
         Arena texts;
         int fd;
 } NameJob;
 
-/* Return: 0, -ENOMEM. */
-int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place);
+/* @nursery: of workers that read the file; NULL = it is read here, as the vdso always is. Return: 0, -ENOMEM. */
+int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place,
+                 Nursery *nursery);
 void name_job_discard(WorkerJob *job);
 
 /* For WorkerConfig: what the jobs of one thread share is a Symbolizer. */

@@ -23,7 +23,7 @@ int naming_new(Naming **namingp, const NamingConfig *config) {
         if (!naming)
                 return error_origin(-ENOMEM);
         if (config->objects)
-                r = object_names_new(&naming->objects, &objects);
+                r = object_names_new(&naming->objects, &objects, config->nursery);
         if (!r && config->code)
                 r = code_names_new(&naming->code, &code, config->nursery);
         if (r)

@@ -20,13 +20,14 @@
 #include "util/intern.h"
 #include "util/stat.h"
 
-#define RETRY_NS (10 * NS_PER_SEC)              /* after a file could not be opened; another process may have it */
+#define DEFAULT_RETRY_NS (10 * NS_PER_SEC)      /* after a file could not be opened; another process may have it */
 
 enum {
         DEFAULT_MAX_NAMES = 128 << 10,
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
         MAX_IDS = 64 << 10,             /* of files, which may be many of one build */
         NO_TEXT = UINT32_MAX,
+        MAX_DOUBLINGS = 6,              /* of that, after workers have failed: eleven minutes */
 };
 
 typedef enum NameState { NAME_NEW, NAME_ASKED, NAME_KNOWN, NAME_NONE } NameState;
@@ -47,11 +48,13 @@ struct NamedObject {
         uint32_t n_asked;
         NamedObject *next_asked;        /* among those that have some */
         uint64_t retry_ns;
+        unsigned n_failed;              /* times in a row that no worker could read it */
         NamePlace place;                /* where it was met last */
 };
 
 struct ObjectNames {
         ObjectNamesLimits limits;
+        Nursery *nursery;               /* borrowed; NULL = none */
         Worker *worker;
         uint64_t window_serial;
         Hashmap words;                  /* frame word of this window → Name */
@@ -66,7 +69,7 @@ struct ObjectNames {
 
 /* ---- making and clearing ---- */
 
-int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits) {
+int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Nursery *nursery) {
         _cleanup_(object_names_freep) ObjectNames *names = calloc(1, sizeof(*names));
         WorkerConfig worker = { .name = "names", .begin = name_job_begin, .end = name_job_end, .userdata = names };
         int r;
@@ -77,6 +80,8 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits) {
                 names->limits = *limits;
         names->limits.max_names = names->limits.max_names ?: DEFAULT_MAX_NAMES;
         names->limits.max_text_bytes = names->limits.max_text_bytes ?: DEFAULT_MAX_TEXT_BYTES;
+        names->nursery = nursery;
+        names->limits.retry_ns = names->limits.retry_ns ?: DEFAULT_RETRY_NS;
         intern_init(&names->texts, UINT32_MAX - 1);
         worker.max_jobs = names->limits.max_jobs;
         worker.patience_ns = names->limits.patience_ns;
@@ -236,7 +241,8 @@ static void give_up(WorkerJob *base, void *userdata) {
 
 static int send_job(ObjectNames *names, NamedObject *object) {
         NameJob *job;
-        int r = name_job_new(&job, object->gnu, object->go, object->path, object->is_vdso, &object->place);
+        int r = name_job_new(&job, object->gnu, object->go, object->path, object->is_vdso, &object->place,
+                             names->nursery);
 
         if (r)
                 return error_fold(r);
@@ -306,7 +312,7 @@ static enum counter counter_of(const NameJob *job, uint32_t i) {
                 [SYMBOL_STATE_NAMED] = COUNTER_NAMES_NONE,          [SYMBOL_STATE_DYNAMIC] = COUNTER_NAMES_NONE,
                 [SYMBOL_STATE_NO_ID] = COUNTER_NAMES_NO_ID,         [SYMBOL_STATE_ABSENT] = COUNTER_NAMES_UNREADABLE,
                 [SYMBOL_STATE_OTHER] = COUNTER_NAMES_OTHER,         [SYMBOL_STATE_UNREADABLE] = COUNTER_NAMES_UNREADABLE,
-                [SYMBOL_STATE_STRIPPED] = COUNTER_NAMES_STRIPPED,
+                [SYMBOL_STATE_STRIPPED] = COUNTER_NAMES_STRIPPED,   [SYMBOL_STATE_LARGE] = COUNTER_NAMES_LARGE,
         };
 
         return job->found[i].name ? COUNTER_NAMES_NAMED : counters[job->found[i].state];
@@ -339,15 +345,41 @@ static void take_answer(ObjectNames *names, const NameJob *job, uint32_t i) {
         name->state = NAME_KNOWN;
 }
 
+/* Each file is read once; a table that is cut counts as that alone. */
+static void count(const NameJob *job) {
+        const uint64_t *n = job->read.n_objects;
+        uint64_t n_read = n[SYMBOL_STATE_NAMED] + n[SYMBOL_STATE_DYNAMIC], n_none = 0;
+
+        for (size_t i = 0; i < SYMBOL_N_STATES; i++)
+                n_none += n[i];
+        n_none -= n_read + n[SYMBOL_STATE_LARGE];
+        stat_add(COUNTER_SYMBOL_TABLES_LOADED, n_read - job->read.n_cut);
+        stat_add(COUNTER_SYMBOL_TABLES_CUT, job->read.n_cut);
+        stat_add(COUNTER_SYMBOL_TABLES_NONE, n_none);
+        stat_add(COUNTER_SYMBOL_TABLES_LARGE, n[SYMBOL_STATE_LARGE]);
+        stat_add(COUNTER_SYMBOL_TABLES_FAILED, job->is_failed);
+        errand_count(&job->workers);
+}
+
+/* A file that kills whoever reads it does that after ten seconds again, and less and less often. */
+static void try_later(const ObjectNames *names, NamedObject *object, bool is_failed) {
+        unsigned doublings = is_failed ? MIN(object->n_failed, (unsigned)MAX_DOUBLINGS) : 0;
+
+        object->n_failed += is_failed;
+        object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
+}
+
 static void take_answers(WorkerJob *base, void *userdata) {
         NameJob *job = (NameJob *)base;
         NamedObject *object = job->object;
         ObjectNames *names = userdata;
 
+        count(job);
         if (job->is_unopened) {
-                give_back(names, job, COUNTER_NAMES_UNREADABLE);
-                object->retry_ns = clock_monotonic_ns() + RETRY_NS;
+                give_back(names, job, job->is_failed ? COUNTER_NAMES_FAILED : COUNTER_NAMES_UNREADABLE);
+                try_later(names, object, job->is_failed);
         } else {
+                object->n_failed = 0;
                 names->n_waiting -= job->n;
                 for (uint32_t i = 0; i < job->n; i++)
                         take_answer(names, job, i);

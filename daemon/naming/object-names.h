@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jail/nursery.h"
 #include "profile/window.h"
 #include "target/process.h"
 #include "util/macro.h"
@@ -27,10 +28,11 @@ typedef struct ObjectNamesLimits {
         size_t max_text_bytes;          /* of their names; 0 = 32 MiB. The same */
         uint32_t max_jobs;              /* that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
         uint64_t patience_ns;           /* for one of them; 0 = 10 s */
+        uint64_t retry_ns;              /* after a file could not be opened or read; 0 = 10 s */
 } ObjectNamesLimits;
 
-/* @limits may be NULL. Return: 0, -ENOMEM. */
-int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits);
+/* @limits may be NULL. @nursery: of workers that read the files, borrowed; NULL = they are read here. Return: 0, -ENOMEM. */
+int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Nursery *nursery);
 ObjectNames *object_names_free(ObjectNames *names);
 DEFINE_CLEANUP(ObjectNames, object_names_free)
 

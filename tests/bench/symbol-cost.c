@@ -3,9 +3,9 @@
 /*
  * Names for addresses on standard input (hexadecimal, one a line), by the file at a path. Prints one line:
  *
- *     found N load_ns N lookup_ns N bytes N        lookup_ns: of all, the best of --rounds, after the first
+ *     found N load_ns N lookup_ns N bytes N hash N     lookup_ns: of all, the best of --rounds, after the first; hash: of all names
  *
- * usage: symbol-cost FILE [names|lines] [ROUNDS]
+ * usage: symbol-cost FILE [names|lines|workers] [ROUNDS]        workers: the file is read by one without rights, as in `run`
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,11 +14,26 @@
 #include <sys/stat.h>
 #include <fcntl.h>
 
-#include "symbol/symbolizer.h"
+#include "parser.h"
+#include "symbol/symbol-errand.h"
+#include "symbol/symbol-wire.h"
 #include "util/clock.h"
 
 static uint64_t *addresses;
 static uint32_t n_addresses, n_found;
+static uint64_t hash;
+static Nursery *nursery;
+static ErrandCounts counts;
+
+__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
+                nursery_serve(parser_work);
+}
+
+static void start_nursery(void) {
+        if (nursery_new(&nursery) || nursery_wait(nursery, 10000))
+                exit(1);
+}
 
 static void read_addresses(void) {
         uint32_t room = 0;
@@ -50,12 +65,18 @@ static ImageIds ids_of(const char *path) {
 
 static void look_up_all(Symbolizer *symbolizer, const SymbolObject *object) {
         n_found = 0;
+        hash = 0;
         for (uint32_t i = 0; i < n_addresses; i++) {
                 SymbolName name;
 
+                if (nursery && i % SYMBOL_WIRE_MAX_NAMES == 0 &&
+                    symbol_errand_run(nursery, symbolizer, object, addresses + i, MIN(n_addresses - i, (uint32_t)SYMBOL_WIRE_MAX_NAMES), &counts))
+                        exit(3);
                 if (symbolizer_name(symbolizer, object, addresses[i], &name))
                         exit(1);
                 n_found += name.name != NULL;
+                for (const char *at = name.name; at && *at; at++)
+                        hash = hash * 31 + (uint8_t)*at;
         }
 }
 
@@ -91,7 +112,11 @@ int main(int argc, char **argv) {
         ids = ids_of(argv[1]);
         object = (SymbolObject){ .path = argv[1], .build_id_gnu = ids.gnu, .build_id_go = ids.go };
         read_addresses();
+        if (argc > 2 && !strcmp(argv[2], "workers"))
+                start_nursery();
         start_ns = clock_monotonic_ns();
+        if (nursery && symbol_errand_run(nursery, symbolizer, &object, addresses, 0, &counts))
+                return 3;
         if (symbolizer_name(symbolizer, &object, 0, &name))
                 return 1;
         load_ns = clock_monotonic_ns() - start_ns;
@@ -102,7 +127,12 @@ int main(int argc, char **argv) {
 
                 best_ns = MIN(best_ns, took_ns);
         }
-        printf("found %u load_ns %" PRIu64 " lookup_ns %" PRIu64 " bytes %zu\n", n_found, load_ns, best_ns, symbolizer_memory(symbolizer));
+        printf("found %u load_ns %" PRIu64 " lookup_ns %" PRIu64 " bytes %zu hash %" PRIu64 "\n", n_found, load_ns, best_ns,
+               symbolizer_memory(symbolizer), hash);
+        if (nursery)
+                printf("workers %u died %u late %u malformed %u left_out %" PRIu64 "\n", counts.n_started, counts.n_died, counts.n_late,
+                       counts.n_malformed, symbolizer_stats(symbolizer)->n_cut);
+        nursery_free(nursery);
         symbolizer_free(symbolizer);
         free(addresses);
         return 0;

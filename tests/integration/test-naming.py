@@ -12,7 +12,10 @@ import json
 import os
 import pathlib
 import re
+import random
 import shutil
+import signal
+import struct
 import subprocess
 
 import fuse_server
@@ -320,6 +323,63 @@ class Local(Naming):
         functions = self.check_names(result, otlp_read.Symbols(), {str(deleted): original, f"{place}/hidden": original})
         self.assertIn("main", functions[str(deleted)])
         self.assertIn("main", functions[f"{place}/hidden"])
+
+    def hostile(self, n=400_000):
+        """A victim in a file whose symbols take minutes to sort: all at one address, none with a telling name. Its path."""
+        path = self.directory() / "hostile"
+        data = bytearray((session.LIB / "victim-chain").read_bytes())
+        headers, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+        kinds = {struct.unpack_from("<I", data, headers + i * size + 4)[0]: headers + i * size for i in range(count)}
+        symbols = kinds[2]                              # SHT_SYMTAB
+        strings = headers + size * struct.unpack_from("<I", data, symbols + 40)[0]
+        draw = random.Random(1)
+        for header, content in ((symbols, b"".join(struct.pack("<IBBHQQ", draw.randrange(4000), 2, 0, 1, 0x1000, 1) for _ in range(n))),
+                                (strings, b"_" * 4090 + b"\0")):
+            struct.pack_into("<QQ", data, header + 24, len(data), len(content))
+            data += content
+        path.write_bytes(data)
+        path.chmod(0o755)
+        return path
+
+    @staticmethod
+    def readers(run, path):
+        """Workers that have a file open."""
+        found = []
+        for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                if any(os.readlink(fd) == str(path) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()):
+                    found.append(int(pid))
+        return found
+
+    def test_files_are_read_by_workers_whose_death_costs_their_names_alone(self):
+        path = self.hostile()
+        hostile = self.spawn([path, "20"])
+        hostile.wait_for(r"^pid \d+")
+        healthy = self.victim("chain", 20)
+        run, wait = self.start_counted("--pid", hostile.pid, "--pid", healthy.pid, *HZ, "--symbols", "local")
+        ends = [signal.SIGKILL, signal.SIGSEGV]
+
+        def kill_two():
+            for pid in self.readers(run, path):
+                with contextlib.suppress(OSError):      # it has just ended: too late, on a slow machine
+                    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                    self.assertRegex(status, r"(?s)Name:\tspanprof-parser\n.*CapEff:\t0+\n.*Seccomp:\t2\n")
+                    ends.append(ends.pop(0))
+                    os.kill(pid, ends[0])
+            return wait.counter("spanprof_workers_total", event="died") >= 2
+
+        tap.wait_until(kill_two, "two that read it, killed", 120)
+        wait(1, "spanprof_symbol_tables_total", result="failed")
+        wait(1, "spanprof_names_total", result="failed")
+        self.wait_named(run, healthy.pid, "main")
+        n = len(run.receiver.paths())
+        tap.wait_until(lambda: len(run.receiver.paths()) > n, "another window")
+        result = run.stop()
+        self.assertEqual(result.summary["lost"], 0)
+        self.assertGreaterEqual(result.counter("workers_total", "died"), 2, result.log)
+        self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+        self.assertEqual({f.name for s in result.of(hostile.pid) for f in s.frames if f.path == str(path)}, {""}, "the address stays")
+        self.check_names(result, otlp_read.Symbols(), {str(path): "/no/such/file"})
 
     def test_nothing_runs_for_remote(self):
         victim = self.victim("chain", 20)

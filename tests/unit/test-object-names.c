@@ -1,16 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "jail/channel.h"
 #include "naming/object-names.h"
+#include "parser.h"
+#include "symbol/symbol-wire.h"
 #include "util/clock.h"
 #include "util/stat.h"
 
 #define LONG_NS (60 * NS_PER_SEC)
+
+/* A worker of ours dies of a file that ends with a `D`. */
+static void work(int socket) {
+        SymbolRequest request;
+        char last = 0;
+        int fd = -1;
+
+        if (channel_receive(socket, &request, sizeof(request), &fd, MSG_PEEK) == sizeof(request) && fd >= 0 &&
+            pread(fd, &last, 1, (off_t)request.size - 1) == 1 && last == 'D')
+                *(volatile int *)NULL = 1;
+        parser_work(socket);
+}
+
+__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
+                nursery_serve(work);
+}
 
 /* This program with a window, as a target that is its own profiler. */
 static ObjectCache *objects;
@@ -30,7 +54,7 @@ static void init(void) {
         cr_assert_eq(process_new(&process, getpid()), 0);
         cr_assert_eq(process_read_mappings(process, objects), 0);
         cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
-        cr_assert_eq(object_names_new(&names, NULL), 0);
+        cr_assert_eq(object_names_new(&names, NULL, NULL), 0);
 }
 
 static void fini(void) {
@@ -152,7 +176,7 @@ Test(object_names, drops_what_the_queue_has_no_room_for) {
         int unnamed;
 
         object_names_free(names);
-        cr_assert_eq(object_names_new(&names, &limits), 0);
+        cr_assert_eq(object_names_new(&names, &limits, NULL), 0);
         for (int i = 0; i < 2; i++)
                 words[i] = want(addresses[i]);
         answer();
@@ -189,7 +213,7 @@ Test(object_names, forgets_all_when_there_are_too_many) {
         uintptr_t first = (uintptr_t)library_function();
 
         object_names_free(names);
-        cr_assert_eq(object_names_new(&names, &limits), 0);
+        cr_assert_eq(object_names_new(&names, &limits, NULL), 0);
         for (unsigned i = 0; i < 15; i++)
                 want(first + i);
         answer();
@@ -200,4 +224,59 @@ Test(object_names, forgets_all_when_there_are_too_many) {
         cr_assert_eq(stat_get(COUNTER_NAMES_FORGOTTEN), 10);
         answer();
         cr_assert_eq(stat_get(COUNTER_NAMES_NAMED) + stat_get(COUNTER_NAMES_NONE), 11);
+}
+
+/* Puts one byte behind the program's copy that is mapped. It stays the same file, by its time as well. */
+static void end_with(int fd, off_t size, char last) {
+        const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+
+        cr_assert_eq(pwrite(fd, &last, 1, size), 1);
+        cr_assert_eq(futimens(fd, times), 0);
+}
+
+/* A target's file that kills whoever reads it costs its own names, until it no longer does. */
+Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
+        ObjectNamesLimits limits = { .retry_ns = NS_PER_MS };
+        static char data[16 << 20];
+        int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd;
+        char path[] = "/tmp/spanprof-test-XXXXXX";
+        ssize_t size = read(own, data, sizeof(data));
+        const Mapping *mapping = process_find_mapping(process, (uintptr_t)object_names_marker);
+        Nursery *nursery;
+        FrameWord word;
+        char *map;
+
+        cr_assert(mapping && size > 0 && size < (ssize_t)sizeof(data));
+        fd = mkstemp(path);
+        cr_assert_eq(write(fd, data, (size_t)size), size);
+        end_with(fd, size, 'D');
+        map = mmap(NULL, mapping->end - mapping->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)mapping->offset);
+        cr_assert_neq(map, MAP_FAILED);
+        map += (uintptr_t)object_names_marker - mapping->start;
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        object_names_free(names);
+        cr_assert_eq(nursery_new(&nursery), 0);
+        cr_assert_eq(nursery_wait(nursery, 60000), 0);
+        cr_assert_eq(object_names_new(&names, &limits, nursery), 0);
+        for (uint64_t n_failed = 1; n_failed <= 2; n_failed++) {
+                word = want((uintptr_t)map);
+                answer();
+                cr_assert_str_eq(name_of(word), "");
+                cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_FAILED), n_failed);
+                cr_assert_eq(stat_get(COUNTER_NAMES_FAILED), n_failed);
+                cr_assert_eq(stat_get(COUNTER_WORKERS_STARTED), 2 * n_failed);
+                cr_assert_eq(stat_get(COUNTER_WORKERS_DIED), 2 * n_failed);
+                usleep(5000);
+                window_free(window);
+                cr_assert_eq(window_new(&window, 1 + n_failed, 0, NULL), 0);
+        }
+        end_with(fd, size, 'x');
+        word = want((uintptr_t)map);
+        answer();
+        cr_assert_str_eq(name_of(word), "object_names_marker");
+        cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_LOADED), 1);
+        cr_assert_eq(stat_get(COUNTER_WORKERS_STARTED), 5);
+        cr_assert_eq(stat_get(COUNTER_WORKERS_DIED), 4);
+        cr_assert_eq(unlink(path), 0);
+        nursery_free(nursery);
 }

@@ -2,14 +2,17 @@
 
 /*
  * Debug files as distributions make them: a C program with a static function is linked, split by objcopy and stripped, and
- * the symbolizer must name the function at the address that nm had printed before.
+ * the symbolizer must name the function at the address that nm had printed before; and the same by a worker without
+ * rights, whose nursery is this program once more.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "parser.h"
 #include "symbol/debug-file.h"
+#include "symbol/symbol-errand.h"
 #include "symbol/symbolizer.h"
 #include "work-directory.h"
 
@@ -55,7 +58,35 @@ static const char *htlhash_of(const char *name) {
                           path, path, path);
 }
 
-static Symbolizer *symbolizer;
+static Symbolizer *symbolizer, *remote;
+static Nursery *nursery;
+
+__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
+                nursery_serve(parser_work);
+}
+
+/* What a worker says: the same. It is never asked by the content's hash, which no daemon has. */
+static void compare(const SymbolObject *object, uint64_t address, const SymbolName *expected) {
+        SymbolizerOptions options = { .debug_directory = work_path("debug") };
+        ErrandCounts counts = { 0 };
+        SymbolName name;
+
+        if (!object->build_id_gnu[0] && !object->build_id_go[0])
+                return;
+        if (!nursery) {
+                cr_assert_eq(nursery_new(&nursery), 0);
+                cr_assert_eq(nursery_wait(nursery, 60000), 0);
+        }
+        symbolizer_free(remote);
+        cr_assert_eq(symbolizer_new(&remote, &options), 0);
+        cr_assert_eq(symbol_errand_run(nursery, remote, object, &address, 1, &counts), 0);
+        cr_assert_eq(counts.n_started, 1);
+        cr_assert_eq(counts.n_died + counts.n_late + counts.n_malformed, 0);
+        cr_assert_eq(symbolizer_name(remote, object, address, &name), 0);
+        cr_assert_eq(name.state, expected->state, "a worker: %s, not %s", symbol_state_text(name.state), symbol_state_text(expected->state));
+        cr_assert_str_eq(name.name ?: "nothing", expected->name ?: "nothing");
+}
 
 static SymbolState name_of(const SymbolObject *object, uint64_t address, const char **namep) {
         SymbolizerOptions options = { .debug_directory = work_path("debug") };
@@ -64,6 +95,7 @@ static SymbolState name_of(const SymbolObject *object, uint64_t address, const c
         symbolizer_free(symbolizer);
         cr_assert_eq(symbolizer_new(&symbolizer, &options), 0);
         cr_assert_eq(symbolizer_name(symbolizer, object, address, &name), 0);
+        compare(object, address, &name);
         *namep = name.name;
         return name.state;
 }
@@ -85,6 +117,8 @@ static void expect(const SymbolObject *object, SymbolState state, const char *ex
 
 static void clean_up(void) {
         symbolizer = symbolizer_free(symbolizer);
+        remote = symbolizer_free(remote);
+        nursery = nursery_free(nursery);
         work_directory_remove();
 }
 
