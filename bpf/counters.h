@@ -118,6 +118,12 @@
         X(THREAD_CONTEXTS_FOUND, "thread_contexts_total", "result=\"found\"", "processes whose threads' context can be read") \
         X(THREAD_CONTEXTS_UNREAD, "thread_contexts_total", "result=\"unread\"",                                   \
           "processes with a thread context of a form that is not read, or that nothing leads to")              \
+        X(THREAD_SYMBOLS_READ, "thread_symbols_total", "result=\"read\"",                                        \
+          "files with thread-local memory that a worker has looked through for a thread context")             \
+        X(THREAD_SYMBOLS_FAILED, "thread_symbols_total", "result=\"failed\"", "that no worker could look through: none is known of them") \
+        X(THREAD_SYMBOLS_OVER_CAP, "thread_symbols_total", "result=\"over_cap\"", "not asked: too many others waited") \
+        X(CONTEXTS_EARLY, "contexts_early_total", "",                                                             \
+          "samples without a context from before a worker had found how to reach those of their process' threads") \
         X(CONTEXT_KEYS_UNKNOWN, "context_attributes_total", "result=\"unknown_key\"",                             \
           "attributes of new contexts whose key the process context does not name")                            \
         X(CONTEXT_ATTRIBUTES_MALFORMED, "context_attributes_total", "result=\"malformed\"",                       \

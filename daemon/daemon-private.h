@@ -28,6 +28,7 @@
 #include "sample/rivals.h"
 #include "sample/sampler.h"
 #include "target/targets.h"
+#include "target/thread-reader.h"
 #include "unwind/tables.h"
 
 /* Why nothing is sampled; bits of Daemon.pauses. */
@@ -59,6 +60,8 @@ struct Daemon {
         sd_event_source *tables_work, *tables_ready;
         ClockWatch *clock_watch;
         ObjectCache *objects;
+        ThreadReader *threads;          /* NULL = thread symbols are read here */
+        sd_event_source *threads_ready;
         Targets *targets;
         Sampler *sampler;
         CoroJoin *coroutines;
@@ -105,6 +108,9 @@ int daemon_remove_row(void *userdata, uint32_t tgid);
 
 /* Follows the stations of coroutines; turns coroutines_timer on or off. Return: 0, -errno. */
 int daemon_scan_coroutines(Daemon *daemon);
+
+/* What workers have found in files. Return: 0, -errno. */
+int daemon_step_threads(Daemon *daemon);
 
 /* One step of the work on unwind tables; turns tables_work on or off. Return: 0, -errno. */
 int daemon_step_tables(Daemon *daemon);

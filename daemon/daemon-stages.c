@@ -69,6 +69,8 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         }
         if (r)
                 return error_fold(r);
+        if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
+                targets_count_early(process, sample.header->time_ns);
         r = join_coroutine(daemon, process, &sample);
         return r ? r : aggregator_add(daemon->aggregator, process, &sample);
 }
@@ -179,17 +181,30 @@ int daemon_step_tables(Daemon *daemon) {
 }
 
 /* Before the first sample: those of all targets, as far as they can be made in this time. */
+int daemon_step_threads(Daemon *daemon) {
+        if (!daemon->threads || !thread_reader_step(daemon->threads))
+                return 0;
+        return error_fold(targets_resolve_waiting(daemon->targets));
+}
+
+static bool is_prepared(const Daemon *daemon) {
+        return tables_are_ready(daemon->tables) && (!daemon->threads || !thread_reader_is_busy(daemon->threads));
+}
+
 int daemon_prepare_tables(Daemon *daemon) {
         uint64_t deadline_ns = clock_monotonic_ns() + TABLES_FIRST_NS;
 
-        while (!tables_are_ready(daemon->tables) && clock_monotonic_ns() < deadline_ns) {
-                struct pollfd fd = { .fd = tables_fd(daemon->tables), .events = POLLIN };
-                int r = tables_step(daemon->tables, TABLES_STEP_BYTES);
+        while (!is_prepared(daemon) && clock_monotonic_ns() < deadline_ns) {
+                struct pollfd fds[] = { { .fd = tables_fd(daemon->tables), .events = POLLIN },
+                                        { .fd = daemon->threads ? thread_reader_fd(daemon->threads) : -1, .events = POLLIN } };
+                int r = daemon_step_threads(daemon);
 
+                if (!r)
+                        r = tables_step(daemon->tables, TABLES_STEP_BYTES);
                 if (r < 0)
                         return error_fold(r);
-                if (r != TABLES_E_AGAIN && !tables_are_ready(daemon->tables))
-                        poll(&fd, 1, TABLES_POLL_MS);
+                if (r != TABLES_E_AGAIN && !is_prepared(daemon))
+                        poll(fds, ARRAY_SIZE(fds), TABLES_POLL_MS);
         }
         return 0;
 }

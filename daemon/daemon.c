@@ -115,6 +115,22 @@ static int make_tables(Daemon *daemon) {
         return r < 0 ? error_origin(r) : 0;
 }
 
+static int on_threads_ready(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        return daemon_step_threads(userdata);
+}
+
+static int make_threads(Daemon *daemon) {
+        int r = thread_reader_new(&daemon->threads, daemon->totals->nursery);
+
+        if (r)
+                return error_fold(r);
+        object_cache_set_ask(daemon->objects, thread_reader_ask, daemon->threads);
+        r = sd_event_add_io(daemon->event, &daemon->threads_ready, thread_reader_fd(daemon->threads), EPOLLIN, on_threads_ready, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->threads_ready, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
 static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = daemon->selector,
@@ -127,7 +143,10 @@ static int make_targets(Daemon *daemon) {
         if (r)
                 return error_fold(r);
         targets.objects = daemon->objects;
-        return error_fold(targets_new(&daemon->targets, &targets));
+        r = targets_new(&daemon->targets, &targets);
+        if (!r && daemon->totals->nursery)
+                r = make_threads(daemon);
+        return error_fold(r);
 }
 
 static int make_aggregator(Daemon *daemon) {
@@ -210,6 +229,8 @@ Daemon *daemon_free(Daemon *daemon) {
         sd_event_source_disable_unref(daemon->tables_ready);
         tables_free(daemon->tables);
         sampler_free(daemon->sampler);
+        sd_event_source_disable_unref(daemon->threads_ready);
+        thread_reader_free(daemon->threads);
         object_cache_free(daemon->objects);
         clock_watch_free(daemon->clock_watch);
         sd_event_unref(daemon->event);

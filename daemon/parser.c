@@ -7,6 +7,7 @@
 #include "jail/channel.h"
 #include "symbol/code-wire.h"
 #include "symbol/symbol-wire.h"
+#include "target/thread-wire.h"
 #include "unwind/maker.h"
 
 static void make_table(int socket, int fd) {
@@ -15,6 +16,14 @@ static void make_table(int socket, int fd) {
 
         if (fd >= 0 && !channel_receive_all(socket, (char *)&request + size, sizeof(request) - size))
                 maker_serve(socket, fd, &request);
+}
+
+static void find_thread_symbol(int socket, int fd) {
+        ThreadWireRequest request = { .magic = THREAD_WIRE_MAGIC };
+        const size_t size = sizeof(request.magic);
+
+        if (fd >= 0 && !channel_receive_all(socket, (char *)&request + size, sizeof(request) - size))
+                thread_wire_serve(socket, fd, &request);
 }
 
 /* Each kind of request begins with a word of its own, and a descriptor comes with the first byte. */
@@ -27,6 +36,8 @@ void parser_work(int socket) {
                 _exit(0);               /* nobody wanted us */
         if (magic == MAKER_MAGIC)
                 make_table(socket, fd);
+        else if (magic == THREAD_WIRE_MAGIC)
+                find_thread_symbol(socket, fd);
         else if (magic == CODE_WIRE_MAGIC)
                 code_serve(socket);
         else if (magic == SYMBOL_WIRE_MAGIC)

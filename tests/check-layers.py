@@ -14,7 +14,7 @@ import sys
 LAYERS = {
     "util": set(),
     "profile": {"util"},
-    "target": {"profile", "util", "abi", "sdk"},
+    "target": {"jail", "profile", "util", "abi", "sdk"},
     "jail": {"util"},
     "unwind": {"jail", "target", "util", "abi"},
     "sample": {"target", "util", "abi", "sdk"},

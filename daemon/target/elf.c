@@ -179,6 +179,7 @@ static int read_segments(Elf *elf, size_t n, const ElfInput *input, const ElfLim
 
                 if (!gelf_getphdr(elf, (int)i, &header))
                         return ELF_E_DAMAGED;
+                info->has_tls |= header.p_type == PT_TLS;
                 if (header.p_type == PT_LOAD)
                         r = take_segment(&header, info);
                 else if (header.p_type == PT_NOTE && n_notes++ < limits->max_notes)

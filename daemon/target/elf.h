@@ -10,6 +10,7 @@
  * read, where a map of it would give SIGBUS.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ typedef struct ElfInfo {
         uint64_t entry;                 /* e_entry */
         uint32_t n_segments;
         ElfSegment segments[ELF_MAX_SEGMENTS];  /* the PT_LOADs, in the order of the file */
+        bool has_tls;                   /* there is a PT_TLS */
         uint32_t gnu_size;
         uint8_t gnu[ELF_MAX_BUILD_ID];  /* GNU build id, raw */
         uint32_t go_size;

@@ -44,6 +44,8 @@ struct ObjectCache {
         dev_t memfd_device;             /* of the kernel's internal tmpfs, which mountinfo does not list */
         Object *vdso;
         uint64_t vdso_size;
+        int (*ask)(void *userdata, Object *object, int fd, uint64_t size);      /* NULL = we read all ourselves */
+        void *userdata;
 };
 
 int object_cache_new(ObjectCache **cachep, size_t max_objects) {
@@ -197,8 +199,20 @@ int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t en
         return object_file_open(&file, proc_fd, start, end, path, fdp);
 }
 
+void object_cache_set_ask(ObjectCache *cache, int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata) {
+        cache->ask = ask;
+        cache->userdata = userdata;
+}
+
+/* Return: 0, -ENOMEM. */
+static int find_thread_symbol(ObjectCache *cache, int *fdp, uint64_t size, Object *object) {
+        if (cache->ask)
+                return cache->ask(cache->userdata, object, take_fd(*fdp), size);
+        return thread_symbol_read(*fdp, NULL, size, &object->thread_symbol);
+}
+
 /* Return: 0, OBJECT_E_UNREADABLE, -ENOMEM. */
-static int read_object(int path_fd, uint64_t size, Object *object) {
+static int read_object(ObjectCache *cache, int path_fd, uint64_t size, Object *object) {
         _cleanup_(closep) int fd = file_open_seen(path_fd);
         ElfInfo info;
         int r;
@@ -208,12 +222,10 @@ static int read_object(int path_fd, uint64_t size, Object *object) {
         r = elf_read(&(ElfInput){ .fd = fd, .size = size }, NULL, &info);
         if (!r && htlhash_read(fd, size, object->htlhash) == HTLHASH_E_SHORT)
                 r = OBJECT_E_UNREADABLE;
-        if (!r)
-                r = thread_symbol_read(fd, NULL, size, &object->thread_symbol);
         if (r)
                 return r < 0 ? r : OBJECT_E_UNREADABLE;
         take_info(object, &info);
-        return 0;
+        return info.has_tls ? find_thread_symbol(cache, &fd, size, object) : 0;
 }
 
 /* Files that could not be read stay known by their key too: a damaged one is not parsed again and again. */
@@ -224,7 +236,7 @@ static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, Entry **
         r = add_file(cache, key, &entry);
         if (r)
                 return r;
-        r = read_object(fd, key->size, &entry->object);
+        r = read_object(cache, fd, key->size, &entry->object);
         if (r < 0) {
                 forget(cache, entry);
                 return r;

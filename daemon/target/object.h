@@ -44,6 +44,7 @@ typedef struct Object {
         uint32_t n_segments;
         uint64_t entry;                 /* e_entry */
         ThreadSymbol thread_symbol;     /* form 0 = none */
+        bool thread_symbol_waits;       /* … known so far: somebody else was asked */
         uint64_t window_serial;         /* scratch for frames: the window whose module index is below */
         uint32_t window_module[OBJECT_MAX_SEGMENTS];
 } Object;
@@ -52,6 +53,12 @@ typedef struct ObjectCache ObjectCache;
 
 /* @max_objects: cap of files that are kept though nobody uses them. Return: 0, -ENOMEM. */
 int object_cache_new(ObjectCache **cachep, size_t max_objects);
+
+/*
+ * Who reads the thread symbols of files instead of us: takes @fd, and sets object->thread_symbol whenever it knows. Without one
+ * they are read here. Return (of @ask): 0, -ENOMEM.
+ */
+void object_cache_set_ask(ObjectCache *cache, int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata);
 
 /* Every reference must have been given back. */
 ObjectCache *object_cache_free(ObjectCache *cache);

@@ -50,6 +50,9 @@ struct Process {
         uint64_t stations_address;      /* of coroutines; 0 = none */
         ProcessContext *context;        /* owned; NULL = none */
         ThreadContext thread;           /* how its threads' contexts are reached */
+        bool waits_for_symbols;         /* … as far as its files have been looked through */
+        uint32_t n_early;               /* samples without a context that came while that was so */
+        uint64_t threads_ns;            /* MONOTONIC: when that had an end which changed @thread; 0 = it had not to wait */
         bool wants_context;             /* a key index was met that @context does not know: it may have been updated */
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;

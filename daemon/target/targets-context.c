@@ -100,12 +100,36 @@ int targets_look_again(Targets *targets, Target *target, uint64_t now_ns) {
         return search_look(targets->search, process->pid, process->start_time_ns, false, now_ns);
 }
 
+int targets_resolve_waiting(Targets *targets) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+        int r = 0;
+
+        while (!r && (entry = hashmap_next(&targets->chains, &at))) {
+                Target *target = entry->value;
+
+                if (!target->end_ns && target->process->waits_for_symbols)
+                        r = targets_resolve_threads(targets, target);
+        }
+        return error_fold(r);
+}
+
+/* Samples from before the daemon knew how to reach the context of their threads: their number tells what asking costs. */
+void targets_count_early(Process *process, uint64_t time_ns) {
+        if (process->waits_for_symbols)
+                process->n_early++;
+        else if (time_ns < process->threads_ns)
+                stat_add(COUNTER_CONTEXTS_EARLY, 1);
+}
+
 int targets_resolve_threads(Targets *targets, Target *target) {
         Process *process = target->process;
+        bool waited = process->waits_for_symbols;
         const char *unread;
         ThreadContext found = thread_context_find(process, &unread);
 
-        if (unread && !target->told_unread && !found.form) {
+        process->waits_for_symbols = thread_context_waits(process);
+        if (unread && !target->told_unread && !found.form && !process->waits_for_symbols) {
                 target->told_unread = true;
                 stat_add(COUNTER_THREAD_CONTEXTS_UNREAD, 1);
                 log_write_target(LOG_LEVEL_INFO, process->pid, "its thread contexts are not read: %s", unread);
@@ -114,6 +138,10 @@ int targets_resolve_threads(Targets *targets, Target *target) {
             found.module == process->thread.module && found.offset == process->thread.offset)
                 return 0;
         stat_add(COUNTER_THREAD_CONTEXTS_FOUND, found.form && !process->thread.form);
+        if (waited && found.form && !process->thread.form) {
+                stat_add(COUNTER_CONTEXTS_EARLY, process->n_early);
+                process->threads_ns = clock_monotonic_ns();
+        }
         process->thread = found;
         return renew_row(targets, target);
 }

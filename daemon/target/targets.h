@@ -124,6 +124,12 @@ uint64_t targets_end_ns(const Targets *targets, uint32_t pid);
  */
 int targets_refresh(Targets *targets, Process *process);
 
+/* More is known of the files of those that wait for that: how their threads' contexts are reached. Return: 0, -errno. */
+int targets_resolve_waiting(Targets *targets);
+
+/* A sample without a thread's context was taken of it then. */
+void targets_count_early(Process *process, uint64_t time_ns);
+
 /* CPU time of all targets, dead ones included, each from when it became one; ns. Never goes down. */
 uint64_t targets_cpu_time(Targets *targets);
 

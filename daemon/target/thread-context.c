@@ -115,6 +115,13 @@ static bool resolve(const Process *process, const Mapping *mapping, ThreadContex
         return is_executable && set_static(context, symbol->local_offset);
 }
 
+bool thread_context_waits(const Process *process) {
+        for (size_t i = 0; i < process->n_mappings; i++)
+                if (process->mappings[i].kind == MAPPING_FILE && process->mappings[i].object->thread_symbol_waits)
+                        return true;
+        return false;
+}
+
 ThreadContext thread_context_find(const Process *process, const char **unreadp) {
         ThreadContext context;
 

@@ -9,6 +9,7 @@
  * The variable itself is read by the kernel half, at each sample.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "abi.h"
@@ -21,6 +22,9 @@ typedef struct ThreadContext {
         uint32_t module;                /* 0 in the STATIC model */
         int64_t offset;                 /* as in struct abi_process */
 } ThreadContext;
+
+/* Whether of a file that @process has mapped it is not known yet what it has. */
+bool thread_context_waits(const Process *process);
 
 /*
  * Looks through the files that @process has mapped. *unreadp: NULL, or why a form that is there is not read; a text for

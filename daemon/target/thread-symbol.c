@@ -242,19 +242,28 @@ static int64_t local_offset(const Elf64_Phdr *tls, uint64_t value) {
         return (int64_t)(value - tls->p_memsz - pad);
 }
 
+static const struct {
+        const char *name;
+        uint8_t form;
+        const char *unread;
+} names[] = {
+        { SPANPROF_THREAD_SYMBOL, ABI_FORM_THREAD, "its " SPANPROF_THREAD_SYMBOL " is no pointer in thread-local memory" },
+        { ELASTIC_SYMBOL, ABI_FORM_ELASTIC, "its " ELASTIC_SYMBOL " is no pointer in thread-local memory" },
+        { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE, "otel_thread_ctx_nodejs_v1 leads through private structures of V8" },
+        { "custom_labels_current_set_v2", ABI_FORM_NONE, "custom_labels_current_set_v2 has labels, but no span" },
+        { "custom_labels_current_set", ABI_FORM_NONE, "custom_labels_current_set has labels, but no span" },
+        { "context_tls_v1", ABI_FORM_NONE, "context_tls_v1 is an older form, without a trace id" },
+};
+
+bool thread_symbol_name(uint8_t name, uint8_t *formp, const char **unreadp) {
+        if (!name || name > ARRAY_SIZE(names))
+                return false;
+        *formp = names[name - 1].form;
+        *unreadp = names[name - 1].unread;
+        return true;
+}
+
 int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *symbolp) {
-        static const struct {
-                const char *name;
-                uint8_t form;
-                const char *unread;
-        } names[] = {
-                { SPANPROF_THREAD_SYMBOL, ABI_FORM_THREAD, "its " SPANPROF_THREAD_SYMBOL " is no pointer in thread-local memory" },
-                { ELASTIC_SYMBOL, ABI_FORM_ELASTIC, "its " ELASTIC_SYMBOL " is no pointer in thread-local memory" },
-                { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE, "otel_thread_ctx_nodejs_v1 leads through private structures of V8" },
-                { "custom_labels_current_set_v2", ABI_FORM_NONE, "custom_labels_current_set_v2 has labels, but no span" },
-                { "custom_labels_current_set", ABI_FORM_NONE, "custom_labels_current_set has labels, but no span" },
-                { "context_tls_v1", ABI_FORM_NONE, "context_tls_v1 is an older form, without a trace id" },
-        };
         Image image = { .fd = fd, .data = data, .size = size };
         Elf64_Sym symbol;
         uint32_t index;
@@ -268,6 +277,7 @@ int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *sy
                 i++;
         if (i == ARRAY_SIZE(names))
                 return 0;
+        symbolp->name = (uint8_t)(i + 1);
         symbolp->form = names[i].form;
         symbolp->unread = names[i].form ? NULL : names[i].unread;
         /* Both forms begin with a pointer. */

@@ -30,6 +30,7 @@ typedef struct ThreadSlot {
 } ThreadSlot;
 
 typedef struct ThreadSymbol {
+        uint8_t name;                   /* which of the names that are known it has: 1 …; 0 = none */
         uint8_t form;                   /* enum abi_form; 0 = the file has none that we read */
         const char *unread;             /* it has a form that is recognised, and is not read: which, and why. NULL = none */
         uint64_t value;                 /* st_value: offset in the TLS block */
@@ -38,6 +39,9 @@ typedef struct ThreadSymbol {
         ThreadSlot slots[THREAD_SYMBOL_MAX_SLOTS];
         uint32_t n_slots;
 } ThreadSymbol;
+
+/* What `form` and `unread` are of a symbol with this name: as it ought to be, or when it is not read. Return: whether there is such a name. */
+bool thread_symbol_name(uint8_t name, uint8_t *formp, const char **unreadp);
 
 /*
  * Pure but for reading @fd, a regular file of @size bytes; @fd < 0: the bytes at @data. A file that is damaged has

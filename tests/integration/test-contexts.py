@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import time
 
@@ -18,6 +19,7 @@ import oracle
 
 oracle.enter()
 
+import otlp_read  # noqa: E402
 import session  # noqa: E402
 import tap  # noqa: E402
 from opentelemetry.proto.common.v1 import common_pb2  # noqa: E402
@@ -152,6 +154,44 @@ class Contexts(session.TestCase):
 
     def test_general_dynamic_in_a_library_loaded_late(self):
         self.check_model(LIB / "libcontext-general.so")
+
+    def has_spans(self, run):
+        tap.wait_until(lambda: any(x.trace_id for path in run.receiver.paths() if path.with_suffix(".json").exists()
+                                   for x in otlp_read.samples(path)), "a span")
+
+    def workers(self, run):
+        """Those that wait: children of the daemon without standard descriptors."""
+        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        return [int(pid) for pid in children if not os.path.exists(f"/proc/{pid}/fd/0")]
+
+    def test_samples_do_not_wait_for_a_worker_that_hangs_and_are_counted(self):
+        run = self.start("--frequency", "499")
+        child, tell = self.start_victim(LIB / "libcontext-general.so")
+        self.publish(tell)
+        self.settled(run, child)
+        stopped = self.workers(run)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        tell("load")
+        threads = self.threads(child, 6)
+        session.wait_cpu([child.pid], 1.0)              # nobody says where the contexts are
+        run.wait_events(100, pid=child.pid)
+        for pid in stopped:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass                                    # it was late, and another one was asked
+        self.has_spans(run)
+        session.wait_cpu([child.pid], 1.0)
+        result = run.stop()
+        samples = [x for x in result.of(child.pid) if threads.get(x.thread_id) == "set"]
+        first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
+        self.assertEqual([x for x in samples if not x.trace_id and result.monotonic_ns(x) > first + 500_000_000], [])
+        early = sum(x.value for x in samples if not x.trace_id)
+        self.assertGreater(early, 20)
+        self.assertGreaterEqual(result.counter("contexts_early_total"), early * 9 // 10)
+        self.assertGreaterEqual(result.counter("thread_symbols_total", "read"), 1)
+        self.assertEqual(result.counter("thread_symbols_total", "failed"), 0)
 
     def test_descriptors_in_static_memory(self):
         self.check_model(LIB / "libcontext-descriptor.so")

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Files looked through by real workers, and by workers that lie. The nursery is this program once more (as in test-jail.c); a
+ * size that no file has says how a worker lies.
+ */
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "jail/channel.h"
+#include "target/thread-reader.h"
+#include "target/thread-wire.h"
+#include "util/clock.h"
+#include "util/stat.h"
+
+enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_NAME, LIE_FORM, LIE_SLOTS, LIE_KIND, LIE_BLOCK, LIE_N };
+
+static void lie(int socket, uint64_t how) {
+        ThreadWireAnswer answer = { .magic = THREAD_WIRE_MAGIC, .name = 1, .form = ABI_FORM_THREAD, .n_slots = 1, .block_size = 8 };
+
+        if (how == LIE_NOTHING)
+                _exit(0);
+        answer.magic += how == LIE_MAGIC;
+        answer.name += how == LIE_NAME ? 100 : 0;
+        answer.form += how == LIE_FORM ? 100 : 0;
+        answer.n_slots += how == LIE_SLOTS ? 100 : 0;
+        answer.slots[0].kind = how == LIE_KIND ? 3 : 0;
+        answer.value = how == LIE_BLOCK ? UINT64_MAX - 3 : 0;
+        channel_send(socket, &answer, how == LIE_CUT ? 20 : sizeof(answer), -1);
+        _exit(0);
+}
+
+static void work(int socket) {
+        ThreadWireRequest request;
+        int fd;
+
+        if (channel_receive(socket, &request, sizeof(request), &fd, 0) != sizeof(request))
+                _exit(0);
+        if (request.size < LIE_N)
+                lie(socket, request.size);
+        if (fd >= 0)
+                thread_wire_serve(socket, fd, &request);
+        _exit(0);
+}
+
+__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
+                nursery_serve(work);
+}
+
+static Nursery *nursery;
+static ThreadReader *reader;
+static ObjectCache *cache;
+static Object *object;                  /* one without the variable */
+
+static void setup(void) {
+        char path[4096] = "";
+
+        stat_reset();
+        cr_assert_eq(nursery_new(&nursery), 0);
+        cr_assert_eq(nursery_wait(nursery, 60000), 0);
+        cr_assert_eq(thread_reader_new(&reader, nursery), 0);
+        cr_assert_eq(object_cache_new(&cache, 100), 0);
+        cr_assert_gt(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+        cr_assert_eq(object_open_path(cache, path, &object), 0);
+        object_cache_set_ask(cache, thread_reader_ask, reader);
+}
+
+static void teardown(void) {
+        reader = thread_reader_free(reader);
+        object_unref(object);
+        cache = object_cache_free(cache);
+        nursery = nursery_free(nursery);
+}
+
+TestSuite(thread_reader, .init = setup, .fini = teardown);
+
+static void wait_answers(void) {
+        uint64_t end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC;
+
+        while (thread_reader_is_busy(reader)) {
+                struct pollfd wait = { .fd = thread_reader_fd(reader), .events = POLLIN };
+
+                cr_assert_lt(clock_monotonic_ns(), end_ns, "nothing happens");
+                poll(&wait, 1, 1000);
+                thread_reader_step(reader);
+        }
+}
+
+static void check_same(const ThreadSymbol *here, const ThreadSymbol *there, const char *name) {
+        cr_expect_eq(here->name, there->name, "%s", name);
+        cr_expect_eq(here->form, there->form, "%s", name);
+        cr_expect_eq(here->unread, there->unread, "%s", name);
+        cr_expect_eq(here->value, there->value, "%s", name);
+        cr_expect_eq(here->block_size, there->block_size, "%s", name);
+        cr_expect_eq(here->local_offset, there->local_offset, "%s", name);
+        cr_assert_eq(here->n_slots, there->n_slots, "%s", name);
+        for (uint32_t i = 0; i < here->n_slots; i++) {
+                cr_expect_eq(here->slots[i].address, there->slots[i].address, "%s", name);
+                cr_expect_eq(here->slots[i].kind, there->slots[i].kind, "%s", name);
+                cr_expect_eq(here->slots[i].has_symbol, there->slots[i].has_symbol, "%s", name);
+        }
+}
+
+/* The corpus of the fuzzer: good files and broken ones. */
+Test(thread_reader, a_worker_finds_what_would_be_found_here) {
+        const char *root = getenv("SOURCE_DIR");
+        unsigned n_forms = 0;
+        struct dirent *entry;
+        char path[4096];
+        DIR *dir;
+
+        snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/thread-symbol", root ? root : ".");
+        dir = opendir(path);
+        if (!dir)
+                cr_skip_test("library: SOURCE_DIR is not set");
+        while ((entry = readdir(dir))) {
+                ThreadSymbol here;
+                struct stat st;
+                int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
+
+                if (entry->d_name[0] == '.')
+                        continue;
+                fstat(fd, &st);
+                cr_assert_eq(thread_symbol_read(fd, NULL, (uint64_t)st.st_size, &here), 0);
+                cr_assert_eq(thread_reader_ask(reader, object, fd, (uint64_t)st.st_size), 0);
+                cr_assert(object->thread_symbol_waits);
+                wait_answers();
+                cr_assert_not(object->thread_symbol_waits);
+                check_same(&here, &object->thread_symbol, entry->d_name);
+                n_forms += here.form != ABI_FORM_NONE;
+        }
+        closedir(dir);
+        cr_assert_gt(n_forms, 4);
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED) + stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED), 0);
+}
+
+Test(thread_reader, a_worker_that_lies_is_not_believed_and_costs_one_file) {
+        for (uint64_t how = LIE_NOTHING; how < LIE_N; how++) {
+                uint64_t n_bad = stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED);
+
+                object->thread_symbol = (ThreadSymbol){ 0 };
+                cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), how), 0);
+                wait_answers();
+                cr_expect_eq(object->thread_symbol.form, ABI_FORM_NONE, "lie %d", (int)how);
+                cr_expect_not(object->thread_symbol_waits);
+                cr_expect_eq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED), how, "lie %d", (int)how);
+                cr_expect_eq(stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED), n_bad + 2, "lie %d", (int)how);
+        }
+        cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20), 0);
+        wait_answers();
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_READ), 1);
+}
+
+Test(thread_reader, whose_workers_are_killed_asks_others) {
+        char path[64], text[4096] = "";
+        FILE *children;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+        for (int i = 0; i < 5; i++) {
+                int32_t raiser = nursery_pid(nursery, 0);
+
+                cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20), 0);
+                children = fopen(path, "r");
+                cr_assert_not_null(children);
+                text[fread(text, 1, sizeof(text) - 1, children)] = 0;
+                fclose(children);
+                for (char *at = text; *at; at += strspn(at, " ")) {
+                        pid_t pid = (pid_t)strtol(at, &at, 10);
+
+                        if (pid != raiser)      /* the workers, and one of the two that start them */
+                                kill(pid, SIGKILL);
+                }
+                wait_answers();
+        }
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_READ), 5);
+}
+
+Test(thread_reader, more_than_can_wait_are_counted) {
+        for (int i = 0; i < 4096 + 3; i++)      /* one of which is asked */
+                cr_assert_eq(thread_reader_ask(reader, object, -1, 1 << 20), 0);
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_OVER_CAP), 2);
+}
+
+Test(thread_reader, a_file_without_thread_local_memory_is_nobodys_to_read) {
+        char path[4096] = "";
+        Object *plain;
+
+        cr_assert_not_null(realpath("/bin/true", path));
+        close(open(path, O_RDONLY | O_CLOEXEC));        /* its name is in the kernel's cache */
+        cr_assert_eq(object_open_path(cache, path, &plain), 0);
+        cr_assert_not(plain->thread_symbol_waits);
+        cr_assert_not(thread_reader_is_busy(reader));
+        object_unref(plain);
+}
