@@ -189,7 +189,9 @@ class Contexts(session.TestCase):
         self.assertEqual([x for x in samples if not x.trace_id and result.monotonic_ns(x) > first + 500_000_000], [])
         early = sum(x.value for x in samples if not x.trace_id)
         self.assertGreater(early, 20)
-        self.assertGreaterEqual(result.counter("contexts_early_total"), early * 9 // 10)
+        # Not those from before the mapping was known: on a busy machine that may take a while.
+        self.assertGreater(result.counter("contexts_early_total"), 20)
+        self.assertLessEqual(result.counter("contexts_early_total"), result.counter("contexts_total", "unpublished"))
         self.assertGreaterEqual(result.counter("thread_symbols_total", "read"), 1)
         self.assertEqual(result.counter("thread_symbols_total", "failed"), 0)
 
