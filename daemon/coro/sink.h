@@ -4,9 +4,9 @@
 /*
  * Sink
  *
- * Writes blocks of bytes to a descriptor from threads of its own, so that whoever makes them
- * never waits for a disk. Blocks are written whole and in their order; 32 MiB of them can wait, of which memory is used as
- * they are needed. When all of them wait to be written, sink_swap() waits, too, and counts that.
+ * Writes blocks of bytes to a descriptor from a thread of its own, so that whoever makes them
+ * never waits for a disk. Blocks are written whole and in their order; there are as many as a second of
+ * a large burst fills. When all of them wait to be written, sink_swap() waits, too, and counts that.
  */
 
 #include <stddef.h>
@@ -16,22 +16,13 @@
 
 typedef struct Sink Sink;
 
-enum {
-        SINK_BLOCK = 128 << 10,
-        SINK_FULL = SINK_BLOCK - 1024,  /* from here on a block was handed over because it was full, not because it was time */
-};
+enum { SINK_BLOCK = 128 << 10 };
 
 /* @fd: borrowed. *blockp: the first block, of SINK_BLOCK bytes. Return: 0, -errno. */
 int sink_new(Sink **sinkp, int fd, char **blockp);
 
 /* Hands over the block that is being filled. Return: an empty one. */
 char *sink_swap(Sink *sink, size_t size);
-
-/*
- * For a producer that can spare a moment: lets full blocks be written on its CPU, until none waits or it is @until_ns (MONOTONIC).
- * Without it they wait for an idle CPU, for some milliseconds.
- */
-void sink_yield(Sink *sink, uint64_t until_ns);
 
 /* errno of the first failure, after which nothing is written; 0 = none so far. */
 int sink_error(Sink *sink);

@@ -18,8 +18,6 @@
  * begun, event n + 7 is published: if that has not come after the copy, nothing was overwritten.
  */
 
-#include <endian.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "coro/station.h"
@@ -193,16 +191,9 @@ static void note(StationState *state, const struct spanprof_epoch *epoch) {
                 state->last_address = epoch->address;
 }
 
-/* Word by word, of which the last one also holds is_active: memcmp() is a call. */
-static bool has_payload(const struct spanprof_epoch *epoch) {
-        uint64_t words[sizeof(*epoch) / sizeof(uint64_t)];
-
-        _Static_assert(offsetof(struct spanprof_epoch, payload) == 4 * sizeof(uint64_t) && SPANPROF_STATION_PAYLOAD == 31, "four words but a byte");
-        memcpy(words, epoch, sizeof(words));
-        return words[4] | words[5] | words[6] | le64toh(words[7]) << 8;
-}
-
 static void fill(CoroEvent *event, const StationState *state, uint64_t number, const struct spanprof_epoch *epoch) {
+        static const uint8_t zeros[SPANPROF_STATION_PAYLOAD];
+
         event->probe_id = state->probe_id;
         event->birth_ns = state->birth_ns;
         event->number = number;
@@ -212,7 +203,7 @@ static void fill(CoroEvent *event, const StationState *state, uint64_t number, c
         event->address = epoch->address;
         event->n_lost = state->n_gap;
         event->active = epoch->is_active;
-        event->has_payload = has_payload(epoch);
+        event->has_payload = memcmp(epoch->payload, zeros, sizeof(zeros)) != 0;
         if (event->has_payload)
                 memcpy(event->payload, epoch->payload, sizeof(event->payload));
 }

@@ -35,7 +35,6 @@ struct TraceWriter {
         uint64_t flushed_ns, n_bytes, n_dropped;
         uint64_t until_ns;              /* when stations were looked at last */
         bool pending, full;
-        bool drained;                   /* since the last flush: lines are becoming visible by themselves */
         int error;                      /* errno of the first failure */
         Sink *sink;                     /* NULL = we write ourselves */
         size_t n_buffered;
@@ -73,7 +72,6 @@ static void drain(TraceWriter *writer) {
                 writer->error = errno ? errno : EIO;
         }
         writer->n_buffered = 0;
-        writer->drained = true;
 }
 
 static int open_lines(TraceWriter *writer, const char *path) {
@@ -228,18 +226,12 @@ void trace_writer_flush(TraceWriter *writer, uint64_t now_ns) {
 
         if (!writer->pending || now_ns - writer->flushed_ns < interval_ns)
                 return;
-        if (!writer->db && !writer->drained)
+        if (!writer->db)
                 drain(writer);
-        else if (writer->db && !writer->error && trace_db_commit(writer->db))
+        else if (!writer->error && trace_db_commit(writer->db))
                 writer->error = EIO;
-        writer->pending = writer->n_buffered;
-        writer->drained = false;
+        writer->pending = false;
         writer->flushed_ns = now_ns;
-}
-
-void trace_writer_yield(TraceWriter *writer, uint64_t until_ns) {
-        if (writer->sink)
-                sink_yield(writer->sink, until_ns);
 }
 
 uint64_t trace_writer_n_stalls(const TraceWriter *writer) {

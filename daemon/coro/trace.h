@@ -95,9 +95,6 @@ void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping);
 /* Makes visible what was written, not more often than is good for the form. */
 void trace_writer_flush(TraceWriter *writer, uint64_t now_ns);
 
-/* With `behind`: lets what waits be written now, until @until_ns at most; see sink_yield(). */
-void trace_writer_yield(TraceWriter *writer, uint64_t until_ns);
-
 /* Times that a trace written `behind` has waited for its file. */
 uint64_t trace_writer_n_stalls(const TraceWriter *writer);
 
