@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "target/memory.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"
 
@@ -122,6 +123,23 @@ void targets_count_early(Process *process, uint64_t time_ns) {
                 stat_add(COUNTER_CONTEXTS_EARLY, 1);
 }
 
+/*
+ * The word that leads to the variable is written some time after the library was mapped: when it is relocated, or, of a lazy TLS
+ * descriptor, when its code runs for the first time. No notice tells of that.
+ */
+static void look_again_later(Target *target, bool is_unlinked) {
+        if (!is_unlinked)
+                target->link_s = 0;
+        else {
+                target->link_s = target->link_s ? MIN(2 * target->link_s, LOOK_AGAIN_MAX) : 1;
+                target->link_ns = clock_monotonic_ns() + target->link_s * NS_PER_SEC;
+        }
+}
+
+int targets_link_again(Targets *targets, Target *target, uint64_t now_ns) {
+        return target->link_s && now_ns >= target->link_ns ? targets_resolve_threads(targets, target) : 0;
+}
+
 int targets_resolve_threads(Targets *targets, Target *target) {
         Process *process = target->process;
         bool waited = process->waits_for_symbols;
@@ -129,6 +147,7 @@ int targets_resolve_threads(Targets *targets, Target *target) {
         ThreadContext found = thread_context_find(process, &unread);
 
         process->waits_for_symbols = thread_context_waits(process);
+        look_again_later(target, unread && !found.form && !process->waits_for_symbols);
         if (unread && !target->told_unread && !found.form && !process->waits_for_symbols) {
                 target->told_unread = true;
                 stat_add(COUNTER_THREAD_CONTEXTS_UNREAD, 1);

@@ -47,6 +47,7 @@ typedef struct Target {
         uint64_t refused_address;       /* of one that is not read, */
         int refused;                    /* and why: PROCESS_CONTEXT_E_*; it is told once */
         uint64_t again_ns, again_s;     /* when to look for another form of publication, and the interval */
+        uint64_t link_ns, link_s;       /* when to look again how a thread's context is reached, and the interval; 0 s = it is known */
         bool told_unread;
         uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
         uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
@@ -150,6 +151,9 @@ int targets_set_context(Targets *targets, Target *target, uint64_t address);
 /* Whether it was updated, or is gone. */
 int targets_poll_context(Targets *targets, Target *target);
 int targets_look_again(Targets *targets, Target *target, uint64_t now_ns);
+
+/* How a thread's context is reached, if that was not to be had when the library was mapped. */
+int targets_link_again(Targets *targets, Target *target, uint64_t now_ns);
 
 /* After a change of mappings: how its threads' contexts are reached. */
 int targets_resolve_threads(Targets *targets, Target *target);

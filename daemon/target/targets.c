@@ -272,6 +272,8 @@ static int work_publications(Targets *targets, Target *target, uint64_t cpu_ns, 
         r = work_ring(targets, target, now_ns);
         if (!r)
                 r = targets_poll_context(targets, target);
+        if (!r)
+                r = targets_link_again(targets, target, now_ns);
         return r ? r : targets_look_again(targets, target, now_ns);
 }
 

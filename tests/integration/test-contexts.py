@@ -427,6 +427,17 @@ class Contexts(session.TestCase):
             self.assertTrue(after, name)
             self.assertEqual([x for x in after if x.trace_id], [], name)
 
+    def test_a_library_that_is_linked_long_after_it_was_mapped(self):
+        """As when its process waits for a CPU in between: no notice tells of the word that leads to the variable."""
+        run = self.start("--frequency", "499", "--log-level", "debug")
+        child, tell = self.start_victim(LIB / "libcontext-slow.so")
+        self.publish(tell)
+        self.settled(run, child)
+        tell("load")
+        self.assertIn("no word of its process leads to its variable (yet)", run.log, "else this test tests nothing")
+        tap.wait_until(lambda: self.linked(run, child) > 100, "spans")
+        run.stop()
+
     def linked(self, run, child):
         return sum(1 for path in run.receiver.paths() if path.with_suffix(".json").exists()
                    for x in session.otlp_read.samples(path) if x.resource["process.pid"] == child.pid and x.trace_id)

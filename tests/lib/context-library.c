@@ -10,6 +10,26 @@ __thread char context_filler[CONTEXT_FILLER] = { 1 };
 
 __attribute__((visibility("default"))) __thread void *CONTEXT_SYMBOL;
 
+#ifdef CONTEXT_SLOW
+/* Mapped, and for three seconds not relocated: the resolver is called for the pointer, which comes before what leads to the variable. */
+int context_slow(void);
+int (*context_slow_pointer)(void) = context_slow;
+
+static int context_nothing(void) {
+        return 0;
+}
+
+static int (*context_resolve(void))(void) {
+        const long three_seconds[2] = { 3, 0 };
+        long number = 35;       /* nanosleep(), by hand: nothing is linked yet */
+
+        __asm__ volatile("syscall" : "+a"(number) : "D"(three_seconds), "S"(0L) : "rcx", "r11", "memory");
+        return context_nothing;
+}
+
+__attribute__((ifunc("context_resolve"), visibility("default"))) int context_slow(void);
+#endif
+
 __attribute__((visibility("default"))) void context_set(void *record);
 
 void context_set(void *record) {
