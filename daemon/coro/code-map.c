@@ -298,7 +298,7 @@ static int add_process(CodeMap *map, pid_t tid, uint64_t region_inode) {
         *process = (CodeProcess){ .number = MAX(now_ns, map->last_number + 1), .proc_fd = -1, .memory_fd = -1,
                                   .looked_ns = now_ns, .wait_ns = LOOK_FIRST_NS };
         process->pid = group_of(tid, &process->is_nested);
-        if (!process->pid || process_open(process->pid, 0, &process->proc_fd))
+        if (!process->pid || process_open_living(process->pid, 0, &process->proc_fd, NULL))
                 return CODE_MAP_NONE;
         process->memory_fd = openat(process->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
         read_mappings(map, process, region_inode, &has_region);

@@ -88,7 +88,7 @@ static int find_new(Find **findp, pid_t pid) {
         if (!find)
                 return error_origin(-ENOMEM);
         find->proc_fd = find->maps_fd = -1;
-        r = process_open(pid, 0, &find->proc_fd);
+        r = process_open_living(pid, 0, &find->proc_fd, NULL);
         if (r)
                 return r == PROCESS_E_DENIED ? FIND_E_DENIED : FIND_E_GONE;
         find->maps_fd = openat(find->proc_fd, "maps", O_RDONLY | O_CLOEXEC);

@@ -30,7 +30,7 @@ enum {
  */
 static bool read_code(const Mapping *mapping, const Process *process, uint64_t offset, uint8_t *code, size_t size) {
         _cleanup_(closep) int proc_fd = -1, fd = -1;
-        bool is_gone = process_open((pid_t)process->pid, process->start_time_ns, &proc_fd) != 0;
+        bool is_gone = process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL) != 0;
 
         if (is_gone)
                 proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);

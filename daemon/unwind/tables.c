@@ -149,7 +149,7 @@ static int open_table(Tables *tables, const Process *process, const Mapping *map
         if (mapping->kind == MAPPING_VDSO)
                 return pool_add_image(tables->pool, id, (const void *)getauxval(AT_SYSINFO_EHDR),
                                       mapping->end - mapping->start, tablep);
-        if (process_open((pid_t)process->pid, process->start_time_ns, &proc_fd) == 0 &&
+        if (process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL) == 0 &&
             object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd) != 0)
                 fd = -1;
         return pool_add_file(tables->pool, id, fd, tablep);

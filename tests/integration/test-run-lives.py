@@ -120,6 +120,7 @@ class Lives(session.TestCase):
         result = run.wait()
         samples = result.of(victim.pid)
         self.assertGreater(len(inside(samples, "family_thread")) / len(samples), 0.95, result.summary)
+        self.assertEqual(result.counter("unwind_tables_total", "failed"), 0)    # of files that only its threads still show
         self.assertEqual({s.resource["process.executable.name"] for s in samples}, {"victim-family"})
         self.assertNotIn(str(victim.pid), {str(s.attributes["thread.id"]) for s in samples})
         self.assertEqual(result.counter("targets_total", "gone"), 1)
@@ -190,7 +191,8 @@ spin()
         print(verdicts, result.counter("targets_total"))
         self.assertEqual(verdicts["wrong"], 0)
         self.assertGreater(verdicts["right"], 400)
-        self.assertLess(verdicts["unknown"], 0.15 * verdicts["right"])
+        # 30 ms are short: what is sampled while a program is loaded is inside of neither.
+        self.assertLess(verdicts["unknown"], 0.5 * verdicts["right"])
         self.assertGreaterEqual(result.counter("targets_total", "found"), 36)
 
     def test_who_publishes_after_a_long_sleep_is_found_at_once(self):
