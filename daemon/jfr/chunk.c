@@ -2,6 +2,7 @@
 #include "jfr/chunk.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "util/error.h"
 #include "util/macro.h"
@@ -15,6 +16,20 @@ enum {
 };
 
 #define NS_PER_SEC UINT64_C(1000000000)
+
+static size_t read_memory(void *userdata, void *to, size_t size, uint64_t offset) {
+        const JfrMemory *memory = userdata;
+
+        if (offset >= memory->size)
+                return 0;
+        size = MIN(size, memory->size - (size_t)offset);
+        memcpy(to, memory->data + offset, size);
+        return size;
+}
+
+JfrInput jfr_memory_input(const JfrMemory *memory) {
+        return (JfrInput){ read_memory, (void *)memory, memory->size };
+}
 
 static uint64_t be64(const uint8_t *p) {
         JfrCursor cursor = { p, p + 8, false, false };

@@ -27,6 +27,14 @@ typedef struct JfrInput {
         uint64_t size;
 } JfrInput;
 
+typedef struct JfrMemory {
+        const uint8_t *data;
+        size_t size;
+} JfrMemory;
+
+/* A recording in memory. @memory: borrowed, as long as the input is used. */
+JfrInput jfr_memory_input(const JfrMemory *memory);
+
 typedef struct JfrChunk {
         uint64_t offset, size;          /* in the input; size as far as it is there */
         uint16_t major, minor;

@@ -11,23 +11,12 @@ enum { MAX_POOLED = 1000, MIN_POOLED_BYTES = 10 };
 
 typedef struct Mask {
         uint8_t *data;
-        size_t size;
         bool arguments;
         const JfrChunk *chunk;
         JfrMetadata metadata;
         JfrPools pools;
         uint32_t n_pooled;
 } Mask;
-
-static size_t read_bytes(void *userdata, void *to, size_t size, uint64_t offset) {
-        const Mask *mask = userdata;
-
-        if (offset >= mask->size)
-                return 0;
-        size = MIN(size, mask->size - (size_t)offset);
-        memcpy(to, mask->data + offset, size);
-        return size;
-}
 
 static bool is_own_arguments(const char *class, const char *field) {
         return !strcmp(class, "jdk.JVMInformation") &&
@@ -168,8 +157,9 @@ static int mask_chunk(Mask *mask, const JfrInput *input) {
 }
 
 int jfr_mask(uint8_t *data, size_t size, bool arguments) {
-        Mask mask = { .data = data, .size = size, .arguments = arguments };
-        const JfrInput input = { read_bytes, &mask, size };
+        Mask mask = { .data = data, .arguments = arguments };
+        const JfrMemory memory = { data, size };
+        const JfrInput input = jfr_memory_input(&memory);
         uint64_t offset = 0;
 
         while (offset < size) {

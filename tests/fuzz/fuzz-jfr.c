@@ -14,28 +14,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-typedef struct Bytes {
-        const uint8_t *data;
-        size_t size;
-} Bytes;
-
-static size_t read_bytes(void *userdata, void *to, size_t size, uint64_t offset) {
-        const Bytes *bytes = userdata;
-
-        if (offset >= bytes->size)
-                return 0;
-        size = size < bytes->size - offset ? size : (size_t)(bytes->size - offset);
-        memcpy(to, bytes->data + offset, size);
-        return size;
-}
-
 static int count_events(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
         *(uint64_t *)userdata += n_events;
         return 0;
 }
 
-static uint64_t read_once(const Bytes *bytes) {
-        const JfrInput input = { read_bytes, (void *)bytes, bytes->size };
+static uint64_t read_once(const JfrMemory *bytes) {
+        const JfrInput input = jfr_memory_input(bytes);
         const JfrOptions options = { .end_ns = UINT64_MAX, .timestamps = true, .max_times = 1000, .arguments = true };
         const OtlpOptions encoding = { .timestamps = 1 };
         Text diagnostics = { 0 }, problem = { 0 };
@@ -61,7 +46,7 @@ static uint64_t read_once(const Bytes *bytes) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        const Bytes bytes = { data, size };
+        const JfrMemory bytes = { data, size };
         uint8_t *copy = malloc(size + 1);
 
         if (!copy)

@@ -14,17 +14,6 @@
 #define START_NS UINT64_C(1700000000000000000)
 #define SECRET "hunter2-do-not-tell"
 
-static inline size_t read_bytes(void *userdata, void *to, size_t size, uint64_t offset) {
-        const JfrMaker *maker = userdata;
-
-        if (offset >= maker->size)
-                return 0;
-        if (size > maker->size - offset)
-                size = (size_t)(maker->size - offset);
-        memcpy(to, maker->data + offset, size);
-        return size;
-}
-
 typedef struct Read {
         Window *window;
         JfrResult result;
@@ -33,7 +22,8 @@ typedef struct Read {
 } Read;
 
 static inline Read read_with(const JfrMaker *maker, JfrOptions options) {
-        const JfrInput input = { read_bytes, (void *)maker, maker->size };
+        const JfrMemory memory = { maker->data, maker->size };
+        const JfrInput input = jfr_memory_input(&memory);
         Read read = { 0 };
 
         if (!options.end_ns)
