@@ -10,6 +10,7 @@
 #include "coro/trace-mappings.h"
 #include "coro/trace-stations.h"
 #include "util/error.h"
+#include "util/text.h"
 
 static const struct { const char *ending, *first; } kinds[N_COMPANIONS] = {
         [COMPANION_STATIONS] = { "stations", TRACE_STATIONS_COLUMNS },
@@ -83,4 +84,16 @@ int companion_read(const char *trace, Companion which, int (*func)(void *userdat
         }
         fclose(file);
         return r;
+}
+
+bool companion_number(const char *cell, size_t size, bool hex, uint64_t *valuep) {
+        char copy[24];
+
+        if (!size || size >= sizeof(copy))
+                return false;
+        memcpy(copy, cell, size);
+        copy[size] = 0;
+        if (!hex)
+                return !text_u64(copy, UINT64_MAX, valuep);
+        return size > 2 && copy[0] == '0' && copy[1] == 'x' && !text_hex(copy + 2, copy + size, valuep);
 }

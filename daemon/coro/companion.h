@@ -3,7 +3,9 @@
 
 /* Files beside a trace, which say what is no event: of t.jsonl, t.stations.csv and t.mappings.csv. */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -30,3 +32,6 @@ int companion_create(const char *name, Companion which, mode_t mode, FILE **file
  * Return: 0, COMPANION_E_NONE, what @func returned, -ENOMEM.
  */
 int companion_read(const char *trace, Companion which, int (*func)(void *userdata, const char *line, size_t size), void *userdata);
+
+/* A number that fills a cell of such a line: decimal, or with 0x. Pure. Return: whether it is one. */
+bool companion_number(const char *cell, size_t size, bool hex, uint64_t *valuep);

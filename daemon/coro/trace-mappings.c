@@ -7,7 +7,6 @@
 
 #include "coro/companion.h"
 #include "coro/trace-db.h"
-#include "util/text.h"
 
 enum { N_NUMBERS = 5, N_IDS = 3 };
 
@@ -46,18 +45,6 @@ static bool next_cell(const char **linep, const char *end, const char **cellp, s
         *sizep = (size_t)(comma - *linep);
         *linep = comma + 1;
         return true;
-}
-
-static bool parse_number(const char *cell, size_t size, bool hex, uint64_t *valuep) {
-        char copy[24];
-
-        if (!size || size >= sizeof(copy))
-                return false;
-        memcpy(copy, cell, size);
-        copy[size] = 0;
-        if (!hex)
-                return !text_u64(copy, UINT64_MAX, valuep);
-        return size > 2 && size <= 18 && copy[0] == '0' && copy[1] == 'x' && !text_hex(copy + 2, copy + size, valuep);
 }
 
 /* Build ids: printable, and nothing that CSV would quote. */
@@ -101,7 +88,7 @@ int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts,
         if (size && end[-1] == '\r')
                 end--;
         for (int i = 0; i < N_NUMBERS; i++)
-                if (!next_cell(&line, end, &cell, &n) || !parse_number(cell, n, i >= 2, &numbers[i]))
+                if (!next_cell(&line, end, &cell, &n) || !companion_number(cell, n, i >= 2, &numbers[i]))
                         return TRACE_MAPPINGS_E_MALFORMED;
         for (int i = 0; i < N_IDS; i++)
                 if (!next_cell(&line, end, &cell, &n) || !parse_id(cell, n, ids[i]))

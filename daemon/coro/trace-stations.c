@@ -5,24 +5,11 @@
 
 #include "coro/companion.h"
 #include "coro/trace-db.h"
-#include "util/text.h"
 
 enum {
         N_COLUMNS = 19, N_ALWAYS = 15,
         ADDRESS_COLUMN = 13, FRAME_COLUMN = 17, CODE_COLUMN = 18,
 };
-
-static bool read_cell(const char *text, size_t size, bool hex, uint64_t *valuep) {
-        char copy[24];
-
-        if (!size || size >= sizeof(copy))
-                return false;
-        memcpy(copy, text, size);
-        copy[size] = 0;
-        if (!hex)
-                return !text_u64(copy, UINT64_MAX, valuep);
-        return size > 2 && copy[0] == '0' && copy[1] == 'x' && !text_hex(copy + 2, copy + size, valuep);
-}
 
 int trace_station_parse(const char *line, size_t size, TraceStationEnd *endp) {
         const char *end = line + size;
@@ -35,7 +22,7 @@ int trace_station_parse(const char *line, size_t size, TraceStationEnd *endp) {
                 bool may_end = i >= N_ALWAYS - 1, must_end = i == N_COLUMNS - 1;
                 bool hex = i == ADDRESS_COLUMN || i == FRAME_COLUMN || i == CODE_COLUMN;
 
-                if ((comma ? must_end : !may_end) || !read_cell(line, (size_t)(stop - line), hex, &cells[i]))
+                if ((comma ? must_end : !may_end) || !companion_number(line, (size_t)(stop - line), hex, &cells[i]))
                         return TRACE_STATIONS_E_MALFORMED;
                 if (!comma)
                         break;
