@@ -17,7 +17,7 @@
 
 enum {
         CONTEXT_TRIES = 5,              /* looks at a context that is always being updated, one a second */
-        LOOK_AGAIN_MAX = 32,            /* seconds between looks for a second form of publication */
+        LOOK_AGAIN_MAX = 32,            /* seconds between two looks */
 };
 
 /* The row says what has changed. A table that is full keeps the old one. */
@@ -87,6 +87,11 @@ int targets_poll_context(Targets *targets, Target *target) {
         return r == PROCESS_CONTEXT_E_NONE ? lose_context(targets, target) : 0;
 }
 
+static void look_again_after(LookAgain *again, uint64_t now_ns) {
+        again->interval_s = again->interval_s ? MIN(2 * again->interval_s, LOOK_AGAIN_MAX) : 1;
+        again->at_ns = now_ns + again->interval_s * NS_PER_SEC;
+}
+
 /*
  * Who publishes in one form may publish in another one later. The kernel half does not watch it any more; the size of
  * its memory does, ever less often.
@@ -94,10 +99,9 @@ int targets_poll_context(Targets *targets, Target *target) {
 int targets_look_again(Targets *targets, Target *target, uint64_t now_ns) {
         Process *process = target->process;
 
-        if (!process->ring_address == !process->context || now_ns < target->again_ns)
+        if (!process->ring_address == !process->context || now_ns < target->form.at_ns)
                 return 0;
-        target->again_s = target->again_s ? MIN(2 * target->again_s, LOOK_AGAIN_MAX) : 1;
-        target->again_ns = now_ns + target->again_s * NS_PER_SEC;
+        look_again_after(&target->form, now_ns);
         return search_look(targets->search, process->pid, process->start_time_ns, false, now_ns);
 }
 
@@ -123,21 +127,8 @@ void targets_count_early(Process *process, uint64_t time_ns) {
                 stat_add(COUNTER_CONTEXTS_EARLY, 1);
 }
 
-/*
- * The word that leads to the variable is written some time after the library was mapped: when it is relocated, or, of a lazy TLS
- * descriptor, when its code runs for the first time. No notice tells of that.
- */
-static void look_again_later(Target *target, bool is_unlinked) {
-        if (!is_unlinked)
-                target->link_s = 0;
-        else {
-                target->link_s = target->link_s ? MIN(2 * target->link_s, LOOK_AGAIN_MAX) : 1;
-                target->link_ns = clock_monotonic_ns() + target->link_s * NS_PER_SEC;
-        }
-}
-
 int targets_link_again(Targets *targets, Target *target, uint64_t now_ns) {
-        return target->link_s && now_ns >= target->link_ns ? targets_resolve_threads(targets, target) : 0;
+        return target->link.interval_s && now_ns >= target->link.at_ns ? targets_resolve_threads(targets, target) : 0;
 }
 
 int targets_resolve_threads(Targets *targets, Target *target) {
@@ -147,7 +138,14 @@ int targets_resolve_threads(Targets *targets, Target *target) {
         ThreadContext found = thread_context_find(process, &unread);
 
         process->waits_for_symbols = thread_context_waits(process);
-        look_again_later(target, unread && !found.form && !process->waits_for_symbols);
+        /*
+         * The word that leads to the variable is written some time after the library was mapped: when it is relocated, or, of a lazy
+         * TLS descriptor, when its code runs for the first time. No notice tells of that.
+         */
+        if (unread && !found.form && !process->waits_for_symbols)
+                look_again_after(&target->link, clock_monotonic_ns());
+        else
+                target->link.interval_s = 0;
         if (unread && !target->told_unread && !found.form && !process->waits_for_symbols) {
                 target->told_unread = true;
                 stat_add(COUNTER_THREAD_CONTEXTS_UNREAD, 1);

@@ -28,6 +28,11 @@
 #define WORK_INTERVAL_NS (900 * NS_PER_MS)      /* not quite a second: who calls once a second calls in time */
 
 /* A program that is or was profiled. */
+/* When to look again, which is ever less often, and the interval; 0 s = there was none yet. */
+typedef struct LookAgain {
+        uint64_t at_ns, interval_s;
+} LookAgain;
+
 typedef struct Target {
         Process *process;
         struct Target *older;           /* the program before it, same pid */
@@ -46,8 +51,8 @@ typedef struct Target {
         unsigned context_tries;
         uint64_t refused_address;       /* of one that is not read, */
         int refused;                    /* and why: PROCESS_CONTEXT_E_*; it is told once */
-        uint64_t again_ns, again_s;     /* when to look for another form of publication, and the interval */
-        uint64_t link_ns, link_s;       /* when to look again how a thread's context is reached, and the interval; 0 s = it is known */
+        LookAgain form;                 /* for another form of publication */
+        LookAgain link;                 /* how a thread's context is reached; 0 s = it is known */
         bool told_unread;
         uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
         uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
