@@ -180,7 +180,6 @@ int daemon_step_tables(Daemon *daemon) {
         return r < 0 ? error_origin(r) : 0;
 }
 
-/* Before the first sample: those of all targets, as far as they can be made in this time. */
 int daemon_step_threads(Daemon *daemon) {
         if (!daemon->threads || !thread_reader_step(daemon->threads))
                 return 0;
@@ -191,6 +190,7 @@ static bool is_prepared(const Daemon *daemon) {
         return tables_are_ready(daemon->tables) && (!daemon->threads || !thread_reader_is_busy(daemon->threads));
 }
 
+/* Before the first sample: those of all targets, as far as they can be made in this time. */
 int daemon_prepare_tables(Daemon *daemon) {
         uint64_t deadline_ns = clock_monotonic_ns() + TABLES_FIRST_NS;
 

@@ -17,7 +17,10 @@
 #include "jfr/read-private.h"
 #include "util/macro.h"
 
-enum { MAX_NEW = 16 };
+enum {
+        MAX_NEW = 16,
+        START_NUMBER = 0,               /* of JFR_SLOT_START, with which they begin */
+};
 
 static uint64_t to_ns(const JfrReader *reader, const JfrField *field, uint64_t value) {
         static const uint64_t factors[] = {
@@ -79,8 +82,8 @@ static inline uint64_t time_of(const JfrReader *reader, const JfrPlan *plan, con
         if (!field)
                 return reader->chunk->start_ns;
         if (field->unit == JFR_MILLISECONDS)
-                return numbers[JFR_SLOT_START - JFR_SLOT_START] * 1000000;         /* since 1970, as is @Timestamp's rule */
-        return jfr_clock_time_ns(&reader->clock, numbers[JFR_SLOT_START - JFR_SLOT_START]);
+                return numbers[START_NUMBER] * 1000000;         /* since 1970 */
+        return jfr_clock_time_ns(&reader->clock, numbers[START_NUMBER]);
 }
 
 /* So many times take more memory than all else: from here on there are sums only. */
