@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "jail/nursery.h"
-#include "parser.h"
+#include "run/parser.h"
 #include "symbol/lines.h"
 #include "util/log.h"
 

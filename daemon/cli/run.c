@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "confine.h"
-#include "daemon.h"
+#include "jail/confine.h"
 #include "jail/nursery.h"
 #include "limits/self.h"
+#include "run/daemon.h"
 #include "util/log.h"
 #include "util/stat.h"
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "cli/build-info.h"
-#include "cli/build-revision.h"
 #include "cli/cli.h"
+#include "util/build-revision.h"
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon-private.h"
-#include "export/receiver.h"
 #include "control/metrics.h"
+#include "export/receiver.h"
+#include "run/daemon-private.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

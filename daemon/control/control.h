@@ -9,7 +9,7 @@
  * Prometheus. And the client's end.
  */
 
-#include "daemon.h"
+#include "run/daemon.h"
 #include "util/text.h"
 
 typedef struct Control Control;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/build-revision.h"
+#include "util/build-revision.h"
 #include "util/clock.h"
 #include "util/stat.h"
 

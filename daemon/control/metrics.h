@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exports.h"
-#include "naming/naming.h"
 #include "limits/self.h"
+#include "naming/naming.h"
+#include "run/exports.h"
 #include "util/text.h"
 
 typedef struct Metrics {

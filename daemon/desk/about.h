@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "page/page.h"
-#include "summary.h"
+#include "run/summary.h"
 
 enum { ABOUT_MAX_FACTS = 8, ABOUT_MAX_LOSSES = 32, ABOUT_TEXT_MAX = 256 };
 

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "confine.h"
+#include "jail/confine.h"
 #include "limits/self.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "daemon.h"
 #include "desk/command.h"
+#include "run/daemon.h"
 
 typedef struct SessionOptions {
         Config *config;                 /* borrowed; what a desk has no use for is set anew */

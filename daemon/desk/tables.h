@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "desk/counts.h"
-#include "summary.h"
+#include "run/summary.h"
 
 typedef struct TablesFormat {
         size_t rows;                    /* of each table */

@@ -4,7 +4,7 @@
 /*
  * Nursery
  *
- * A process of ours that is started before we give up starting programs (confine.h), with nothing of our memory, our
+ * A process of ours that is started before we give up starting programs (jail/confine.h), with nothing of our memory, our
  * environment or our descriptors, and that has given up all rights (jail.h). It forks workers on demand, which have as
  * little, and does nothing else:
  *

@@ -130,7 +130,7 @@ static _Noreturn void become_worker(const LinesOptions *options, int request, in
         limit(RLIMIT_NOFILE, 64);
         execve(program, arguments, environment);
         /*
-         * A process that samples may start no program any more (confine.h). It is we then who read, in memory that is a copy
+         * A process that samples may start no program any more (jail/confine.h). It is we then who read, in memory that is a copy
          * and nobody's but ours; what was a lock of another thread is not needed for it.
          */
         _exit(errno == EPERM ? lines_worker() : 1);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "naming/code-source.h"
-#include "parser.h"
+#include "run/parser.h"
 #include "util/clock.h"
 
 enum { SMALL_LOOKS = 50, MAX_ROUNDS = 101 };

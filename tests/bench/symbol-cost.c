@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <fcntl.h>
 
-#include "parser.h"
+#include "run/parser.h"
 #include "symbol/symbol-errand.h"
 #include "symbol/symbol-wire.h"
 #include "util/clock.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "clock-watch.h"
+#include "run/clock-watch.h"
 
 static void count(void *userdata) {
         ++*(int *)userdata;

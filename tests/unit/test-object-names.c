@@ -12,7 +12,7 @@
 
 #include "jail/channel.h"
 #include "naming/object-names.h"
-#include "parser.h"
+#include "run/parser.h"
 #include "symbol/symbol-wire.h"
 #include "util/clock.h"
 #include "util/stat.h"

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "parser.h"
+#include "run/parser.h"
 #include "symbol/debug-file.h"
 #include "symbol/symbol-errand.h"
 #include "symbol/symbolizer.h"

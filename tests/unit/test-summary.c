@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "summary.h"
+#include "run/summary.h"
 #include "util/clock.h"
 #include "util/file.h"
 #include "util/stat.h"

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "jail/channel.h"
-#include "parser.h"
+#include "run/parser.h"
 #include "symbol/symbol-errand.h"
 #include "symbol/symbol-wire.h"
 #include "util/clock.h"

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The daemon's own files among themselves: what it holds, and what its three parts ask of each other.
+ * The daemon's own files among themselves: what it holds, and what its four parts ask of each other.
  *
  *     daemon.c            makes every stage, starts, reports at the end
  *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
  *     daemon-loop.c       says when: timers, signals, the stop
+ *     daemon-govern.c     says whether and how fast: pauses, limits
  */
 
 #include <stdbool.h>
@@ -14,17 +15,17 @@
 #include <systemd/sd-event.h>
 
 #include "aggregate/aggregate.h"
-#include "clock-watch.h"
 #include "config/config-selector.h"
 #include "config/config.h"
 #include "control/control.h"
 #include "coro/join.h"
-#include "daemon.h"
-#include "exports.h"
 #include "frames/frames.h"
 #include "limits/governor.h"
-#include "naming/naming.h"
 #include "limits/volume.h"
+#include "naming/naming.h"
+#include "run/clock-watch.h"
+#include "run/daemon.h"
+#include "run/exports.h"
 #include "sample/rivals.h"
 #include "sample/sampler.h"
 #include "target/targets.h"

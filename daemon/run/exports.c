@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exports.h"
+#include "run/exports.h"
 
 #include <errno.h>
 
 #include "config/config-exporter.h"
-#include "exports-private.h"
+#include "run/exports-private.h"
 #include "util/error.h"
 
 static int add(Exports *exports, sd_event *event, const Config *config, const char *name) {

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
-#include "daemon-private.h"
 #include "limits/self.h"
+#include "run/daemon-private.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "confine.h"
+#include "jail/confine.h"
 
 #include <errno.h>
 #include <linux/audit.h>

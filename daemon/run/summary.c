@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "summary.h"
+#include "run/summary.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "parser.h"
+#include "run/parser.h"
 
 #include <stddef.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
  * discontinuously. The timer itself is set so far ahead that it never fires.
  */
 
-#include "clock-watch.h"
+#include "run/clock-watch.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * done. What flows between the stages is in daemon-stages.c, when it flows in daemon-loop.c.
  */
 
-#include "daemon.h"
+#include "run/daemon.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,9 +16,9 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "daemon-private.h"
+#include "run/daemon-private.h"
+#include "run/summary.h"
 #include "sample/machine.h"
-#include "summary.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

@@ -8,9 +8,9 @@
 #include <poll.h>
 #include <string.h>
 
-#include "daemon-private.h"
 #include "otlp/encode.h"
 #include "otlp/validate.h"
+#include "run/daemon-private.h"
 #include "sample/decode.h"
 #include "util/clock.h"
 #include "util/error.h"

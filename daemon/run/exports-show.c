@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "exports-private.h"
+#include "run/exports-private.h"
 #include "util/clock.h"
 #include "util/log.h"
 

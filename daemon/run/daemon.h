@@ -10,7 +10,7 @@
  *        ▲                 │
  *        └────notices──────┘
  *
- * Time, counters and errors flow one way. This is the only file that knows every stage.
+ * Time, counters and errors flow one way. This folder alone knows every stage.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #include "config/config.h"
 #include "jail/nursery.h"
 #include "profile/window.h"
-#include "summary.h"
+#include "run/summary.h"
 #include "util/macro.h"
 
 typedef struct Daemon Daemon;

@@ -23,7 +23,7 @@
 #include <sys/epoll.h>
 #include <systemd/sd-daemon.h>
 
-#include "daemon-private.h"
+#include "run/daemon-private.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

@@ -7,7 +7,7 @@
  * What exports.c keeps and exports-show.c shows.
  */
 
-#include "exports.h"
+#include "run/exports.h"
 
 typedef struct Export {
         Exporter *exporter;
