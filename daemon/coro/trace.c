@@ -17,7 +17,10 @@
 #include "util/error.h"
 #include "util/file.h"
 
-enum { BUFFER = SINK_BLOCK };
+enum {
+        BUFFER = SINK_BLOCK,
+        N_PARTS = 2048,                 /* more stations than that take turns */
+};
 
 /* A transaction costs more than a write(). */
 #define FLUSH_FILE_NS NS_PER_MS
@@ -39,6 +42,7 @@ struct TraceWriter {
         Sink *sink;                     /* NULL = we write ourselves */
         size_t n_buffered;
         char *buffer;                   /* the sink's or, without one, ours */
+        TraceParts *parts;              /* of lines, by station; touched as far as there are stations */
 };
 
 static const struct { const char *ending; TraceForm form; } endings[] = {
@@ -83,6 +87,9 @@ static int open_lines(TraceWriter *writer, const char *path) {
         writer->fd = strcmp(path, "-") ? open(path, flags, options->mode) : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
         if (writer->fd < 0)
                 return TRACE_E_FAILED;
+        writer->parts = calloc(N_PARTS, sizeof(*writer->parts));
+        if (!writer->parts)
+                return error_origin(-ENOMEM);
         if (options->behind)
                 r = sink_new(&writer->sink, writer->fd, &writer->buffer);
         else
@@ -133,13 +140,14 @@ static bool has_room(TraceWriter *writer, size_t size) {
 /* Made where it is written from. Return: its size. */
 static size_t print(TraceWriter *writer, const CoroEvent *event) {
         const TraceOptions *options = &writer->options;
+        TraceParts *parts = &writer->parts[event->station % N_PARTS];
         char *line;
 
         if (writer->n_buffered + TRACE_LINE_MAX > BUFFER)
                 drain(writer);
         line = writer->buffer + writer->n_buffered;
-        return writer->form == TRACE_CSV ? trace_print_csv(line, event, options->extra, options->payload_column)
-                                         : trace_print_jsonl(line, event, options->extra);
+        return writer->form == TRACE_CSV ? trace_print_csv(line, event, options->extra, options->payload_column, parts)
+                                         : trace_print_jsonl(line, event, options->extra, parts);
 }
 
 void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
@@ -270,6 +278,7 @@ TraceWriter *trace_writer_free(TraceWriter *writer) {
         if (!writer->sink)
                 free(writer->buffer);
         sink_free(writer->sink);
+        free(writer->parts);
         if (writer->fd >= 0)
                 close(writer->fd);
         trace_db_free(writer->db);

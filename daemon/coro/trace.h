@@ -79,9 +79,29 @@ enum {
 /* By its ending. Return: 0, TRACE_E_ENDING. */
 int trace_form_of(const char *path, TraceForm *formp);
 
+/* A number as text, for the next line that says it again, or one more. */
+typedef struct TraceDigits {
+        uint64_t value;
+        uint8_t n;                      /* bytes of text; 0 = not made yet */
+        char text[27];
+} TraceDigits;
+
+/*
+ * What lines of a station say alike, as text. Starts as zeros, belongs to one form (with or without `extra`), and
+ * is made anew by itself when an event of another station comes.
+ */
+typedef struct TraceParts {
+        uint64_t probe_id, birth_ns;    /* of whom this is */
+        uint32_t station, pid;
+        uint8_t n_head, n_middle, n_tail, n_end;        /* bytes of each; n_head 0 = not made yet */
+        char head[48], middle[32], tail[40], end[24];
+        TraceDigits tid, seq, number;
+        TraceDigits time;               /* without its last eight digits */
+} TraceParts;
+
 /* One line with its newline. @to: TRACE_LINE_MAX bytes, of which those behind the line are scribbled on. Return: its size. */
-size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra);
-size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload);
+size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra, TraceParts *parts);
+size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload, TraceParts *parts);
 const char *trace_csv_header(bool extra, bool payload);
 
 /* `-` = JSON lines on standard output. Return: 0, TRACE_E_*, -ENOMEM. */

@@ -17,6 +17,7 @@ enum {
         DIGITS_SLACK = 7,
 };
 
+#define DIGITS_SHORT UINT64_C(100000000)                /* numbers of at most eight digits are smaller */
 #define DIGITS_ZEROS UINT64_C(0x3030303030303030)
 
 /* The digits of @value < 10^8 as bytes, the first one lowest: split in halves, quarters, and digits, side by side. */
@@ -51,11 +52,12 @@ static inline char *digits_put_short(char *to, uint64_t value) {
 static inline char *digits_put(char *to, uint64_t value) {
         uint64_t high;
 
-        if (value < 100000000)
+        if (value < DIGITS_SHORT)
                 return digits_put_short(to, value);
-        high = value / 100000000;
-        to = high < 100000000 ? digits_put_short(to, high) : digits_put_8(digits_put_short(to, high / 100000000), high % 100000000);
-        return digits_put_8(to, value % 100000000);
+        high = value / DIGITS_SHORT;
+        to = high < DIGITS_SHORT ? digits_put_short(to, high)
+                                 : digits_put_8(digits_put_short(to, high / DIGITS_SHORT), high % DIGITS_SHORT);
+        return digits_put_8(to, value % DIGITS_SHORT);
 }
 
 /* Eight hexadecimal digits of 32 bits, lower case: a digit in each byte, then 39 more where it is a letter. */

@@ -13,11 +13,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check(const CoroEvent *event) {
         char line[TRACE_LINE_MAX], again[TRACE_LINE_MAX];
         CoroEvent back;
-        size_t n = trace_print_jsonl(line, event, true), m;
+        size_t n = trace_print_jsonl(line, event, true, &(TraceParts){ 0 }), m;
 
         if (n > sizeof(line) || trace_parse_jsonl(line, n - 1, &back))
                 abort();
-        m = trace_print_jsonl(again, &back, true);
+        m = trace_print_jsonl(again, &back, true, &(TraceParts){ 0 });
         if (m != n || memcmp(line, again, n))
                 abort();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,11 +21,11 @@ Test(trace, prints_lines_as_their_users_know_them) {
         CoroEvent event = sample();
         char line[TRACE_LINE_MAX + 1] = { 0 };
 
-        trace_print_jsonl(line, &event, false);
+        trace_print_jsonl(line, &event, false, &(TraceParts){ 0 });
         cr_expect_str_eq(line, "{\"probe_id\":140737488346032,\"tid\":4711,\"addr\":\"0x0000000055d0abc0\",\"seq\":6,"
                                "\"is_active\":false,\"ts\":987654321012}\n");
         memset(line, 0, sizeof(line));
-        trace_print_csv(line, &event, false, false);
+        trace_print_csv(line, &event, false, false, &(TraceParts){ 0 });
         cr_expect_str_eq(line, "140737488346032,4711,0x0000000055d0abc0,6,false,987654321012\n");
         cr_expect_str_eq(trace_csv_header(false, false), "probe_id,tid,addr,seq,is_active,ts\n");
 }
@@ -36,11 +37,11 @@ Test(trace, adds_what_else_is_known_behind_that) {
         event.active = true;
         event.has_payload = true;
         memcpy(event.payload, "\x01\xff", 2);
-        trace_print_jsonl(line, &event, true);
+        trace_print_jsonl(line, &event, true, &(TraceParts){ 0 });
         cr_expect_not_null(strstr(line, "\"is_active\":true,\"ts\":987654321012,\"station\":12,\"event\":17,\"birth\":987000000000,"
                                         "\"lost\":3,\"payload\":\"01ff0000000000000000000000000000000000000000000000000000000000\"}\n"));
         memset(line, 0, sizeof(line));
-        trace_print_jsonl(line, &event, false);
+        trace_print_jsonl(line, &event, false, &(TraceParts){ 0 });
         cr_expect_not_null(strstr(line, ",\"ts\":987654321012,\"payload\":\"01ff0"));
 }
 
@@ -50,8 +51,56 @@ Test(trace, has_room_for_the_longest_line) {
 
         memset(&event, 0xFF, sizeof(event));
         event.active = event.has_payload = true;
-        cr_expect_lt(trace_print_jsonl(line, &event, true), TRACE_LINE_MAX);
-        cr_expect_lt(trace_print_csv(line, &event, true, true), TRACE_LINE_MAX);
+        cr_expect_lt(trace_print_jsonl(line, &event, true, &(TraceParts){ 0 }), TRACE_LINE_MAX);
+        cr_expect_lt(trace_print_csv(line, &event, true, true, &(TraceParts){ 0 }), TRACE_LINE_MAX);
+}
+
+static void expect_time(uint64_t time_ns, TraceParts *parts) {
+        CoroEvent event = { .time_ns = time_ns, .number = time_ns, .seq = time_ns, .tid = time_ns };
+        char line[TRACE_LINE_MAX + 1] = { 0 }, expected[TRACE_LINE_MAX];
+
+        trace_print_csv(line, &event, true, true, parts);
+        snprintf(expected, sizeof(expected), "0,%1$" PRIu64 ",0x0000000000000000,%1$" PRIu64 ",false,%1$" PRIu64 ",0,%1$" PRIu64 ",0,0,0,\n",
+                 time_ns);
+        cr_assert_str_eq(line, expected);
+}
+
+/* Each number may be the one before, one more, or any other. */
+Test(trace, makes_digits_again_when_they_have_changed) {
+        static const uint64_t edges[] = { 0, 99999999, 100000000, 100000001, 199999999, 200000000, 99999999, UINT64_MAX - 1, UINT64_MAX, 0, 1,
+                                          9999999999999999, 10000000000000000, UINT64_MAX, UINT64_MAX };
+        TraceParts parts = { 0 };
+
+        for (size_t i = 0; i < sizeof(edges) / sizeof(*edges); i++)
+                expect_time(edges[i], &parts);
+        for (uint64_t i = 0; i < 20000; i++)
+                expect_time(i / 2, &parts);
+        for (uint64_t i = 0; i < 1000; i++)
+                expect_time(i * 33333333, &parts);
+}
+
+/* A station's birth may be seen late, numbers grow, and more stations than there are parts take turns. */
+Test(trace, makes_the_same_line_of_parts_that_another_station_had) {
+        TraceParts json = { 0 }, bare = { 0 }, csv = { 0 };
+
+        for (uint64_t i = 0; i < 3000; i++) {
+                uint64_t grown = UINT64_MAX >> i % 64;
+                CoroEvent event = { .probe_id = i % 3 ? grown : 0, .birth_ns = i % 5 ? grown : 0, .station = i % 7 ? 1 : (uint32_t)grown,
+                                    .pid = i % 11 ? 0 : (uint32_t)grown, .tid = grown, .number = grown, .seq = i, .time_ns = grown,
+                                    .n_lost = i % 13 ? 0 : grown, .active = i % 2, .has_payload = i % 17 == 0 };
+                char once[TRACE_LINE_MAX], again[TRACE_LINE_MAX];
+                size_t size;
+
+                size = trace_print_jsonl(once, &event, true, &(TraceParts){ 0 });
+                cr_assert_eq(trace_print_jsonl(again, &event, true, &json), size);
+                cr_assert_arr_eq(again, once, size);
+                size = trace_print_jsonl(once, &event, false, &(TraceParts){ 0 });
+                cr_assert_eq(trace_print_jsonl(again, &event, false, &bare), size);
+                cr_assert_arr_eq(again, once, size);
+                size = trace_print_csv(once, &event, true, true, &(TraceParts){ 0 });
+                cr_assert_eq(trace_print_csv(again, &event, true, true, &csv), size);
+                cr_assert_arr_eq(again, once, size);
+        }
 }
 
 static void expect_same(const CoroEvent *a, const CoroEvent *b, bool extra) {
@@ -73,10 +122,10 @@ Test(trace, reads_back_what_it_prints) {
                 event.active = i & 2;
                 event.has_payload = i & 4;
                 memset(event.payload, i & 4 ? 0xA5 : 0, sizeof(event.payload));
-                size = trace_print_jsonl(line, &event, extra);
+                size = trace_print_jsonl(line, &event, extra, &(TraceParts){ 0 });
                 cr_assert_eq(trace_parse_jsonl(line, size - 1, &back), 0, "%.*s", (int)size, line);
                 expect_same(&event, &back, extra);
-                size = trace_print_csv(line, &event, extra, true);
+                size = trace_print_csv(line, &event, extra, true, &(TraceParts){ 0 });
                 cr_assert_eq(trace_parse_csv_header(trace_csv_header(extra, true), strlen(trace_csv_header(extra, true)) - 1, &columns), 0);
                 cr_assert_eq(trace_parse_csv(&columns, line, size - 1, &back), 0, "%.*s", (int)size, line);
                 expect_same(&event, &back, extra);
