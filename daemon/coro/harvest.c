@@ -103,11 +103,13 @@ static bool await(const Harvest *harvest, const struct spanprof_station *station
         return false;
 }
 
-static bool is_coming(const Harvest *harvest, const StationState *state) {
-        return harvest->follow && state->n_read && clock_monotonic_ns() < state->last_ns + RECENT_NS;
+/* @begin_ns: some time ago, and all that is needed to tell that an event is old; the clock costs as much as half an event. */
+static bool is_coming(const Harvest *harvest, const StationState *state, uint64_t begin_ns) {
+        return harvest->follow && state->n_read && begin_ns < state->last_ns + RECENT_NS &&
+               clock_monotonic_ns() < state->last_ns + RECENT_NS;
 }
 
-/* Reads what one station has. */
+/* Reads what one station has. @now_ns: not long ago. */
 static int visit(Harvest *harvest, uint32_t index, uint64_t now_ns, HarvestEventFunc func, void *userdata,
                  HarvestFound *found) {
         const struct spanprof_station *station = &harvest->region->stations[index];
@@ -125,10 +127,10 @@ static int visit(Harvest *harvest, uint32_t index, uint64_t now_ns, HarvestEvent
                         found->n_events++;
                         result = func(userdata, &event);
                 } else if (r == STATION_E_CORRUPT ||
-                           (r == STATION_E_NONE && (!is_coming(harvest, state) || !await(harvest, station, state->next)))) {
+                           (r == STATION_E_NONE && (!is_coming(harvest, state, now_ns) || !await(harvest, station, state->next)))) {
                         break;
                 }
-                if (++n == max && is_coming(harvest, state))
+                if (++n == max && is_coming(harvest, state, now_ns))
                         max = MAX_FOLLOWED;
         }
         found->n_lost += state->n_lost - n_lost;
@@ -187,6 +189,8 @@ static int scan_alive(Harvest *harvest, uint64_t now_ns, HarvestEventFunc func, 
                 uint32_t news[BLOCK], end = MIN(begin + BLOCK, harvest->n_alive);
                 unsigned n = look(harvest, begin, end, news);
 
+                if (n && harvest->follow)
+                        now_ns = clock_monotonic_ns();
                 for (unsigned i = 0; i < n; i++)
                         prefetch(harvest, news[i]);
                 for (uint32_t at = end; n && at < MIN(end + BLOCK, harvest->n_alive); at++)

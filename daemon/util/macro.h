@@ -14,6 +14,8 @@
 #define _cleanup_(_f) __attribute__((__cleanup__(_f)))
 #define _printf_(_a, _b) __attribute__((__format__(__printf__, _a, _b)))
 #define _unused_ __attribute__((__unused__))
+#define _noinline_ __attribute__((__noinline__))
+#define _always_inline_ inline __attribute__((__always_inline__))
 
 /* AddressSanitizer is in the build: its shadow is terabytes of data, so that no limit on data may be set. */
 #if defined(__SANITIZE_ADDRESS__)       /* gcc */
