@@ -48,6 +48,20 @@ static int count(void *userdata, const CoroEvent *event) {
         return 0;
 }
 
+/* One event of each of @n stations. */
+static void write_one(Region *region, uint32_t n, uint64_t number) {
+        struct spanprof_station *stations = (struct spanprof_station *)region->header + 1;
+        uint64_t now = clock_monotonic_ns();
+
+        for (uint32_t i = 0; i < n; i++) {
+                stations[i].probe_id = 0x7000 + 16 * i;
+                stations[i].birth_ns = now - now % NS_PER_SEC;
+                stations[i].epochs[station_epoch_of(STATION_DIALECT_SEQLOCK, number)] = (struct spanprof_epoch){
+                        .time_ns = now + i, .tid = 4711, .address = number % 2 ? 0 : 0x7F0055D0ABC0 + 64 * i,
+                        .seq = station_seq_of(STATION_DIALECT_SEQLOCK, number), .is_active = number % 2 };
+        }
+}
+
 static void write_all(Region *region, uint32_t n, uint64_t lap) {
         struct spanprof_station *stations = (struct spanprof_station *)region->header + 1;
         uint64_t now = clock_monotonic_ns();
@@ -88,19 +102,62 @@ static void bench_harvest(uint32_t n) {
         region_free(region);
 }
 
+static int queue(void *userdata, const CoroEvent *event) {
+        CoroEvent **at = userdata;
+
+        *(*at)++ = *event;
+        return 0;
+}
+
+/* What an evenly loaded engine does: a suspend and a resume of each station at each scan, and their lines. */
+static void bench_even(uint32_t n) {
+        static CoroEvent events[8192];
+        TraceOptions options = { .extra = true, .mode = 0600 };
+        uint64_t read = UINT64_MAX, print = UINT64_MAX;
+        _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
+        Region *region = NULL;
+        HarvestFound found;
+        Harvest harvest;
+
+        if (region_create(&region, path, n, 0600) || harvest_init(&harvest, region, STATION_DIALECT_SEQLOCK, false) ||
+            trace_writer_new(&writer, "/dev/null", TRACE_JSONL, &options))
+                abort();
+        region->header->allocated_count = n;
+        harvest.follow = true;
+        for (uint64_t turn = 0; turn < 50 * ROUNDS; turn++) {
+                CoroEvent *end = events;
+                uint64_t begin, middle;
+
+                write_one(region, n, 2 * turn);
+                write_one(region, n, 2 * turn + 1);
+                usleep(10);
+                begin = clock_monotonic_ns();
+                harvest_scan(&harvest, begin, queue, &end, &found);
+                middle = clock_monotonic_ns();
+                for (CoroEvent *event = events; event < end; event++)
+                        trace_writer_event(writer, event);
+                print = least(print, clock_monotonic_ns() - middle);
+                read = least(read, middle - begin);
+        }
+        printf("%9" PRIu32 " stations, two events each: read %.1f ns, made a line %.1f ns an event\n", n, (double)read / n / 2, (double)print / n / 2);
+        harvest_deinit(&harvest);
+        region_free(region);
+}
+
 static void bench_print(void) {
         CoroEvent event = { .probe_id = 140737488346032, .tid = 4711, .address = 0x7F0055D0ABC0, .seq = 6, .time_ns = 987654321012345 };
         uint64_t json = UINT64_MAX, csv = UINT64_MAX;
+        TraceParts json_parts = { 0 }, csv_parts = { 0 };
         static char line[TRACE_LINE_MAX];
 
         for (int round = 0; round < 10 * ROUNDS; round++) {
                 uint64_t begin = clock_monotonic_ns(), middle;
 
                 for (int i = 0; i < 1000; i++)
-                        trace_print_jsonl(line, &event, false);
+                        trace_print_jsonl(line, &event, true, &json_parts);
                 middle = clock_monotonic_ns();
                 for (int i = 0; i < 1000; i++)
-                        trace_print_csv(line, &event, false, false);
+                        trace_print_csv(line, &event, true, true, &csv_parts);
                 csv = least(csv, clock_monotonic_ns() - middle);
                 json = least(json, middle - begin);
         }
@@ -115,6 +172,7 @@ int main(void) {
         bench_sdk();
         region_free(region);
         bench_print();
+        bench_even(1024);
         bench_harvest(1000);
         bench_harvest(10000);
         bench_harvest(100000);
