@@ -17,8 +17,7 @@ struct PlaceNames {
         int proc_fd, memory_fd;
         char *maps;                     /* text of /proc/PID/maps; NULL = not read yet */
         size_t maps_size;
-        char *mounts;
-        size_t mounts_size;
+        Mounts mounts;
         ObjectCache *objects;
         Symbolizer *symbolizer;
         Hashmap known;                  /* address → text, or `names` where there is none */
@@ -43,7 +42,7 @@ PlaceNames *place_names_free(PlaceNames *names) {
         hashmap_deinit(&names->known);
         arena_deinit(&names->texts);
         free(names->maps);
-        free(names->mounts);
+        mounts_deinit(&names->mounts);
         free(names);
         return NULL;
 }
@@ -103,8 +102,7 @@ static const char *name_in_object(PlaceNames *names, const Place *place, uint64_
 
 static const char *name_code(PlaceNames *names, uint64_t address) {
         Place place = { .names = names };
-        ObjectSource source = { .proc_fd = names->proc_fd, .entry = &place.entry, .path = place.path, .mounts = names->mounts,
-                                .mounts_size = names->mounts_size };
+        ObjectSource source = { .proc_fd = names->proc_fd, .entry = &place.entry, .path = place.path, .mounts = &names->mounts };
         Object *object = NULL;
         const char *name;
         int r;
@@ -113,8 +111,6 @@ static const char *name_code(PlaceNames *names, uint64_t address) {
                 return NULL;
         maps_path(&place.entry, place.path, NULL);
         r = object_open(names->objects, &source, &object);
-        names->mounts = source.mounts;
-        names->mounts_size = source.mounts_size;
         if (r)
                 return NULL;
         place.object = object;

@@ -33,8 +33,7 @@ typedef struct CodeProcess {
         int proc_fd, memory_fd;         /* -1 = gone; of the memory also: we may not */
         Row *rows;                      /* by start */
         size_t n_rows, room;
-        char *mounts;
-        size_t mounts_size;
+        Mounts mounts;
         uint64_t looked_ns, wait_ns;
         bool is_nested;                 /* in a namespace of processes of its own */
 } CodeProcess;
@@ -67,7 +66,7 @@ static void leave(CodeProcess *process) {
         closep(&process->proc_fd);
         closep(&process->memory_fd);
         process->proc_fd = process->memory_fd = -1;
-        free(take(process->mounts));
+        mounts_deinit(&process->mounts);
 }
 
 CodeMap *code_map_free(CodeMap *map) {
@@ -186,8 +185,7 @@ static bool is_known(const CodeProcess *process, const MapsEntry *entry) {
 /* A file that cannot be read, or is no ELF file, stands there without a build id. Return: whether it is new. */
 static bool add_mapping(CodeMap *map, CodeProcess *process, const MapsEntry *entry) {
         char path[MAPS_MAX_NAME];
-        ObjectSource source = { .proc_fd = process->proc_fd, .entry = entry, .path = path, .mounts = process->mounts,
-                                .mounts_size = process->mounts_size };
+        ObjectSource source = { .proc_fd = process->proc_fd, .entry = entry, .path = path, .mounts = &process->mounts };
         Row row = { .offset = entry->offset, .inode = entry->inode,
                     .mapping = { .process = process->number, .pid = (uint32_t)process->pid, .start = entry->start, .end = entry->end,
                                  .build_id_gnu = "", .build_id_go = "", .build_id_htlhash = "" } };
@@ -200,8 +198,6 @@ static bool add_mapping(CodeMap *map, CodeProcess *process, const MapsEntry *ent
         maps_path(entry, path, NULL);
         row.mapping.path = keep(map, path);
         r = object_open(map->objects, &source, &object);
-        process->mounts = source.mounts;
-        process->mounts_size = source.mounts_size;
         new = r ? add_row(map, process, &row) : add_segments(map, process, &row, object);
         object_unref(object);
         return new;

@@ -16,15 +16,13 @@
 #include "util/stat.h"
 
 enum {
-        MOUNTINFO_MAX = 4 << 20,
         FREE_TEXT = 64 << 10,
         TURN_TEXT = 448 << 10,          /* more than that */
 };
 
 struct Find {
         int proc_fd, maps_fd;
-        char *mounts;                   /* text of mountinfo, NULL = not read yet or not readable */
-        size_t mounts_size;
+        Mounts mounts;
         MapsReader reader;
         char path[MAPS_MAX_NAME];
 };
@@ -35,9 +33,7 @@ static bool is_local(Find *find, const MapsEntry *entry) {
 
         if (maps_is_memfd(entry))
                 return true;
-        if (!find->mounts && file_read_at(find->proc_fd, "mountinfo", MOUNTINFO_MAX, &find->mounts, &find->mounts_size))
-                find->mounts = NULL;
-        kind = find->mounts ? mounts_find(find->mounts, find->mounts_size, entry->major, entry->minor) : MOUNT_UNKNOWN;
+        kind = mounts_of_process(&find->mounts, find->proc_fd, entry->major, entry->minor);
         return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && entry->major);
 }
 
@@ -76,7 +72,7 @@ Find *find_free(Find *find) {
                 return NULL;
         closep(&find->proc_fd);
         closep(&find->maps_fd);
-        free(find->mounts);
+        mounts_deinit(&find->mounts);
         free(find);
         return NULL;
 }

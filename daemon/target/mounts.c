@@ -10,9 +10,10 @@
  */
 #include "target/mounts.h"
 
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "util/file.h"
 #include "util/macro.h"
 
 /* Types whose reads are answered by another process or another machine. virtiofs is left out: the hypervisor
@@ -94,4 +95,16 @@ MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t mi
                 text = end + 1;
         }
         return found;
+}
+
+MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor) {
+        if (!mounts->was_read && file_read_at(proc_fd, "mountinfo", MOUNTS_TEXT_MAX, &mounts->text, &mounts->size))
+                mounts->text = NULL;
+        mounts->was_read = true;
+        return mounts->text ? mounts_find(mounts->text, mounts->size, major, minor) : MOUNT_UNKNOWN;
+}
+
+void mounts_deinit(Mounts *mounts) {
+        free(mounts->text);
+        *mounts = (Mounts){ 0 };
 }

@@ -9,6 +9,7 @@
  * FUSE server that does not answer.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,3 +21,16 @@ typedef enum MountKind {
 
 /* The filesystem of device @major:@minor. A device that is listed twice with different answers is remote. */
 MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t minor);
+
+enum { MOUNTS_TEXT_MAX = 4 << 20 };     /* a longer one is taken as unknown */
+
+/* Those of one process, read at the first question. Starts as zeros. */
+typedef struct Mounts {
+        char *text;                     /* NULL = not readable, or too long: nothing is known */
+        size_t size;
+        bool was_read;
+} Mounts;
+
+/* As mounts_find(). @proc_fd: directory /proc/PID, of the same process each time. */
+MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor);
+void mounts_deinit(Mounts *mounts);

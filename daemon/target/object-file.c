@@ -24,23 +24,16 @@
 #include <unistd.h>
 
 #include "target/deleted.h"
-#include "target/mounts.h"
 #include "util/file.h"
 #include "util/macro.h"
-
-enum { MOUNTINFO_MAX = 1 << 20 };       /* a longer one is taken as unknown */
 
 /* Asks the process' own list of mounts, then ours. */
 static MountKind mount_kind(ObjectSource *source, uint32_t major, uint32_t minor) {
         _cleanup_(freep) char *own = NULL;
-        MountKind kind;
+        MountKind kind = mounts_of_process(source->mounts, source->proc_fd, major, minor);
         size_t size;
 
-        if (!source->mounts &&
-            file_read_at(source->proc_fd, "mountinfo", MOUNTINFO_MAX, &source->mounts, &source->mounts_size))
-                source->mounts = NULL;
-        kind = source->mounts ? mounts_find(source->mounts, source->mounts_size, major, minor) : MOUNT_UNKNOWN;
-        if (kind == MOUNT_UNKNOWN && file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &own, &size) == 0)
+        if (kind == MOUNT_UNKNOWN && file_read("/proc/self/mountinfo", MOUNTS_TEXT_MAX, &own, &size) == 0)
                 kind = mounts_find(own, size, major, minor);
         return kind;
 }

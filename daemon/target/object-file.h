@@ -7,11 +7,11 @@
  * Opens files that targets have mapped, without ever waiting for anybody: whoever chose them may also have chosen who answers.
  */
 
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "target/maps.h"
+#include "target/mounts.h"
 
 /* What a file is known by. */
 typedef struct ObjectFile {
@@ -31,8 +31,7 @@ typedef struct ObjectSource {
         int proc_fd;                    /* directory /proc/PID */
         const MapsEntry *entry;
         const char *path;               /* maps_path() of it */
-        char *mounts;                   /* cache of mountinfo for one process; starts as NULL, free() it at the end */
-        size_t mounts_size;
+        Mounts *mounts;                 /* of the process; its owner keeps them for the next source */
 } ObjectSource;
 
 /*

@@ -287,7 +287,8 @@ int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp) {
 int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
         _cleanup_(closep) int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
         MapsEntry entry = { .end = 1 };         /* in no process: the path is all there is */
-        ObjectSource source = { .proc_fd = self, .entry = &entry, .path = path };
+        Mounts mounts = { 0 };
+        ObjectSource source = { .proc_fd = self, .entry = &entry, .path = path, .mounts = &mounts };
         struct statx stx;
         int r;
 
@@ -300,7 +301,7 @@ int object_open_path(ObjectCache *cache, const char *path, Object **objectp) {
         entry.major = stx.stx_dev_major;
         entry.minor = stx.stx_dev_minor;
         r = object_open(cache, &source, objectp);
-        free(source.mounts);
+        mounts_deinit(&mounts);
         return r;
 }
 

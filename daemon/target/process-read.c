@@ -34,8 +34,7 @@ struct ProcessReading {
         int proc_fd;
         Mapping *mappings;
         size_t n, room;
-        char *mounts;
-        size_t mounts_size;
+        Mounts mounts;
         MapsReader reader;
         char path[MAPS_MAX_NAME];
 };
@@ -47,7 +46,7 @@ ProcessReading *process_reading_free(ProcessReading *reading) {
                 mapping_deinit(&reading->noted[i].mapping);
         free(reading->noted);
         process_free_mappings(reading->mappings, reading->n);
-        free(reading->mounts);
+        mounts_deinit(&reading->mounts);
         if (reading->proc_fd >= 0)
                 close(reading->proc_fd);
         if (reading->reader.fd >= 0)
@@ -76,11 +75,9 @@ static int identify_vdso(ProcessReading *reading, const MapsEntry *entry, Mappin
 
 static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mapping *mapping) {
         ObjectSource source = { .proc_fd = reading->proc_fd, .entry = entry, .path = reading->path,
-                                .mounts = reading->mounts, .mounts_size = reading->mounts_size };
+                                .mounts = &reading->mounts };
         int r = object_open(reading->objects, &source, &mapping->object);
 
-        reading->mounts = source.mounts;
-        reading->mounts_size = source.mounts_size;
         if (r < 0)
                 return r;
         /* JIT compilers keep their code in a memfd: memory in the shape of a file. */

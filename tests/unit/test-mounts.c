@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "target/mounts.h"
 
@@ -49,4 +53,23 @@ Test(mounts, stays_inside_of_any_prefix) {
                 mounts_find(copy, n, 0, 50);
                 free(copy);
         }
+}
+
+/* /proc is where it is, and is mounted as itself. */
+Test(mounts, of_a_process_are_read_once) {
+        int proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY), nobodys = open("/", O_RDONLY | O_DIRECTORY);
+        Mounts mounts = { 0 };
+        const char *first;
+        struct stat st;
+
+        cr_assert(proc_fd >= 0 && nobodys >= 0 && !fstat(proc_fd, &st));
+        cr_expect_eq(mounts_of_process(&mounts, proc_fd, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL);
+        first = mounts.text;
+        cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL);
+        cr_expect_eq(mounts.text, first);
+        mounts_deinit(&mounts);
+        cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_UNKNOWN, "no process is there");
+        mounts_deinit(&mounts);
+        close(proc_fd);
+        close(nobodys);
 }

@@ -188,12 +188,13 @@ Test(object, treats_code_in_a_memfd_as_memory_unless_it_is_a_program) {
 /* What the file is opened by is made up here, as a hostile or an unlucky target would have it. */
 static int open_made(ObjectCache *objects, int proc_fd, const char *path, uint32_t major, uint32_t minor, uint64_t inode) {
         MapsEntry entry = { .start = 0x1000, .end = 0x2000, .inode = inode, .major = major, .minor = minor, .executable = true };
-        ObjectSource source = { .proc_fd = proc_fd, .entry = &entry, .path = path };
+        Mounts mounts = { 0 };
+        ObjectSource source = { .proc_fd = proc_fd, .entry = &entry, .path = path, .mounts = &mounts };
         Object *object = NULL;
         int r = object_open(objects, &source, &object);
 
         object_unref(object);
-        free(source.mounts);
+        mounts_deinit(&mounts);
         return r;
 }
 
@@ -233,7 +234,8 @@ Test(object, opens_by_path_only_the_very_file_that_was_mapped) {
 Test(object, is_not_taken_for_what_has_replaced_it_in_memory) {
         ObjectCache *objects = cache();
         int proc_fd = open("/proc/self", O_RDONLY);
-        ObjectSource source = { .proc_fd = proc_fd };
+        Mounts mounts = { 0 };
+        ObjectSource source = { .proc_fd = proc_fd, .mounts = &mounts };
         MapsEntry entry = { .executable = true };
         Object *object = NULL;
         struct stat st, other;
@@ -254,7 +256,7 @@ Test(object, is_not_taken_for_what_has_replaced_it_in_memory) {
         entry.inode = st.st_ino;
         cr_expect_eq(object_open(objects, &source, &object), 0);
         object_unref(object);
-        free(source.mounts);
+        mounts_deinit(&mounts);
         close(proc_fd);
         object_cache_free(objects);
         remove_directory();
