@@ -143,6 +143,7 @@ static bool cut_to_segment(Row *row, const Segment *segment) {
         if (!(segment->flags & 1) || begin >= end)
                 return false;
         row->mapping.address = segment->address + (begin - segment->offset);
+        row->mapping.offset = begin;
         row->mapping.end = row->mapping.start + (end - row->offset);
         row->mapping.start += begin - row->offset;
         return true;
@@ -188,6 +189,7 @@ static bool add_mapping(CodeMap *map, CodeProcess *process, const MapsEntry *ent
         ObjectSource source = { .proc_fd = process->proc_fd, .entry = entry, .path = path, .mounts = &process->mounts };
         Row row = { .offset = entry->offset, .inode = entry->inode,
                     .mapping = { .process = process->number, .pid = (uint32_t)process->pid, .start = entry->start, .end = entry->end,
+                                 .offset = entry->offset,
                                  .build_id_gnu = "", .build_id_go = "", .build_id_htlhash = "" } };
         Object *object = NULL;
         bool new;

@@ -21,8 +21,8 @@
 #define FUNCTIONS(X)                                                                                                  \
         X(sqlite3_bind_int64) X(sqlite3_bind_null) X(sqlite3_bind_text) X(sqlite3_close)                              \
         X(sqlite3_column_count) X(sqlite3_column_int64) X(sqlite3_column_text) X(sqlite3_column_type)                 \
-        X(sqlite3_errmsg) X(sqlite3_exec) X(sqlite3_finalize) X(sqlite3_open_v2) X(sqlite3_prepare_v2)                \
-        X(sqlite3_reset) X(sqlite3_step)
+        X(sqlite3_errmsg) X(sqlite3_exec) X(sqlite3_finalize) X(sqlite3_limit) X(sqlite3_open_v2)                     \
+        X(sqlite3_prepare_v2) X(sqlite3_reset) X(sqlite3_step)
 
 static struct {
         FUNCTIONS(LIBRARY_POINTER)
@@ -47,7 +47,10 @@ struct TraceDb {
         uint64_t n_since;               /* events since */
 };
 
-enum { ROW_BYTES = 100 };               /* about; indexes come at the end and are not counted */
+enum {
+        ROW_BYTES = 100,                /* about; indexes come at the end and are not counted */
+        CELL_BYTES = 1 << 20,           /* of a database of others: more than any of ours has */
+};
 
 /* The first six columns, names and indexes are what other tools look for; what we add may be NULL. */
 static const char schema[] =
@@ -61,10 +64,10 @@ static const char station_schema[] =
         " dead INTEGER NOT NULL, torn INTEGER NOT NULL, corrupt INTEGER NOT NULL, read INTEGER NOT NULL, lost INTEGER NOT NULL,"
         " rejected INTEGER NOT NULL, skipped INTEGER NOT NULL, last_ts INTEGER NOT NULL, last_tid INTEGER NOT NULL,"
         " last_addr TEXT NOT NULL, is_active INTEGER NOT NULL, until INTEGER NOT NULL DEFAULT 0, process INTEGER NOT NULL DEFAULT 0,"
-        " frame TEXT NOT NULL DEFAULT '0x0', code TEXT NOT NULL DEFAULT '0x0', PRIMARY KEY (pid, station));"
+        " frame TEXT NOT NULL DEFAULT '0x0', code TEXT NOT NULL DEFAULT '0x0');"
         "CREATE TABLE coro_mappings (process INTEGER NOT NULL, pid INTEGER NOT NULL, start TEXT NOT NULL, \"end\" TEXT NOT NULL,"
         " elf_address TEXT NOT NULL, build_id_gnu TEXT NOT NULL, build_id_go TEXT NOT NULL, build_id_htlhash TEXT NOT NULL,"
-        " path TEXT NOT NULL);";
+        " path TEXT NOT NULL, file_offset TEXT);";
 /* Made at the end: a third of the time that it takes to keep them in order with each event. */
 static const char index_schema[] =
         "CREATE INDEX IF NOT EXISTS idx_coro_trace_events_probe_seq ON coro_trace_events (probe_id, seq);"
@@ -115,8 +118,8 @@ static int prepare_events(TraceDb *db, unsigned n_rows, sqlite3_stmt **statement
 }
 
 static int prepare(TraceDb *db) {
-        const char *station = "INSERT OR REPLACE INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-        const char *mapping = "INSERT INTO coro_mappings VALUES (?,?,?,?,?,?,?,?,?)";
+        const char *station = "INSERT INTO coro_stations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+        const char *mapping = "INSERT INTO coro_mappings VALUES (?,?,?,?,?,?,?,?,?,?)";
 
         if (prepare_events(db, 1, &db->insert_event) || prepare_events(db, ROWS, &db->insert_events))
                 return fail(db, "coro_trace_events");
@@ -269,7 +272,7 @@ int trace_db_station(TraceDb *db, const TraceStation *station) {
 
 int trace_db_mapping(TraceDb *db, const TraceMapping *mapping) {
         const char *const texts[] = { mapping->build_id_gnu, mapping->build_id_go, mapping->build_id_htlhash, mapping->path };
-        char start[24], end[24], address[24];
+        char start[24], end[24], address[24], offset[24];
         sqlite3_stmt *s = db->insert_mapping;
 
         if (begin(db))
@@ -281,6 +284,10 @@ int trace_db_mapping(TraceDb *db, const TraceMapping *mapping) {
         bind_address(s, 5, address, mapping->address);
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
                 lib.sqlite3_bind_text(s, (int)i + 6, texts[i], -1, SQLITE_STATIC);
+        if (mapping->offset == TRACE_NO_OFFSET)
+                lib.sqlite3_bind_null(s, 10);
+        else
+                bind_address(s, 10, offset, mapping->offset);
         return step(db, s);
 }
 
@@ -334,6 +341,24 @@ TraceDb *trace_db_free(TraceDb *db) {
         return NULL;
 }
 
+static int open_old(TraceDb *db, const char *path) {
+        if (lib.sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+                return fail(db, path);
+        lib.sqlite3_limit(db->sqlite, SQLITE_LIMIT_LENGTH, CELL_BYTES);
+        return 0;
+}
+
+/* A view can go on for ever, and a virtual table call what it likes: whoever sends us a trace has no need of them. */
+static bool is_table(const TraceDb *db, const char *name) {
+        static const char sql[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name = ?";
+        sqlite3_stmt *s = NULL;
+        bool found = lib.sqlite3_prepare_v2(db->sqlite, sql, -1, &s, NULL) == SQLITE_OK &&
+                     lib.sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC) == SQLITE_OK && lib.sqlite3_step(s) == SQLITE_ROW;
+
+        lib.sqlite3_finalize(s);
+        return found;
+}
+
 /* The columns of the real engine stand first; those that only we write may be missing, and are NULL then. */
 static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
         static const char full[] = "SELECT probe_id, tid, addr, seq, is_active, ts, payload, station, event, birth, lost, pid"
@@ -344,10 +369,27 @@ static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
                                     " FROM coro_trace_events ORDER BY id";
         static const char *const tries[] = { full, middle, least };
 
+        if (!is_table(db, "coro_trace_events")) {
+                log_error("database: there is no table coro_trace_events");
+                return TRACE_E_FAILED;
+        }
         for (size_t i = 0; i < ARRAY_SIZE(tries); i++)
                 if (lib.sqlite3_prepare_v2(db->sqlite, tries[i], -1, statementp, NULL) == SQLITE_OK)
                         return 0;
         return fail(db, "coro_trace_events");
+}
+
+/* Integers had a sign while they were stored only. Return: false = there is no room for it. */
+static bool print_cell(sqlite3_stmt *statement, int column, const char *before, char *line, size_t room, size_t *sizep) {
+        bool number = lib.sqlite3_column_type(statement, column) == SQLITE_INTEGER;
+        const char *text = number ? "" : (const char *)lib.sqlite3_column_text(statement, column);
+        int n = number ? snprintf(line + *sizep, room - *sizep, "%s%lu", before, (unsigned long)lib.sqlite3_column_int64(statement, column))
+                       : snprintf(line + *sizep, room - *sizep, "%s%s", before, text ? text : "");
+
+        if (n < 0 || (size_t)n >= room - *sizep)
+                return false;
+        *sizep += (size_t)n;
+        return true;
 }
 
 /* The row as a line of CSV: what makes an event sound is known in one place. */
@@ -361,15 +403,9 @@ static int parse_row(sqlite3_stmt *statement, CoroEvent *event) {
                 return TRACE_PARSE_E_MALFORMED;
         for (unsigned i = 0; i < columns.n; i++) {
                 static const int order[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 6 };    /* payload stands last there */
-                bool number = lib.sqlite3_column_type(statement, order[i]) == SQLITE_INTEGER;
-                const char *text = number ? "" : (const char *)lib.sqlite3_column_text(statement, order[i]);
-                int n = number ? snprintf(line + size, sizeof(line) - size, "%s%lu", i ? "," : "",
-                                          (unsigned long)lib.sqlite3_column_int64(statement, order[i]))
-                               : snprintf(line + size, sizeof(line) - size, "%s%s", i ? "," : "", text ? text : "");
 
-                if (n < 0 || (size_t)n >= sizeof(line) - size)
+                if (!print_cell(statement, order[i], i ? "," : "", line, sizeof(line), &size))
                         return TRACE_PARSE_E_MALFORMED;
-                size += (size_t)n;
         }
         return trace_parse_csv(&columns, line, size, event);
 }
@@ -382,8 +418,7 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
         errno = 0;
         if (library_load(&library))
                 return TRACE_E_FAILED;
-        if (lib.sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-                r = fail(&db, path);
+        r = open_old(&db, path);
         if (!r)
                 r = prepare_read(&db, &statement);
         while (!r && (state = lib.sqlite3_step(statement)) == SQLITE_ROW) {
@@ -408,19 +443,15 @@ static int give_row(sqlite3_stmt *statement, int (*func)(void *userdata, const c
         size_t size = 0;
 
         for (int i = 0; i < lib.sqlite3_column_count(statement); i++) {
-                const char *text = (const char *)lib.sqlite3_column_text(statement, i);
-                int n = snprintf(line + size, sizeof(line) - size, "%s%s", i ? "," : "", text ? text : "");
-
-                if (n < 0 || (size_t)n >= sizeof(line) - size)
+                if (!print_cell(statement, i, i ? "," : "", line, sizeof(line), &size))
                         return func(userdata, "", 0);
-                size += (size_t)n;
         }
         return func(userdata, line, size);
 }
 
 /* The first of @queries that the database can answer: older ones have fewer columns, or not the table at all. */
-static int read_rows(const char *path, const char *const *queries, int (*func)(void *userdata, const char *line, size_t size),
-                     void *userdata) {
+static int read_rows(const char *path, const char *table, const char *const *queries,
+                     int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
         TraceDb db = { 0 };
         sqlite3_stmt *statement = NULL;
         int r = 0, state = SQLITE_ERROR;
@@ -428,7 +459,8 @@ static int read_rows(const char *path, const char *const *queries, int (*func)(v
         errno = 0;
         if (library_load(&library))
                 return TRACE_E_FAILED;
-        if (lib.sqlite3_open_v2(path, &db.sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
+        r = open_old(&db, path);
+        if (!r && is_table(&db, table))
                 while (state != SQLITE_OK && *queries)
                         state = lib.sqlite3_prepare_v2(db.sqlite, *queries++, -1, &statement, NULL);
         while (!r && statement && (state = lib.sqlite3_step(statement)) == SQLITE_ROW)
@@ -448,14 +480,17 @@ int trace_db_read_stations(const char *path, int (*func)(void *userdata, const c
                 STATIONS_OLD " FROM coro_stations", NULL,
         };
 
-        return read_rows(path, queries, func, userdata);
+        return read_rows(path, "coro_stations", queries, func, userdata);
 }
+
+#define MAPPINGS_OLD                                                                                                    \
+        "SELECT process, pid, start, \"end\", elf_address, build_id_gnu, build_id_go, build_id_htlhash,"               \
+        " '\"' || replace(path, '\"', '\"\"') || '\"'"
 
 int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
         static const char *const queries[] = {
-                "SELECT process, pid, start, \"end\", elf_address, build_id_gnu, build_id_go, build_id_htlhash,"
-                " '\"' || replace(path, '\"', '\"\"') || '\"' FROM coro_mappings", NULL,
+                MAPPINGS_OLD " || coalesce(',' || file_offset, '') FROM coro_mappings", MAPPINGS_OLD " FROM coro_mappings", NULL,
         };
 
-        return read_rows(path, queries, func, userdata);
+        return read_rows(path, "coro_mappings", queries, func, userdata);
 }

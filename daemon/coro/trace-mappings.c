@@ -31,6 +31,8 @@ size_t trace_mapping_print(char *to, const TraceMapping *m) {
         at += sprintf(at, "%" PRIu64 ",%" PRIu32 ",0x%" PRIx64 ",0x%" PRIx64 ",0x%" PRIx64 ",%s,%s,%s,", m->process, m->pid, m->start,
                       m->end, m->address, m->build_id_gnu, m->build_id_go, m->build_id_htlhash);
         at = print_path(at, m->path);
+        if (m->offset != TRACE_NO_OFFSET)
+                at += sprintf(at, ",0x%" PRIx64, m->offset);
         *at++ = '\n';
         return (size_t)(at - to);
 }
@@ -59,30 +61,35 @@ static bool parse_id(const char *cell, size_t size, char to[TRACE_MAPPING_ID]) {
         return true;
 }
 
-/* The rest of the line: quoted, with each quote twice, or as it is. */
-static bool parse_path(const char *at, const char *end, char to[TRACE_MAPPING_PATH]) {
-        bool quoted = at < end && *at == '"';
+/* Quoted, with each quote twice, or the rest of the line as it is. Return: false, or *linep behind it. */
+static bool parse_path(const char **linep, const char *end, char to[TRACE_MAPPING_PATH]) {
+        const char *at = *linep;
+        bool quoted = at < end && *at == '"', closed = !quoted;
         size_t n = 0;
 
-        if (quoted && (end - at < 2 || end[-1] != '"'))
-                return false;
-        at += quoted;
-        end -= quoted;
-        for (; at < end; at++) {
+        for (at += quoted; at < end; at++) {
+                if (quoted && *at == '"' && (++at == end || *at != '"')) {
+                        closed = true;
+                        break;
+                }
                 if (!*at || *at == '\n' || n == TRACE_MAPPING_PATH - 1)
-                        return false;
-                if (quoted && *at == '"' && (++at == end || *at != '"'))
                         return false;
                 to[n++] = *at;
         }
         to[n] = 0;
-        return true;
+        *linep = at;
+        return closed;
+}
+
+static bool parse_offset(const char *at, const char *end, uint64_t *offsetp) {
+        *offsetp = TRACE_NO_OFFSET;
+        return at == end || (*at == ',' && companion_number(at + 1, (size_t)(end - at - 1), true, offsetp));
 }
 
 int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts, TraceMapping *mapping) {
         char *const ids[N_IDS] = { texts->gnu, texts->go, texts->htlhash };
         const char *end = line + size, *cell;
-        uint64_t numbers[N_NUMBERS];
+        uint64_t numbers[N_NUMBERS], offset;
         size_t n;
 
         if (size && end[-1] == '\r')
@@ -93,10 +100,10 @@ int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts,
         for (int i = 0; i < N_IDS; i++)
                 if (!next_cell(&line, end, &cell, &n) || !parse_id(cell, n, ids[i]))
                         return TRACE_MAPPINGS_E_MALFORMED;
-        if (!parse_path(line, end, texts->path) || !numbers[0] || numbers[1] > UINT32_MAX || numbers[2] >= numbers[3])
+        if (!parse_path(&line, end, texts->path) || !parse_offset(line, end, &offset) || !numbers[0] || numbers[1] > UINT32_MAX || numbers[2] >= numbers[3])
                 return TRACE_MAPPINGS_E_MALFORMED;
         *mapping = (TraceMapping){ .process = numbers[0], .pid = (uint32_t)numbers[1], .start = numbers[2], .end = numbers[3],
-                                   .address = numbers[4], .build_id_gnu = texts->gnu, .build_id_go = texts->go,
+                                   .address = numbers[4], .offset = offset, .build_id_gnu = texts->gnu, .build_id_go = texts->go,
                                    .build_id_htlhash = texts->htlhash, .path = texts->path };
         return 0;
 }

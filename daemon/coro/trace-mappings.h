@@ -12,7 +12,7 @@
 
 #include "coro/trace.h"
 
-#define TRACE_MAPPINGS_COLUMNS "process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path"
+#define TRACE_MAPPINGS_COLUMNS "process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path,file_offset"
 
 enum {
         TRACE_MAPPING_PATH = 4096,      /* of the kernel's; with its NUL */

@@ -39,6 +39,7 @@ typedef struct TraceOptions {
         bool extra;                     /* station, event, birth, lost, pid; what stations say at their end; mappings */
         bool payload_column;            /* of CSV without `extra`, where a column too many could surprise */
         bool behind;                    /* a thread of its own writes lines: who makes them must not wait for a disk */
+        bool fresh;                     /* files beside an old trace of that name go at once: this one may never be ended */
         bool append;                    /* JSON lines go behind what is there */
         mode_t mode;                    /* of files that are made */
         uint64_t max_bytes;             /* of the file; what comes then is dropped and counted; 0 = no limit */
@@ -57,12 +58,14 @@ typedef struct TraceStation {
         StationCode code;
 } TraceStation;
 
+#define TRACE_NO_OFFSET UINT64_MAX      /* older traces do not say it */
+
 /* A piece of a file that lay in the memory of a process, to be executed. */
 typedef struct TraceMapping {
         uint64_t process;               /* when it was first seen, MONOTONIC: no two have the same, also of several traces */
         uint32_t pid;
         uint64_t start, end;            /* addresses in the process */
-        uint64_t address;               /* of the start, as the file counts */
+        uint64_t address, offset;       /* of the start, as the file counts: in its memory, and in bytes (TRACE_NO_OFFSET = not known) */
         const char *build_id_gnu, *build_id_go, *build_id_htlhash;      /* "" = none */
         const char *path;               /* as the process saw it */
 } TraceMapping;

@@ -14,7 +14,7 @@
 #include "util/clock.h"
 
 static TraceMapping sample(const char *path) {
-        return (TraceMapping){ .process = 2455627039893, .pid = 14005, .start = 0x564f9b489000, .end = 0x564f9b48a845, .address = 0x2000,
+        return (TraceMapping){ .process = 2455627039893, .pid = 14005, .start = 0x564f9b489000, .end = 0x564f9b48a845, .address = 0x2000, .offset = 0x1000,
                                .build_id_gnu = "6761b47b", .build_id_go = "ab_C/d-e", .build_id_htlhash = "a110", .path = path };
 }
 
@@ -37,7 +37,8 @@ Test(trace_mappings, come_back_as_they_were_printed) {
                 cr_assert(size && line[size - 1] == '\n');
                 line[size - 1] = 0;
                 n = back(line, &texts);
-                cr_expect(n.process == m.process && n.pid == m.pid && n.start == m.start && n.end == m.end && n.address == m.address);
+                cr_expect(n.process == m.process && n.pid == m.pid && n.start == m.start && n.end == m.end && n.address == m.address &&
+                          n.offset == m.offset);
                 cr_expect_str_eq(n.build_id_gnu, m.build_id_gnu);
                 cr_expect_str_eq(n.build_id_go, m.build_id_go);
                 cr_expect_str_eq(n.build_id_htlhash, m.build_id_htlhash);
@@ -53,7 +54,7 @@ Test(trace_mappings, have_room_for_the_longest_line) {
         path[TRACE_MAPPING_PATH] = 0;
         cr_expect_eq(trace_mapping_print(line, &m), 0, "too long");
         path[TRACE_MAPPING_PATH - 1] = 0;
-        m = (TraceMapping){ UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, "", "", "", path };
+        m = (TraceMapping){ UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX - 1, "", "", "", path };
         cr_expect_lt(trace_mapping_print(line, &m), TRACE_MAPPING_LINE);
 }
 
@@ -63,7 +64,8 @@ Test(trace_mappings, are_refused_if_anything_is_wrong) {
                 "1,2,0x10,0x20,0x0,aa,bb", "1,2,0x10,0x20,0x0,aa,bb,cc", "0,2,0x10,0x20,0x0,aa,bb,cc,/x", "1,2,0x20,0x20,0x0,aa,bb,cc,/x",
                 "1,4294967296,0x10,0x20,0x0,aa,bb,cc,/x", "1,2,16,0x20,0x0,aa,bb,cc,/x", "1,2,0x,0x20,0x0,aa,bb,cc,/x",
                 "1,2,0x11112222333344445,0x20,0x0,aa,bb,cc,/x", "1,2,0x10,0x20,0x0,a a,bb,cc,/x", "1,2,0x10,0x20,0x0,aa,\"bb\",cc,/x",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x", "1,2,0x10,0x20,0x0,aa,bb,cc,\"", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"y\"", "-1,2,0x10,0x20,0x0,aa,bb,cc,/x",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",12", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",0x1,",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"0x1", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x", "1,2,0x10,0x20,0x0,aa,bb,cc,\"", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"y\"", "-1,2,0x10,0x20,0x0,aa,bb,cc,/x",
         };
         TraceMappingTexts texts;
         TraceMapping mapping;
@@ -72,6 +74,8 @@ Test(trace_mappings, are_refused_if_anything_is_wrong) {
                 cr_expect_eq(trace_mapping_parse(bad[i], strlen(bad[i]), &texts, &mapping), TRACE_MAPPINGS_E_MALFORMED, "%s", bad[i]);
         cr_expect_eq(trace_mapping_parse("1,2,0x10,0x20,0x0,,,,/a\0b", 24, &texts, &mapping), TRACE_MAPPINGS_E_MALFORMED);
         cr_expect_str_eq(back("1,2,0x10,0x20,0x0,,,,/a,\"b\"\r", &texts).path, "/a,\"b\"");
+        cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\"", &texts).offset, TRACE_NO_OFFSET);
+        cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\",0x30", &texts).offset, 0x30);
 }
 
 /* Traces of older versions end after is_active, or after until. */
