@@ -10,9 +10,8 @@
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
-#include "coro/trace-mappings.h"
+#include "coro/trace-beside.h"
 #include "coro/trace-read.h"
-#include "coro/trace-stations.h"
 #include "util/file.h"
 #include "util/log.h"
 
@@ -53,6 +52,18 @@ static int count_some(void *userdata, const CoroEvent *event) {
         return ++*n >= SAMPLE_EVENTS;
 }
 
+static int is_with_payload(void *userdata, const CoroEvent *event) {
+        return event->has_payload;
+}
+
+/* In a database, the word is there in any case: it has that column. */
+static bool has_payload(const char *path, TraceForm form) {
+        TraceReadCounts counts;
+
+        return form == TRACE_SQLITE ? trace_read(path, form, is_with_payload, NULL, &counts) > 0 && counts.any_payload
+                                    : trace_mentions_payload(path);
+}
+
 /* What the columns of the output must have room for. */
 static void look_at_columns(const char *path, TraceForm form, TraceOptions *options) {
         TraceReadCounts counts;
@@ -60,56 +71,90 @@ static void look_at_columns(const char *path, TraceForm form, TraceOptions *opti
 
         if (trace_read(path, form, count_some, &n, &counts) >= 0)
                 options->extra |= counts.any_extra || counts.any_payload;
+        options->payload_column = options->payload_column || options->extra || has_payload(path, form);
+}
+
+/* One input on its way. */
+typedef struct Copying {
+        TraceWriter *writer;
+        TraceSample sample;
+        Hashmap *owners;                /* coroutine → number of the input that it was in last, as a pointer; NULL = there is one input */
+        uintptr_t number;               /* of this one, from 1 */
+        uint64_t n_shared;              /* its coroutines that an earlier one had, too */
+} Copying;
+
+static int note_owner(Copying *copying, const CoroEvent *event) {
+        uint64_t key = trace_key(event->pid, event->station, event->birth_ns, event->probe_id);
+        uintptr_t owner = (uintptr_t)hashmap_get(copying->owners, key);
+
+        copying->n_shared += owner && owner != copying->number;
+        return owner == copying->number ? 0 : hashmap_put(copying->owners, key, (void *)copying->number);
 }
 
 static int put_event(void *userdata, const CoroEvent *event) {
-        trace_writer_event(userdata, event);
-        return 0;
+        Copying *copying = userdata;
+        int r = copying->owners ? note_owner(copying, event) : 0;
+
+        trace_writer_event(copying->writer, event);
+        return r ? r : trace_sample_event(&copying->sample, event);
 }
 
-static int copy(const char *path, TraceForm form, TraceWriter *writer, uint64_t *n_eventsp) {
-        TraceReadCounts counts;
-        int r = trace_read(path, form, put_event, writer, &counts);
-
-        *n_eventsp += counts.n_events;
-        if (r)
-                log_error("%s: cannot be read: %s", path, r < 0 ? strerror(-r) : errno ? strerror(errno) : "see above");
-        else if (counts.n_malformed)
-                log_warning("%s: %" PRIu64 " lines are no events and were left out", path, counts.n_malformed);
-        return r || counts.n_malformed ? STATUS_FAILURE : STATUS_OK;
-}
-
-/* What stations said at their end: of the last trace that speaks of one. */
+/* What stations said at their end. */
 static int put_station(void *userdata, const TraceStationEnd *end) {
+        Copying *copying = userdata;
         StationState state = { .probe_id = end->probe_id, .birth_ns = end->birth_ns, .dead = end->dead, .torn = end->torn,
                                .corrupt = end->corrupt, .n_read = end->n_read, .n_lost = end->n_lost,
                                .n_rejected = end->n_rejected, .n_skipped = end->n_skipped, .last_ns = end->last_ns,
                                .last_tid = end->last_tid, .last_address = end->last_address, .active = end->active };
 
         /* Older traces do not say until when they looked: until its last event. */
-        trace_writer_station(userdata, &(TraceStation){ .pid = (uint32_t)end->pid, .index = (uint32_t)end->station, .state = &state,
-                                                        .until_ns = MAX(MAX(end->until_ns, end->last_ns), UINT64_C(1)),
-                                                        .code = end->code });
+        trace_writer_station(copying->writer, &(TraceStation){ .pid = (uint32_t)end->pid, .index = (uint32_t)end->station, .state = &state,
+                                                               .until_ns = MAX(MAX(end->until_ns, end->last_ns), UINT64_C(1)),
+                                                               .code = end->code });
         return 0;
 }
 
 static int put_mapping(void *userdata, const TraceMapping *mapping) {
-        trace_writer_mapping(userdata, mapping);
+        Copying *copying = userdata;
+
+        trace_writer_mapping(copying->writer, mapping);
         return 0;
 }
 
-/* What stands beside the events. */
-static int copy_ends(const char *path, TraceForm form, TraceWriter *writer) {
-        uint64_t n_stations = 0, n_mappings = 0;
-        int stations = trace_stations_read(path, form, put_station, writer, &n_stations);
-        int mappings = trace_mappings_read(path, form, put_mapping, writer, &n_mappings);
+static int copy_all(const char *path, TraceForm form, Copying *copying, uint64_t *n_eventsp) {
+        const TraceBeside beside = { put_station, put_mapping, copying };
+        Text problem = { 0 };
+        TraceReadCounts counts;
+        int r = trace_read(path, form, put_event, copying, &counts), q;
 
-        if (n_stations)
-                log_warning("%s: %" PRIu64 " of its stations are malformed and were left out", path, n_stations);
-        if (n_mappings)
-                log_warning("%s: %" PRIu64 " of its mappings are malformed and were left out", path, n_mappings);
-        return (stations && stations != TRACE_STATIONS_E_NONE) || (mappings && mappings != TRACE_MAPPINGS_E_NONE) || n_stations ||
-                               n_mappings ? STATUS_FAILURE : STATUS_OK;
+        *n_eventsp += counts.n_events;
+        if (r)
+                log_error("%s: cannot be read: %s", path, r < 0 ? strerror(-r) : errno ? strerror(errno) : "see above");
+        trace_read_tell(&counts, &problem);
+        q = trace_beside_read(path, form, &copying->sample, &beside, &problem);
+        if (problem.size)
+                log_warning("%s: %s", path, problem.data);
+        text_deinit(&problem);
+        if (copying->n_shared)
+                log_warning("%s: %" PRIu64 " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart",
+                            path, copying->n_shared);
+        return r || q || counts.n_malformed ? STATUS_FAILURE : STATUS_OK;
+}
+
+static int copy_inputs(const Cli *cli, TraceWriter *writer, uint64_t *n_eventsp) {
+        Hashmap owners = { 0 };
+        int status = STATUS_OK;
+        TraceForm form;
+
+        for (int i = 0; i < cli->n_arguments; i++) {
+                Copying copying = { .writer = writer, .owners = cli->n_arguments > 1 ? &owners : NULL, .number = (uintptr_t)i + 1 };
+
+                find_form(cli->arguments[i], &form);
+                status |= copy_all(cli->arguments[i], form, &copying, n_eventsp);
+                trace_sample_deinit(&copying.sample);
+        }
+        hashmap_deinit(&owners);
+        return status;
 }
 
 static int open_output(const char *path, const TraceOptions *options, TraceWriter **writerp) {
@@ -130,8 +175,8 @@ int convert_traces(const Cli *cli) {
         const char *output = cli->config.output;
         TraceOptions options = { .mode = 0644 };
         uint64_t n_events = 0, n_dropped;
-        int status = STATUS_OK;
         TraceForm form;
+        int status;
 
         for (int i = 0; i < cli->n_arguments; i++) {
                 if (!find_form(cli->arguments[i], &form) || inputs_is_output(cli->arguments[i], output))
@@ -140,11 +185,7 @@ int convert_traces(const Cli *cli) {
         }
         if (open_output(output, &options, &writer))
                 return STATUS_FAILURE;
-        for (int i = 0; i < cli->n_arguments; i++) {
-                find_form(cli->arguments[i], &form);
-                status |= copy(cli->arguments[i], form, writer, &n_events);
-                status |= copy_ends(cli->arguments[i], form, writer);
-        }
+        status = copy_inputs(cli, writer, &n_events);
         if (trace_writer_close(writer, &n_dropped)) {
                 log_error("%s: cannot be written: %s", output, strerror(errno));
                 return STATUS_FAILURE;

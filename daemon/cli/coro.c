@@ -22,7 +22,7 @@ static int set_options(CoroOptions *options, const Config *config) {
                 .n_stations = (uint32_t)config->stations,
                 .dialect = dialect_of(config->dialect),
                 .output = *config->output ? config->output : DEFAULT_OUTPUT,
-                .trace = { .extra = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
+                .trace = { .extra = true, .fresh = true, .mode = 0600, .max_bytes = config->max_trace_bytes },
                 .places = config->places,
                 .duration_ns = config->duration_ns,
                 .progress = config->progress && isatty(STDERR_FILENO),

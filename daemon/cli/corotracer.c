@@ -6,13 +6,10 @@
  */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "coro/engine.h"
@@ -108,26 +105,8 @@ static char *derive_name(const char *input, const char *ending) {
         return name;
 }
 
-/* Whether a trace has payloads, which few have: their column is there only then. */
-static bool has_payload(const char *path) {
-        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-        static const char key[] = "\"payload\":";
-        struct stat st;
-        void *data;
-        bool found;
-
-        if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size)
-                return false;
-        data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-                return false;
-        found = memmem(data, (size_t)st.st_size, key, sizeof(key) - 1);
-        munmap(data, (size_t)st.st_size);
-        return found;
-}
-
 static int write_export(const char *input, const char *output, TraceForm form) {
-        TraceOptions options = { .mode = 0644, .payload_column = has_payload(input) };
+        TraceOptions options = { .mode = 0644, .payload_column = trace_mentions_payload(input) };
         TraceReadCounts counts;
         TraceWriter *writer = NULL;
         uint64_t n_dropped;

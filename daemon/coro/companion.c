@@ -6,22 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "coro/trace-mappings.h"
 #include "coro/trace-stations.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/text.h"
 
-static const struct { const char *ending, *first; } kinds[N_COMPANIONS] = {
-        [COMPANION_STATIONS] = { "stations", TRACE_STATIONS_COLUMNS },
-        [COMPANION_MAPPINGS] = { "mappings", TRACE_MAPPINGS_COLUMNS },
+/* start: of the first line in all versions. */
+static const struct { const char *ending, *first, *start; } kinds[N_COMPANIONS] = {
+        [COMPANION_STATIONS] = { "stations", TRACE_STATIONS_COLUMNS, "pid,station,probe_id," },
+        [COMPANION_MAPPINGS] = { "mappings", TRACE_MAPPINGS_COLUMNS, "process,pid,start,end," },
 };
 
+/* Without the ending of a program that packs. */
+static size_t unpacked_size(const char *trace) {
+        static const char *const packings[] = { ".gz", ".zst", ".lz4", ".xz" };
+        size_t size = strlen(trace);
+
+        for (size_t i = 0; i < ARRAY_SIZE(packings); i++)
+                if (size > strlen(packings[i]) && !strcmp(trace + size - strlen(packings[i]), packings[i]))
+                        return size - strlen(packings[i]);
+        return size;
+}
+
 int companion_name(const char *trace, Companion which, char **namep) {
-        const char *dot = strrchr(trace, '.');
+        const char *dot = memrchr(trace, '.', unpacked_size(trace));
 
         *namep = NULL;
-        if (!dot || !strcmp(trace, "-"))
+        if (!dot || strchr(dot, '/') || !strcmp(trace, "-"))
                 return 0;
         if (asprintf(namep, "%.*s.%s.csv", (int)(dot - trace), trace, kinds[which].ending) >= 0)
                 return 0;
@@ -29,12 +43,34 @@ int companion_name(const char *trace, Companion which, char **namep) {
         return error_origin(-ENOMEM);
 }
 
+int companion_check(const char *name, Companion which) {
+        _cleanup_(closep) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+        const char *begin = kinds[which].start;
+        char start[32] = { 0 };
+        struct stat st;
+
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+        if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+            (st.st_size && (file_pread(fd, start, strlen(begin), 0) != (ssize_t)strlen(begin) || strcmp(start, begin))))
+                return COMPANION_E_FOREIGN;
+        return 0;
+}
+
+int companion_remove(const char *name, Companion which) {
+        int r = companion_check(name, which);
+
+        return r ? r : unlink(name) && errno != ENOENT ? COMPANION_E_FAILED : 0;
+}
+
 /* t.jsonl and t.csv have one name for it, and whoever converts one to the other reads the old one: so it is a new file. */
 int companion_create(const char *name, Companion which, mode_t mode, FILE **filep) {
+        int r = companion_remove(name, which);
         _cleanup_(closep) int fd = -1;
         FILE *file;
 
-        unlink(name);
+        if (r)
+                return r;
         fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         file = fd < 0 ? NULL : fdopen(fd, "w");
         if (!file)
@@ -59,11 +95,30 @@ static FILE *open_old(const char *name) {
         return file;
 }
 
+bool companion_exists(const char *trace, Companion which) {
+        _cleanup_(freep) char *name = NULL;
+
+        return !companion_name(trace, which, &name) && name && !access(name, F_OK);
+}
+
+/* *wholep: it has room, and an end: what has none was cut, perhaps inside a number. Return: its size, -1 = there is none. */
+static ssize_t next_line(FILE *file, char *line, size_t room, bool *wholep) {
+        size_t size = 0;
+        int c;
+
+        while ((c = getc_unlocked(file)) != EOF && c != '\n')
+                if (size++ < room)
+                        line[size - 1] = (char)c;
+        *wholep = c == '\n' && size <= room;
+        return c == EOF && !size ? -1 : (ssize_t)MIN(size, room);
+}
+
 int companion_read(const char *trace, Companion which, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
         _cleanup_(freep) char *name = NULL, *line = NULL;
         FILE *file;
         int r = companion_name(trace, which, &name);
-        bool first = true, whole = true;
+        bool first = true, whole;
+        ssize_t size;
 
         if (r)
                 return r;
@@ -73,14 +128,10 @@ int companion_read(const char *trace, Companion which, int (*func)(void *userdat
         line = malloc(TRACE_MAPPING_LINE);
         if (!line)
                 r = error_origin(-ENOMEM);
-        while (!r && fgets(line, TRACE_MAPPING_LINE, file)) {
-                size_t size = strcspn(line, "\n");
-                bool begins = whole;
-
-                whole = line[size] == '\n' || feof(file);
-                if (begins && !first)
-                        r = func(userdata, whole ? line : "", whole ? size : 0);
-                first = first && !whole;
+        while (!r && (size = next_line(file, line, TRACE_MAPPING_LINE, &whole)) >= 0) {
+                if (!first)
+                        r = func(userdata, whole ? line : "", whole ? (size_t)size : 0);
+                first = false;
         }
         fclose(file);
         return r;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "coro/trace-db.h"
@@ -63,6 +64,15 @@ static int take_lines(Reader *reader, const char *data, size_t size, size_t *use
         return r;
 }
 
+/* A line without an end. Of JSON it can be seen whether something is missing. */
+static int take_last(Reader *reader, const char *line, size_t size) {
+        if (reader->form != TRACE_CSV || !reader->has_header || !size)
+                return take_line(reader, line, size);
+        reader->counts->cut = true;
+        reader->counts->n_malformed++;
+        return 0;
+}
+
 static int read_lines(Reader *reader, int fd, char *buffer) {
         size_t size = 0, used;
         int r;
@@ -75,7 +85,7 @@ static int read_lines(Reader *reader, int fd, char *buffer) {
                 if (n < 0)
                         return TRACE_E_FAILED;
                 if (n == 0)
-                        return reader->skip ? 0 : take_line(reader, buffer, size);      /* that was cut, or has no newline */
+                        return reader->skip ? 0 : take_last(reader, buffer, size);
                 size += (size_t)n;
                 r = take_lines(reader, buffer, size, &used);
                 if (r)
@@ -94,6 +104,12 @@ static int read_event(void *userdata, const CoroEvent *event) {
         return give(userdata, event);
 }
 
+void trace_read_tell(const TraceReadCounts *counts, Text *problem) {
+        if (counts->n_malformed)
+                text_printf(problem, "%s%" PRIu64 " lines are no events and were left out%s", problem->size ? "; " : "", counts->n_malformed,
+                            counts->cut ? ", of which the last one is cut" : "");
+}
+
 int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata, TraceReadCounts *counts) {
         Reader reader = { .form = form, .func = func, .userdata = userdata, .counts = counts };
         _cleanup_(closep) int fd = -1;
@@ -107,4 +123,24 @@ int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *user
                 return TRACE_E_FAILED;
         buffer = malloc(READ_SIZE);
         return buffer ? read_lines(&reader, fd, buffer) : error_origin(-ENOMEM);
+}
+
+bool trace_mentions_payload(const char *path) {
+        static const char word[] = "payload";
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        _cleanup_(freep) char *buffer = malloc(READ_SIZE);
+        size_t kept = 0;
+        ssize_t n;
+
+        if (fd < 0 || !buffer)
+                return false;
+        while ((n = read(fd, buffer + kept, READ_SIZE - kept)) > 0) {
+                size_t size = kept + (size_t)n;
+
+                if (memmem(buffer, size, word, sizeof(word) - 1))
+                        return true;
+                kept = MIN(size, sizeof(word) - 2);     /* it may lie across the border */
+                memmove(buffer, buffer + size - kept, kept);
+        }
+        return false;
 }

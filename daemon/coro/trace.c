@@ -16,6 +16,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/log.h"
 
 enum {
         BUFFER = SINK_BLOCK,
@@ -102,6 +103,13 @@ static int open_lines(TraceWriter *writer, const char *path) {
         return 0;
 }
 
+static void say_companion(const char *path, int why) {
+        if (why == COMPANION_E_FOREIGN)
+                log_error("%s: there is a file that no trace has left; it is left alone", path);
+        else
+                log_error("%s: cannot be replaced: %s", path, strerror(errno));
+}
+
 static int name_companions(TraceWriter *writer, const char *path) {
         int r = 0;
 
@@ -110,6 +118,17 @@ static int name_companions(TraceWriter *writer, const char *path) {
         for (int i = 0; !r && i < N_COMPANIONS; i++)
                 r = companion_name(path, i, &writer->companions[i].path);
         return r;
+}
+
+/* First companion_check(), then companion_remove(): an old trace stays whole if there cannot be a new one. */
+static int clear_companions(TraceWriter *writer, int (*step)(const char *name, Companion which)) {
+        int r = 0;
+
+        for (int i = 0; !r && i < N_COMPANIONS && writer->options.fresh; i++)
+                if (writer->companions[i].path && (r = step(writer->companions[i].path, i)))
+                        say_companion(writer->companions[i].path, r);
+        errno = r == COMPANION_E_FOREIGN ? EEXIST : errno;
+        return r ? TRACE_E_FAILED : 0;
 }
 
 int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options) {
@@ -123,7 +142,11 @@ int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, co
         writer->fd = -1;
         r = name_companions(writer, path);
         if (!r)
+                r = clear_companions(writer, companion_check);
+        if (!r)
                 r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options) : open_lines(writer, path);
+        if (!r)
+                r = clear_companions(writer, companion_remove);
         if (r)
                 return r;
         *writerp = take(writer);
@@ -190,8 +213,12 @@ static FILE *companion(TraceWriter *writer, Companion which) {
         FILE **filep = &writer->companions[which].file;
         const char *path = writer->companions[which].path;
 
-        if (!*filep && path && companion_create(path, which, writer->options.mode, filep))
-                writer->error = errno;
+        int r = *filep || !path ? 0 : companion_create(path, which, writer->options.mode, filep);
+
+        if (r)
+                say_companion(path, r);
+        if (r)
+                writer->error = r == COMPANION_E_FOREIGN ? EEXIST : errno;
         return *filep;
 }
 

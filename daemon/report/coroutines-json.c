@@ -123,6 +123,8 @@ static void add_totals(JsonWriter *json, const CoroutineReport *report, const Co
         json_number(json, "lost", report->n_lost);
         json_number(json, "filtered", report->n_filtered);
         json_number(json, "unknown_stretches", report->n_unknown);
+        json_number(json, "events_left_out", report->n_left_out);
+        json_number(json, "suspensions_left_out", report->n_placeless);
         json_number(json, "threads", report->threads.n_entries);
         json_number(json, "migrations", report->n_migrations);
         json_number(json, "run_ns", report->run_ns);

@@ -58,6 +58,8 @@ static void print_oddities(const Printer *printer, const CoroutineFormat *format
                 sheet_fact(&printer->sheet, 0, "Filtered", "%" PRIu64 " events that were not asked for", report->n_filtered);
         if (report->n_left_out)
                 sheet_fact(&printer->sheet, 0, "Left out", "%" PRIu64 " events of more coroutines than fit", report->n_left_out);
+        if (report->n_placeless)
+                sheet_fact(&printer->sheet, 0, "Left out", "%" PRIu64 " suspensions at more addresses than fit", report->n_placeless);
         if (format->n_malformed)
                 sheet_fact(&printer->sheet, 0, "Malformed", "%" PRIu64 " lines are no events", format->n_malformed);
 }

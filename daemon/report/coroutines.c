@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coro/trace-beside.h"
 #include "report/coroutines-private.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -48,14 +49,15 @@ uint64_t coroutine_report_n_events(const CoroutineReport *report) {
         return report->n_events;
 }
 
-/* Tables */
+uint32_t coroutine_report_next_trace(CoroutineReport *report) {
+        uint32_t n = report->n_shared;
 
-/* (process, station, birth) where the trace has them, else the probe id. */
-static uint64_t key_of(uint64_t pid, uint64_t station, uint64_t birth_ns, uint64_t probe_id) {
-        uint64_t key[] = { pid << 32 | station, birth_ns, birth_ns ? 0 : probe_id };
-
-        return hash_bytes(key, sizeof(key));
+        report->n_shared = 0;
+        report->trace++;
+        return n;
 }
+
+/* Tables */
 
 static int grow(void **rowsp, uint32_t *roomp, uint32_t n, size_t size) {
         uint32_t room = MAX(*roomp * 2, UINT32_C(64));
@@ -91,7 +93,7 @@ static int add_coroutine(CoroutineReport *report, uint64_t key, const Coroutine 
 
 /* *indexp: UINT32_MAX = there are too many, and it was counted. */
 static int find_coroutine(CoroutineReport *report, const Coroutine *row, uint32_t *indexp) {
-        uint64_t key = key_of(row->pid, row->station, row->birth_ns, row->probe_id);
+        uint64_t key = trace_key(row->pid, row->station, row->birth_ns, row->probe_id);
         uintptr_t known = (uintptr_t)hashmap_get(&report->by_key, key);
         int r;
 
@@ -115,8 +117,10 @@ static int add_address(CoroutineReport *report, uint64_t address, uint64_t ns) {
         int r;
 
         if (!known) {
-                if (report->n_addresses == MAX_ADDRESSES)
+                if (report->n_addresses == MAX_ADDRESSES) {
+                        report->n_placeless++;
                         return 0;
+                }
                 r = grow((void **)&report->addresses, &report->addresses_room, report->n_addresses, sizeof(*report->addresses));
                 if (!r)
                         r = hashmap_put(&report->by_address, address, (void *)(uintptr_t)(report->n_addresses + 1u));
@@ -241,6 +245,8 @@ static void count_event(CoroutineReport *report, Coroutine *coroutine, const Cor
         coroutine->last_tid = event->tid;
         coroutine->last_address = event->address ? event->address : coroutine->last_address;
         coroutine->active = event->active;
+        report->n_shared += coroutine->trace != report->trace && coroutine->n_events > 1;
+        coroutine->trace = report->trace;
 }
 
 static bool matches(const CoroutineReport *report, uint64_t probe_id, uint64_t station, uint64_t birth_ns) {

@@ -48,6 +48,7 @@ typedef struct Coroutine {
         uint64_t longest_run_ns, longest_suspend_ns;
         uint64_t last_tid, last_address;
         bool active, dead, torn, corrupt, no_event;
+        uint32_t trace;                 /* that spoke of it last */
         StationCode code;               /* zeros = the trace does not say */
         TimelineBin *timeline;          /* COROUTINES_BINS of them; NULL = there are too many coroutines */
 } Coroutine;
@@ -58,6 +59,12 @@ typedef struct CoroutineReport CoroutineReport;
 int coroutine_report_new(CoroutineReport **reportp, char *const *wanted, size_t n_wanted);
 CoroutineReport *coroutine_report_free(CoroutineReport *report);
 DEFINE_CLEANUP(CoroutineReport, coroutine_report_free)
+
+/*
+ * Before each further trace. Return: how many coroutines of the one that ends here were in an earlier one, too: either is a part
+ * of the same trace, or nothing tells them apart.
+ */
+uint32_t coroutine_report_next_trace(CoroutineReport *report);
 
 /* Return: 0, -ENOMEM. */
 int coroutine_report_event(CoroutineReport *report, const CoroEvent *event);

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of coroutines after the program has ended: converted from each form to each other, and reported."""
 import collections
+import contextlib
 import csv
 import json
 import os
 import re
 import shutil
+import sqlite3
 import stat
 import subprocess
 
@@ -75,6 +77,37 @@ class Convert(tap.TestCase):
         for key in ("coroutine.probe_id", "coroutine.station", "coroutine.birth_ns", "off_cpu"):
             self.assertIn(f'"{key}"', text)
 
+    def test_several_traces_in_one_lose_and_mix_nothing_silently(self):
+        """The same stations of several runs, and probe ids that come again without a birth to tell them apart."""
+        self.record()
+        for name in ("t.jsonl", "t.stations.csv"):
+            (self.dir / name).rename(self.dir / f"a{name[1:]}")
+        self.record()
+        for output in ("both.db", "both.csv"):
+            done = self.convert("a.jsonl", "t.jsonl", output)
+            self.assertNotIn("in an earlier trace", done.stderr)
+            report = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "100", self.dir / output], 0).stdout)
+            self.assertEqual(report["n_coroutines"], 40)
+            self.assertEqual({row["state"] for row in report["coroutines"]}, {"dead"})
+            self.assertEqual(report["events"] + report["lost"], 2 * 20 * 30 * 2)
+        with contextlib.closing(sqlite3.connect(self.dir / "both.db")) as database:
+            self.assertEqual(database.execute("select count(*), count(distinct birth) from coro_stations").fetchone(), (40, 40))
+        line = '{"probe_id":%d,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5}\n'
+        (self.dir / "x.jsonl").write_text(line % 8 + line % 9 + line % 9)
+        (self.dir / "y.jsonl").write_text(line % 9 + line % 10 + line % 9)
+        warning = "y.jsonl: 1 of its coroutines were in an earlier trace"
+        self.assertIn(warning, self.convert("x.jsonl", "y.jsonl", "z.db").stderr)
+        self.assertIn(warning, self.run_command([tap.SPANPROF, "report", "x.jsonl", "y.jsonl"], 0, cwd=self.dir).stderr)
+
+    def test_a_payload_that_comes_late_has_its_column(self):
+        line = '{"probe_id":9,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5%s}\n'
+        (self.dir / "t.jsonl").write_text(line % "" * 30000 + line % f',"payload":"{"ab" * 31}"')
+        self.convert("t.jsonl", "t.db")
+        for source in ("t.jsonl", "t.db"):
+            self.convert(source, "t.csv")
+            text = (self.dir / "t.csv").read_text()
+            self.assertEqual((text.count("ab" * 31), text.splitlines()[0]), (1, "probe_id,tid,addr,seq,is_active,ts,payload"))
+
     def test_refuses_what_it_cannot_do(self):
         text = self.record()
         self.assertIn("input and output", self.convert("t.jsonl", "./t.jsonl", expect=1).stderr)
@@ -128,6 +161,57 @@ class Odd(tap.TestCase):
                 self.assertTrue(done.stdout or done.stderr, (name, size))
                 self.assertNotIn("Bad file descriptor", done.stderr)
 
+    def test_a_last_number_that_may_have_lost_digits_is_no_event(self):
+        """Of CSV nobody can see it; of JSON, what is cut has no brace."""
+        (self.dir / "t.jsonl").write_text("".join(self.line(i % 2 == 0, 10**12 + 1000 * i) for i in range(10)))
+        self.spanprof("convert", "t.jsonl", "-o", "t.csv")
+        whole = (self.dir / "t.csv").read_text()
+        for cut in (1, 2, 5, 9):
+            (self.dir / "cut.csv").write_text(whole[:-cut])
+            done = self.spanprof("report", "--json", "cut.csv", expect=1)
+            report = json.loads(done.stdout)
+            self.assertEqual((report["events"], report["malformed"], report["end_ns"]), (9, 1, 10**12 + 8000))
+            self.assertIn("1 lines are no events and were left out, of which the last one is cut", done.stderr)
+            self.assertIn("the last one is cut", self.spanprof("convert", "cut.csv", "-o", "cut.folded", expect=1).stderr)
+            self.assertIn("the last one is cut", self.spanprof("convert", "cut.csv", "-o", "back.csv", expect=1).stderr)
+            self.assertEqual((self.dir / "back.csv").read_text(), whole[:whole.rindex("\n", 0, -1) + 1])
+        (self.dir / "t.jsonl").write_text("".join(self.line(True, 10**12 + i) for i in range(10)).rstrip())
+        self.assertEqual(json.loads(self.spanprof("report", "--json", "t.jsonl").stdout)["events"], 10)
+
+    def test_a_database_of_others_may_hold_anything(self):
+        """Views that go on for ever, cells without a measure, numbers that SQLite has no sign for."""
+        with contextlib.closing(sqlite3.connect(self.dir / "view.db")) as database:
+            database.execute("create view coro_trace_events as with recursive n(i) as (select 1 union all select i + 1 from n)"
+                             " select i id, i probe_id, 7 tid, '0x10' addr, 2 seq, 1 is_active, i ts from n")
+        for arguments in (["report", "view.db"], ["convert", "view.db", "-o", "view.csv"], ["convert", "view.db", "-o", "view.folded"]):
+            self.assertIn("no table coro_trace_events", self.spanprof(*arguments, expect=1).stderr)
+        self.spanprof("coro", "-o", "t.db", "--", VICTIM, "coroutines=3", "turns=3")
+        for change in ("update coro_trace_events set payload = zeroblob(400000000)", "update coro_stations set last_addr = hex(zeroblob(3000000))"):
+            shutil.copy(self.dir / "t.db", self.dir / "large.db")
+            with contextlib.closing(sqlite3.connect(self.dir / "large.db")) as database:
+                database.execute(change + " where rowid = 1")
+                database.commit()
+            done = self.run_command(["sh", "-c", "ulimit -v 400000; exec \"$0\" report --json large.db", tap.SPANPROF], 1, cwd=self.dir)
+            self.assertRegex(done.stderr, "cannot be read|malformed")
+        for table in ("coro_stations", "coro_mappings"):
+            with contextlib.closing(sqlite3.connect(self.dir / "t.db")) as database:
+                database.execute(f"drop table {table}")
+                database.execute(f"create view {table} as select * from coro_trace_events, coro_trace_events, coro_trace_events")
+            self.assertEqual(json.loads(self.spanprof("report", "--json", "t.db").stdout)["events"], 18)
+
+    def test_numbers_above_all_signs_come_back_from_a_database(self):
+        rows = f"pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active,until\n" \
+               f"0,3,{2**64 - 1},{2**63 + 5},1,0,0,1,{2**63},0,0,{2**64 - 2},7,0x{2**64 - 1:016x},1,{2**64 - 1}\n"
+        (self.dir / "t.stations.csv").write_text(rows)
+        (self.dir / "t.jsonl").write_text(f'{{"probe_id":{2**64 - 1},"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5,'
+                                          f'"station":3,"birth":{2**63 + 5}}}\n')
+        self.spanprof("convert", "t.jsonl", "-o", "u.db")
+        self.spanprof("convert", "u.db", "-o", "v.jsonl")
+        self.assertEqual((self.dir / "v.stations.csv").read_text().splitlines()[1].split(",")[:16], rows.splitlines()[1].split(","))
+        for name in ("t.jsonl", "u.db", "v.jsonl"):
+            (row,) = json.loads(self.spanprof("report", "--json", name).stdout)["coroutines"]
+            self.assertEqual((row["state"], row["birth_ns"], row["lost"]), ("dead", 2**63 + 5, 2**63))
+
     def test_a_trace_of_no_events_is_one(self):
         (self.dir / "t.csv").write_text("probe_id,tid,addr,seq,is_active,ts\n")
         self.spanprof("convert", "t.csv", "-o", "t.db")
@@ -175,6 +259,9 @@ class Names(tap.TestCase):
     def record(self, *command, options=(), output="t.jsonl"):
         return self.run_command([tap.SPANPROF, "coro", "-o", output, *options, "--", *command], 0, cwd=self.dir, env=session.clean_environment())
 
+    def spanprof(self, *arguments, expect=0):
+        return self.run_command([tap.SPANPROF, *arguments], expect, cwd=self.dir, env=session.clean_environment())
+
     def report(self, name="t.jsonl", expect=0):
         """The report, and what it said on the side."""
         done = self.run_command([tap.SPANPROF, "report", "--json", "--top", "1000", name], expect, cwd=self.dir, env=session.clean_environment())
@@ -221,6 +308,82 @@ class Names(tap.TestCase):
             self.expect_named(self.report(name)[0])
         self.assertEqual((self.dir / "c.mappings.csv").read_text(), before)
         self.assertEqual(stations(self.dir / "c.jsonl"), stations(self.dir / "t.jsonl"))
+
+    def test_profiles_have_the_names_and_the_place_in_the_file(self):
+        """Folded stacks by name; in OTLP, build id and address in the file, as binutils see them, so that others can resolve it."""
+        tap.need_tool("readelf")
+        tap.need_tool("nm")
+        self.record(self.program)
+        self.run_command(["gzip", "-k", "t.jsonl"], 0, cwd=self.dir)
+        for name in ("t.csv", "t.db"):
+            self.spanprof("convert", "t.jsonl", "-o", name)
+        sums = []
+        for name in ("t.jsonl", "t.csv", "t.db", "t.jsonl.gz"):
+            self.spanprof("convert", name, "-o", "t.folded")
+            sums.append((self.dir / "t.folded").read_text())
+            self.assertRegex(sums[-1], r"handle_order[^;\n]* \d+\n")
+        self.assertEqual(len(set(sums)), 1)
+        self.spanprof("convert", "t.jsonl", "-o", "t.pb")
+        self.spanprof("convert", "t.pb", "-o", "back.folded")
+        self.assertEqual((self.dir / "back.folded").read_text(), sums[0])
+        self.spanprof("convert", "t.jsonl", "-o", "t.json")
+        tables = json.loads((self.dir / "t.json").read_text())["dictionary"]
+        mapping, location = tables["mappingTable"][1], tables["locationTable"][1]
+        values = [attribute.get("value", {}).get("stringValue") for attribute in tables["attributeTable"]]
+        notes = subprocess.run(["readelf", "-n", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertIn(re.search(r"Build ID: ([0-9a-f]+)", notes)[1], [values[i] for i in mapping["attributeIndices"]])
+        symbols = subprocess.run(["nm", "-C", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertIn(int(location["address"]), {int(line.split()[0], 16) for line in symbols.splitlines() if "handle_order" in line})
+        headers = subprocess.run(["readelf", "-lW", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        (code,) = (line.split() for line in headers.splitlines() if re.search(r"LOAD.* R E ", line))
+        self.assertEqual(int(mapping["memoryStart"]) - int(mapping["fileOffset"]), int(code[2], 16) - int(code[1], 16))
+
+    def test_files_of_another_trace_are_not_believed(self):
+        """A trace that somebody has put beside files of another one, and one whose engine was killed."""
+        self.record(self.program)
+        stale = {kind: (self.dir / f"t.{kind}.csv").read_text() for kind in ("stations", "mappings")}
+        self.record(self.program, output="other.jsonl")
+        (self.dir / "other.jsonl").rename(self.dir / "t.jsonl")
+        for arguments in (["report", "--json", "t.jsonl"], ["convert", "t.jsonl", "-o", "x.db"], ["convert", "t.jsonl", "-o", "x.folded"]):
+            done = self.spanprof(*arguments)
+            self.assertRegex(done.stderr, r"t\.jsonl: what stands beside it \(t\.stations\.csv, t\.mappings\.csv\) is of another trace")
+        for name in ("t.jsonl", "x.db"):
+            report, _said = self.report(name)
+            self.assertEqual((report["stations_known"], report["n_coroutines"]), (False, 40))
+            self.assertNotIn("function", json.dumps(report["addresses"]))
+        self.assertNotIn("handle_order", (self.dir / "x.folded").read_text())
+        (self.dir / "t.stations.csv").unlink()          # … nor are mappings alone
+        self.assertIn("of another trace", self.report()[1])
+        # a part of a trace is still of it
+        self.record(self.program)
+        whole = (self.dir / "t.jsonl").read_text().splitlines(keepends=True)
+        (self.dir / "t.jsonl").write_text("".join(whole[200:-100:2]))
+        report, said = self.report()
+        self.assertEqual((report["stations_known"], said), (True, ""))
+        # what an engine finds from before is gone when it starts, not when it ends
+        for kind, text in stale.items():
+            (self.dir / f"t.{kind}.csv").write_text(text)
+        engine = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c", "echo begins; sleep 60"], env=session.clean_environment())
+        engine.wait_for("^begins")
+        self.assertEqual(sorted(file.name for file in self.dir.glob("t.*")), ["t.jsonl"])
+        engine.kill()
+
+    def test_files_that_no_trace_has_left_are_left_alone(self):
+        for text, make in (("mine", None), (None, "mkdir"), (None, "mkfifo")):
+            name = self.dir / "t.stations.csv"
+            if text:
+                name.write_text(text)
+            else:
+                subprocess.run([make, name], check=True)
+            (self.dir / "t.jsonl").write_text("old")
+            (self.dir / "t.mappings.csv").write_text("")
+            done = self.run_command([tap.SPANPROF, "coro", "-o", "t.jsonl", "--", "true"], 125, cwd=self.dir, env=session.clean_environment())
+            self.assertIn("t.stations.csv: there is a file that no trace has left; it is left alone", done.stderr)
+            self.assertEqual((self.dir / "t.jsonl").read_text(), "old")
+            self.assertTrue((self.dir / "t.mappings.csv").exists())
+            if text:
+                self.assertEqual(name.read_text(), text)
+            name.rmdir() if name.is_dir() else name.unlink()
 
     def test_addresses_of_code_have_functions_of_whoever_was_there(self):
         """Two programs with regions of their own, read into one trace: each address is looked up where it was."""
