@@ -252,7 +252,7 @@ const Verb verb_convert = {
                 "--timestamps is given.\n"
                 "\n"
                 "Traces of coroutines (JSON lines, CSV, SQLite) become one another by the suffix of -o: .jsonl, .csv, .db.\n"
-                "Into other formats goes how long coroutines were suspended, by function, or by address where that is not known.\n"
+                "Into other formats goes how long coroutines were suspended, by function (else by address).\n"
                 "\n"
                 "  spanprof convert app.jfr -o app.html\n"
                 "  spanprof convert app.jfr -o app.pb --resource service.name=shop\n"
