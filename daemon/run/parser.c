@@ -10,37 +10,52 @@
 #include "target/thread-wire.h"
 #include "unwind/maker.h"
 
-static void make_table(int socket, int fd) {
-        MakerRequest request = { .magic = MAKER_MAGIC };
-        const size_t size = sizeof(request.magic);
-
-        if (fd >= 0 && !channel_receive_all(socket, (char *)&request + size, sizeof(request) - size))
-                maker_serve(socket, fd, &request);
-}
-
-static void find_thread_symbol(int socket, int fd) {
-        ThreadWireRequest request = { .magic = THREAD_WIRE_MAGIC };
-        const size_t size = sizeof(request.magic);
-
-        if (fd >= 0 && !channel_receive_all(socket, (char *)&request + size, sizeof(request) - size))
-                thread_wire_serve(socket, fd, &request);
-}
-
-/* Each kind of request begins with a word of its own, and a descriptor comes with the first byte. */
-void parser_work(int socket) {
+/* Each kind begins with a word of its own. */
+typedef union Request {
         uint32_t magic;
-        int fd;
-        ssize_t n = channel_receive(socket, &magic, sizeof(magic), &fd, 0);
+        MakerRequest table;
+        ThreadWireRequest thread;
+        CodeRequest code;
+        SymbolRequest symbol;
+} Request;
 
-        if (n != sizeof(magic))
-                _exit(0);               /* nobody wanted us */
-        if (magic == MAKER_MAGIC)
-                make_table(socket, fd);
-        else if (magic == THREAD_WIRE_MAGIC)
-                find_thread_symbol(socket, fd);
-        else if (magic == CODE_WIRE_MAGIC)
-                code_serve(socket);
-        else if (magic == SYMBOL_WIRE_MAGIC)
-                symbol_serve(socket, fd);
+/* Return: 0 = nothing that we know. */
+static size_t size_of(uint32_t magic) {
+        switch (magic) {
+        case MAKER_MAGIC:
+                return sizeof(MakerRequest);
+        case THREAD_WIRE_MAGIC:
+                return sizeof(ThreadWireRequest);
+        case CODE_WIRE_MAGIC:
+                return sizeof(CodeRequest);
+        case SYMBOL_WIRE_MAGIC:
+                return sizeof(SymbolRequest);
+        }
+        return 0;
+}
+
+/* A descriptor comes with the first byte. Return: whether somebody has asked for something. */
+static bool receive(int socket, Request *request, int *fdp) {
+        const size_t word = sizeof(request->magic);
+
+        if (channel_receive(socket, request, word, fdp, 0) != (ssize_t)word || !size_of(request->magic))
+                return false;
+        return channel_receive_all(socket, (char *)request + word, size_of(request->magic) - word) == 0;
+}
+
+void parser_work(int socket) {
+        Request request = { 0 };
+        int fd;
+
+        if (!receive(socket, &request, &fd))
+                _exit(0);
+        if (request.magic == CODE_WIRE_MAGIC)
+                code_serve(socket, &request.code);
+        else if (request.magic == SYMBOL_WIRE_MAGIC)
+                symbol_serve(socket, fd, &request.symbol);
+        else if (fd >= 0 && request.magic == MAKER_MAGIC)
+                maker_serve(socket, fd, &request.table);
+        else if (fd >= 0)
+                thread_wire_serve(socket, fd, &request.thread);
         _exit(0);
 }

@@ -73,10 +73,9 @@ static int serve_one(int socket, const CodeRequest *request) {
                channel_send(socket, &state, state_size, -1) || channel_send(socket, answer.data, answer.head.size, -1);
 }
 
-void code_serve(int socket) {
-        CodeRequest request = { .magic = CODE_WIRE_MAGIC };
-        const size_t word = sizeof(request.magic);
-        int r = channel_receive_all(socket, (char *)&request + word, sizeof(request) - word);
+void code_serve(int socket, const CodeRequest *first) {
+        CodeRequest request = *first;
+        int r = 0;
 
         while (!r && !serve_one(socket, &request))
                 r = channel_receive_all(socket, &request, sizeof(request));

@@ -67,5 +67,5 @@ bool code_wire_check_records(const uint8_t *data, size_t size, uint32_t n, CodeF
 /* Hands on records that were found sound. Return: 0, what @sink returned. */
 int code_wire_records(const uint8_t *data, size_t size, CodeRecordSink sink, void *userdata);
 
-/* In the worker: reads pieces until nobody sends one. The first request has begun with its magic word. */
-void code_serve(int socket);
+/* In the worker: reads pieces, that of @first to begin with, until nobody sends one. */
+void code_serve(int socket, const CodeRequest *first);

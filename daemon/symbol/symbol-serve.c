@@ -176,10 +176,9 @@ static int serve_readable(int socket, const SymbolRequest *request) {
         return 0;
 }
 
-void symbol_serve(int socket, int fd) {
-        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC };
-        const size_t word = sizeof(request.magic);
-        int r = channel_receive_all(socket, (char *)&request + word, sizeof(request) - word);
+void symbol_serve(int socket, int fd, const SymbolRequest *first) {
+        SymbolRequest request = *first;
+        int r = 0;
 
         while (!r && request.magic == SYMBOL_WIRE_MAGIC) {
                 request.gnu[sizeof(request.gnu) - 1] = request.go[sizeof(request.go) - 1] = 0;

@@ -78,5 +78,5 @@ char *symbol_wire_names(SymbolTable *table);
 /* When all is there. Return: whether each function has a name; then it can be used. */
 bool symbol_wire_finish(SymbolTable *table);
 
-/* In the worker. @fd: came with the first request, which has begun with its magic word; owned. */
-void symbol_serve(int socket, int fd);
+/* In the worker: answers @first and what else is asked, until nobody asks. @fd: came with it, or -1; owned. */
+void symbol_serve(int socket, int fd, const SymbolRequest *first);

@@ -65,8 +65,8 @@ static void work(int socket) {
         memcpy(&request, seen, sizeof(request));
         if (request.form == CODE_FORM_MAP && !memcmp(seen + before, "lie", 3))
                 lie(socket, seen[before + 3] - '0');
-        channel_receive_all(socket, &request, sizeof(request.magic));
-        code_serve(socket);
+        channel_receive_all(socket, &request, sizeof(request));
+        code_serve(socket, &request);
         _exit(0);
 }
 
