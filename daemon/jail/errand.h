@@ -34,8 +34,6 @@ typedef struct Errand {
         uint32_t serial;
 } Errand;
 
-#define ERRAND_NULL { .socket = -1 }
-
 /* Unless there is a worker already. Return: 0, ERRAND_E_NONE. */
 int errand_begin(Errand *errand);
 

@@ -7,14 +7,12 @@
  * Short names for what protoc-c generates from proto/.
  */
 
-#include "google/rpc/status.pb-c.h"
 #include "opentelemetry/proto/collector/profiles/v1development/profiles_service.pb-c.h"
 #include "opentelemetry/proto/common/v1/common.pb-c.h"
 #include "opentelemetry/proto/profiles/v1development/profiles.pb-c.h"
 #include "opentelemetry/proto/resource/v1/resource.pb-c.h"
 
 typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceRequest OtlpRequest;
-typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceResponse OtlpResponse;
 typedef Opentelemetry__Proto__Profiles__V1development__ResourceProfiles OtlpResourceProfiles;
 typedef Opentelemetry__Proto__Profiles__V1development__ScopeProfiles OtlpScopeProfiles;
 typedef Opentelemetry__Proto__Profiles__V1development__ProfilesDictionary OtlpDictionary;
@@ -32,10 +30,7 @@ typedef Opentelemetry__Proto__Common__V1__AnyValue OtlpAnyValue;
 typedef Opentelemetry__Proto__Common__V1__KeyValue OtlpKeyValue;
 typedef Opentelemetry__Proto__Common__V1__InstrumentationScope OtlpScope;
 typedef Opentelemetry__Proto__Resource__V1__Resource OtlpResource;
-typedef Google__Rpc__Status OtlpStatus;
 
-#define OTLP_REQUEST_INIT                                                                                      \
-        OPENTELEMETRY__PROTO__COLLECTOR__PROFILES__V1DEVELOPMENT__EXPORT_PROFILES_SERVICE_REQUEST__INIT
 #define OTLP_DICTIONARY_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__PROFILES_DICTIONARY__INIT
 #define OTLP_PROFILE_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__PROFILE__INIT
 #define OTLP_SAMPLE_INIT OPENTELEMETRY__PROTO__PROFILES__V1DEVELOPMENT__SAMPLE__INIT
@@ -62,11 +57,8 @@ typedef Google__Rpc__Status OtlpStatus;
 
 #define OTLP_REQUEST_DESCRIPTOR                                                                                \
         (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor)
-#define OTLP_RESPONSE_DESCRIPTOR                                                                               \
-        (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_response__descriptor)
 #define OTLP_RESOURCE_PROFILES_DESCRIPTOR                                                                      \
         (&opentelemetry__proto__profiles__v1development__resource_profiles__descriptor)
 #define OTLP_SCOPE_PROFILES_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__scope_profiles__descriptor)
 #define OTLP_PROFILE_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__profile__descriptor)
 #define OTLP_DICTIONARY_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__profiles_dictionary__descriptor)
-#define OTLP_STATUS_DESCRIPTOR (&google__rpc__status__descriptor)
