@@ -52,8 +52,7 @@ LIBRARIES = {
     r"microhttpd\.h": {"daemon/export/receiver.c"},
     r"xxhash\.h": {"daemon/util/intern.c"},
     r"cjson/.*": {"daemon/otlp/json.c"},
-    r"protobuf-c/.*": {"daemon/otlp/wire.h", "daemon/otlp/json.h", "daemon/otlp/json-name.h",
-                         "daemon/report/raw.c"},          # prints any message, by its descriptor
+    r"protobuf-c/.*": {"daemon/otlp/wire.h", "daemon/otlp/json.h", "daemon/otlp/json-name.h", "daemon/otlp/message-field.h"},
     r"zlib\.h": {"daemon/util/gzip.c"},
     r"zstd\.h": {"daemon/util/zstd.c"},
     r"lz4.*\.h": {"daemon/util/lz4.c"},

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "otlp/json-name.h"
 #include "otlp/json.h"
+#include "otlp/message-field.h"
 #include "util/arena.h"
 #include "util/cursor.h"
 #include "util/error.h"
@@ -75,7 +75,7 @@ static size_t value_memory(const ProtobufCFieldDescriptor *field, size_t size) {
                 return size + 32;       /* kept as an unknown field */
         if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_BYTES)
                 return size + 32;
-        return (size + 1) * json_value_size(field);     /* packed: one byte may be one value */
+        return (size + 1) * field_value_size(field);    /* packed: one byte may be one value */
 }
 
 static int scan_message(Scan *scan, const ProtobufCMessageDescriptor *descriptor, Cursor cursor, unsigned depth) {

@@ -5,6 +5,7 @@
 
 #include "otlp/json-name.h"
 #include "otlp/json.h"
+#include "otlp/message-field.h"
 
 typedef struct Printer {
         Text *text;
@@ -151,8 +152,8 @@ static void print_value(Printer *printer, const ProtobufCFieldDescriptor *field,
 }
 
 static void print_array(Printer *printer, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
-        const uint8_t *values = *(uint8_t **)json_place(message, field);
-        size_t n = *json_count(message, field), size = json_value_size(field);
+        const uint8_t *values = *(uint8_t **)field_place(message, field);
+        size_t n = *field_count(message, field), size = field_value_size(field);
 
         put(printer, "[");
         printer->depth++;
@@ -170,17 +171,17 @@ static void print_array(Printer *printer, const ProtobufCMessage *message, const
 /* Zero values are left out; a member of a oneof that is set, and a message that is there, are not. */
 static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
         static const uint8_t zero[sizeof(ProtobufCBinaryData)];
-        const void *at = json_place(message, field);
+        const void *at = field_place(message, field);
 
         if (field->label == PROTOBUF_C_LABEL_REPEATED)
-                return *json_count(message, field) != 0;
+                return *field_count(message, field) != 0;
         if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
-                return *json_case(message, field) == field->id;
+                return *field_case(message, field) == field->id;
         if (field->type == PROTOBUF_C_TYPE_STRING)
                 return *(char *const *)at && **(char *const *)at;
         if (field->type == PROTOBUF_C_TYPE_BYTES)
                 return ((const ProtobufCBinaryData *)at)->len != 0;
-        return memcmp(at, zero, json_value_size(field)) != 0;
+        return memcmp(at, zero, field_value_size(field)) != 0;
 }
 
 static void print_message(Printer *printer, const ProtobufCMessage *message) {
@@ -203,7 +204,7 @@ static void print_message(Printer *printer, const ProtobufCMessage *message) {
                 if (field->label == PROTOBUF_C_LABEL_REPEATED)
                         print_array(printer, message, field);
                 else
-                        print_value(printer, field, json_place(message, field));
+                        print_value(printer, field, field_place(message, field));
                 comma = ",";
         }
         printer->depth--;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "otlp/json-name.h"
+#include "otlp/message-field.h"
 #include "util/error.h"
 #include "util/macro.h"
 
@@ -216,8 +217,8 @@ static int read_value(Reader *reader, const cJSON *item, const ProtobufCFieldDes
 
 static int read_array(Reader *reader, const cJSON *item, const ProtobufCFieldDescriptor *field,
                       ProtobufCMessage *message) {
-        size_t *np = json_count(message, field), length = reader->length, size = json_value_size(field);
-        void **arrayp = json_place(message, field);
+        size_t *np = field_count(message, field), length = reader->length, size = field_value_size(field);
+        void **arrayp = field_place(message, field);
 
         if (!cJSON_IsArray(item) || *arrayp)
                 return OTLP_JSON_E_SHAPE;
@@ -244,15 +245,15 @@ static int read_field(Reader *reader, const cJSON *item, const ProtobufCFieldDes
         if (field->label == PROTOBUF_C_LABEL_REPEATED)
                 return read_array(reader, item, field, message);
         if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
-                uint32_t *casep = json_case(message, field);
+                uint32_t *casep = field_case(message, field);
 
                 if (*casep)
                         return OTLP_JSON_E_SHAPE;       /* two of one */
                 /* The members share one place, which holds nothing of another type yet. */
-                memset(json_place(message, field), 0, json_value_size(field));
+                memset(field_place(message, field), 0, field_value_size(field));
                 *casep = field->id;
         }
-        return read_value(reader, item, field, json_place(message, field));
+        return read_value(reader, item, field, field_place(message, field));
 }
 
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor, const char *name) {

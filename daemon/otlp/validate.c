@@ -8,7 +8,7 @@
 
 #include "otlp/check.h"
 #include "otlp/decode.h"
-#include "otlp/json-name.h"
+#include "otlp/message-field.h"
 #include "util/error.h"
 #include "util/text.h"
 
@@ -145,16 +145,16 @@ static void check_unknown(Check *check, const Place *place, const ProtobufCMessa
 
 static void check_unknown_below(Check *check, const Place *up, const ProtobufCMessage *message,
                                 const ProtobufCFieldDescriptor *field) {
-        void *at = json_place(message, field);
+        void *at = field_place(message, field);
         ProtobufCMessage **list;
 
         if (field->label == PROTOBUF_C_LABEL_REPEATED) {
                 list = *(ProtobufCMessage ***)at;
-                for (size_t i = 0; i < *json_count(message, field); i++)
+                for (size_t i = 0; i < *field_count(message, field); i++)
                         check_unknown(check, &(Place){ up, field->name, (ssize_t)i }, list[i]);
                 return;
         }
-        if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF && *json_case(message, field) != field->id)
+        if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF && *field_case(message, field) != field->id)
                 return;
         if (*(ProtobufCMessage **)at)
                 check_unknown(check, &(Place){ up, field->name, -1 }, *(ProtobufCMessage **)at);

@@ -2,11 +2,11 @@
 #include "report/raw.h"
 
 #include <inttypes.h>
-#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
+#include "otlp/message-field.h"
 #include "util/clock.h"
 #include "util/macro.h"
 
@@ -176,28 +176,6 @@ static bool is_address(const char *field) {
                !strcmp(field, "file_offset");
 }
 
-static size_t scalar_size(ProtobufCType type) {
-        switch (type) {
-        case PROTOBUF_C_TYPE_INT64:
-        case PROTOBUF_C_TYPE_SINT64:
-        case PROTOBUF_C_TYPE_SFIXED64:
-        case PROTOBUF_C_TYPE_UINT64:
-        case PROTOBUF_C_TYPE_FIXED64:
-        case PROTOBUF_C_TYPE_DOUBLE:
-                return 8;
-        case PROTOBUF_C_TYPE_STRING:
-                return sizeof(char *);
-        case PROTOBUF_C_TYPE_MESSAGE:
-                return sizeof(ProtobufCMessage *);
-        case PROTOBUF_C_TYPE_BYTES:
-                return sizeof(ProtobufCBinaryData);
-        case PROTOBUF_C_TYPE_BOOL:
-                return sizeof(protobuf_c_boolean);
-        default:
-                return 4;
-        }
-}
-
 /* Whole numbers of any width as one; false for what is no whole number. */
 static bool read_integer(ProtobufCType type, const void *data, int64_t *valuep) {
         switch (type) {
@@ -266,7 +244,7 @@ static void print_comment(const Raw *raw, const ProtobufCFieldDescriptor *field,
                 return;
         fputs("  # ", raw->out);
         for (size_t i = 0; i < MIN(n, (size_t)MAX_NAMED); i++) {
-                read_integer(field->type, (const char *)data + i * scalar_size(field->type), &value);
+                read_integer(field->type, (const char *)data + i * field_value_size(field), &value);
                 fputs(i ? ", " : "", raw->out);
                 explain(raw, value);
         }
@@ -285,7 +263,7 @@ static void print_child(const Raw *raw, const ProtobufCMessage *message, unsigne
 }
 
 static void print_list(const Raw *raw, const ProtobufCFieldDescriptor *field, const void *data, size_t n) {
-        size_t size = scalar_size(field->type);
+        size_t size = field_value_size(field);
 
         fputs(": [", raw->out);
         for (size_t i = 0; i < n; i++) {
@@ -299,8 +277,8 @@ static void print_list(const Raw *raw, const ProtobufCFieldDescriptor *field, co
 
 static void print_repeated(const Raw *raw, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                            unsigned indent, unsigned nesting) {
-        size_t n = *(const size_t *)((const char *)message + field->quantifier_offset);
-        const void *data = *(void *const *)((const char *)message + field->offset);
+        size_t n = *field_count(message, field);
+        const void *data = *(void *const *)field_place(message, field);
 
         if (field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_STRING) {
                 fprintf(raw->out, "%*s%s", (int)indent, "", field->name);
@@ -324,15 +302,15 @@ static void print_repeated(const Raw *raw, const ProtobufCMessage *message, cons
 /* A field of a oneof is there if the oneof says so; a message if it is not NULL; all else is always there (proto3). */
 static bool is_there(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
         if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
-                return *(const uint32_t *)((const char *)message + field->quantifier_offset) == field->id;
+                return *field_case(message, field) == field->id;
         if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-                return *(ProtobufCMessage *const *)((const char *)message + field->offset) != NULL;
+                return *(ProtobufCMessage *const *)field_place(message, field) != NULL;
         return true;
 }
 
 static void print_field(const Raw *raw, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                         unsigned indent, unsigned nesting) {
-        const void *data = (const char *)message + field->offset;
+        const void *data = field_place(message, field);
 
         if (field->label == PROTOBUF_C_LABEL_REPEATED) {
                 print_repeated(raw, message, field, indent, nesting);
