@@ -7,7 +7,6 @@
 #include <strings.h>
 #include <sys/ioctl.h>
 
-#include "util/error.h"
 #include "util/log.h"
 
 const Verb *verb_find(const char *name) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "export/trouble.h"
-#include "util/file.h"
 #include "util/log.h"
 
 static const char *origin(const ConfigOrigin *origin) {

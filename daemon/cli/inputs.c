@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "cli/input.h"
 #include "cli/when.h"
 #include "util/clock.h"
-#include "util/directory.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/log.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +14,6 @@
 #include "desk/tables.h"
 #include "profile/merge.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/log.h"
 #include "util/stat.h"
 

@@ -10,7 +10,6 @@
 
 #include "coro/engine.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/log.h"
 
 #define LOOK_NS NS_PER_SEC              /* unless --duration says how long */

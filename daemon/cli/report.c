@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,6 @@
 #include "page/page.h"
 #include "report/diff.h"
 #include "report/report.h"
-#include "util/error.h"
 #include "util/heap.h"
 #include "util/log.h"
 #include "util/text.h"

@@ -13,7 +13,6 @@
 #include "desk/screen.h"
 #include "desk/session.h"
 #include "desk/view.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/log.h"

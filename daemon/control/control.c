@@ -12,7 +12,6 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"
-#include "util/stat.h"
 
 /* Mappings are read with each drain (250 ms at most), counters once a second: older than this is no longer current. */
 #define CURRENT_NS (5 * NS_PER_SEC)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "desk/keys.h"
 
-#include <string.h>
 
 enum { ESC = 0x1b, SEQUENCE_MAX = 16 };
 

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "util/error.h"
 #include "util/file.h"
 #include "util/macro.h"
 #include "util/text.h"

@@ -7,7 +7,6 @@
 
 #include "report/text-table.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/stat.h"
 
 enum { INDENT = 2 };

@@ -2,7 +2,6 @@
 
 /* What the kernel has, and what it lets us do. */
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,14 +2,12 @@
 
 /* Which batch is sent next, and what becomes of it by the reply. */
 
-#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "export/exporter-private.h"
 #include "export/response.h"
 #include "util/clock.h"
-#include "util/error.h"
 #include "util/log.h"
 
 static void on_reply(const HttpReply *reply, void *userdata);

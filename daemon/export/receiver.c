@@ -23,7 +23,6 @@
 
 #include "export/answer.h"
 #include "export/listen.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/gzip.h"
 #include "util/library.h"

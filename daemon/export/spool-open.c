@@ -16,7 +16,6 @@
 
 #include "export/spool-private.h"
 #include "util/error.h"
-#include "util/file.h"
 
 enum { KEPT_ASIDE = 16 };
 

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "util/error.h"
-#include "util/file.h"
 #include "util/macro.h"
 #include "util/text.h"
 

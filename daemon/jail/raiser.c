@@ -12,7 +12,6 @@
 #include "jail/channel.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/file.h"
 
 enum { SOCKET_FD = 3 };                 /* in the other process */
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "report/add-private.h"
-#include "util/error.h"
 
 int adding_coroutine_attribute(Adding *adding, const char *key, const WindowAttribute *attribute, ReportCoroutine *coroutine,
                                uint32_t *statep) {

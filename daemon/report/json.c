@@ -4,8 +4,6 @@
  * The report as JSON, for programs: the same numbers as the text, not rounded and without shares.
  * Numbers are plain (up to 2^63), text is UTF-8.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

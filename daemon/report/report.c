@@ -2,14 +2,12 @@
 #include "report/report.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/report-private.h"
 #include "util/error.h"
-#include "util/text.h"
 
 enum { DEFAULT_MAX_ROWS = 4 << 20 };
 

@@ -6,7 +6,6 @@
 
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/macro.h"
 #include "util/stat.h"
 
 /* An exec shows in /proc before the kernel tells of it, and a process may have to wait for a CPU in between. */

@@ -8,7 +8,6 @@
 
 #include "target/deleted.h"
 #include "util/error.h"
-#include "util/text.h"
 
 void mapping_deinit(Mapping *mapping) {
         object_unref(mapping->object);

@@ -11,7 +11,6 @@
  */
 #include "target/maps.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 
 #include "target/pagemap.h"
 #include "target/patience.h"
-#include "util/file.h"
 #include "util/macro.h"
 
 enum {

@@ -10,7 +10,6 @@
 #include "util/directory.h"
 #include "util/error.h"
 #include "util/file.h"
-#include "util/text.h"
 
 enum {
         STAT_MAX = 4096,                /* one line of about 350 bytes */

@@ -34,7 +34,6 @@
 #include "target/patience.h"
 #include "target/process.h"
 #include "util/error.h"
-#include "util/file.h"
 #include "util/macro.h"
 #include "util/stat.h"
 

@@ -11,7 +11,6 @@
 #include "util/directory.h"
 #include "util/error.h"
 #include "util/macro.h"
-#include "util/text.h"
 
 /* Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is present. */
 enum {

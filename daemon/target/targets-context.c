@@ -7,10 +7,7 @@
  */
 #include "target/targets-private.h"
 
-#include <errno.h>
-#include <string.h>
 
-#include "target/memory.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/log.h"

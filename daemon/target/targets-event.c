@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "util/error.h"
 
 /* The kernel half tells the exact start, /proc the tick before it. */
 static uint64_t start_tick(uint64_t start_time_ns) {

@@ -19,7 +19,6 @@
 #include "util/directory.h"
 #include "util/error.h"
 #include "util/log.h"
-#include "util/text.h"
 
 enum {
         MAX_REJECTED = ABI_MAX_PROCESSES / 2,   /* over it rejected processes are decided anew at each sample */

@@ -16,7 +16,6 @@
 
 #include "target/memory.h"
 #include "target/process.h"
-#include "util/macro.h"
 
 enum {
         MAX_MODULE = 1 << 16,           /* ids are small and used again */

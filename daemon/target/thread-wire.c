@@ -3,7 +3,6 @@
 
 #include "abi.h"
 #include "jail/channel.h"
-#include "util/macro.h"
 
 static bool is_slot(const ThreadWireSlot *slot) {
         return slot->kind <= THREAD_SLOT_DESCRIPTOR && slot->has_symbol <= 1;

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "util/macro.h"
 
 enum {
         WORDS = 1 << UNWIND_DIRECTORY_SHIFT,    /* in a block */

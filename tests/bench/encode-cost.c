@@ -11,7 +11,6 @@
 #include <malloc.h>
 
 #include "../lib/fill-window.h"
-#include "otlp/decode.h"
 #include "otlp/encode.h"
 #include "util/clock.h"
 #include "util/gzip.h"

@@ -10,7 +10,6 @@
 
 #include "symbol/code-index.h"
 #include "symbol/code-wire.h"
-#include "util/macro.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,6 @@
  */
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "convert/pprof.h"
 #include "profile/copy.h"

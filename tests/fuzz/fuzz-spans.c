@@ -3,7 +3,6 @@
 /* The text of a list of spans. The corpus is written by hand. */
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "report/spans.h"
 

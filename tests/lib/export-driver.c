@@ -22,7 +22,6 @@
 #include "otlp/transcode.h"
 #include "util/clock.h"
 #include "util/file.h"
-#include "util/log.h"
 #include "util/macro.h"
 #include "util/stat.h"
 #include "util/text.h"

@@ -11,7 +11,6 @@
  *     line TEXT            one more line of it          ok
  *     dump DIRECTORY       DIRECTORY/jit-PID.dump       ok      from here on it has what is made and replaced, too
  */
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "spanprof/otel.h"
 #include "victim.h"

@@ -22,7 +22,6 @@
  * `done`. Frames have the address 0x100000 × (station + 1) + turn.
  */
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
-#include <string.h>
 
 #include "export/batch.h"
 #include "util/gzip.h"

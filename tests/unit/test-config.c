@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "config/option.h"
-#include "util/file.h"
 
 static Config config;
 static Text errors;

@@ -6,7 +6,6 @@
 #include <bpf/libbpf.h>
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "sample/kernel-types.h"

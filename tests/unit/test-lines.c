@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "symbol/lines.h"
-#include "symbol/symbolizer.h"
 #include "work-directory.h"
 
 /* Inlined into each other, templates, a lambda in an inlined function, a local class. */

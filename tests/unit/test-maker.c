@@ -15,7 +15,6 @@
 #include "unwind/makers.h"
 #include "unwind/table-check.h"
 #include "util/clock.h"
-#include "util/file.h"
 #include "util/stat.h"
 
 enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_SIZE, LIE_WORD, LIE_N, HANG };

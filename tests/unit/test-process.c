@@ -6,7 +6,6 @@
 #include "oracle.h"
 #include "process-bench.h"
 #include "util/clock.h"
-#include "util/stat.h"
 
 Test(process_parse_stat, counts_fields_from_the_last_parenthesis) {
         /* Fields as in proc_pid_stat(5): flags 9, threads 20, start 22, stack 28. */

@@ -9,7 +9,6 @@
 #include "child.h"
 #include "oracle.h"
 #include "spanprof/ring.h"
-#include "target/process.h"
 #include "target/ring.h"
 #include "util/stat.h"
 

@@ -4,7 +4,6 @@
  * a fork, a stop. Slots are taken apart by offset, in a mapping that is found by its name or its first bytes.
  */
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
 /* Whole files: what the table says of a made program, and what hostile files cost. */
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
