@@ -333,12 +333,15 @@ class Names(tap.TestCase):
         self.assertEqual((self.dir / "back.folded").read_text(), sums[0])
         self.spanprof("convert", "t.jsonl", "-o", "t.json")
         tables = json.loads((self.dir / "t.json").read_text())["dictionary"]
-        mapping, location = tables["mappingTable"][1], tables["locationTable"][1]
+        mapping = tables["mappingTable"][1]
+        # a coroutine that was never seen suspended while it lived has its frame's address, which is no code
+        addresses = {int(location.get("address", 0)) for location in tables["locationTable"] if location.get("mappingIndex")}
         values = [attribute.get("value", {}).get("stringValue") for attribute in tables["attributeTable"]]
         notes = subprocess.run(["readelf", "-n", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
         self.assertIn(re.search(r"Build ID: ([0-9a-f]+)", notes)[1], [values[i] for i in mapping["attributeIndices"]])
         symbols = subprocess.run(["nm", "-C", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.assertIn(int(location["address"]), {int(line.split()[0], 16) for line in symbols.splitlines() if "handle_order" in line})
+        self.assertTrue(addresses)
+        self.assertLessEqual(addresses, {int(line.split()[0], 16) for line in symbols.splitlines() if "handle_order" in line})
         headers = subprocess.run(["readelf", "-lW", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
         (code,) = (line.split() for line in headers.splitlines() if re.search(r"LOAD.* R E ", line))
         self.assertEqual(int(mapping["memoryStart"]) - int(mapping["fileOffset"]), int(code[2], 16) - int(code[1], 16))
