@@ -43,6 +43,8 @@ struct CodeMap {
         int n_processes;
         ObjectCache *objects;
         Hashmap by_tid;                 /* → number + 1 */
+        Hashmap checked;                /* thread → the look in which that was asked last, as a pointer */
+        uintptr_t look;
         Arena texts;
         size_t n_rows;
         uint64_t n_left_out, last_number;
@@ -57,6 +59,7 @@ int code_map_new(CodeMap **mapp) {
         r = object_cache_new(&map->objects, MAX_OBJECTS);
         if (r)
                 return error_fold(r);
+        map->look = 1;
         *mapp = take(map);
         return 0;
 }
@@ -78,6 +81,7 @@ CodeMap *code_map_free(CodeMap *map) {
         }
         object_cache_free(map->objects);
         hashmap_deinit(&map->by_tid);
+        hashmap_deinit(&map->checked);
         arena_deinit(&map->texts);
         free(map->processes);
         free(map);
@@ -310,17 +314,32 @@ static int add_process(CodeMap *map, pid_t tid, uint64_t region_inode) {
         return CODE_MAP_NONE;
 }
 
-int code_map_process(CodeMap *map, pid_t tid, uint64_t region_inode) {
-        int cached = (int)(uintptr_t)hashmap_get(&map->by_tid, (uint64_t)tid) - 1, found;
+void code_map_begin_look(CodeMap *map) {
+        map->look++;
+}
 
-        if (cached >= 0 && is_same_program(&map->processes[cached]) && has_thread(&map->processes[cached], tid))
-                return cached;
+/* A thread that has ended is of the process that it was last seen in. */
+static int find_again(CodeMap *map, pid_t tid, uint64_t region_inode, int before) {
+        int found;
+
+        if (before != CODE_MAP_NONE && is_same_program(&map->processes[before]) && has_thread(&map->processes[before], tid))
+                return before;
         found = find_process(map, tid);
         if (found == CODE_MAP_NONE)
                 found = add_process(map, tid, region_inode);
+        return found == CODE_MAP_NONE ? before : found;
+}
+
+int code_map_process(CodeMap *map, pid_t tid, uint64_t region_inode) {
+        int found = (int)(uintptr_t)hashmap_get(&map->by_tid, (uint64_t)tid) - 1;
+
+        if ((uintptr_t)hashmap_get(&map->checked, (uint64_t)tid) == map->look)
+                return found;
+        found = find_again(map, tid, region_inode, found);
         if (found == CODE_MAP_NONE)
-                return cached >= 0 ? cached : CODE_MAP_NONE;
+                return found;
         hashmap_put(&map->by_tid, (uint64_t)tid, (void *)(uintptr_t)(found + 1));
+        hashmap_put(&map->checked, (uint64_t)tid, (void *)map->look);
         return found;
 }
 

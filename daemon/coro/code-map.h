@@ -30,6 +30,12 @@ CodeMap *code_map_free(CodeMap *map);
 DEFINE_CLEANUP(CodeMap, code_map_free)
 
 /*
+ * Until the next call of this, what a thread was found to belong to is not asked again: three system calls, for each of
+ * thousands of stations that it has run.
+ */
+void code_map_begin_look(CodeMap *map);
+
+/*
  * The process that this thread (id in our namespace) belongs to, if it has the file with this inode mapped, as a region is;
  * of a thread that has ended, the one that it was last seen in.
  * Return: its number in the list, CODE_MAP_NONE.

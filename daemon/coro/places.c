@@ -14,6 +14,7 @@
 
 enum {
         MAX_ADDED = 64,                 /* processes that wait to be looked at; others are found by their events */
+        TRUST = 4096,                   /* stations, some 100 µs, for which a thread is believed to be of its process */
 };
 
 #define PAUSE_NS (20 * NS_PER_MS)
@@ -164,8 +165,11 @@ static uint64_t look(Places *places, int stop_before) {
                 const Harvest *harvest = &places->harvests[i];
                 uint32_t n_without, n = region_allocated(harvest->region, &n_without);
 
-                for (uint32_t k = 0; k < n && stop_of(places) < stop_before; k++)
+                for (uint32_t k = 0; k < n && stop_of(places) < stop_before; k++) {
+                        if (k % TRUST == 0)
+                                code_map_begin_look(places->map);
                         learn(places, harvest, &harvest->region->stations[k], &places->known[i][k]);
+                }
                 n_stations += n;
         }
         return MIN(MAX(n_stations * PAUSE_STATION_NS + places->n_learned * PAUSE_LEARNED_NS + places->n_vain * PAUSE_VAIN_NS, PAUSE_NS),

@@ -145,6 +145,8 @@ Test(trace_mappings, code_of_a_process_with_the_region_is_found) {
 
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
+        cr_expect_eq(code_map_process(map, pid, st.st_ino), process, "nobody has asked again");
+        code_map_begin_look(map);
         cr_expect_eq(code_map_process(map, pid, st.st_ino), process, "what it was is known");
         cr_expect(code_map_has(map, process, here));
         cr_expect_eq(code_map_read_word(map, process, (uint64_t)(uintptr_t)&value, &word), 1);
