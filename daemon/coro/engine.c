@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "coro/keeper.h"
+#include "coro/leftovers.h"
 #include "coro/output.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -32,6 +33,7 @@ enum {
 typedef struct Engine {
         const CoroOptions *options;
         char *directory, *region_path, *socket_path;
+        int lock;                       /* of the directory; the keeper has it, too */
         Region *region;
         Harvest harvest;
         Output output;
@@ -56,12 +58,12 @@ static int make_paths(Engine *engine) {
         const char *base = access("/dev/shm", W_OK | X_OK) ? "/tmp" : "/dev/shm";
 
         if (!options->region_path || !options->socket_path) {
-                if (asprintf(&engine->directory, "%s/spanprof-XXXXXX", base) < 0)
-                        return error_origin(-ENOMEM);
-                if (!mkdtemp(engine->directory)) {
-                        free(take(engine->directory));
-                        return fail("cannot make a directory in", base);
-                }
+                int r;
+
+                leftovers_remove(base);
+                r = leftovers_make_directory(base, &engine->directory, &engine->lock);
+                if (r)
+                        return r < 0 ? r : fail("cannot make a directory in", base);
         }
         engine->region_path = options->region_path ? strdup(options->region_path) : NULL;
         engine->socket_path = options->socket_path ? strdup(options->socket_path) : NULL;
@@ -310,6 +312,7 @@ static void deinit(Engine *engine) {
                 harvest_deinit(&engine->harvest);
                 region_free(engine->region);
         }
+        closep(&engine->lock);
         free(engine->directory);
         free(engine->region_path);
         free(engine->socket_path);
@@ -337,7 +340,7 @@ int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int 
         static Engine engine;
         int r;
 
-        engine = (Engine){ .options = options, .keeper = KEEPER_NONE, .n_fds = FIRST, .child_status = 125 };
+        engine = (Engine){ .options = options, .lock = -1, .keeper = KEEPER_NONE, .n_fds = FIRST, .child_status = 125 };
         for (int i = 0; i < FIRST; i++)
                 engine.fds[i].fd = -1;
         *summary = (CoroSummary){ 0 };

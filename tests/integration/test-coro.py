@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import sqlite3
 import stat
@@ -239,6 +240,54 @@ class Coro(tap.TestCase):
         tap.wait_until(lambda: "\ndone" in child.out, "the target's end")   # it wrote on, and was not killed by SIGPIPE
         self.assertEqual(wrote(child.out)[0][0], 201)
         tap.wait_until(lambda: not (self.dir / "r").exists() and not (self.dir / "s").exists(), "the keeper's work")
+
+    def begin(self, *command):
+        """An engine with files where it makes them itself; and their directory."""
+        engine = self.spawn([tap.SPANPROF, "coro", "-n", "16", "-o", self.dir / "e.jsonl", "--", "sh", "-c",
+                             'echo "directory ${CTP_SHM_PATH%/*} keeper"; exec "$@"', "sh", *command], stdin=subprocess.PIPE, env=self.env)
+        match = engine.wait_for(r"directory (\S+) keeper\n")
+        self.addCleanup(shutil.rmtree, match[1], ignore_errors=True)
+        return engine, pathlib.Path(match[1])
+
+    def kill_both(self, engine):
+        (keeper,) = tap.wait_until(lambda: keepers_of(engine.pid), "its keeper")
+        for pid in (keeper, engine.pid):
+            os.kill(pid, signal.SIGKILL)
+        engine.process.wait()
+
+    def test_removes_what_a_killed_engine_and_its_keeper_have_left(self):
+        living, its_own = self.begin("cat")
+        used, in_use = self.begin(VICTIM, "end=hold")
+        used.wait_for("^done")
+        kept, empty = self.begin("cat")         # its keeper cleans up, but for the directory
+        kept.process.kill()
+        kept.process.wait()
+        kept.process.stdin.close()
+        tap.wait_until(lambda: not list(empty.iterdir()), "the keeper's work")
+        stopped, without_keeper = self.begin("cat")
+        (keeper,) = tap.wait_until(lambda: keepers_of(stopped.pid), "its keeper")
+        os.kill(keeper, signal.SIGKILL)
+        strange = empty.parent / "spanprof-strang"
+        strange.mkdir(0o700)
+        self.addCleanup(shutil.rmtree, strange)
+        (strange / "file").write_text("mine")
+        killed, too = self.begin("cat")
+        for engine in (used, killed):
+            self.kill_both(engine)
+        for directory in (in_use, too, its_own, without_keeper):
+            self.assertEqual(sorted(file.name for file in directory.iterdir()), ["region.shm", "wake.sock"])
+        done = self.coro("coroutines=1")
+        self.assertIn(f"{too}: removed", done.stderr)
+        self.assertFalse(too.exists() or empty.exists())
+        for directory in (its_own, without_keeper, in_use):      # of an engine, of one without a keeper, and of a program that goes on
+            self.assertTrue((directory / "region.shm").exists(), directory)
+        self.assertEqual((strange / "file").read_text(), "mine")
+        used.process.stdin.close()              # the program ends
+        tap.wait_until(lambda: not self.coro("coroutines=1") or not in_use.exists(), "the removal")
+        for engine in (living, stopped):
+            engine.process.stdin.close()
+            self.assertEqual(engine.wait(), 0)
+        self.assertFalse(its_own.exists() or without_keeper.exists())
 
     def events_so_far(self):
         return (self.dir / "t.jsonl").read_text().count("\n")
