@@ -2,10 +2,13 @@
 #include "export/listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,6 +16,8 @@
 
 #include "util/log.h"
 #include "util/macro.h"
+
+enum { LOCK_TRIES = 100, LOCK_PAUSE_US = 10000 };
 
 static int complain(const char *address, uint16_t port, int error) {
         const char *hint = "";
@@ -67,14 +72,34 @@ static bool is_alive(const struct sockaddr_un *address) {
         return fd >= 0 && (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) || errno == EAGAIN);
 }
 
+/*
+ * Of two that start over one socket that was left behind, the second would remove what the first has just made: looking, removing
+ * and making are done by one at a time. The directory is what they lock, so that no file is left over. Who
+ * may read it can hold that lock as well: after a while it is done without.
+ */
+static int lock_directory(const char *path) {
+        _cleanup_(closep) int fd = -1;
+        char directory[sizeof((struct sockaddr_un *)0)->sun_path];
+
+        snprintf(directory, sizeof(directory), "%s", path);
+        fd = open(dirname(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+                if (!flock(fd, LOCK_EX | LOCK_NB))
+                        return take_fd(fd);
+                usleep(LOCK_PAUSE_US);
+        }
+        return -1;
+}
+
 /* chmod() before listen(): nobody can connect in between, whatever the umask is. */
 int listen_open_path(const char *path, unsigned mode, int *fdp) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = -1;
+        _cleanup_(closep) int fd = -1, lock = -1;
         struct stat st;
 
         if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >= sizeof(address.sun_path))
                 return fail_path(ENAMETOOLONG);
+        lock = lock_directory(path);
         if (!lstat(path, &st)) {
                 if (!S_ISSOCK(st.st_mode))
                         return fail_path(EEXIST);
