@@ -247,7 +247,9 @@ static void on_spool_counts(const SpoolCounts *counts, void *userdata) {
         exporter_add(exporter, COUNTER_SPOOL_TAKEN,
                      counts->lost_full + counts->lost_age + counts->lost_corrupt + counts->lost_schema);
         exporter_add(exporter, COUNTER_SPOOL_CORRUPT, counts->n_files_corrupt);
-        if (counts->lost_full + counts->lost_age + counts->n_files_corrupt + counts->n_files_schema)
+        if (counts->n_directories)
+                journal_spool_moved(&exporter->journal);
+        if (counts->lost_full + counts->lost_age + counts->n_files_corrupt + counts->n_files_gone + counts->n_files_schema)
                 journal_spool_lost(&exporter->journal, counts);
 }
 

@@ -85,6 +85,14 @@ void journal_spool_left(ExportJournal *journal, uint64_t n_batches, uint64_t n_e
                   "were not stored", text.data ? text.data : "a receiver", (unsigned long long)n_batches, (unsigned long long)n_events);
 }
 
+void journal_spool_moved(ExportJournal *journal) {
+        _cleanup_(text_deinit) Text text = { 0 };
+
+        trouble_url(&text, journal->url);
+        log_notice("export: the directory of the spool for %s was removed or replaced; going on in the one that is there now",
+                   text.data ? text.data : "a receiver");
+}
+
 void journal_spool_lost(ExportJournal *journal, const SpoolCounts *counts) {
         _cleanup_(text_deinit) Text text = { 0 };
 
@@ -96,6 +104,8 @@ void journal_spool_lost(ExportJournal *journal, const SpoolCounts *counts) {
         if (counts->n_files_corrupt)
                 text_printf(&text, " %llu files that cannot be read and were set aside (*.corrupt),",
                             (unsigned long long)counts->n_files_corrupt);
+        if (counts->n_files_gone)
+                text_printf(&text, " %llu files that are no longer there,", (unsigned long long)counts->n_files_gone);
         if (counts->n_files_schema)
                 text_printf(&text, " %llu files of another version of the format,",
                             (unsigned long long)counts->n_files_schema);

@@ -34,6 +34,7 @@ void journal_overflow(ExportJournal *journal, size_t max_bytes, uint64_t n_lost)
 void journal_spool(ExportJournal *journal, int error, uint64_t n_events);
 /* The stop did not wait for the disk; @n_batches with @n_events were on their way to it. */
 void journal_spool_left(ExportJournal *journal, uint64_t n_batches, uint64_t n_events);
+void journal_spool_moved(ExportJournal *journal);
 void journal_spool_lost(ExportJournal *journal, const SpoolCounts *counts);
 
 void journal_well_again(ExportJournal *journal, uint64_t trouble_ns, unsigned n_failures, size_t n_waiting);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Is it a directory that we may trust, is it ours alone, and what is in it? */
+/* Is it a directory that we may trust, is it ours alone, what is in it, and is it there still? */
 
 #include <ctype.h>
 #include <dirent.h>
@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -76,14 +77,16 @@ static void keep_newest_aside(Spool *spool, Aside *aside, const char *name) {
         strcpy(aside->names[oldest], name);
 }
 
-/* What a killed process was writing is nobody's: its samples went with it. */
-static int scan_entry(Spool *spool, const char *name) {
+/* The first @n_known entries are in order. What a killed process was writing is nobody's: its samples went with it. */
+static int scan_entry(Spool *spool, const char *name, size_t n_known) {
         SpoolEntry entry;
         struct stat st;
 
         if (!strcmp(name, SPOOL_TEMPORARY) && !spool->read_only)
                 unlinkat(spool->fd, name, 0);
         if (parse_name(name, &entry) || fstatat(spool->fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+                return 0;
+        if (n_known && bsearch(&entry, spool->entries + spool->first, n_known, sizeof(entry), spool_by_age))
                 return 0;
         entry.size = (uint64_t)st.st_size;
         entry.flushed = true;           /* or will be by the kernel, long before it is asked for */
@@ -94,6 +97,7 @@ static int scan_entry(Spool *spool, const char *name) {
 static int scan(Spool *spool) {
         int fd = openat(spool->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        size_t n_known = spool_n(spool);
         struct dirent *file;
         Aside aside = { 0 };
 
@@ -105,10 +109,10 @@ static int scan(Spool *spool) {
                 if (is_aside(file->d_name) && !spool->read_only)
                         keep_newest_aside(spool, &aside, file->d_name);
                 else
-                        r = scan_entry(spool, file->d_name);
+                        r = scan_entry(spool, file->d_name, n_known);
         closedir(dir);
-        if (spool->n)
-                qsort(spool->entries, spool->n, sizeof(*spool->entries), spool_by_age);
+        if (spool_n(spool))
+                qsort(spool->entries + spool->first, spool_n(spool), sizeof(*spool->entries), spool_by_age);
         return r;
 }
 
@@ -117,6 +121,7 @@ static int check_directory(int fd) {
 
         if (fstat(fd, &st) < 0)
                 return unusable("%s", strerror(errno));
+        errno = EPERM;
         if (st.st_uid != geteuid() && st.st_uid != 0)
                 return unusable("it belongs to user %u", st.st_uid);
         if (st.st_mode & 022)
@@ -142,6 +147,44 @@ static int take_lock(Spool *spool) {
         return 0;
 }
 
+static bool is_elsewhere(const Spool *spool) {
+        struct stat ours, there;
+
+        if (fstat(spool->fd, &ours) < 0)
+                return false;
+        if (lstat(spool->path, &there) < 0)
+                return errno == ENOENT && !ours.st_nlink;               /* one that was only moved is as good as it was */
+        return there.st_dev != ours.st_dev || there.st_ino != ours.st_ino;
+}
+
+/* What was in the old one and is not in the new one stays in the index until it is read: one that is just being sent is not lost. */
+int spool_follow(Spool *spool) {
+        Spool there = { .fd = -1, .lock = -1 };
+        int r, error;
+
+        if (!is_elsewhere(spool))
+                return 0;
+        r = open_directory(&there, spool->path);
+        if (!r)
+                r = take_lock(&there);
+        if (r) {
+                error = r == SPOOL_E_LOCKED ? EBUSY : errno;
+                closep(&there.fd);
+                closep(&there.lock);
+                errno = error;
+                return SPOOL_E_FAILED;
+        }
+        closep(&spool->fd);
+        closep(&spool->lock);
+        spool->fd = there.fd;
+        spool->lock = there.lock;
+        spool->counts.n_directories++;
+        r = scan(spool);
+        if (r == SPOOL_E_UNUSABLE)
+                return SPOOL_E_FAILED;
+        return r ? error_fold(r) : 0;
+}
+
 int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool read_only) {
         _cleanup_(spool_freep) Spool *spool = calloc(1, sizeof(*spool));
         int r;
@@ -151,6 +194,9 @@ int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool 
         spool->fd = spool->lock = -1;
         spool->read_only = read_only;
         spool->limits = limits ? *limits : (SpoolLimits){ 0 };
+        spool->path = strdup(path);
+        if (!spool->path)
+                return error_origin(-ENOMEM);
         r = open_directory(spool, path);
         if (!r && !read_only)
                 r = take_lock(spool);
@@ -168,6 +214,7 @@ Spool *spool_free(Spool *spool) {
         closep(&spool->fd);
         closep(&spool->lock);
         free(spool->entries);
+        free(spool->path);
         free(spool);
         return NULL;
 }

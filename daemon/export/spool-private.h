@@ -4,7 +4,7 @@
 /*
  * Spool, inside
  *
- * What its two files share: spool-open.c finds what there is, spool.c stores, gives out and drops.
+ * What its files share: spool-open.c finds what there is (and finds it anew), spool.c stores, gives out and drops.
  */
 
 #include "export/spool.h"
@@ -16,6 +16,7 @@ enum { SPOOL_NAME_ROOM = 96 };
 
 struct Spool {
         int fd, lock;
+        char *path;
         bool read_only;
         SpoolLimits limits;
         SpoolEntry *entries;            /* [first, n), by time and sequence */
@@ -32,3 +33,6 @@ int spool_by_age(const void *a, const void *b);
 
 /* Return: 0, -ENOMEM. */
 int spool_append(Spool *spool, const SpoolEntry *entry);
+
+/* Goes on in the directory that is at our path now, if it is another one. Return: 0, SPOOL_E_FAILED, -ENOMEM. */
+int spool_follow(Spool *spool);

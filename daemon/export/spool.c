@@ -165,7 +165,7 @@ static int write_file(Spool *spool, const char *name, const void *bytes, size_t 
 
 int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns, unsigned how,
               SpoolEntry *entryp) {
-        SpoolEntry entry = { .time_ns = now_ns, .n_events = header->n_events, .sequence = spool->sequence + 1,
+        SpoolEntry entry = { .time_ns = now_ns, .n_events = header->n_events,
                              .held = how & SPOOL_PUT_HELD, .flushed = how & SPOOL_PUT_FLUSHED };
         SpoolHeader stamped = *header;
         _cleanup_(freep) uint8_t *bytes = NULL;
@@ -177,6 +177,10 @@ int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size
         r = spool_file_pack(&stamped, request, size, &bytes, &n);
         if (r)
                 return error_fold(r);
+        r = spool_follow(spool);
+        if (r)
+                return r;
+        entry.sequence = spool->sequence + 1;
         entry.size = n;
         expire(spool, now_ns);
         spool_entry_name(&entry, name, sizeof(name));
@@ -248,12 +252,14 @@ int spool_read(const Spool *spool, const SpoolEntry *entry, SpoolHeader *headerp
 static void set_aside(Spool *spool, size_t index) {
         char name[SPOOL_NAME_ROOM], aside[SPOOL_NAME_ROOM + sizeof(".corrupt")];
 
-        spool->counts.n_files_corrupt++;
         spool->counts.lost_corrupt += spool->entries[index].n_events;
         spool_entry_name(&spool->entries[index], name, sizeof(name));
         snprintf(aside, sizeof(aside), "%s.corrupt", name);
-        if (renameat(spool->fd, name, spool->fd, aside) < 0)
-                unlinkat(spool->fd, name, 0);
+        if (!renameat(spool->fd, name, spool->fd, aside) || errno != ENOENT)
+                spool->counts.n_files_corrupt++;
+        else
+                spool->counts.n_files_gone++;           /* with a directory that was removed, or by hand */
+        unlinkat(spool->fd, name, 0);                   /* if it could not be renamed */
         forget(spool, index);
 }
 

@@ -33,6 +33,7 @@ typedef struct SpoolLimits {
 /* Since the last spool_take_counts(). */
 typedef struct SpoolCounts {
         uint64_t n_files_corrupt, n_files_schema, n_files_dropped;
+        uint64_t n_directories, n_files_gone;           /* put into the place of ours; no longer there, samples in lost_corrupt */
         uint64_t lost_full, lost_age, lost_corrupt, lost_schema;        /* samples */
 } SpoolCounts;
 
@@ -70,7 +71,10 @@ int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool 
 Spool *spool_free(Spool *spool);
 DEFINE_CLEANUP(Spool, spool_free)
 
-/* Stores one request at REALTIME @now_ns. @how: SPOOL_PUT_*. Return: 0, SPOOL_E_FAILED, -ENOMEM. */
+/*
+ * Stores one request at REALTIME @now_ns. @how: SPOOL_PUT_*. A directory that was removed is made again, and one that was put into
+ * its place is taken: from then on what is there is what there is. Return: 0, SPOOL_E_FAILED, -ENOMEM.
+ */
 int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns, unsigned how,
               SpoolEntry *entryp);
 

@@ -7,6 +7,7 @@ import oracle
 oracle.enter()
 
 import random
+import shutil
 import signal
 import time
 
@@ -95,6 +96,26 @@ class Killed(session.TestCase):
         self.assertEqual([why for why in s["lost_by_reason"] if why.startswith(("export", "spool", "stop"))], [], s)
         self.assertEqual(result.counter("spool_files_corrupt_total"), 0)
         self.assertEqual([path.name for path in self.spool.iterdir()], ["lock"])
+
+    def test_whose_directory_was_removed_goes_on_in_the_one_that_is_there(self):
+        self.play = status(503)
+        run = self.begin()
+        tap.wait_until(self.files, f"a batch on the disk; {run.child}")
+        shutil.rmtree(self.spool)
+        self.spool.mkdir(0o700)
+        new = self.spool.stat().st_ino
+        tap.wait_until(self.files, f"a batch in the new directory; {run.child}")
+        self.assertEqual(self.spool.stat().st_ino, new)
+        run.child.wait_for("was removed or replaced; going on in the one that is there now")
+        stored = self.on_disk()
+        self.play = ok()
+        tap.wait_until(lambda: set(stored) <= set(self.received()) and not self.files(), f"all that was stored; {run.child}")
+        result = run.stop(check=False)
+        s, spooled = result.summary, result.counter("spool_samples_total")
+        self.assertEqual(s["ticks"] + spooled["taken"], s["delivered"] + s["lost"] + spooled["written"], s)
+        # what memory had as well was sent from there; what only the old directory had is counted
+        self.assertLessEqual(set(s["lost_by_reason"]), {"spool_corrupt"}, s)
+        self.assertGreaterEqual(s["delivered"], sum(stored.values()), s)
 
 
 tap.main()

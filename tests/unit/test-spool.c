@@ -296,6 +296,83 @@ Test(spool, has_one_user) {
         spool_free(open_spool(NULL));
 }
 
+static void shell(const char *format) {
+        char command[200];
+
+        snprintf(command, sizeof(command), format, directory, directory, directory, directory);
+        cr_assert_eq(system(command), 0);
+}
+
+Test(spool, goes_on_in_a_directory_that_was_removed_or_replaced) {
+        static const char *const ways[] = { "rm -r %s", "rm -r %s; mkdir -m 700 %s", "rm -rf %1$s.old; mv %1$s %1$s.old; mkdir -m 700 %1$s" };
+        SpoolHeader header;
+        SpoolEntry entry;
+        uint8_t *bytes;
+
+        for (size_t i = 0; i < 3; i++) {
+                Spool *spool = open_spool(NULL), *other;
+                SpoolCounts counts;
+
+                put(spool, "old", 5, 10);
+                shell(ways[i]);
+                put(spool, "new", 7, 20);
+                cr_assert_eq(spool_new(&other, directory, NULL, false), SPOOL_E_LOCKED, "the lock is in the new one");
+                expect_next(spool, "new", 30);          /* behind the old one, which is found to be gone */
+                expect_empty(spool, 30);
+                counts = spool_take_counts(spool);
+                cr_expect_eq(counts.n_directories, 1);
+                cr_expect_eq(counts.n_files_gone, 1);
+                cr_expect_eq(counts.lost_corrupt, 5);
+                cr_expect_eq(counts.n_files_corrupt, 0);
+                cr_expect_eq(spool_bytes(spool), 0);
+                spool_free(spool);
+        }
+        shell("rm -r %s.old");
+        /* one that is being sent is not lost until it is asked for again */
+        Spool *spool = open_spool(NULL);
+        put(spool, "flying", 5, 10);
+        cr_assert_eq(spool_next(spool, 15, NULL, &entry, &header, &bytes), 0);
+        free(bytes);
+        shell("rm -r %s");
+        put(spool, "new", 7, 20);
+        spool_remove(spool, &entry);
+        cr_expect_eq(spool_take_counts(spool).lost_corrupt, 0);
+        spool_free(spool);
+}
+
+Test(spool, finds_a_copy_in_its_place_and_has_each_batch_once) {
+        Spool *spool = open_spool(NULL);
+
+        put(spool, "one", 1, 10);
+        put_so(spool, "held", 2, 20, SPOOL_PUT_HELD);
+        shell("cp -a %1$s %1$s.copy; rm -r %1$s; mv %1$s.copy %1$s");
+        put(spool, "three", 3, 30);
+        cr_assert_eq(spool_n(spool), 3);
+        expect_next(spool, "one", 40);
+        expect_next(spool, "three", 40);
+        expect_empty(spool, 40);
+        cr_assert_eq(spool_take_counts(spool).lost_corrupt, 0);
+        spool_free(spool);
+}
+
+Test(spool, does_not_follow_to_where_others_may_write) {
+        SpoolHeader header = { .form = SPOOL_PROTOBUF, .n_events = 1, .n_profiles = 1 };
+        Spool *spool = open_spool(NULL), *other;
+        SpoolEntry entry;
+
+        shell("rm -r %s; mkdir -m 777 %s");
+        cr_assert_eq(spool_put(spool, &header, "x", 1, 10, 0, &entry), SPOOL_E_FAILED);
+        cr_assert_eq(errno, EPERM);
+        shell("rm -r %s; mkdir -m 700 %s");
+        cr_assert_eq(spool_new(&other, directory, NULL, false), 0);
+        cr_assert_eq(spool_put(spool, &header, "x", 1, 10, 0, &entry), SPOOL_E_FAILED);
+        cr_assert_eq(errno, EBUSY, "another process has it");
+        spool_free(other);
+        cr_assert_eq(spool_put(spool, &header, "x", 1, 10, 0, &entry), 0);
+        expect_next(spool, "x", 20);
+        spool_free(spool);
+}
+
 Test(spool, goes_on_when_the_first_was_taken_over_and_over) {
         Spool *spool = open_spool(NULL);
         char text[16];
