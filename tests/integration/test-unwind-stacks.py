@@ -9,9 +9,9 @@ import collections
 import os
 import random
 import signal
-import subprocess
 import time
 
+import session
 import tap
 from dump import ENDS, LIB, Dump
 
@@ -322,7 +322,7 @@ class Stacks(tap.TestCase):
         if settle:
             child.wait_for(settle)
         else:
-            subprocess.run(["sleep", "0.5"], check=True)
+            session.wait_cpu([child.pid], 0.5)          # it has mapped its code by then, however busy the machine is
         samples = self.sample(child.pid, n=n, frequency=1999)
         maps = Maps(child.pid)
         bad = collections.Counter((ENDS[x["end"]], maps.where(x["user"][-1])) for x in samples
