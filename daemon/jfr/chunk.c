@@ -73,7 +73,7 @@ JfrClock jfr_clock_make(const JfrChunk *chunk) {
 
 int jfr_scan_init(JfrScan *scan, const JfrInput *input, const JfrChunk *chunk) {
         *scan = (JfrScan){ .input = input, .chunk = chunk, .next = JFR_HEADER_SIZE };
-        scan->buffer = calloc(1, JFR_EVENT_BUFFER + JFR_SLACK);
+        scan->buffer = malloc(JFR_EVENT_BUFFER + JFR_SLACK);
         return scan->buffer ? 0 : error_origin(-ENOMEM);
 }
 
@@ -82,17 +82,18 @@ void jfr_scan_deinit(JfrScan *scan) {
         *scan = (JfrScan){ 0 };
 }
 
-/* Moves what is left to the front and fills up. */
-static void refill(JfrScan *scan) {
-        size_t left = scan->size - scan->at, room;
+/* Moves what is left (less than @need) to the front and reads on, in pieces that a CPU's cache holds until they are looked at. */
+static void refill(JfrScan *scan, size_t need) {
+        size_t left = scan->size - scan->at, room = need > JFR_PIECE ? JFR_EVENT_BUFFER : JFR_PIECE;
 
         memmove(scan->buffer, scan->buffer + scan->at, left);
         scan->at = 0;
         scan->size = left;
-        room = (size_t)MIN((uint64_t)(JFR_EVENT_BUFFER - left), scan->chunk->size - scan->next);
+        room = (size_t)MIN((uint64_t)(room - left), scan->chunk->size - scan->next);
         room = scan->input->read(scan->input->userdata, scan->buffer + left, room, scan->chunk->offset + scan->next);
         scan->size += room;
         scan->next += room;
+        memset(scan->buffer + scan->size, 0, JFR_SLACK);
 }
 
 /* Goes on behind an event that is longer than the buffer. */
@@ -116,7 +117,7 @@ int jfr_scan_next_slowly(JfrScan *scan, JfrEvent *event) {
         size_t left = scan->size - scan->at;
 
         if (left < JFR_EVENT_HEADER_MAX && scan->next < scan->chunk->size) {
-                refill(scan);
+                refill(scan, JFR_EVENT_HEADER_MAX);
                 left = scan->size - scan->at;
         }
         event->offset = scan->next - left;
@@ -126,7 +127,7 @@ int jfr_scan_next_slowly(JfrScan *scan, JfrEvent *event) {
         if (!left || read_event_header(scan, event))
                 return JFR_SCAN_E_MALFORMED;
         if (event->size > left && event->size <= JFR_EVENT_BUFFER) {
-                refill(scan);
+                refill(scan, (size_t)event->size);
                 left = scan->size;
                 if (event->size > left)
                         return JFR_SCAN_E_MALFORMED;    /* the file has become shorter */

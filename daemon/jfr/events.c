@@ -1,97 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The events of a chunk, in batches.
- *
- * In a recording the same few combinations of stack, thread, span and so on come again and again. So of an event only what it
- * measures is read; the rest becomes a hash, which is looked up in a table where a newcomer replaces the older
- * of two. Only what is not found is read field by field and turned into rows of the window (sample.c).
- *
- *     buffer     event event event …         read:     state, hash, time, value       the hash's place is asked for
- *                                  ×64       resolve:  hash → sample                  it has come by now
- *                                            add:      sums and times of the window
+ * What was read ahead becomes samples of the window, in batches. Only an event whose combination is new is read field by field and
+ * turned into rows of the window (sample.c); which sample that is, is noted for the place that the combination has.
  */
-#include <inttypes.h>
-#include <math.h>
-
-#include "jfr/read-private.h"
+#include "jfr/ahead.h"
 #include "util/macro.h"
 
-enum {
-        MAX_NEW = 16,
-        START_NUMBER = 0,               /* of JFR_SLOT_START, with which they begin */
-};
+enum { MAX_BATCH = 64, MAX_NEW = 16 };
 
-static uint64_t to_ns(const JfrReader *reader, const JfrField *field, uint64_t value) {
-        static const uint64_t factors[] = {
-                [JFR_NANOSECONDS] = 1, [JFR_MICROSECONDS] = 1000, [JFR_MILLISECONDS] = 1000000, [JFR_SECONDS] = 1000000000,
-        };
-
-        if (field->unit == JFR_TICKS || field->unit == JFR_UNIT_NONE)
-                return jfr_clock_duration_ns(&reader->clock, value);
-        return value * factors[field->unit];
-}
-
-/* Rounded as by llround(), which is a call. */
-static int64_t to_value(double value) {
-        int64_t whole;
-
-        if (!(value < 9.2e18))
-                return value > 0 ? INT64_MAX : 0;
-        whole = value > 0 ? (int64_t)value : 0;
-        return whole + (value - (double)whole >= 0.5);
-}
-
-static double weight_of(const JfrPlan *plan, uint64_t number) {
-        double weight;
-
-        if (!plan->weight_is_real)
-                return (double)number;
-        memcpy(&weight, &number, sizeof(weight));
-        return isfinite(weight) ? weight : 1;
-}
-
-static int64_t to_saturated(uint64_t value) {
-        return (int64_t)MIN(value, (uint64_t)INT64_MAX);
-}
-
-static int64_t rare_value_of(const JfrReader *reader, const JfrPlan *plan, const uint64_t *numbers) {
-        switch (plan->form) {
-        case JFR_FORM_ONE:
-                return 1;
-        case JFR_FORM_DURATION:
-                return to_saturated(to_ns(reader, plan->fields[JFR_SLOT_DURATION], numbers[plan->value]));
-        case JFR_FORM_REAL:
-                return to_value(weight_of(plan, numbers[plan->value]));
-        case JFR_FORM_PRODUCT:
-                return to_value((double)numbers[plan->value] * weight_of(plan, numbers[plan->other]));
-        default:
-                return 0;
-        }
-}
-
-static inline int64_t value_of(const JfrReader *reader, const JfrPlan *plan, const uint64_t *numbers) {
-        if (plan->form == JFR_FORM_NUMBER || (plan->form == JFR_FORM_EITHER && numbers[plan->value]))
-                return to_saturated(numbers[plan->value]);
-        return plan->form == JFR_FORM_EITHER ? to_saturated(numbers[plan->other]) : rare_value_of(reader, plan, numbers);
-}
-
-static inline uint64_t time_of(const JfrReader *reader, const JfrPlan *plan, const uint64_t *numbers) {
-        const JfrField *field = plan->fields[JFR_SLOT_START];
-
-        if (!field)
-                return reader->chunk->start_ns;
-        if (field->unit == JFR_MILLISECONDS)
-                return numbers[START_NUMBER] * 1000000;         /* since 1970 */
-        return jfr_clock_time_ns(&reader->clock, numbers[START_NUMBER]);
-}
-
-/* So many times take more memory than all else: from here on there are sums only. */
-static void drop_times(JfrReader *reader) {
-        window_drop_times(reader->window);
-        reader->timed = false;
-        reader->result->times_dropped = true;
-}
+typedef struct Batch {
+        const JfrBlock *block;
+        const JfrSeen *seen;            /* in it */
+        uint32_t n;
+        JfrPlace new[MAX_BATCH];        /* of the new ones */
+        WindowEvent events[MAX_BATCH];
+        uint32_t classes[MAX_BATCH];    /* beside the events */
+} Batch;
 
 /* One that is not in the table: new, or pushed out. */
 typedef struct NewSample {
@@ -99,215 +24,190 @@ typedef struct NewSample {
         uint64_t slots[JFR_N_SLOTS + 1];
 } NewSample;
 
+static const JfrClass *stack_class(const JfrReader *reader, const Batch *batch, const NewSample *new) {
+        const JfrField *field = reader->states[batch->seen[new->number].class].plan->fields[JFR_SLOT_STACK];
+
+        return field ? field->class : NULL;
+}
+
 /*
  * Finds the samples of some new ones. Their stacks lie anywhere in a large pool, each in a place that is told by
- * another: so all are asked for at once, not each when its turn comes. *np: the first that failed.
+ * another: so all are asked for at once, not each when its turn comes.
  */
-static int find_new(JfrReader *reader, const NewSample *new, uint32_t n_new, uint32_t *np) {
+static int find_new(JfrReader *reader, Batch *batch, const NewSample *new, uint32_t n_new) {
+        for (uint32_t i = 0; i < n_new; i++)
+                jfr_constant_prefetch(&reader->pools, stack_class(reader, batch, &new[i]), new[i].slots[JFR_SLOT_STACK]);
+        for (uint32_t i = 0; i < n_new; i++)
+                jfr_value_prefetch(&reader->pools, stack_class(reader, batch, &new[i]), new[i].slots[JFR_SLOT_STACK]);
         for (uint32_t i = 0; i < n_new; i++) {
-                const JfrPlan *plan = reader->pending[new[i].number].state->plan;
+                JfrPlace *place = &batch->new[new[i].number];
+                uint32_t profile, sample;
+                int r = jfr_sample_find(reader, &reader->states[place->class], new[i].slots, &profile, &sample);
 
-                if (plan->fields[JFR_SLOT_STACK])
-                        jfr_constant_prefetch(&reader->pools, plan->fields[JFR_SLOT_STACK]->class, new[i].slots[JFR_SLOT_STACK]);
-        }
-        for (uint32_t i = 0; i < n_new; i++) {
-                const JfrPlan *plan = reader->pending[new[i].number].state->plan;
-
-                if (plan->fields[JFR_SLOT_STACK])
-                        jfr_value_prefetch(&reader->pools, plan->fields[JFR_SLOT_STACK]->class, new[i].slots[JFR_SLOT_STACK]);
-        }
-        for (uint32_t i = 0; i < n_new; i++) {
-                const JfrPending *pending = &reader->pending[new[i].number];
-                const JfrLookup lookup = jfr_look_up(pending->hash, reader->samples, JFR_SAMPLE_CACHE_BITS);
-                WindowEvent *event = &reader->pending_events[new[i].number];
-                int r = jfr_sample_find(reader, pending->state, new[i].slots, &event->profile, &event->sample);
-
-                if (r) {
-                        *np = new[i].number;
+                if (r)
                         return r;
-                }
-                jfr_remember(&lookup, event->sample);
+                place->sample = sample + 1;
         }
         return 0;
 }
 
-static int read_slots(JfrReader *reader, uint32_t number, NewSample *new) {
-        const JfrPending *pending = &reader->pending[number];
-        JfrCursor cursor = { pending->data, pending->end, reader->chunk->compressed, false };
+static int read_slots(JfrReader *reader, const Batch *batch, uint32_t number, NewSample *new) {
+        const JfrSeen *seen = &batch->seen[number];
+        const uint8_t *data = batch->block->buffer + seen->at;
+        JfrCursor cursor = { data, data + seen->size, reader->chunk->compressed, false };
 
         new->number = number;
-        return jfr_plan_read(pending->state->plan, &cursor, new->slots, jfr_sample_text, reader);
+        return jfr_plan_read(reader->states[seen->class].plan, &cursor, new->slots, jfr_sample_text, reader);
 }
 
-/* *np: how many of the batch have a sample, from the first on. */
-static int find_samples(JfrReader *reader, uint32_t *np) {
+/* Those behind one that cannot be found are not looked for. */
+static int find_samples(JfrReader *reader, Batch *batch) {
         NewSample new[MAX_NEW];
         uint32_t n_new = 0;
-        int r = 0;
+        int r = 0, q;
 
-        *np = reader->n_pending;
-        for (uint32_t i = 0; i < reader->n_pending && !r; i++) {
-                const JfrPending *pending = &reader->pending[i];
-                const JfrLookup lookup = jfr_look_up(pending->hash, reader->samples, JFR_SAMPLE_CACHE_BITS);
-                const JfrKnown *known = jfr_find_known(&lookup);
-                WindowEvent *event = &reader->pending_events[i];
-
-                if (known) {
-                        event->profile = reader->profiles[pending->state->plan->type->measure] - 1;
-                        event->sample = known->index;
-                        reader->n_cached++;
+        for (uint32_t i = 0; i < batch->n && !r; i++) {
+                if (batch->seen[i].kind != JFR_SEEN_NEW)
                         continue;
-                }
-                r = read_slots(reader, i, &new[n_new]);
-                if (r)
-                        *np = i;
-                else
-                        n_new++;
-                if (r || n_new == MAX_NEW) {
-                        int q = find_new(reader, new, n_new, np);
-
-                        r = q ? q : r;
+                r = read_slots(reader, batch, i, &new[n_new]);
+                n_new += !r;
+                if (n_new == MAX_NEW) {
+                        r = find_new(reader, batch, new, n_new);
                         n_new = 0;
                 }
         }
-        return r ? r : find_new(reader, new, n_new, np);
+        q = find_new(reader, batch, new, n_new);
+        return r ? r : q;
 }
 
-/* Counts what was only read: before its bytes go. Return: 0, JFR_E_FULL, -ENOMEM. */
-static int finish_batch(JfrReader *reader) {
-        JfrResult *result = reader->result;
-        uint32_t n;
-        size_t n_done;
-        int r = find_samples(reader, &n), q;
+/* So many times take more memory than all else: from here on there are sums only. */
+static void drop_times(JfrReader *reader, JfrAhead *ahead) {
+        window_drop_times(reader->window);
+        jfr_ahead_drop_times(ahead);
+        reader->timed = false;
+        reader->result->times_dropped = true;
+}
 
-        if (reader->timed && reader->options->max_times && result->n_timed + reader->n_pending_timed > reader->options->max_times)
-                drop_times(reader);
-        q = window_sample_events(reader->window, reader->pending_events, n, reader->timed, &n_done);
-        for (size_t i = n_done; i < reader->n_pending; i++)
-                reader->pending[i].state->counts.n_left_out++;
+/* Of events without a sample nothing is counted but that they are missing. */
+static bool has_sample(JfrReader *reader, const JfrPlace *place, uint32_t n) {
+        if (!place->sample)
+                reader->states[place->class].n_left_out += n;
+        return place->sample;
+}
+
+static uint32_t profile_of(const JfrReader *reader, const JfrPlace *place) {
+        return reader->profiles[reader->states[place->class].plan->type->measure] - 1;
+}
+
+/* Also says of each place what is there from now on. *np: events to be added. */
+static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
+        uint32_t n_timed = 0;
+
+        *np = 0;
+        for (uint32_t i = 0; i < batch->n; i++) {
+                const JfrSeen *seen = &batch->seen[i];
+                JfrPlace *place = &reader->places[seen->place];
+
+                if (seen->kind == JFR_SEEN_NEW) {
+                        place[1] = place[0];
+                        place[0] = batch->new[i];
+                }
+                if (!has_sample(reader, place, seen->n))
+                        continue;
+                if (seen->kind == JFR_SEEN_SUM) {
+                        window_sample_sum(reader->window, profile_of(reader, place), place->sample - 1, seen->value, seen->n);
+                        continue;
+                }
+                batch->classes[*np] = place->class;
+                batch->events[(*np)++] = (WindowEvent){ .profile = profile_of(reader, place), .sample = place->sample - 1,
+                                                        .value = seen->value, .time_ns = seen->time_ns,
+                                                        .timed = reader->states[place->class].timed };
+                n_timed += reader->states[place->class].timed;
+        }
+        return n_timed;
+}
+
+/* @full: of what is new nothing is made any more. Return: 0, JFR_E_FULL, -ENOMEM. */
+static int count_batch(JfrReader *reader, JfrAhead *ahead, Batch *batch, bool full) {
+        uint32_t n, n_timed;
+        size_t n_done;
+        int r, q;
+
+        for (uint32_t i = 0; i < batch->n; i++)
+                batch->new[i] = (JfrPlace){ .class = batch->seen[i].class };
+        r = full ? 0 : find_samples(reader, batch);
+        if (r < 0)
+                return r;
+        n_timed = take_events(reader, batch, &n);
+        if (reader->timed && reader->options->max_times && reader->result->n_timed + n_timed > reader->options->max_times)
+                drop_times(reader, ahead);
+        q = window_sample_events(reader->window, batch->events, n, reader->timed, &n_done);
+        for (size_t i = n_done; i < n; i++)
+                reader->states[batch->classes[i]].n_left_out++;
         if (reader->timed)
-                result->n_timed += reader->n_pending_timed;
-        reader->n_pending = reader->n_pending_timed = 0;
+                reader->result->n_timed += n_timed;
         return jfr_full(q ? q : r);
 }
 
-static void note_short(JfrReader *reader, JfrClassState *state, uint64_t offset) {
-        state->counts.n_failed++;
-        jfr_mistake(reader, "byte %" PRIu64 ": the %s there is shorter than its fields", reader->chunk->offset + offset,
-                    state->plan->type->name);
+static int tell_about(JfrReader *reader, const JfrBlock *block, const JfrSeen *seen) {
+        const JfrEvent event = { .data = block->buffer + seen->at, .data_size = seen->size };
+
+        return jfr_about_event(reader, &reader->states[seen->class], reader->metadata.classes[seen->class], &event);
 }
 
-/* Notes one event of a class that has a plan. Its bytes must stay where they are until the batch is finished. */
-static inline __attribute__((always_inline)) int add_sample(JfrReader *reader, JfrClassState *state, const uint8_t *data,
-                                                            const uint8_t *end, uint64_t offset) {
-        uint32_t n = reader->n_pending;
-        JfrPending *pending = &reader->pending[n];
-        WindowEvent *event = &reader->pending_events[n];
-        const JfrPlan *plan = state->plan;
-        uint64_t numbers[JFR_N_NUMBERS + 1], time_ns;
+static uint32_t begin_batch(const JfrReader *reader, const JfrSeen *seen, uint32_t n) {
+        uint32_t i;
 
-        if (!data || !jfr_plan_hash(plan, data, end, numbers, &pending->hash)) {
-                note_short(reader, state, offset);
-                return 0;
-        }
-        time_ns = time_of(reader, plan, numbers);
-        if (time_ns < reader->start_ns || time_ns >= reader->end_ns) {
-                state->counts.n_out_of_time++;
-                return 0;
-        }
-        pending->state = state;
-        pending->data = data;
-        pending->end = end;
-        event->time_ns = time_ns;
-        event->value = value_of(reader, plan, numbers);
-        event->timed = state->timed;
-        reader->n_pending_timed += state->timed;
-        __builtin_prefetch(jfr_look_up(pending->hash, reader->samples, JFR_SAMPLE_CACHE_BITS).pair);
-        reader->n_pending = n + 1;
-        return n + 1 == JFR_MAX_PENDING ? finish_batch(reader) : 0;
+        for (i = 0; i < n && i < MAX_BATCH && seen[i].kind != JFR_SEEN_ABOUT; i++)
+                __builtin_prefetch(&reader->places[seen[i].place]);
+        return i;
 }
 
-/* Of any class. */
-static int add_event(JfrReader *reader, const JfrEvent *event) {
-        const JfrClass *class = jfr_class(&reader->metadata, event->type);
-        JfrClassState *state;
+/* Return: 0, JFR_E_FULL, -ENOMEM. */
+static int count_block(JfrReader *reader, JfrAhead *ahead, const JfrBlock *block, bool full) {
+        Batch batch;
+        int r = 0, q;
 
-        if (!class)
-                return 0;
-        state = &reader->states[class->number];
-        state->counts.n_read++;
-        if (state->plan)
-                return add_sample(reader, state, event->data, event->data + event->data_size, event->offset);
-        return state->about ? jfr_about_event(reader, state, class, event) : 0;
-}
-
-/* Events that are in the buffer as a whole, as nearly all are: jfr_scan_next() for many. */
-static int read_buffer(JfrReader *reader, JfrScan *scan) {
-        const uint8_t *at = scan->buffer + scan->at, *end = scan->buffer + scan->size;
-        int r = 0;
-
-        while (!r && (size_t)(end - at) >= JFR_EVENT_HEADER_MAX) {
-                const uint8_t *begin = at;
-                uint64_t size = (uint32_t)jfr_quick_compressed(&at), type = jfr_quick_compressed(&at);
-                uint64_t offset = scan->next - (uint64_t)(end - begin);
-                const JfrClass *class;
-                JfrClassState *state;
-
-                if (size < (uint64_t)(at - begin) || size > (uint64_t)(end - begin)) {
-                        at = begin;
-                        break;
-                }
-                class = jfr_class(&reader->metadata, type);
-                state = class ? &reader->states[class->number] : NULL;
-                if (state && state->plan) {
-                        state->counts.n_read++;
-                        r = add_sample(reader, state, at, begin + size, offset);
-                } else if (state) {
-                        JfrEvent event = { .offset = offset, .size = size, .type = type, .data = at,
-                                           .data_size = (size_t)(begin + size - at), .header_size = (uint32_t)(at - begin) };
-
-                        r = add_event(reader, &event);
-                }
-                at = begin + size;
+        batch.block = block;
+        for (uint32_t i = 0; i < block->n && r >= 0; i += MAX(batch.n, 1u)) {
+                batch.seen = block->seen + i;
+                batch.n = begin_batch(reader, batch.seen, block->n - i);
+                q = batch.n ? count_batch(reader, ahead, &batch, full || r) : tell_about(reader, block, batch.seen);
+                r = q ? q : r;
         }
-        scan->at = (size_t)(at - scan->buffer);
         return r;
 }
 
-/* What is in the buffer; then one event that is not, before which the buffer may be filled anew. *qp: why it ends. */
-static int read_some(JfrReader *reader, JfrScan *scan, int *qp) {
-        JfrEvent event = { 0 };
-        int r;
+/* Times of what was only added up. */
+static void cover_sums(JfrReader *reader) {
+        for (uint32_t i = 0; i < reader->metadata.n_classes; i++) {
+                const JfrClassCount *count = &reader->class_counts[i];
+                const JfrPlan *plan = reader->states[i].plan;
 
-        if (scan->chunk->compressed)
-                *qp = read_buffer(reader, scan);
-        if (!*qp)
-                *qp = finish_batch(reader);
-        if (*qp)
-                return 0;
-        r = jfr_scan_next_slowly(scan, &event);
-        if (!r)
-                *qp = add_event(reader, &event);
-        if (r == JFR_SCAN_E_MALFORMED && !reader->chunk->cut)
-                jfr_mistake(reader, "byte %" PRIu64 ": no event can begin there; the rest of its chunk is left out",
-                            reader->chunk->offset + event.offset);
-        return r;
+                if (plan && count->first_ns && reader->profiles[plan->type->measure])
+                        window_profile_covers(reader->window, reader->profiles[plan->type->measure] - 1, count->first_ns, count->last_ns);
+        }
 }
 
 /* Return: 0, JFR_E_FULL, -ENOMEM. */
 int jfr_events_read(JfrReader *reader) {
-        uint64_t next;
-        JfrScan scan;
-        int r = jfr_scan_init(&scan, reader->input, reader->chunk), q = 0;
+        const JfrOptions *options = reader->options;
+        _cleanup_(jfr_ahead_freep) JfrAhead *ahead = NULL;
+        const JfrBlock *block;
+        uint64_t next = 0;
+        int r = jfr_ahead_new(&ahead, reader), q;
 
-        while (!r && !q) {
-                next = scan.next;
-                r = read_some(reader, &scan, &q);
-                if (reader->options->progress && scan.next != next)
-                        reader->options->progress(reader->chunk->offset + scan.next, reader->options->userdata);
+        while (r >= 0 && (block = jfr_ahead_next(ahead))) {
+                q = count_block(reader, ahead, block, r);
+                r = q ? q : r;
+                if (options->progress && block->next != next)
+                        options->progress(reader->chunk->offset + block->next, options->userdata);
+                next = block->next;
         }
-        if (!q)
-                q = finish_batch(reader);
-        jfr_scan_deinit(&scan);
-        return q ? q : MIN(r, 0);
+        if (r < 0)
+                return r;
+        cover_sums(reader);
+        if (*jfr_ahead_mistake(ahead))
+                jfr_mistake(reader, "%s", jfr_ahead_mistake(ahead));
+        return r;
 }

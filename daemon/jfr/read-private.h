@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What read.c (chunks), events.c (their events), sample.c (new combinations) and about.c (events about the recording) share.
+ * What read.c (chunks), ahead.c and events.c (their events), sample.c (new combinations) and about.c (events about the recording)
+ * share.
  */
 
 #include "jfr/event.h"
@@ -10,44 +11,67 @@
 #include "jfr/names.h"
 #include "util/intern.h"
 
-enum { JFR_SAMPLE_CACHE_BITS = 16, JFR_SET_CACHE_BITS = 10, JFR_MAX_PENDING = 64 };
+enum { JFR_SET_CACHE_BITS = 10 };
 
 /* Counts of one type of events, over all chunks. */
 typedef struct JfrTypeCount {
         uint64_t n_read, n_converted;
-        uint64_t n_out_of_time, n_failed, n_left_out;   /* of those that are samples */
+        uint64_t n_out_of_time, n_failed;       /* of those that are samples */
         bool is_sample;
 } JfrTypeCount;
+
+/* Of one class of this chunk, by who reads ahead. */
+typedef struct JfrClassCount {
+        uint64_t n_read, n_out_of_time, n_failed;
+        uint64_t first_ns, last_ns;     /* of events whose times are not kept; 0 = there was none */
+} JfrClassCount;
 
 /* What this chunk's events of one class are. */
 typedef struct JfrClassState {
         JfrPlan *plan;                  /* NULL = no samples */
         bool timed;                     /* their times may be kept */
-        uint32_t count;                 /* row of counts … */
-        JfrTypeCount counts;            /* … and what this chunk adds to it */
+        uint32_t count;                 /* row of counts */
+        uint64_t n_left_out;            /* samples that were read and could not be counted */
         uint32_t about;                 /* number + 1 of the kind of events about the recording, 0 = none */
         uint32_t event_attribute;       /* of the window: the name of the type */
 } JfrClassState;
 
+/* Where a hash is looked up: there, or one behind it. */
+static inline uint32_t jfr_known_place(uint64_t hash, unsigned bits) {
+        return (uint32_t)((hash ^ hash >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits)) & ~1u;
+}
+
 /*
- * Numbers of an event that were seen before, and what they came to. Of the numbers a hash with the keys of the chunk is kept:
- * they themselves would be ten times as much, and the table would not stay in a CPU's cache.
+ * Combinations of this chunk. Of the numbers a hash with the keys of the chunk is kept: they themselves would be ten times as
+ * much, and the table would not stay in a CPU's cache.
  */
+typedef struct JfrCombination {
+        uint64_t hash;
+        uint32_t more;                  /* of the hash; 0 = free */
+        uint32_t n;                     /* events that were added up and not told yet … */
+        int64_t value;                  /* … to this */
+        bool listed;                    /* the place: its sum is told at the chunk's end */
+} JfrCombination;
+
+typedef struct JfrCombinations {
+        JfrCombination *rows;
+        unsigned bits;
+        uint32_t *listed, n_listed;     /* places */
+        uint64_t n_known;               /* events whose combination was there */
+} JfrCombinations;
+
+/* The same places as the reader sees them. */
+typedef struct JfrPlace {
+        uint32_t sample;                /* + 1; 0 = it could not be made */
+        uint32_t class;                 /* number */
+} JfrPlace;
+
+/* What tells attributes apart, as a hash, and what it came to. */
 typedef struct JfrKnown {
         uint64_t hash;
         uint32_t more;                  /* of the hash; 0 = free */
-        uint32_t index;                 /* sample, or set of attributes */
+        uint32_t index;                 /* set of attributes */
 } JfrKnown;
-
-/*
- * A sample that was read and not yet counted: the table of what is known is larger than a CPU's first cache, so its place
- * is asked for some samples ahead. Its bytes stand in the scan's buffer until then.
- */
-typedef struct JfrPending {
-        JfrHash hash;
-        JfrClassState *state;
-        const uint8_t *data, *end;
-} JfrPending;
 
 /* Where a hash is looked up: one of two neighbours knows it, or none. */
 typedef struct JfrLookup {
@@ -59,7 +83,7 @@ static inline JfrLookup jfr_look_up(JfrHash hash, JfrKnown *table, unsigned bits
         uint64_t low = (uint64_t)hash, high = (uint64_t)(hash >> 64);
 
         return (JfrLookup){ .wanted = { .hash = low, .more = (uint32_t)(high ^ high >> 32) | 1 },
-                            .pair = table + ((low ^ low >> 32) * 0x9E3779B97F4A7C15 >> (64 - bits) & ~1ULL) };
+                            .pair = table + jfr_known_place(low, bits) };
 }
 
 /* Which of the two may know it is no branch: no CPU could foresee it. Return: the one that does, or NULL. */
@@ -102,9 +126,7 @@ typedef struct JfrReader {
         JfrClassState *states;          /* by class number */
         JfrPlan *plans;
         uint32_t n_plans;
-        JfrPending pending[JFR_MAX_PENDING];
-        WindowEvent pending_events[JFR_MAX_PENDING];    /* beside each: profile and sample are still to be found */
-        uint32_t n_pending, n_pending_timed;
+        JfrClassCount *class_counts;    /* by class number */
 
         /* over all chunks */
         JfrNames names;
@@ -112,8 +134,9 @@ typedef struct JfrReader {
         Intern type_names;
         JfrTypeCount *types;            /* by row of type_names */
         uint32_t types_size;
-        JfrKnown *samples, *sets;       /* of this chunk */
-        uint64_t n_cached;              /* events whose combination was in the cache */
+        JfrKnown *sets;                 /* of this chunk */
+        JfrCombinations combinations;   /* theirs who read ahead … */
+        JfrPlace *places;               /* … and what became of them */
         uint32_t resource;
         uint32_t profiles[JFR_N_MEASURES];      /* index + 1 */
         uint32_t type_attributes[JFR_N_MEASURES];

@@ -2,7 +2,7 @@
 
 /*
  * A recording from its first chunk to its last. Each chunk is read twice at most: what it says of itself and its
- * constants, then its events in order. A chunk that is damaged costs what is damaged: its events up to there,
+ * constants, then its events in order (ahead.c). A chunk that is damaged costs what is damaged: its events up to there,
  * and all other chunks, are read.
  */
 #include <errno.h>
@@ -15,7 +15,12 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-enum { MAX_TYPES = 1 << 16 };
+enum {
+        MAX_TYPES = 1 << 16,
+        MIN_COMBINATION_BITS = 10,
+        MAX_COMBINATION_BITS = 16,
+        USUAL_EVENT = 16,               /* bytes, rather less than more */
+};
 
 void jfr_mistake(JfrReader *reader, const char *format, ...) {
         va_list arguments;
@@ -85,7 +90,8 @@ static int begin_chunk(JfrReader *reader) {
         reader->clock = jfr_clock_make(reader->chunk);
         reader->n_plans = 0;
         reader->states = calloc(reader->metadata.n_classes, sizeof(*reader->states));
-        if (!reader->states)
+        reader->class_counts = calloc(reader->metadata.n_classes, sizeof(*reader->class_counts));
+        if (!reader->states || !reader->class_counts)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < reader->metadata.n_classes && !r; i++)
                 r = plan_class(reader, reader->metadata.classes[i]);
@@ -94,15 +100,15 @@ static int begin_chunk(JfrReader *reader) {
 }
 
 static void add_counts(JfrReader *reader) {
-        for (uint32_t i = 0; reader->states && i < reader->metadata.n_classes; i++) {
-                const JfrTypeCount *from = &reader->states[i].counts;
+        for (uint32_t i = 0; reader->states && reader->class_counts && i < reader->metadata.n_classes; i++) {
+                const JfrClassCount *from = &reader->class_counts[i];
                 JfrTypeCount *to = &reader->types[reader->states[i].count];
 
                 to->n_read += from->n_read;
                 to->n_out_of_time += from->n_out_of_time;
                 to->n_failed += from->n_failed;
                 if (reader->states[i].plan)
-                        to->n_converted += from->n_read - from->n_out_of_time - from->n_failed - from->n_left_out;
+                        to->n_converted += from->n_read - from->n_out_of_time - from->n_failed - reader->states[i].n_left_out;
         }
 }
 
@@ -111,7 +117,9 @@ static void end_chunk(JfrReader *reader) {
         jfr_pools_deinit(&reader->pools);
         jfr_metadata_deinit(&reader->metadata);
         free(reader->states);
+        free(reader->class_counts);
         reader->states = NULL;
+        reader->class_counts = NULL;
 }
 
 static int read_chunk(JfrReader *reader) {
@@ -245,15 +253,33 @@ static void print_diagnostics(const JfrReader *reader, Text *text) {
                     reader->n_chunks, counts->n_stacks, counts->n_frames, counts->n_remote_frames, counts->n_truncated,
                     counts->n_stacks_missing);
         text_printf(text, "libraries with a build id: %u; events whose combination was known: %" PRIu64 "\n", reader->n_libraries,
-                    reader->n_cached);
+                    reader->combinations.n_known);
+}
+
+/* No more places than a small recording can have events. */
+static int init_combinations(JfrReader *reader) {
+        JfrCombinations *table = &reader->combinations;
+        size_t size;
+
+        table->bits = MIN_COMBINATION_BITS;
+        while (table->bits < MAX_COMBINATION_BITS && reader->input->size / USUAL_EVENT >> table->bits)
+                table->bits++;
+        size = (size_t)1 << table->bits;
+        /* two that are looked at together share a line of a cache */
+        table->rows = aligned_alloc(64, size * sizeof(*table->rows));
+        table->listed = malloc(size * sizeof(*table->listed));
+        reader->places = calloc(size, sizeof(*reader->places));
+        if (!table->rows || !table->listed || !reader->places)
+                return error_origin(-ENOMEM);
+        memset(table->rows, 0, size * sizeof(*table->rows));
+        return 0;
 }
 
 static int init(JfrReader *reader) {
         intern_init(&reader->type_names, MAX_TYPES);
         reader->plans = calloc(jfr_n_event_types, sizeof(*reader->plans));
-        reader->samples = calloc(1 << JFR_SAMPLE_CACHE_BITS, sizeof(*reader->samples));
         reader->sets = calloc(1 << JFR_SET_CACHE_BITS, sizeof(*reader->sets));
-        if (!reader->plans || !reader->samples || !reader->sets)
+        if (!reader->plans || !reader->sets || init_combinations(reader))
                 return error_origin(-ENOMEM);
         return jfr_names_init(&reader->names, reader->window, &reader->counts);
 }
@@ -269,7 +295,9 @@ static void deinit(JfrReader *reader) {
         intern_deinit(&reader->type_names);
         free(reader->types);
         free(reader->plans);
-        free(reader->samples);
+        free(reader->combinations.rows);
+        free(reader->combinations.listed);
+        free(reader->places);
         free(reader->sets);
         free(reader->libraries);
 }

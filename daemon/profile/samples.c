@@ -238,13 +238,17 @@ static int find_sample(Window *window, const SampleKey *key, uint32_t *indexp) {
         return 0;
 }
 
-static void add_value(Window *window, uint32_t profile, uint32_t sample, int64_t value) {
+static inline void add_values_of(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint32_t n) {
         SampleSum *sum = &window->sums[sample];
 
-        window->profiles[profile].n_events++;
-        window->n_events++;
-        sum->n_events++;
+        window->profiles[profile].n_events += n;
+        window->n_events += n;
+        sum->n_events += n;
         sum->value = add_saturated(sum->value, value);
+}
+
+static void add_value(Window *window, uint32_t profile, uint32_t sample, int64_t value) {
+        add_values_of(window, profile, sample, value, 1);
 }
 
 static int add_sample(Window *window, const SampleKey *key, int64_t value, uint32_t *indexp) {
@@ -295,6 +299,15 @@ int window_sample_events(Window *window, const WindowEvent *events, size_t n, bo
                 note_time(&window->profiles[event->profile], event->time_ns);
         }
         return 0;
+}
+
+void window_sample_sum(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint32_t n) {
+        add_values_of(window, profile, sample, value, n);
+}
+
+void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, uint64_t last_ns) {
+        note_time(&window->profiles[profile], first_ns);
+        note_time(&window->profiles[profile], last_ns);
 }
 
 void window_drop_times(Window *window) {

@@ -256,6 +256,10 @@ typedef struct WindowEvent {
 /* Many of them; unless @timed, no time is kept. *n_donep: how many were added, all unless it fails. */
 int window_sample_events(Window *window, const WindowEvent *events, size_t n, bool timed, size_t *n_donep);
 
+/* @n events whose values add up to @value, without times; from when to when all such of a profile are. */
+void window_sample_sum(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint32_t n);
+void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, uint64_t last_ns);
+
 /* Forgets the times of all events so far: from here on the samples are sums. */
 void window_drop_times(Window *window);
 

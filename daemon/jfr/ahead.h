@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The Events of a Chunk, Read Ahead
+ *
+ * In a recording the same few combinations of stack, thread, span and so on come again and again. So of an event only what it
+ * measures is read; the rest becomes a hash, which is looked up in a table of combinations where a newcomer replaces the older of
+ * two. Which combination it is is told by the event's bytes and the chunk's types alone, so all of this is done by a thread of
+ * its own, some blocks ahead of who makes samples of new combinations. Events whose times nobody keeps are added up here.
+ *
+ *     event event event …  ×64      read:     hash, time, value            the hash's place in the table is asked for
+ *                                   look up:  hash → place                 it has come by now
+ *                                   tell:     new | timed | sum | about    into a block
+ *
+ * A small chunk, or one CPU, is not worth a thread: then each block is read when it is asked for, and nothing else is different.
+ */
+
+#include "jfr/read-private.h"
+
+typedef enum JfrSeenKind {
+        JFR_SEEN_NEW,                   /* an event of a new combination, which gets the place; what was there moves one on */
+        JFR_SEEN_TIMED,                 /* an event of the combination that is at the place */
+        JFR_SEEN_SUM,                   /* some events of it, without their times */
+        JFR_SEEN_ABOUT,                 /* an event about the recording */
+} JfrSeenKind;
+
+typedef struct JfrSeen {
+        uint32_t kind;
+        uint32_t place;
+        uint32_t class;                 /* number: new, about */
+        uint32_t n;                     /* events: sum; else 1 */
+        int64_t value;
+        uint64_t time_ns;               /* new, timed */
+        uint32_t at, size;              /* of what is behind its size and type, in the block's buffer: new, about */
+} JfrSeen;
+
+typedef struct JfrBlock {
+        uint8_t *buffer;
+        JfrSeen *seen;                  /* in the order of the events, but for sums */
+        uint32_t n;
+        uint64_t next;                  /* up to where the chunk was read */
+} JfrBlock;
+
+typedef struct JfrAhead JfrAhead;
+
+/* The reader's chunk is ready to be read. Return: 0, -ENOMEM. */
+int jfr_ahead_new(JfrAhead **aheadp, JfrReader *reader);
+JfrAhead *jfr_ahead_free(JfrAhead *ahead);
+DEFINE_CLEANUP(JfrAhead, jfr_ahead_free)
+
+/* The next events; they stay until the next call. Return: NULL = there are no more. */
+const JfrBlock *jfr_ahead_next(JfrAhead *ahead);
+
+/* From now on all events may be sums. */
+void jfr_ahead_drop_times(JfrAhead *ahead);
+
+/* At the end: what was wrong with the first event that could not be read; empty = nothing. */
+const char *jfr_ahead_mistake(const JfrAhead *ahead);
