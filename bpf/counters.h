@@ -227,6 +227,8 @@
         X(SYMBOL_TABLES_NONE, "symbol_tables_total", "result=\"none\"", "stripped, of another build, unreadable, or without build id") \
         X(SYMBOL_TABLES_LARGE, "symbol_tables_total", "result=\"too_large\"", "that take more memory than a worker may have") \
         X(SYMBOL_TABLES_FAILED, "symbol_tables_total", "result=\"failed\"", "times that no worker could read one; it is tried again") \
+        X(GO_TABLES_READ, "go_tables_total", "result=\"read\"", "stripped Go programs whose functions were read from Go's own table") \
+        X(GO_TABLES_REFUSED, "go_tables_total", "result=\"refused\"", "whose table is damaged or of an unknown version: no names") \
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", "frames of windows sent before their name was there") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", "names dropped from memory for want of room, to be asked for again") \
         X(STAGE_NAMING_NS, "stage_nanoseconds_total", "stage=\"naming\"", "giving frames their functions, in the loop") \

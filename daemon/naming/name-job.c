@@ -69,6 +69,8 @@ static int have_read(NameJob *job, Symbolizer *symbolizer, const SymbolObject *o
 static void note_stats(NameJob *job, const SymbolizerStats *before, const SymbolizerStats *after) {
         for (size_t i = 0; i < SYMBOL_N_STATES; i++)
                 job->read.n_objects[i] = after->n_objects[i] - before->n_objects[i];
+        for (size_t i = 0; i < SYMBOL_N_GO; i++)
+                job->read.n_go[i] = after->n_go[i] - before->n_go[i];
         job->read.n_cut = after->n_cut - before->n_cut;
 }
 

@@ -357,6 +357,8 @@ static void count(const NameJob *job) {
         stat_add(COUNTER_SYMBOL_TABLES_CUT, job->read.n_cut);
         stat_add(COUNTER_SYMBOL_TABLES_NONE, n_none);
         stat_add(COUNTER_SYMBOL_TABLES_LARGE, n[SYMBOL_STATE_LARGE]);
+        stat_add(COUNTER_GO_TABLES_READ, job->read.n_go[SYMBOL_GO_READ]);
+        stat_add(COUNTER_GO_TABLES_REFUSED, job->read.n_go[SYMBOL_GO_REFUSED]);
         stat_add(COUNTER_SYMBOL_TABLES_FAILED, job->is_failed);
         errand_count(&job->workers);
 }

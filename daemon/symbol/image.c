@@ -229,23 +229,34 @@ static int scan_at(const ElfImage *image, ImageIds *ids, uint64_t offset, uint64
         return 0;
 }
 
-static int scan_segments(const ElfImage *image, ImageIds *ids) {
+int elf_image_segments(const ElfImage *image, Elf64_Phdr **segmentsp, uint32_t *np) {
         const Elf64_Ehdr *header = &image->header;
-        _cleanup_(freep) char *data = NULL;
         uint32_t n = MIN(header->e_phnum, (uint32_t)IMAGE_MAX_PROGRAM_HEADERS);
+        char *data;
         int r;
 
         if (header->e_phentsize != sizeof(Elf64_Phdr) || n == 0)
-                return 0;
+                return IMAGE_E_ABSENT;
         r = elf_image_read(image, header->e_phoff, n * sizeof(Elf64_Phdr), &data);
+        if (r)
+                return r < 0 ? error_fold(r) : r;
+        *segmentsp = (Elf64_Phdr *)data;
+        *np = n;
+        return 0;
+}
+
+static int scan_segments(const ElfImage *image, ImageIds *ids) {
+        _cleanup_(freep) Elf64_Phdr *segments = NULL;
+        uint32_t n;
+        int r = elf_image_segments(image, &segments, &n);
+
         if (r)
                 return r < 0 ? error_fold(r) : 0;
         for (uint32_t i = 0; i < n; i++) {
-                Elf64_Phdr segment;
+                const Elf64_Phdr *segment = &segments[i];
 
-                memcpy(&segment, data + i * sizeof(segment), sizeof(segment));
-                if (segment.p_type == PT_NOTE)
-                        r = scan_at(image, ids, segment.p_offset, segment.p_filesz, segment.p_align);
+                if (segment->p_type == PT_NOTE)
+                        r = scan_at(image, ids, segment->p_offset, segment->p_filesz, segment->p_align);
                 if (r)
                         return error_fold(r);
         }

@@ -14,20 +14,22 @@ static int read_split(const ObjectSymbols *to, const ElfImage *own, SymbolFile *
         return r < 0 ? error_fold(r) : r;
 }
 
-static int hand_on(const ObjectSymbols *to, const SymbolList *list, SymbolState *statep) {
+static int hand_on(const ObjectSymbols *to, const SymbolList *list, SymbolState *statep, SymbolGo *gop) {
         int r = list->n_symbols ? to->sink(to->userdata, list) : 0;
 
         if (r)
                 return error_fold(r);
-        *statep = !list->n_symbols ? SYMBOL_STATE_STRIPPED : list->is_full ? SYMBOL_STATE_NAMED : SYMBOL_STATE_DYNAMIC;
+        *statep = !list->n_symbols ? SYMBOL_STATE_STRIPPED : symbol_list_is_full(list) ? SYMBOL_STATE_NAMED : SYMBOL_STATE_DYNAMIC;
+        *gop = list->go_state;
         return 0;
 }
 
-int object_symbols_read(const ObjectSymbols *to, const SymbolFile *own, SymbolState *statep) {
+int object_symbols_read(const ObjectSymbols *to, const SymbolFile *own, SymbolState *statep, SymbolGo *gop) {
         _cleanup_(symbol_file_deinit) SymbolFile split = SYMBOL_FILE_NULL;
         _cleanup_(symbol_list_deinit) SymbolList list = { 0 }, both = { 0 };
         int r = own ? symbol_list_init(&list, &own->image, NULL, to->limits) : 1, q = 1;
 
+        *gop = SYMBOL_GO_NONE;
         if (r < 0)
                 return error_fold(r);
         if (r || !list.is_full)
@@ -39,6 +41,6 @@ int object_symbols_read(const ObjectSymbols *to, const SymbolFile *own, SymbolSt
                         *statep = SYMBOL_STATE_UNREADABLE;
                 return 0;
         }
-        r = hand_on(to, q ? &list : &both, statep);
+        r = hand_on(to, q ? &list : &both, statep, gop);
         return r ? error_fold(r) : 0;
 }

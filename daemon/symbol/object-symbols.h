@@ -5,7 +5,7 @@
  * Symbols of an Object
  *
  * The best that there are: .symtab of the object, else of its debug file, else what is packed in it, the latter two with
- * .dynsym; else .dynsym alone. Where a debug file comes from, and where symbols go, is the caller's.
+ * .dynsym; else .dynsym alone; without any .symtab also what Go keeps of its functions (go-functions.h). Where a debug file comes from, and where symbols go, is the caller's.
  */
 
 #include "symbol/object.h"
@@ -19,5 +19,5 @@ typedef struct ObjectSymbols {
         void *userdata;
 } ObjectSymbols;
 
-/* @own: NULL = not here, and *statep says why. Return: 0 with *statep, -ENOMEM. */
-int object_symbols_read(const ObjectSymbols *to, const SymbolFile *own, SymbolState *statep);
+/* @own: NULL = not here, and *statep says why. Return: 0 with *statep and *gop, -ENOMEM. */
+int object_symbols_read(const ObjectSymbols *to, const SymbolFile *own, SymbolState *statep, SymbolGo *gop);

@@ -34,13 +34,13 @@ typedef struct SymbolObject {
 } SymbolObject;
 
 typedef enum SymbolState {
-        SYMBOL_STATE_NAMED,             /* .symtab of the file or of its debug file */
+        SYMBOL_STATE_NAMED,             /* .symtab of the file or of its debug file; Go's own table */
         SYMBOL_STATE_DYNAMIC,           /* .dynsym alone: static functions have no name */
         SYMBOL_STATE_NO_ID,             /* the profile has no build id, so that no file can be believed */
         SYMBOL_STATE_ABSENT,            /* no such file here, and no debug file */
         SYMBOL_STATE_OTHER,             /* the file here has another build id */
         SYMBOL_STATE_UNREADABLE,        /* no regular file, no permission, no sound ELF */
-        SYMBOL_STATE_STRIPPED,          /* no symbols at all */
+        SYMBOL_STATE_STRIPPED,          /* no symbols at all, and no table of Go's */
         SYMBOL_STATE_LARGE,             /* its symbols take more memory than who reads them may have */
         SYMBOL_N_STATES,
 } SymbolState;

@@ -122,7 +122,7 @@ static void put_ids(SymbolRequest *request, const SymbolObject *object) {
         strcpy(request->go, object->build_id_go);
 }
 
-static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep) {
+static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep, SymbolGo *gop) {
         SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_ASK_TABLE, .size = work->size,
                                   .has_file = work->fd >= 0, .state = work->state };
         SymbolAnswer answer;
@@ -132,8 +132,10 @@ static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep) {
         r = r ?: errand_send(&work->errand, &request, sizeof(request), work->fd);
         r = r ?: converse(work, &answer);
         r = r ?: receive_table(work, &answer, tablep);
-        if (!r)
+        if (!r) {
                 *statep = answer.state;
+                *gop = answer.go;
+        }
         return r;
 }
 
@@ -158,6 +160,7 @@ static bool can_be_known(const SymbolObject *object) {
 /* Return: 0, SYMBOL_ERRAND_E_FAILED, -ENOMEM. */
 static int read_object(Work *work) {
         SymbolState state = SYMBOL_STATE_NO_ID;
+        SymbolGo go = SYMBOL_GO_NONE;
         SymbolTable *table = NULL;
         int r = 0;
 
@@ -166,10 +169,10 @@ static int read_object(Work *work) {
                 r = ERRAND_E_DIED;
         }
         for (int i = 0; i < MAX_TRIES && r == ERRAND_E_DIED; i++)
-                r = ask_table(work, &table, &state);
+                r = ask_table(work, &table, &state, &go);
         if (r)
                 return r < 0 ? error_fold(r) : SYMBOL_ERRAND_E_FAILED;
-        r = symbolizer_put(work->symbolizer, work->object, table, state);
+        r = symbolizer_put(work->symbolizer, work->object, table, state, go);
         return r ? error_fold(r) : 0;
 }
 

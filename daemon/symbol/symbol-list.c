@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- *     .symtab, .dynsym      every defined FUNC or IFUNC symbol           FileSymbol, 32 bytes
+ *     .symtab, .dynsym      every defined FUNC or IFUNC symbol           FileSymbol, 40 bytes
+ *     .gopclntab            where it knows more functions
  *     sort                  by address, of several at one address the best first (better())
  *     first of each address an end for those without size
  */
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "util/error.h"
 #include "util/file.h"
@@ -18,7 +18,6 @@
 enum {
         CHUNK_SYMBOLS = 2048,           /* read at a time */
         MAX_MOVED_SECTIONS = 1024,      /* looked up by name, each among all */
-        PAGE = 4096,
 };
 
 const SymbolLimits symbol_default_limits = {
@@ -34,15 +33,10 @@ typedef struct Reader {
         const SymbolLimits *limits;
 } Reader;
 
-static void strings_deinit(SymbolStrings *strings) {
-        free(strings->owned);
-        if (strings->map)
-                munmap(strings->map, strings->map_size);
-}
-
 void symbol_list_deinit(SymbolList *list) {
         for (size_t i = 0; i < SYMBOL_N_IMAGES * SYMBOL_N_TABLES; i++)
-                strings_deinit(&list->strings[i / SYMBOL_N_TABLES][i % SYMBOL_N_TABLES]);
+                image_bytes_deinit(&list->strings[i / SYMBOL_N_TABLES][i % SYMBOL_N_TABLES]);
+        go_functions_deinit(&list->go);
         free(list->symbols);
         *list = (SymbolList){ 0 };
 }
@@ -58,6 +52,24 @@ static int grow(SymbolList *list) {
         return 0;
 }
 
+/* Unless there are too many. */
+static int put(Reader *reader, const FileSymbol *symbol) {
+        SymbolList *list = reader->list;
+        int r;
+
+        if (list->n_symbols >= reader->limits->max_symbols) {
+                list->n_left_out++;
+                return 0;
+        }
+        if (list->n_symbols == list->room) {
+                r = grow(list);
+                if (r)
+                        return error_fold(r);
+        }
+        list->symbols[list->n_symbols++] = *symbol;
+        return 0;
+}
+
 static bool is_function(const Elf64_Sym *symbol) {
         unsigned type = ELF64_ST_TYPE(symbol->st_info);
 
@@ -68,7 +80,7 @@ static bool is_function(const Elf64_Sym *symbol) {
  * Length of the name at @at: up to `@@` and its version, the end of the table, or the cap. Old versions (`f@V1`
  * beside `f@@V2`) are other functions, and keep theirs.
  */
-static uint16_t name_length(const SymbolStrings *strings, uint32_t at) {
+static uint16_t name_length(const ImageBytes *strings, uint32_t at) {
         uint64_t left = at < strings->size ? strings->size - at : 0;
         const char *name = strings->data + at, *version;
         size_t n = left ? strnlen(name, MIN(left, (uint64_t)SYMBOL_MAX_NAME)) : 0;
@@ -85,75 +97,34 @@ static uint64_t address_of(const Reader *reader, const Elf64_Sym *symbol) {
 }
 
 static int add(Reader *reader, const Elf64_Sym *symbol, unsigned table) {
-        SymbolList *list = reader->list;
-        const SymbolStrings *strings = &reader->list->strings[reader->image][table];
+        const ImageBytes *strings = &reader->list->strings[reader->image][table];
         uint16_t n_name;
-        int r;
 
         if (!is_function(symbol))
                 return 0;
         n_name = name_length(strings, symbol->st_name);
         if (n_name == 0)
                 return 0;
-        if (list->n_symbols >= reader->limits->max_symbols) {
-                list->n_left_out++;
-                return 0;
-        }
-        if (list->n_symbols == list->room) {
-                r = grow(list);
-                if (r)
-                        return error_fold(r);
-        }
-        list->symbols[list->n_symbols++] = (FileSymbol){
+        return put(reader, &(FileSymbol){
                 .start = address_of(reader, symbol), .size = symbol->st_size, .section = symbol->st_shndx,
                 .name = strings->data + symbol->st_name, .n_name = n_name,
                 .binding = ELF64_ST_BIND(symbol->st_info), .image = (uint8_t)reader->image,
-        };
-        return 0;
-}
-
-/* Without a copy, which may be hundreds of MiB: a file that is cut meanwhile ends the process. */
-static int map_strings(const ElfImage *image, uint64_t offset, uint64_t size, SymbolStrings *to) {
-        uint64_t start = image->base + offset, before = start % PAGE;
-        char *map = mmap(NULL, size + before, PROT_READ, MAP_PRIVATE, image->fd, (off_t)(start - before));
-
-        if (map == MAP_FAILED)
-                return IMAGE_E_UNREADABLE;
-        *to = (SymbolStrings){ .data = map + before, .size = size, .map = map, .map_size = size + before };
-        return 0;
-}
-
-static int take_strings(const Reader *reader, uint64_t offset, uint64_t size, SymbolStrings *to) {
-        const ElfImage *image = reader->images[reader->image];
-        int r;
-
-        if (offset > image->size || size > image->size - offset)
-                return IMAGE_E_MALFORMED;
-        if (image->data) {
-                *to = (SymbolStrings){ .data = (const char *)image->data + offset, .size = size };
-                return 0;
-        }
-        if (reader->limits->may_map && size)
-                return map_strings(image, offset, size, to);
-        r = elf_image_read(image, offset, size, &to->owned);
-        if (r)
-                return r < 0 ? error_fold(r) : r;
-        to->data = to->owned;
-        to->size = size;
-        return 0;
+        });
 }
 
 static int read_strings(Reader *reader, const Elf64_Shdr *section, unsigned table) {
         const ElfImage *image = reader->images[reader->image];
         const Elf64_Shdr *strings;
+        int r;
 
         if (section->sh_link >= image->n_sections)
                 return IMAGE_E_MALFORMED;
         strings = &image->sections[section->sh_link];
         if (strings->sh_type != SHT_STRTAB)
                 return IMAGE_E_MALFORMED;
-        return take_strings(reader, strings->sh_offset, MIN(strings->sh_size, reader->limits->max_string_bytes),
-                            &reader->list->strings[reader->image][table]);
+        r = image_bytes_init(&reader->list->strings[reader->image][table], image, strings->sh_offset,
+                             MIN(strings->sh_size, reader->limits->max_string_bytes), reader->limits->may_map);
+        return r < 0 ? error_fold(r) : r;
 }
 
 static int read_symbols(Reader *reader, const Elf64_Shdr *section, unsigned table) {
@@ -194,6 +165,29 @@ static int read_tables(Reader *reader) {
                         break;
                 }
         return 0;
+}
+
+/*
+ * What Go keeps for its own unwinder, whose functions have no symbols if the program was linked with -s. With them only those
+ * are missing that no Go compiler has made.
+ */
+static int read_go(Reader *reader) {
+        SymbolList *list = reader->list;
+        int r = go_functions_init(&list->go, reader->images[0], list->is_full ? list->n_symbols : 0,
+                                  reader->limits->max_string_bytes, reader->limits->may_map);
+
+        if (r < 0)
+                return error_fold(r);
+        list->go_state = r == GO_FUNCTIONS_E_NONE ? SYMBOL_GO_NONE : r ? SYMBOL_GO_REFUSED : SYMBOL_GO_READ;
+        for (uint32_t i = 0; i < list->go.table.n && !r; i++) {
+                GoFunction function;
+
+                if (!go_table_function(&list->go.table, i, &function))
+                        continue;
+                r = put(reader, &(FileSymbol){ .start = list->go.text + function.start, .size = function.size, .name = function.name,
+                                               .n_name = function.n_name, .binding = STB_LOCAL, .section = SHN_ABS });
+        }
+        return r < 0 ? error_fold(r) : 0;
 }
 
 static unsigned n_underscores(const FileSymbol *symbol) {
@@ -331,7 +325,7 @@ static int read_images(Reader *reader) {
         for (reader->image = 0; !r && reader->image < SYMBOL_N_IMAGES; reader->image++)
                 if (reader->images[reader->image])
                         r = read_tables(reader);
-        return r;
+        return r ? r : read_go(reader);
 }
 
 int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *split, const SymbolLimits *limits) {

@@ -4,15 +4,16 @@
 /*
  * Symbol List
  *
- * The functions of one ELF file in the order of their addresses, as .symtab and .dynsym tell of them, with names that
- * still lie in the file's string tables. Takes images and limits, touches no globals.
+ * The functions of one ELF file in the order of their addresses, as .symtab and .dynsym tell of them, and in a Go program
+ * without symbols .gopclntab, with names that still lie in the file's tables. Takes images and limits, touches no globals.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "symbol/image.h"
+#include "symbol/go-functions.h"
+#include "symbol/image-bytes.h"
 
 enum {
         SYMBOL_MAX_NAME = 4096,         /* longer names are cut */
@@ -22,11 +23,19 @@ enum {
 
 typedef struct SymbolLimits {
         uint32_t max_symbols;           /* of both tables; more are left out and counted */
-        uint64_t max_string_bytes;      /* of one string table; a longer one is read so far */
+        uint64_t max_string_bytes;      /* of one string table; a longer one is read so far; a longer table of Go's is refused */
         bool may_map;                   /* such a table is mapped, not read: then a file that is cut ends the process */
 } SymbolLimits;
 
 extern const SymbolLimits symbol_default_limits;
+
+/* What came of .gopclntab. */
+typedef enum SymbolGo {
+        SYMBOL_GO_NONE,                 /* there is none, or it knows no function more than the symbols */
+        SYMBOL_GO_READ,
+        SYMBOL_GO_REFUSED,              /* damaged, or of a version that is not known */
+        SYMBOL_N_GO,
+} SymbolGo;
 
 typedef struct FileSymbol {
         uint64_t start, size;
@@ -36,20 +45,14 @@ typedef struct FileSymbol {
         uint16_t section;               /* of that image */
 } FileSymbol;
 
-/* Where the names of one table are. */
-typedef struct SymbolStrings {
-        const char *data;
-        uint64_t size;
-        char *owned, *map;              /* NULL = the image's own memory */
-        size_t map_size;
-} SymbolStrings;
-
 typedef struct SymbolList {
         FileSymbol *symbols;            /* one of each address, the next one's is greater; each has a name and a size */
         uint32_t n_symbols, room;
         uint32_t n_left_out;            /* over max_symbols */
         bool is_full;                   /* there was a .symtab: static functions too */
-        SymbolStrings strings[SYMBOL_N_IMAGES][SYMBOL_N_TABLES];
+        ImageBytes strings[SYMBOL_N_IMAGES][SYMBOL_N_TABLES];
+        SymbolGo go_state;
+        GoFunctions go;
 } SymbolList;
 
 /*
@@ -60,3 +63,8 @@ typedef struct SymbolList {
  */
 int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *split, const SymbolLimits *limits);
 void symbol_list_deinit(SymbolList *list);
+
+/* Whether functions that are not exported are in it: all that have symbols, or all of Go's. */
+static inline bool symbol_list_is_full(const SymbolList *list) {
+        return list->is_full || list->go_state == SYMBOL_GO_READ;
+}

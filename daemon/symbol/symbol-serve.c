@@ -108,6 +108,7 @@ static int take_list(void *userdata, const SymbolList *list) {
         answer.n = extent.n;
         answer.names_size = extent.names_size;
         answer.n_left_out = extent.n_left_out;
+        answer.go = list->go_state;
         serving->has_answered = true;
         if (channel_send(serving->socket, &answer, sizeof(answer), -1) || send_functions(serving->socket, list, &extent) ||
             send_names(serving->socket, list, &extent))
@@ -132,14 +133,16 @@ static int serve_table(int socket, const SymbolRequest *request, int fd) {
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
         SymbolAnswer none = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_SAID_TABLE };
         SymbolState state;
+        SymbolGo go;
         int r;
 
         if (!symbol_object_has_id(&serving.object) || request->state >= SYMBOL_N_STATES)
                 return SERVE_E_OVER;
-        r = object_symbols_read(&to, open_own(&own, &serving, request, fd, &state) ? &own : NULL, &state);
+        r = object_symbols_read(&to, open_own(&own, &serving, request, fd, &state) ? &own : NULL, &state, &go);
         if (serving.has_answered)
                 return r;
         none.state = r ? SYMBOL_STATE_LARGE : state;
+        none.go = r ? SYMBOL_GO_NONE : go;
         return channel_send(socket, &none, sizeof(none), -1);
 }
 

@@ -21,7 +21,7 @@ static bool check_table(const SymbolAnswer *answer) {
 }
 
 bool symbol_wire_check(const SymbolAnswer *answer) {
-        if (answer->magic != SYMBOL_WIRE_MAGIC || answer->zero || !is_plain(answer->link, sizeof(answer->link)))
+        if (answer->magic != SYMBOL_WIRE_MAGIC || answer->go >= SYMBOL_N_GO || !is_plain(answer->link, sizeof(answer->link)))
                 return false;
         return answer->kind == SYMBOL_SAID_WANT || (answer->kind == SYMBOL_SAID_TABLE && check_table(answer));
 }

@@ -55,7 +55,8 @@ typedef struct SymbolAnswer {
         uint32_t magic, kind;
         uint64_t base;
         uint32_t state, is_full;
-        uint32_t n, names_size, n_left_out, zero;
+        uint32_t n, names_size, n_left_out;
+        uint32_t go;                    /* SymbolGo */
         char link[sizeof(((DebugLink *)NULL)->name)];   /* WANT: "" = by build id alone */
 } SymbolAnswer;
 

@@ -25,6 +25,7 @@ typedef struct Entry {
         char *path, *gnu, *go, *htlhash;        /* the key */
         SymbolTable *table;             /* NULL = none */
         SymbolState state;
+        SymbolGo go_state;
         bool is_foreign;                /* somebody else reads what is in there: names too */
         Hashmap readable;               /* name in the table → demangled name, or the same */
         Arena readable_texts;
@@ -127,14 +128,14 @@ static int take_list(void *userdata, const SymbolList *list) {
 }
 
 static int read_object(const Symbolizer *symbolizer, const SymbolObject *object, SymbolTable **tablep,
-                       SymbolState *statep) {
+                       SymbolState *statep, SymbolGo *gop) {
         Reading reading = { symbolizer, object, tablep };
         const ObjectSymbols to = { .open_debug = open_debug, .sink = take_list, .userdata = &reading };
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
         int r = symbol_file_open(&own, object, statep);
 
         if (r >= 0)
-                r = object_symbols_read(&to, r ? NULL : &own, statep);
+                r = object_symbols_read(&to, r ? NULL : &own, statep, gop);
         return r ? error_fold(r) : 0;
 }
 
@@ -217,6 +218,7 @@ static int insert(Symbolizer *symbolizer, Entry *entry) {
         symbolizer->entries[symbolizer->n_entries++] = entry;
         account(symbolizer, entry);
         symbolizer->stats.n_objects[entry->state]++;
+        symbolizer->stats.n_go[entry->go_state]++;
         symbolizer->stats.n_cut += entry->table && symbol_table_n_left_out(entry->table);
         return 0;
 }
@@ -246,7 +248,7 @@ static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry *
                 symbolizer->stats.n_misses++;
                 r = entry_new(&new, object);
                 if (!r)
-                        r = read_object(symbolizer, object, &new->table, &new->state);
+                        r = read_object(symbolizer, object, &new->table, &new->state, &new->go_state);
                 if (!r)
                         r = insert(symbolizer, new);
                 if (r)
@@ -317,7 +319,7 @@ bool symbolizer_knows(Symbolizer *symbolizer, const SymbolObject *object) {
         return lookup(symbolizer, object);
 }
 
-int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state) {
+int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state, SymbolGo go) {
         _cleanup_(entry_freep) Entry *new = NULL;
         int r = entry_new(&new, object);
 
@@ -327,6 +329,7 @@ int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTab
         }
         new->table = table;
         new->state = state;
+        new->go_state = go;
         new->is_foreign = true;
         new->last_use = ++symbolizer->clock;
         r = insert(symbolizer, new);

@@ -5,7 +5,8 @@
  * Symbolizer
  *
  * Names functions of objects that a profile knows by path and build id, from files of this machine: .symtab of the
- * object; else of its debug file, else of .gnu_debugdata, beside .dynsym; else .dynsym alone. How these are found and
+ * object; else of its debug file, else of .gnu_debugdata, beside .dynsym; else .dynsym alone; of Go programs without .symtab the
+ * table that they have for themselves. How these are found and
  * why they are believed says object.h.
  *
  * Tables stay in a cache with a cap in bytes and objects; the one that was not used
@@ -56,7 +57,7 @@ int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
  * readable here. @table: taken over in any case; NULL = none. Return: 0, -ENOMEM.
  */
 bool symbolizer_knows(Symbolizer *symbolizer, const SymbolObject *object);
-int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state);
+int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state, SymbolGo go);
 
 /* The name at @address that may be one to be made readable, and was not yet; it lives as long as its table. NULL = none. */
 const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address);
@@ -94,6 +95,7 @@ typedef struct SymbolizerStats {
         uint64_t n_hits, n_misses;      /* look-ups whose object was in memory, or was read first */
         uint64_t n_evicted;             /* objects that left for others */
         uint64_t n_objects[SYMBOL_N_STATES];    /* read, by what came of it */
+        uint64_t n_go[SYMBOL_N_GO];     /* of them, by what came of Go's table */
         uint64_t n_cut;                 /* of them: of more functions than a table takes */
         uint64_t n_demangled;           /* names, each once while it is in memory */
         uint64_t n_line_runs;           /* processes started */

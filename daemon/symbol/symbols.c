@@ -48,7 +48,7 @@ void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *ex
                 all.n++;
         }
         all.n_left_out = list->n_left_out + list->n_symbols - all.n;
-        all.is_full = list->is_full;
+        all.is_full = symbol_list_is_full(list);
         *extent = all;
 }
 

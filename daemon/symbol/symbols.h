@@ -4,7 +4,7 @@
 /*
  * Symbol Table
  *
- * The functions of one ELF file, from .symtab and .dynsym, sorted by address in
+ * The functions of one ELF file, as symbol-list.h finds them, sorted by address in
  * 16 bytes each beside their names. Takes a descriptor and limits, touches no
  * globals. Names are as in the file, without the default version (`@@GLIBC_2.2.5`).
  */
@@ -24,7 +24,7 @@ typedef struct SymbolExtent {
         uint32_t n;
         uint32_t names_size;            /* each with a NUL */
         uint32_t n_left_out;
-        bool is_full;                   /* there was a .symtab: static functions too */
+        bool is_full;                   /* static functions too: there was a .symtab, or Go's table */
 } SymbolExtent;
 
 /* @most: bytes of the table; functions behind are left out and counted. */

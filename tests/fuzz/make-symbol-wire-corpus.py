@@ -12,14 +12,16 @@ MAGIC, WANT, TABLE = 0x53594D31, 0, 1
 NAMED, DYNAMIC, STRIPPED = 0, 1, 6
 
 
-def answer(functions, names, *, kind=TABLE, base=0x1000, state=NAMED, full=None, n=None, size=None, link=b"", zero=0, magic=MAGIC):
+def answer(functions, names, *, kind=TABLE, base=0x1000, state=NAMED, full=None, n=None, size=None, link=b"", go=0, magic=MAGIC):
     head = struct.pack("<IIQIIIIII256s", magic, kind, base, state, int(state == NAMED if full is None else full),
-                       len(functions) if n is None else n, len(names) if size is None else size, 0, zero, link)
+                       len(functions) if n is None else n, len(names) if size is None else size, 0, go, link)
     return head + b"".join(struct.pack("<II", *f) for f in functions) + names
 
 
 CORPUS = {
     "three": answer([(0, 16), (16, 16), (32, 16)], b"alpha\0b\0_Z3foo\0"),
+    "go": answer([(0, 16)], b"main.main\0", go=1),
+    "stripped-go": answer([], b"", state=STRIPPED, go=2),
     "dynamic": answer([(0, 1)], b"f\0", state=DYNAMIC),
     "stripped": answer([], b"", state=STRIPPED),
     "want": answer([], b"", kind=WANT, link=b"libc.debug"),
@@ -41,7 +43,7 @@ CORPUS = {
     "lie-size": answer([(0, 1)], b"a\0", size=0xFFFFFFFF),
     "lie-state": answer([(0, 1)], b"a\0", state=8),
     "lie-full": answer([(0, 1)], b"a\0", full=0),
-    "lie-zero": answer([(0, 1)], b"a\0", zero=1),
+    "lie-go": answer([(0, 1)], b"a\0", go=3),
     "lie-link": answer([], b"", kind=WANT, link=b"../shadow"),
     "lie-open-link": answer([], b"", kind=WANT, link=b"x" * 256),
     "cut": answer([(0, 16), (16, 16)], b"alpha\0b\0")[:-1],

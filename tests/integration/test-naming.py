@@ -7,7 +7,6 @@ import oracle
 oracle.enter()
 
 import contextlib
-import http.client
 import json
 import os
 import pathlib
@@ -21,7 +20,6 @@ import subprocess
 import fuse_server
 import otlp_read
 import perf
-import prometheus
 import session
 import tap
 
@@ -36,42 +34,7 @@ def threads(pid):
     return names
 
 
-class Naming(session.TestCase):
-    def wait_for(self, run, condition, what):
-        """Waits until the samples that have arrived by then fulfil a condition, and returns what it yields."""
-        seen = {}
-
-        def look():
-            for path in run.receiver.paths():
-                if path not in seen and path.with_suffix(".json").exists():
-                    seen[path] = list(otlp_read.samples(path))
-            return condition([sample for path in sorted(seen) for sample in seen[path]])
-
-        return tap.wait_until(look, f"{what}; {run.child}", 120)
-
-    def start_counted(self, *options):
-        """A run, and what waits until one of its counters is high enough: wait(@least, name, label=value)."""
-        run = self.start(*options, "--metrics", "127.0.0.1:0")
-        port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
-
-        def counter(name, labels):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
-            with contextlib.closing(connection):
-                connection.request("GET", "/metrics")
-                return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), name, **labels)
-
-        def wait(least, name, **labels):
-            return tap.wait_until(lambda: counter(name, labels) >= least, f"{name} {labels}", 120)
-
-        wait.counter = lambda name, **labels: counter(name, labels)
-        return run, wait
-
-    def wait_named(self, run, pid, *names):
-        self.wait_for(run, lambda samples: set(names) <= {f.name for s in samples if s.resource["process.pid"] == pid
-                                                          for f in s.frames}, f"frames named {names} of {pid}")
-
-
-class Code(Naming):
+class Code(session.NamingCase):
     def maker(self, *names, **options):
         """A victim that has made these functions: (child, tell, {name: (start, end)})."""
         child, tell = self.commanded("code", **options)
@@ -243,7 +206,7 @@ class Code(Naming):
         self.check_names(result, healthy.pid, ranges)
 
 
-class Local(Naming):
+class Local(session.NamingCase):
     def check_names(self, result, symbols, places=None):
         """Every name of a frame in a file is the one that nm has for it; @places: where a file is read from instead. Returns
         the functions seen, by object."""
@@ -394,7 +357,7 @@ class Local(Naming):
         self.assertEqual({f.name for s in result.of(victim.pid) for f in s.frames if f.type != "kernel"}, {""})
 
 
-class Runtimes(Naming):
+class Runtimes(session.NamingCase):
     """Programs of others that write such files."""
 
     @staticmethod

@@ -15,6 +15,8 @@ What holds for every run is checked by stop(), unless the test asks for check=Fa
     - the payload holds exactly the samples that the daemon says were delivered
     - every request obeys the rules of check_otlp.py, and every sample lies in its profile and in this run
 """
+import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -25,6 +27,7 @@ import time
 
 import oracle
 import otlp_read
+import prometheus
 import tap
 
 LIB = tap.BUILD_DIR / "tests/lib"
@@ -228,6 +231,43 @@ class TestCase(tap.TestCase):
             return answer
 
         return child, tell
+
+
+class NamingCase(TestCase):
+    """For tests that wait for names, and for counters."""
+
+    def wait_for(self, run, condition, what):
+        """Waits until the samples that have arrived by then fulfil a condition, and returns what it yields."""
+        seen = {}
+
+        def look():
+            for path in run.receiver.paths():
+                if path not in seen and path.with_suffix(".json").exists():
+                    seen[path] = list(otlp_read.samples(path))
+            return condition([sample for path in sorted(seen) for sample in seen[path]])
+
+        return tap.wait_until(look, f"{what}; {run.child}", 120)
+
+    def start_counted(self, *options):
+        """A run, and what waits until one of its counters is high enough: wait(@least, name, label=value)."""
+        run = self.start(*options, "--metrics", "127.0.0.1:0")
+        port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+
+        def counter(name, labels):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
+            with contextlib.closing(connection):
+                connection.request("GET", "/metrics")
+                return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), name, **labels)
+
+        def wait(least, name, **labels):
+            return tap.wait_until(lambda: counter(name, labels) >= least, f"{name} {labels}", 120)
+
+        wait.counter = lambda name, **labels: counter(name, labels)
+        return run, wait
+
+    def wait_named(self, run, pid, *names):
+        self.wait_for(run, lambda samples: set(names) <= {f.name for s in samples if s.resource["process.pid"] == pid
+                                                          for f in s.frames}, f"frames named {names} of {pid}")
 
 
 def truth_of(child, pattern=r"^(\w+) (\d+)$"):

@@ -22,7 +22,7 @@
 #include "util/clock.h"
 
 enum {
-        LIE_DIE, LIE_DIE_LATER, LIE_MAGIC, LIE_KIND, LIE_STATE, LIE_NOT_FULL, LIE_SIZE, LIE_NAMES, LIE_ZERO, LIE_LINK, LIE_LINK_UP,
+        LIE_DIE, LIE_DIE_LATER, LIE_MAGIC, LIE_KIND, LIE_STATE, LIE_NOT_FULL, LIE_SIZE, LIE_NAMES, LIE_GO, LIE_LINK, LIE_LINK_UP,
         LIE_FIRST, LIE_ORDER, LIE_EMPTY_FUNCTION, LIE_WRAP, LIE_EMPTY_NAME, LIE_OPEN_NAME, LIE_LONG_NAME, LIE_MORE_NAMES,
         LIE_GREEDY, LIE_N,
         LIE_TEXT = 50, LIE_TEXT_NUL, LIE_TEXT_DIE, LIE_SILENT,          /* of names, or in time */
@@ -50,7 +50,7 @@ static void lie(int socket, int how) {
         answer.state = how == LIE_STATE ? SYMBOL_N_STATES : how == LIE_NOT_FULL ? SYMBOL_STATE_DYNAMIC : answer.state;
         answer.n = how == LIE_SIZE ? UINT32_MAX : answer.n;
         answer.names_size = how == LIE_NAMES ? 5 : how == LIE_LONG_NAME ? sizeof(name) + 4 : how == LIE_MORE_NAMES ? 14 : answer.names_size;
-        answer.zero = how == LIE_ZERO;
+        answer.go = how == LIE_GO ? SYMBOL_N_GO : 0;
         if (how == LIE_LINK)
                 memset(answer.link, 'x', sizeof(answer.link));
         if (how == LIE_LINK_UP)
