@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import os
+import pathlib
 import re
 import shutil
 import sqlite3
@@ -500,6 +501,20 @@ class Names(tap.TestCase):
 
 class Sdk(tap.TestCase):
     """The writers of sdk/: C++20 coroutines on four threads, one of which waits for ever."""
+
+    def test_the_order_of_an_event_s_stores_is_kept_on_aarch64(self):
+        """There a store may pass another one: odd seq, fence, fields, even seq as a release, a full fence before the look at the sleeper."""
+        output = self.directory() / "coroutine.s"
+        headers = pathlib.Path("/usr/include/x86_64-linux-musl")        # no header of glibc is there for another machine
+        if not headers.exists():
+            tap.skip("tool: musl-dev is not installed")
+        self.run_command([tap.need_tool("clang"), "--target=aarch64-linux-gnu", "-O2", "-std=c11", "-D_GNU_SOURCE", "-D__GLIBC__=2", "-fPIC", "-S",
+                          "-nostdlibinc", "-I", headers, "-I", tap.SOURCE_DIR / "sdk/include", "-o", output, tap.SOURCE_DIR / "sdk/src/coroutine.c"], 0)
+        code = re.search(r"^put_event:(.*?)^\.Lfunc_end", output.read_text(), re.M | re.S)[1]
+        before, fields, after = re.fullmatch(r"(.*?)\tdmb\tish\n(.*?)\tstlr\tx\d+, \[x\d+\]\n\tdmb\tish\n(.*)", code, re.S).groups()
+        stored = [set(re.findall(r"\tstrb?\t[wx]\d+, \[x\d+, #(64|80|88|127)\]", part)) for part in (before, fields, after)]
+        self.assertEqual(stored, [{"88"}, {"64", "80", "127"}, set()], code)    # seq; time, address and state (the id goes by a register)
+        self.assertRegex(after, r"^(?:.*\n){0,3}\tldr\tw\d+, \[x\d+, #20\]")
 
     def test_the_lost_wake_up_is_the_one_that_was_planted(self):
         program = tap.BUILD_DIR / "sdk/example/example-coroutines"
