@@ -39,7 +39,7 @@ int leftovers_make_directory(const char *base, char **directoryp, int *lockp) {
         fd = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd >= 0)
                 flock(fd, LOCK_SH);             /* where there are no locks nothing is removed */
-        if (fd < 0 || renameat2(AT_FDCWD, hidden, AT_FDCWD, directory, RENAME_NOREPLACE)) {
+        if (fd < 0 || rename(hidden, directory)) {
                 int error = errno;
 
                 rmdir(hidden);
