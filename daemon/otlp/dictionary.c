@@ -38,10 +38,25 @@ static int32_t table_add(DictionaryTable *table, uint32_t index) {
         return (int32_t)table->n++;
 }
 
+static void init_tags(DictionaryTags *tags) {
+        tags->stack_locations = wire_tag(OTLP_STACK_DESCRIPTOR, "location_indices");
+        tags->location_mapping = wire_number_tag(OTLP_LOCATION_DESCRIPTOR, "mapping_index");
+        tags->location_address = wire_number_tag(OTLP_LOCATION_DESCRIPTOR, "address");
+        tags->location_lines = wire_tag(OTLP_LOCATION_DESCRIPTOR, "lines");
+        tags->location_attributes = wire_tag(OTLP_LOCATION_DESCRIPTOR, "attribute_indices");
+        tags->line_function = wire_number_tag(OTLP_LINE_DESCRIPTOR, "function_index");
+        tags->line_line = wire_number_tag(OTLP_LINE_DESCRIPTOR, "line");
+        tags->function_name = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "name_strindex");
+        tags->function_system_name = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "system_name_strindex");
+        tags->function_filename = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "filename_strindex");
+        tags->function_start_line = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "start_line");
+}
+
 int dictionary_init(Dictionary *dictionary, const Window *window) {
         int r;
 
         *dictionary = (Dictionary){ .window = window, .n_locations = 1, .size = N_TABLES * EMPTY_ROW };
+        init_tags(&dictionary->tags);
         r = table_init(&dictionary->mappings, window_n_modules(window));
         if (!r)
                 r = table_init(&dictionary->functions, window_n_functions(window));
@@ -100,7 +115,10 @@ int32_t dictionary_string(Dictionary *dictionary, uint32_t index) {
         return table_add(&dictionary->strings, index);
 }
 
-/* The messages below are filled in the same way for their size and for the request. */
+/*
+ * The messages below are filled in the same way for their size and for the request. Of functions, locations and stacks there are so
+ * many that they are not made with protobuf-c, which looks at each field's description each time.
+ */
 
 typedef struct AttributeRow {
         OtlpAttribute message;
@@ -178,54 +196,60 @@ static int32_t add_mapping(Dictionary *dictionary, uint32_t index) {
         return table_add(&dictionary->mappings, index);
 }
 
-static void fill_function(Dictionary *dictionary, uint32_t index, OtlpFunction *message) {
-        const WindowFunction *function = window_get_function(dictionary->window, index);
+typedef struct FunctionRow {
+        uint64_t name, system_name, filename, start_line;
+        size_t size;
+} FunctionRow;
 
-        *message = (OtlpFunction)OTLP_FUNCTION_INIT;
-        message->name_strindex = dictionary_string(dictionary, function->name);
-        message->system_name_strindex = dictionary_string(dictionary, function->system_name);
-        message->filename_strindex = dictionary_string(dictionary, function->filename);
-        message->start_line = function->start_line;
+static FunctionRow function_row(Dictionary *dictionary, uint32_t index) {
+        const WindowFunction *function = window_get_function(dictionary->window, index);
+        FunctionRow row = { .start_line = (uint64_t)function->start_line };
+
+        row.name = (uint32_t)dictionary_string(dictionary, function->name);
+        row.system_name = (uint32_t)dictionary_string(dictionary, function->system_name);
+        row.filename = (uint32_t)dictionary_string(dictionary, function->filename);
+        row.size = wire_number_size(row.name) + wire_number_size(row.system_name) + wire_number_size(row.filename) +
+                   wire_number_size(row.start_line);
+        return row;
 }
 
-static int32_t add_function(Dictionary *dictionary, uint32_t index) {
-        OtlpFunction message;
-
+static uint32_t add_function(Dictionary *dictionary, uint32_t index) {
         if (!index || dictionary->functions.local[index])
-                return (int32_t)dictionary->functions.local[index];
-        fill_function(dictionary, index, &message);
-        dictionary->size += wire_message_size(&message.base);
-        return table_add(&dictionary->functions, index);
+                return dictionary->functions.local[index];
+        dictionary->size += wire_field_size(function_row(dictionary, index).size);
+        return (uint32_t)table_add(&dictionary->functions, index);
 }
 
 typedef struct LocationRow {
-        OtlpLocation message;
-        OtlpLine line, *lines;
+        uint64_t mapping, address, function, line;
+        bool has_line;
         int32_t attributes[2];
+        size_t n_attributes;
+        size_t line_size, size;
 } LocationRow;
 
 static void add_attribute(Dictionary *dictionary, uint32_t attribute, LocationRow *row) {
         if (attribute)
-                row->attributes[row->message.n_attribute_indices++] = dictionary_attribute(dictionary, attribute);
+                row->attributes[row->n_attributes++] = dictionary_attribute(dictionary, attribute);
 }
 
-static void fill_location(Dictionary *dictionary, FrameWord word, LocationRow *row) {
+static LocationRow location_row(Dictionary *dictionary, FrameWord word) {
         WindowFrame frame = window_expand_frame(dictionary->window, word);
+        LocationRow row = { .address = frame.address, .has_line = frame.function || frame.line };
 
-        row->message = (OtlpLocation)OTLP_LOCATION_INIT;
-        row->message.mapping_index = add_mapping(dictionary, frame.module);
-        row->message.address = frame.address;
-        if (frame.function || frame.line) {
-                row->line = (OtlpLine)OTLP_LINE_INIT;
-                row->line.function_index = add_function(dictionary, frame.function);
-                row->line.line = frame.line;
-                row->lines = &row->line;
-                row->message.lines = &row->lines;
-                row->message.n_lines = 1;
+        row.mapping = (uint32_t)add_mapping(dictionary, frame.module);
+        row.size = wire_number_size(row.mapping) + wire_number_size(row.address);
+        if (row.has_line) {
+                row.function = add_function(dictionary, frame.function);
+                row.line = (uint64_t)frame.line;
+                row.line_size = wire_number_size(row.function) + wire_number_size(row.line);
+                row.size += wire_field_size(row.line_size);
         }
-        row->message.attribute_indices = row->attributes;
-        add_attribute(dictionary, window_get_type_attribute(dictionary->window, frame.type), row);
-        add_attribute(dictionary, frame.attribute, row);
+        add_attribute(dictionary, window_get_type_attribute(dictionary->window, frame.type), &row);
+        add_attribute(dictionary, frame.attribute, &row);
+        if (row.n_attributes)
+                row.size += wire_field_size(wire_indexes_size(row.attributes, row.n_attributes));
+        return row;
 }
 
 static bool reserve_word(Dictionary *dictionary) {
@@ -261,39 +285,39 @@ static bool note_location(Dictionary *dictionary, FrameWord word, uint32_t index
 
 static int32_t add_location(Dictionary *dictionary, FrameWord word) {
         int32_t index = find_location(dictionary, word);
-        LocationRow row;
+        size_t size;
 
         if (index || word == FRAME_WORD_EMPTY)
                 return index;
-        fill_location(dictionary, word, &row);
+        size = location_row(dictionary, word).size;
         if (!reserve_word(dictionary) || !note_location(dictionary, word, dictionary->n_locations)) {
                 dictionary->failed = true;
                 return 0;
         }
         dictionary->words[dictionary->n_locations] = word;
-        dictionary->size += wire_message_size(&row.message.base);
+        dictionary->size += wire_field_size(size);
         return (int32_t)dictionary->n_locations++;
 }
 
-static void fill_stack(Dictionary *dictionary, uint32_t index, OtlpStack *message) {
+/* Into dictionary->frames. Return: how many. */
+static size_t fill_stack(Dictionary *dictionary, uint32_t index) {
         const FrameWord *words;
         size_t n;
 
         words = window_get_stack(dictionary->window, index, &n);
         for (size_t i = 0; i < n; i++)
                 dictionary->frames[i] = add_location(dictionary, words[i]);
-        *message = (OtlpStack)OTLP_STACK_INIT;
-        message->location_indices = dictionary->frames;
-        message->n_location_indices = n;
+        return n;
+}
+
+static size_t stack_size(const Dictionary *dictionary, size_t n) {
+        return n ? wire_field_size(wire_indexes_size(dictionary->frames, n)) : 0;
 }
 
 int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
-        OtlpStack message;
-
         if (!index || dictionary->stacks.local[index])
                 return (int32_t)dictionary->stacks.local[index];
-        fill_stack(dictionary, index, &message);
-        dictionary->size += wire_message_size(&message.base);
+        dictionary->size += wire_field_size(stack_size(dictionary, fill_stack(dictionary, index)));
         return table_add(&dictionary->stacks, index);
 }
 
@@ -309,23 +333,37 @@ static uint8_t *write_mappings(Dictionary *dictionary, uint8_t tag, uint8_t *to)
 }
 
 static uint8_t *write_locations(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        const DictionaryTags *tags = &dictionary->tags;
+
         to = wire_put_header(to, tag, 0);
         for (uint32_t i = 1; i < dictionary->n_locations; i++) {
-                LocationRow row;
+                LocationRow row = location_row(dictionary, dictionary->words[i]);
 
-                fill_location(dictionary, dictionary->words[i], &row);
-                to = wire_put_message(to, tag, &row.message.base);
+                to = wire_put_header(to, tag, row.size);
+                to = wire_put_number(to, tags->location_mapping, row.mapping);
+                to = wire_put_number(to, tags->location_address, row.address);
+                if (row.has_line) {
+                        to = wire_put_header(to, tags->location_lines, row.line_size);
+                        to = wire_put_number(to, tags->line_function, row.function);
+                        to = wire_put_number(to, tags->line_line, row.line);
+                }
+                to = wire_put_indexes(to, tags->location_attributes, row.attributes, row.n_attributes);
         }
         return to;
 }
 
 static uint8_t *write_functions(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        const DictionaryTags *tags = &dictionary->tags;
+
         to = wire_put_header(to, tag, 0);
         for (uint32_t i = 1; i < dictionary->functions.n; i++) {
-                OtlpFunction message;
+                FunctionRow row = function_row(dictionary, dictionary->functions.rows[i]);
 
-                fill_function(dictionary, dictionary->functions.rows[i], &message);
-                to = wire_put_message(to, tag, &message.base);
+                to = wire_put_header(to, tag, row.size);
+                to = wire_put_number(to, tags->function_name, row.name);
+                to = wire_put_number(to, tags->function_system_name, row.system_name);
+                to = wire_put_number(to, tags->function_filename, row.filename);
+                to = wire_put_number(to, tags->function_start_line, row.start_line);
         }
         return to;
 }
@@ -366,10 +404,10 @@ static uint8_t *write_attributes(Dictionary *dictionary, uint8_t tag, uint8_t *t
 static uint8_t *write_stacks(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
         to = wire_put_header(to, tag, 0);
         for (uint32_t i = 1; i < dictionary->stacks.n; i++) {
-                OtlpStack message;
+                size_t n = fill_stack(dictionary, dictionary->stacks.rows[i]);
 
-                fill_stack(dictionary, dictionary->stacks.rows[i], &message);
-                to = wire_put_message(to, tag, &message.base);
+                to = wire_put_header(to, tag, stack_size(dictionary, n));
+                to = wire_put_indexes(to, dictionary->tags.stack_locations, dictionary->frames, n);
         }
         return to;
 }

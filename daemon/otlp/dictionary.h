@@ -24,6 +24,14 @@ typedef struct DictionaryTable {
         uint32_t n, n_window;
 } DictionaryTable;
 
+/* Of the messages that are made by hand: there may be millions. */
+typedef struct DictionaryTags {
+        uint8_t stack_locations;
+        uint8_t location_mapping, location_address, location_lines, location_attributes;
+        uint8_t line_function, line_line;
+        uint8_t function_name, function_system_name, function_filename, function_start_line;
+} DictionaryTags;
+
 typedef struct Dictionary {
         const Window *window;
         DictionaryTable mappings, functions, links, strings, attributes, stacks;
@@ -31,6 +39,7 @@ typedef struct Dictionary {
         Hashmap locations;              /* any other frame word → index, as a pointer */
         FrameWord *words;               /* index → frame word */
         int32_t *frames;                /* scratch: the stack that is being packed */
+        DictionaryTags tags;
         uint32_t n_locations, words_size;
         size_t size;                    /* bytes of the packed message */
         bool failed;                    /* an allocation failed; what was asked for since is not in it */

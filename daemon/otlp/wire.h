@@ -19,6 +19,11 @@ static inline uint8_t wire_tag(const ProtobufCMessageDescriptor *descriptor, con
         return (uint8_t)(protobuf_c_message_descriptor_get_field_by_name(descriptor, name)->id << 3 | 2);
 }
 
+/* The same of a number. */
+static inline uint8_t wire_number_tag(const ProtobufCMessageDescriptor *descriptor, const char *name) {
+        return (uint8_t)(protobuf_c_message_descriptor_get_field_by_name(descriptor, name)->id << 3);
+}
+
 static inline size_t wire_varint_size(uint64_t value) {
         return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
 }
@@ -44,6 +49,36 @@ static inline uint8_t *wire_put_bytes(uint8_t *to, uint8_t tag, const void *data
         to = wire_put_header(to, tag, size);
         memcpy(to, data, size);
         return to + size;
+}
+
+/* A number as a field: 0 is left out. */
+static inline size_t wire_number_size(uint64_t value) {
+        return value ? 1 + wire_varint_size(value) : 0;
+}
+
+static inline uint8_t *wire_put_number(uint8_t *to, uint8_t tag, uint64_t value) {
+        if (!value)
+                return to;
+        *to++ = tag;
+        return wire_put_varint(to, value);
+}
+
+/* Indexes in one field. Return: bytes inside. */
+static inline size_t wire_indexes_size(const int32_t *indexes, size_t n) {
+        size_t size = 0;
+
+        for (size_t i = 0; i < n; i++)
+                size += wire_varint_size((uint64_t)indexes[i]);
+        return size;
+}
+
+static inline uint8_t *wire_put_indexes(uint8_t *to, uint8_t tag, const int32_t *indexes, size_t n) {
+        if (!n)
+                return to;
+        to = wire_put_header(to, tag, wire_indexes_size(indexes, n));
+        for (size_t i = 0; i < n; i++)
+                to = wire_put_varint(to, (uint64_t)indexes[i]);
+        return to;
 }
 
 static inline size_t wire_message_size(const ProtobufCMessage *message) {
