@@ -215,7 +215,8 @@ static const struct {
         { 39, true, DOCTOR_FAIL, "CAP_BPF", "the kernel half cannot be loaded" },
         { 38, true, DOCTOR_FAIL, "CAP_PERFMON", "no timer can be attached" },
         { 19, false, DOCTOR_WARN, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
-        { 2, false, DOCTOR_WARN, "CAP_DAC_READ_SEARCH", "files that only their owner may read stay unknown" },
+        { 2, false, DOCTOR_WARN, "CAP_DAC_READ_SEARCH",
+          "who publishes contexts as another user is not found, and files that only their owner may read stay unknown" },
         { 40, true, DOCTOR_WARN, "CAP_CHECKPOINT_RESTORE", "deleted files stay unknown" },
         { 34, false, DOCTOR_WARN, "CAP_SYSLOG", "kernel frames have no names" },
 };

@@ -85,7 +85,8 @@ int machine_parse_lost_features(const char *status, char *text, size_t size) {
                 const char *name, *lost;
         } useful[] = {
                 { CAPABILITY_SYS_PTRACE, false, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
-                { CAPABILITY_DAC_READ_SEARCH, false, "CAP_DAC_READ_SEARCH", "files that only their owner may read stay unknown" },
+                { CAPABILITY_DAC_READ_SEARCH, false, "CAP_DAC_READ_SEARCH",
+                  "who publishes contexts as another user is not found, and files that only their owner may read stay unknown" },
                 { CAPABILITY_CHECKPOINT_RESTORE, true, "CAP_CHECKPOINT_RESTORE", "deleted files stay unknown" },
                 { CAPABILITY_SYSLOG, false, "CAP_SYSLOG", "kernel frames have no names" },
         };

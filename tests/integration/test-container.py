@@ -10,9 +10,14 @@ import importlib
 import json
 import os
 import re
+import signal
 import subprocess
+import urllib.request
 
+import boxed
 import buildah
+import otlp_read
+import runc
 import session
 import tap
 
@@ -43,9 +48,12 @@ def pod_of(objects):
     return pod.get("template", {"spec": pod})["spec"]
 
 
+def container_of(name):
+    return next(c for c in pod_of(documents(name))["containers"] if c["name"] == "spanprof")
+
+
 def capabilities(name):
-    container = next(c for c in pod_of(documents(name))["containers"] if c["name"] == "spanprof")
-    return container["securityContext"]["capabilities"]["add"]
+    return container_of(name)["securityContext"]["capabilities"]["add"]
 
 
 class Kubernetes(tap.TestCase):
@@ -91,7 +99,7 @@ class Kubernetes(tap.TestCase):
         unit = (tap.SOURCE_DIR / "systemd/spanprof.service.in").read_text()
         held = {name.removeprefix("CAP_") for name in re.findall(r"^AmbientCapabilities=(\w+)$", unit, re.M)}
         self.assertEqual(set(capabilities("daemonset.yaml")), held)
-        self.assertEqual(set(capabilities("sidecar.yaml")), {"BPF", "PERFMON", "SYS_PTRACE"})
+        self.assertEqual(set(capabilities("sidecar.yaml")), {"BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH"})
         for name in ("daemonset.yaml", "sidecar.yaml"):
             text = (FOLDER / name).read_text()
             self.assertNotIn("privileged: true", text)
@@ -195,6 +203,72 @@ class Image(session.TestCase):
                 self.assertGreater(len(receiver.paths()), 0)
                 lost = "capabilities that are missing" in run.err
                 self.assertEqual(lost, name == "sidecar.yaml", run.err)
+
+    def service(self):
+        """A container whose processes the others of its pod see; its program publishes contexts."""
+        bundle = self.directory()
+        boxed.make_root(bundle / "root", session.SERVICE)
+        return runc.Box(self, bundle, {
+            "ociVersion": "1.0.2", "root": {"path": "root"},
+            "process": {"args": ["/bin/boxed", "--duration", "300"], "cwd": "/", "user": {"uid": 1000, "gid": 1000}, "noNewPrivileges": True,
+                        "env": ["OTEL_SERVICE_NAME=checkout"]},
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+            "linux": {"namespaces": [{"type": name} for name in ("pid", "ipc", "uts", "mount", "network")]},
+        })
+
+    def sidecar(self, pid, **environment):
+        """As an engine makes it from the example, in the PID namespace of @pid. Its network is the host's, where the receiver is."""
+        example, root = container_of("sidecar.yaml"), self.image()
+        rights, held = example["securityContext"], [f"CAP_{name}" for name in capabilities("sidecar.yaml")]
+        self.assertEqual((rights["privileged"], rights["seccompProfile"], rights["capabilities"]["drop"]), (False, {"type": "Unconfined"}, ["ALL"]))
+        for name in ("proc", "sys", "dev", "run/spanprof"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+        variables = {entry["name"]: entry["value"] for entry in example["env"]} | environment
+        return runc.Box(self, root.parent, {
+            "ociVersion": "1.0.2", "root": {"path": root.name, "readonly": rights["readOnlyRootFilesystem"]},
+            "process": {"args": ["/usr/sbin/spanprof", *example["args"]], "cwd": "/", "user": {"uid": rights["runAsUser"], "gid": 0},
+                        "env": [f"{key}={value}" for key, value in variables.items()],
+                        "noNewPrivileges": not rights["allowPrivilegeEscalation"],
+                        "capabilities": {kind: held for kind in ("bounding", "effective", "permitted")}},
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"},
+                       {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
+                       {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]},
+                       *({"destination": mount["mountPath"], "type": "tmpfs", "source": "tmpfs"} for mount in example["volumeMounts"])],
+            "linux": {"namespaces": [{"type": "pid", "path": f"/proc/{pid}/ns/pid"}, *({"type": name} for name in ("ipc", "uts", "mount"))],
+                      "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
+                      "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]},
+        })
+
+    def test_sidecar_profiles_its_pod_and_nobody_else(self):
+        service, receiver = self.service(), session.Receiver(self)
+        outside = self.spawn([session.SERVICE, "--duration", "300"])
+        sidecar = self.sidecar(service.pid, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, SPANPROF_METRICS="127.0.0.1:0", SPANPROF_FREQUENCY="499",
+                               SPANPROF_EXPORT_INTERVAL="1s", SPANPROF_STOP_TIMEOUT="20s", SPANPROF_VALIDATE="on")
+        status = open(f"/proc/{sidecar.pid}/status").read()
+        expected = sum(1 << NUMBERS[name] for name in capabilities("sidecar.yaml"))
+        for name in ("CapBnd", "CapEff", "CapPrm"):
+            self.assertEqual(int(re.search(rf"{name}:\s*(\w+)", status)[1], 16), expected, status)
+        self.assertRegex(status, r"NoNewPrivs:\s*1\n")
+        self.assertEqual(os.readlink(f"/proc/{sidecar.pid}/ns/pid"), os.readlink(f"/proc/{service.pid}/ns/pid"))
+
+        def arrived():
+            found = [s for path in receiver.paths() for s in otlp_read.samples(path)]
+            return found if sum(bool(s.span_id) for s in found) > 100 else None
+
+        samples = tap.wait_until(lambda: self.assertEqual(sidecar.state()["status"], "running", sidecar.output) or arrived(),
+                                 "samples in spans", 2 * tap.PATIENCE)
+        port = re.search(r"metrics are at (http://127\.0\.0\.1:\d+)/", sidecar.output)[1]
+        self.assertEqual(urllib.request.urlopen(port + "/healthz", timeout=tap.PATIENCE).status, 200)
+        sidecar.kill("TERM")
+        tap.wait_until(lambda: sidecar.state()["status"] == "stopped", "the end of the sidecar")
+        self.assertRegex(sidecar.output, r"[1-9]\d* samples delivered \+ 0 lost")
+        self.assertIsNone(outside.status)
+        self.assertEqual({(s.resource["service.name"], s.resource["process.pid"], s.resource["process.executable.path"]) for s in samples},
+                         {("checkout", 1, "/bin/boxed")}, "ids are the pod's; the one outside is not seen")
+        build_id = otlp_read.Symbols().build_id(str(session.SERVICE))
+        self.assertIn(build_id, {f.build_id for s in samples for f in s.frames}, "its file is read in its own root")
+        receiver.child.stop(signal.SIGINT)
+        self.assertEqual(oracle.check(receiver.paths()), [])
 
 
 tap.main()

@@ -7,13 +7,13 @@ import oracle
 oracle.enter()
 
 import contextlib
-import json
 import pathlib
 import secrets
 import subprocess
 
 import boxed
 import otlp_read
+import runc
 import session
 import tap
 
@@ -32,28 +32,15 @@ ENGINES = {
 }
 
 
-class Container:
-    """One of runc's, running the victim on an overlay of the image."""
+class Container(runc.Box):
+    """One that runs the victim on an overlay of the image."""
 
     def __init__(self, test, image, name, group):
         self.test, self.id, self.bundle = test, secrets.token_hex(32), test.directory()
-        self.state = self.bundle / "state"
         self.group = group.format(self.id)
         self.made = [path for path in self.parents() if not path.exists()]
         self.mount(image)
-        (self.bundle / "config.json").write_text(json.dumps(self.configuration(name)))
-        test.addCleanup(self.remove)
-        started = self.runc("run", "--detach", "--bundle", self.bundle, self.id)
-        if started.returncode:
-            tap.skip(f"machine: runc makes no container here: {started.stderr.strip()[-300:]}")
-        self.pid = json.loads(self.runc("state", self.id).stdout)["pid"]
-
-    def runc(self, *arguments):
-        """Its own descriptors stay open in the container: no pipes."""
-        with open(self.bundle / "out", "w") as out, open(self.bundle / "err", "w") as err:
-            done = subprocess.run(["runc", "--root", str(self.state), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out,
-                                  stderr=err, timeout=tap.PATIENCE)
-        return subprocess.CompletedProcess(done.args, done.returncode, (self.bundle / "out").read_text(), (self.bundle / "err").read_text())
+        super().__init__(test, self.bundle, self.configuration(name), self.id)
 
     def mount(self, image):
         for name in ("upper", "work", "root"):
@@ -80,7 +67,7 @@ class Container:
                 for path in above]
 
     def remove(self):
-        self.runc("delete", "--force", self.id)
+        super().remove()
         for path in self.made:
             with contextlib.suppress(OSError):          # another container's group is there still
                 path.rmdir()
