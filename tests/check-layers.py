@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the include rules of daemon/ and bpf/ as a table, and fails on an include that breaks them, or on a counter
-of bpf/counters.h that nothing counts.
+"""Holds the include rules of daemon/ and bpf/ as a table, and fails on an include that breaks them, on a
+counter of bpf/counters.h that nothing counts, and on another table in docs/ARCHITECTURE.md.
 
 usage: check-layers.py SOURCE-ROOT
 """
@@ -88,6 +88,23 @@ def idle_counters(root):
             yield f"bpf/counters.h: nothing counts {name}"
 
 
+def stale_table(root):
+    """What docs/ARCHITECTURE.md says of the layers, in lines of `folder → folder, …`."""
+    text = (root / "docs/ARCHITECTURE.md").read_text().split("\n## Layers\n")[1].split("\n## ")[0]
+    said = dict(re.findall(r"\b(\w+) → (.+?)(?=  |$)", text, re.M))
+    for folder, may in LAYERS.items():
+        if folder == "cli":
+            want = "all"
+        elif folder == "run":
+            want = "all but " + ", ".join(sorted(set(LAYERS) - may - {folder}))
+        else:
+            want = ", ".join(sorted(may - {"abi", "sdk"})) or "–"
+        if said.pop(folder, None) != want:
+            yield f"docs/ARCHITECTURE.md, Layers: should say {folder} → {want}"
+    for folder in said:
+        yield f"docs/ARCHITECTURE.md, Layers: {folder} is none"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     errors, n = [], 0
@@ -113,6 +130,7 @@ def main():
             if kind == '"' and include.split("/")[0] in LAYERS:
                 errors.append(f"bpf/{path.name}: the kernel half includes nothing of daemon/ (\"{include}\")")
     errors += idle_counters(root)
+    errors += stale_table(root)
     if n == 0:
         errors.append("no include found: wrong source root?")
     print("\n".join(sorted(set(errors))) or f"{n} includes follow the layers")
