@@ -9,60 +9,14 @@ import email.utils
 import gzip
 import json
 import os
-import re
-import subprocess
 import time
 
 import tap
-from fault_server import Server, close, closed_port, cut_by_reset, drip, hang, ok, raw, reply, reset, slow, status
+from export_case import DELIVERED, DRIVER, EVENTS, ExportCase, OK, RETRY, SENT, lost
+from fault_server import close, closed_port, cut_by_reset, drip, hang, ok, raw, reply, reset, slow, status
 
-DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
-EVENTS = 100
 # HTTP/2: SETTINGS, then GOAWAY with PROTOCOL_ERROR (RFC 9113, 6.5 and 6.8): what a gRPC server says to HTTP/1.1
 GRPC = bytes.fromhex("000000040000000000" "000008070000000000" "0000000000000001")
-DELIVERED = "samples_delivered_total{}"
-SENT, OK, RETRY, DROPPED = (f'export_requests_total{{result="{r}"}}' for r in ("sent", "ok", "retry", "dropped"))
-
-
-def lost(reason):
-    return f'lost_total{{reason="{reason}"}}'
-
-
-class Outcome:
-    def __init__(self, done):
-        self.log = done.stderr
-        self.values = {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
-
-    def __getitem__(self, name):
-        return self.values.get(name, 0)
-
-    def lost(self):
-        return {name: n for name, n in self.values.items() if name.startswith("lost_total")}
-
-
-class ExportCase(tap.TestCase):
-    def serve(self, *plays, **options):
-        server = Server(plays, **options)
-        self.addCleanup(server.close)
-        return server
-
-    def drive(self, url, environment=None, **options):
-        """Runs the driver; checks what holds in every case."""
-        arguments = [str(a) for name, value in options.items() for a in (f"--{name.replace('_', '-')}", value)]
-        clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-        done = self.run_command([DRIVER, url, *arguments], expect=0, env={**clean, **(environment or {})})
-        outcome = Outcome(done)
-        n_batches, n_events = options.get("batches", 1), options.get("events", EVENTS)
-        self.assertEqual(outcome[DELIVERED] + sum(outcome.lost().values()), n_batches * n_events, done.stdout)
-        self.assertEqual(outcome[OK] + outcome[DROPPED], n_batches, done.stdout)
-        return outcome
-
-    def assert_lost(self, outcome, reason, n=EVENTS):
-        self.assertEqual(outcome.lost(), {lost(reason): n}, outcome.log)
-
-    def assert_delivered(self, outcome, n=EVENTS):
-        self.assertEqual(outcome.lost(), {}, outcome.log)
-        self.assertEqual(outcome[DELIVERED], n)
 
 
 class Request(ExportCase):
@@ -488,103 +442,6 @@ class Stop(ExportCase):
     def test_with_nothing_left_is_at_once(self):
         server = self.serve(ok())
         self.assert_delivered(self.drive(server.url(), stop_ms=600000))
-
-
-class Tls(ExportCase):
-    """Certificates are made here, so that none can run out."""
-
-    @classmethod
-    def setUpClass(cls):
-        import ssl
-        import tempfile
-
-        tap.need_tool("openssl")
-        cls.ssl = ssl
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        for ca in ("ours", "other"):
-            cls.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={ca}",
-                        "-keyout", cls.path(f"{ca}.key"), "-out", cls.path(f"{ca}.pem"), "-days", "2")
-        for name, ca in (("server", "ours"), ("client", "ours"), ("stranger", "other")):
-            cls.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
-                        "-addext", "subjectAltName=DNS:localhost", "-keyout", cls.path(f"{name}.key"),
-                        "-out", cls.path(f"{name}.csr"))
-            cls.openssl("x509", "-req", "-in", cls.path(f"{name}.csr"), "-CA", cls.path(f"{ca}.pem"),
-                        "-CAkey", cls.path(f"{ca}.key"), "-copy_extensions", "copy", "-days", "2",
-                        "-out", cls.path(f"{name}.pem"))
-
-    @classmethod
-    def path(cls, name):
-        return f"{cls.temporary.name}/{name}"
-
-    @staticmethod
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
-
-    def tls_server(self, *plays, ask=False):
-        context = self.ssl.SSLContext(self.ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.path("server.pem"), self.path("server.key"))
-        if ask:
-            context.verify_mode = self.ssl.CERT_REQUIRED
-            context.load_verify_locations(self.path("ours.pem"))
-        return self.serve(*plays, context=context)
-
-    def test_a_receiver_signed_by_our_authority_is_trusted(self):
-        server = self.tls_server(ok())
-        self.assert_delivered(self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), batches=3), 3 * EVENTS)
-        self.assertEqual(server.n_connections, 1)
-
-    def test_a_receiver_signed_by_another_gets_nothing(self):
-        server = self.tls_server(ok())
-        outcome = self.drive(server.url(host="localhost"), ca=self.path("other.pem"))
-        self.assert_lost(outcome, "export_refused")
-        self.assertEqual(server.requests, [])
-        self.assertIn("OTEL_EXPORTER_OTLP_CERTIFICATE", outcome.log)
-
-    def test_a_receiver_of_another_name_gets_nothing(self):
-        server = self.tls_server(ok())
-        self.assert_lost(self.drive(server.url(host="127.0.0.1"), ca=self.path("ours.pem")), "export_refused")
-        self.assertEqual(server.requests, [])
-
-    def test_a_receiver_whose_certificate_has_run_out_gets_nothing(self):
-        with open(self.path("ca.cnf"), "w") as file:
-            file.write(f"[ca]\ndefault_ca = d\n[d]\ndatabase = {self.path('index')}\nnew_certs_dir = {self.temporary.name}\n"
-                       f"rand_serial = yes\ndefault_md = sha256\npolicy = p\ncopy_extensions = copy\n[p]\ncommonName = supplied\n")
-        open(self.path("index"), "w").close()
-        self.openssl("ca", "-batch", "-notext", "-config", self.path("ca.cnf"), "-in", self.path("server.csr"), "-cert", self.path("ours.pem"),
-                     "-keyfile", self.path("ours.key"), "-startdate", "20200101000000Z", "-enddate", "20200102000000Z",
-                     "-out", self.path("expired.pem"))
-        context = self.ssl.SSLContext(self.ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.path("expired.pem"), self.path("server.key"))
-        server = self.serve(ok(), context=context)
-        outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"))
-        self.assert_lost(outcome, "export_refused")
-        self.assertEqual(server.requests, [])
-        self.assertIn("expired", outcome.log)
-
-    def test_a_missing_authority_file_is_said(self):
-        server = self.tls_server(ok())
-        outcome = self.drive(server.url(host="localhost"), ca=self.path("no-such-file.pem"))
-        self.assert_lost(outcome, "export_refused")
-        self.assertIn("no-such-file.pem", outcome.log)
-
-    def test_a_client_certificate_is_shown(self):
-        server = self.tls_server(ok(), ask=True)
-        self.assert_delivered(self.drive(server.url(host="localhost"), ca=self.path("ours.pem"),
-                                         cert=self.path("client.pem"), key=self.path("client.key")))
-
-    def test_a_refused_client_certificate_is_no_passing_fault(self):
-        server = self.tls_server(ok(), ask=True)
-        for options in ({}, {"cert": self.path("stranger.pem"), "key": self.path("stranger.key")}):
-            outcome = self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), **options)
-            self.assert_lost(outcome, "export_refused")
-            self.assertEqual(server.requests, [])
-
-    def test_plain_http_behind_https_is_no_passing_fault(self):
-        server = self.serve(raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), before=lambda c: c.sendall(b"HTTP/1.1 400 Bad\r\n\r\n") or True)
-        outcome = self.drive(f"https://localhost:{server.port}/x", ca=self.path("ours.pem"))
-        self.assert_lost(outcome, "export_refused")
-        self.assertIn("http://", outcome.log)
 
 
 tap.main()

@@ -15,8 +15,9 @@ import threading
 import time
 
 import tap
+from export_case import lost
 from fault_server import close, hang, ok, reset, slow, status
-from spool_case import AHEAD, DELIVERED, EVENTS, FAILED, FAULT_AT, FLUSH, TAKEN, WRITTEN, SpoolCase, lost
+from spool_case import AHEAD, DELIVERED, EVENTS, FAILED, FAULT_AT, FLUSH, TAKEN, WRITTEN, SpoolCase
 
 PATH = {"PATH": os.environ["PATH"]}
 KILLS = 110

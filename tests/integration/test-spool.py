@@ -17,8 +17,9 @@ import subprocess
 import tempfile
 
 import tap
+from export_case import lost
 from fault_server import close, closed_port, ok, slow, status
-from spool_case import DELIVERED, EVENTS, FAILED, FAULT_AT, TAKEN, WRITTEN, SpoolCase, lost
+from spool_case import DELIVERED, EVENTS, FAILED, FAULT_AT, TAKEN, WRITTEN, SpoolCase
 
 DAY = 86400 * 10**9
 

@@ -5,35 +5,23 @@ import os
 import re
 
 import tap
-from fault_server import Server, closed_port, ok
+from export_case import DELIVERED, DRIVER, EVENTS, DriverCase, as_arguments
+from fault_server import closed_port, ok
 
-DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
 FAULT_AT = tap.BUILD_DIR / "tests/lib/libfault-at.so"
-EVENTS = 100
-DELIVERED = "samples_delivered_total{}"
 WRITTEN, TAKEN = (f'spool_samples_total{{event="{e}"}}' for e in ("written", "taken"))
 AHEAD, FLUSH, FAILED = range(3)         # ExporterSpoolMode
 
 
-def lost(reason):
-    return f'lost_total{{reason="{reason}"}}'
-
-
-class SpoolCase(tap.TestCase):
+class SpoolCase(DriverCase):
     def setUp(self):
         self.spool = self.directory() / "spool"
-
-    def serve(self, *plays, **options):
-        server = Server(plays, **options)
-        self.addCleanup(server.close)
-        return server
 
     def away(self):
         return f"http://127.0.0.1:{closed_port(self)}/x"
 
     def command(self, url, **options):
-        arguments = [str(a) for name, value in options.items() for a in (f"--{name.replace('_', '-')}", value)]
-        return [DRIVER, url, "--spool", self.spool, *arguments]
+        return [DRIVER, url, "--spool", self.spool, *as_arguments(options)]
 
     def drive(self, url, expect=0, environment=None, patience=tap.PATIENCE, **options):
         """Runs the driver. Return: {counter: value}, with its log as "log". Checks the books."""

@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What pages show in a headless Chromium: clicks, keys and searches, compared with sums over the same file read by
+opentelemetry-proto."""
+import collections
+import re
+import tempfile
+
+import browser
+import oracle
+import otlp_read
+from page_sample import CPU, HOSTILE, Request, START_NS, fill, functions, names_of, process_of, thread_of, write_diff
+import tap
+
+
+def setUpModule():
+    oracle.need()
+
+
+class Shown(tap.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not browser.find():
+            tap.skip("tool: chromium or chromedriver is not installed")
+        cls.home = tempfile.TemporaryDirectory(prefix="spanprof-browser-", ignore_cleanup_errors=True)
+        cls.addClassCleanup(cls.home.cleanup)
+        cls.window = cls.enterClassContext(browser.Browser(cls.home.name))
+
+    def setUp(self):
+        self.window.emulate(1440, 900)
+        self.window.open("/dev/null")           # whatever was before says nothing any more
+        self.window.problems()
+        self.window.requests()
+
+    def show(self, path):
+        self.window.open(path)
+        said = self.window.wait("return document.documentElement.dataset.ready || document.querySelector('#trouble').innerText")
+        self.assertRegex(said, r"^\d+$")
+
+    def show_filled(self):
+        directory = self.directory()
+        source = fill(directory / "a.json")
+        self.spanprof("convert", source, "-o", directory / "a.html")
+        self.show(directory / "a.html")
+        self.samples = [sample for sample in otlp_read.samples(source) if sample.type == "samples"]
+        return directory / "a.html"
+
+    def table(self):
+        """The rows that are shown, as lists of texts; the name without what stands beside it."""
+        return self.window.run("return [...document.querySelectorAll('#table tbody tr')].map((row) => [...row.children].map("
+                               "(cell) => (cell.querySelector('.link') || cell).textContent))")
+
+    def shown_functions(self):
+        self.window.click("#tab-functions")
+        return {row[4]: [int(row[0].replace(",", "")), int(row[2].replace(",", ""))] for row in self.table()}
+
+    def tab(self, title):
+        self.window.run("[...document.querySelectorAll('#tabs button')].find((tab) => tab.textContent === arguments[0]).click()", title)
+
+    def choose(self, title, label):
+        """Clicks a row of a table."""
+        self.tab(title)
+        self.window.run("[...document.querySelectorAll('#table .link')].find((link) => link.textContent === arguments[0]).click()", label)
+
+    def group(self, title):
+        self.window.run("const group = document.querySelector('#group'); group.value = [...group.options].find((o) => o.text === arguments[0]).value;"
+                        "group.dispatchEvent(new Event('change'))", title)
+
+    def status(self):
+        return self.window.text("#status")
+
+    def check_status(self, name, value, n_all):
+        text = self.status()
+        self.assertTrue(text.startswith(name), text)
+        self.assertIn(f"total {value:,} sample", text)
+        shown = float(re.search(r"total [\d,]+ samples?, ([\d.]+) %", text)[1])
+        self.assertAlmostEqual(shown, 100 * value / n_all, delta=0.051)
+
+    def check_quiet(self, page):
+        self.assertEqual(self.window.problems(), [])
+        self.assertEqual(set(self.window.requests()) - {page.as_uri(), "file:///dev/null"}, set())
+
+    def test_tables_show_the_sums(self):
+        page = self.show_filled()
+        self.assertEqual(self.shown_functions(), functions(self.samples))
+        for title, key in (("Processes", process_of), ("Threads", thread_of), ("Operations", lambda s: s.attributes.get("endpoint", "no operation")),
+                           ("Coroutines", lambda s: f"station {s.attributes['coroutine.station']}" if "coroutine.station" in s.attributes else "no coroutine"),
+                           ("Stack ends", lambda s: s.attributes.get("profile.stack.truncated", "complete")),
+                           ("Spans", lambda s: s.span_id or "no span")):
+            with self.subTest(title):
+                self.tab(title)
+                self.assertEqual({row[2]: int(row[0].replace(",", "")) for row in self.table()}, collections.Counter(map(key, self.samples)))
+        facts = self.window.text("#facts")
+        self.assertIn(f"{len(self.samples):,}", facts)
+        self.assertIn(f"{len(self.samples) / 100:.2f}".rstrip("0").rstrip("."), facts)       # seconds: 10 ms each
+        self.check_quiet(page)
+
+    def test_rows_choose_what_is_looked_at(self):
+        page = self.show_filled()
+        for title, key, label in (("Processes", process_of, "worker (4712)"), ("Threads", thread_of, "thread-2 (202)")):
+            self.choose(title, label)
+            self.samples = [sample for sample in self.samples if key(sample) == label]
+            self.assertEqual(self.shown_functions(), functions(self.samples))
+        self.assertIn("thread-2 (202)", self.window.text("#filters"))
+        self.window.click("#reset")
+        spans = collections.Counter((sample.trace_id, sample.span_id) for sample in otlp_read.samples(page.with_suffix(".json")) if sample.span_id)
+        (trace, span), _ = spans.most_common(1)[0]
+        self.choose("Spans", span)
+        chosen = [s for s in otlp_read.samples(page.with_suffix(".json")) if s.span_id == span and s.type == "samples"]
+        self.assertEqual(self.shown_functions(), functions(chosen))
+        self.tab("Spans")
+        self.window.run(f"document.querySelector('[aria-label=\"Copy trace id {trace}\"]').click()")
+        self.assertEqual(self.status(), f"Copied: {trace}")
+        self.check_quiet(page)
+
+    def test_another_measure(self):
+        page = self.show_filled()
+        self.window.run("const kind = document.querySelector('#kind'); kind.value = [...kind.options].find((o) => o.text === 'Off-CPU time').value;"
+                        "kind.dispatchEvent(new Event('change'))")
+        samples = [sample for sample in otlp_read.samples(page.with_suffix(".json")) if sample.type == "off_cpu"]
+        total = sum(sample.value for sample in samples)
+        self.assertIn(f"total {total / 1e9:.2f}".rstrip("0") + " s, 100.0 %", self.status())
+        self.window.click("#tab-functions")
+        shares = {row[4]: float(row[3]) for row in self.table()}
+        for name, (_, value) in functions(samples).items():
+            self.assertAlmostEqual(shares[name], 100 * value / total, delta=0.006)
+        self.check_quiet(page)
+
+    def test_boxes_are_reached_by_keys_and_zoomed(self):
+        page = self.show_filled()
+        top = collections.Counter(names_of(sample)[0] for sample in self.samples)
+        widest, value = top.most_common(1)[0]
+        self.check_status("all", len(self.samples), len(self.samples))
+        self.window.run("document.querySelector('#flame').focus()")
+        self.window.key("\ue015")                                               # down
+        self.check_status(widest, value, len(self.samples))
+        below = collections.Counter(names_of(s)[1] for s in self.samples if names_of(s)[0] == widest and len(names_of(s)) > 1)
+        self.window.key("\ue015", "\ue007")                                     # down, enter
+        name, value = below.most_common(1)[0]
+        self.check_status(name, value, len(self.samples))
+        self.assertFalse(self.window.run("return document.querySelector('#back').disabled"))
+        self.window.key("\ue013")                                               # up
+        self.check_status(widest, top[widest], len(self.samples))
+        self.window.key("\ue00c")                                               # escape: as before
+        self.check_status("all", len(self.samples), len(self.samples))
+        self.assertTrue(self.window.run("return document.querySelector('#back').disabled"))
+        self.check_quiet(page)
+
+    def box_centre(self, row, share):
+        """A point of the window in a row of the icicle, so far from the left."""
+        left, top, width, size = self.window.run("const area = document.querySelector('#flame').getBoundingClientRect();"
+                                                 "return [area.left, area.top, area.width, parseFloat(getComputedStyle(document.documentElement).fontSize)]")
+        return left + width * share, top + (row + 0.5) * round(size * 1.25)
+
+    def test_a_click_zooms_and_back_undoes(self):
+        page = self.show_filled()
+        top = collections.Counter(names_of(sample)[0] for sample in self.samples).most_common()
+        last, value = top[-1]
+        self.window.click_at(*self.box_centre(1, 1 - value / len(self.samples) / 2))
+        self.check_status(last, value, len(self.samples))
+        self.window.click_at(*self.box_centre(1, 0.01))         # it is as wide as the page now
+        self.check_status(last, value, len(self.samples))
+        self.window.click("#back")
+        self.check_status("all", len(self.samples), len(self.samples))
+        self.window.click_at(*self.box_centre(1, 0.01))
+        self.check_status(top[0][0], top[0][1], len(self.samples))
+        self.window.click("#reset")
+        self.check_status("all", len(self.samples), len(self.samples))
+        self.check_quiet(page)
+
+    def test_callers_begin_with_the_running_function(self):
+        page = self.show_filled()
+        self.window.click("#callers")
+        leaves = collections.Counter(names_of(sample)[-1] for sample in self.samples)
+        name, value = leaves.most_common(1)[0]
+        self.window.run("document.querySelector('#flame').focus()")
+        self.window.key("\ue015")
+        self.check_status(name, value, len(self.samples))
+        above = collections.Counter(names_of(s)[-2] for s in self.samples if names_of(s)[-1] == name and len(names_of(s)) > 1)
+        self.window.key("\ue015")
+        self.check_status(above.most_common(1)[0][0], above.most_common(1)[0][1], len(self.samples))
+        self.check_quiet(page)
+
+    def test_groups_are_the_first_boxes(self):
+        page = self.show_filled()
+        for title, key in (("Thread", thread_of), ("Process", process_of), ("Operation", lambda s: s.attributes.get("endpoint", "no operation"))):
+            with self.subTest(title):
+                self.group(title)
+                label, value = collections.Counter(map(key, self.samples)).most_common(1)[0]
+                self.window.run("document.querySelector('#flame').focus()")
+                self.window.key("\ue011", "\ue015")                             # home, down
+                self.check_status(label, value, len(self.samples))
+                name, value = collections.Counter(names_of(s)[0] for s in self.samples if key(s) == label).most_common(1)[0]
+                self.window.key("\ue015")
+                self.check_status(name, value, len(self.samples))
+        self.window.click("#flames")
+        self.window.run("document.querySelector('#flame').focus()")
+        self.window.key("\ue011", "\ue013")                                     # home, up: flames grow upwards
+        self.assertTrue(self.status().startswith("/list") or self.status().startswith("no operation"), self.status())
+        self.check_quiet(page)
+
+    def matched(self):
+        return float(re.match(r"([\d.]+) % matched", self.window.text("#matched"))[1])
+
+    def test_search_tells_the_share(self):
+        page = self.show_filled()
+
+        def share(match):
+            return 100 * sum(any(match(name) for name in names_of(sample)) for sample in self.samples) / len(self.samples)
+
+        self.window.type("#search", "FUNCTION_07")
+        self.assertEqual(self.matched(), 0)                     # capitals mean themselves
+        self.window.type("#search", "function_07")
+        self.assertAlmostEqual(self.matched(), share(lambda name: name == "function_07"), delta=0.051)
+        self.window.type("#search", "unction_0")
+        self.assertAlmostEqual(self.matched(), share(lambda name: "unction_0" in name), delta=0.051)
+        self.assertEqual({row[4] for row in self.table()}, {name for name in functions(self.samples) if "unction_0" in name})
+        self.window.type("#search", "^inner$|_1[37]$")
+        self.assertEqual(self.matched(), 0)
+        self.window.click("#regex")
+        self.assertAlmostEqual(self.matched(), share(lambda name: re.search("^inner$|_1[37]$", name)), delta=0.051)
+        self.window.type("#search", "(")
+        self.assertEqual(self.window.text("#matched"), "no valid expression")
+        self.window.key("\ue00c")                               # escape: to the flame graph
+        self.assertEqual(self.window.run("return document.activeElement.id"), "flame")
+        self.window.key("r")
+        self.assertEqual(self.window.text("#matched"), "")
+        self.check_quiet(page)
+
+    def test_the_brush_filters_everything(self):
+        page = self.show_filled()
+        left, top, width, height, size = self.window.run(
+            "const area = document.querySelector('#timeline').getBoundingClientRect();"
+            "return [area.left, area.top, area.width, area.height, parseFloat(getComputedStyle(document.documentElement).fontSize)]")
+        begin = left + round(size * 4.2)
+        self.window.drag((begin + (left + width - begin) * 0.3, top + height / 2), (begin + (left + width - begin) * 0.55, top + height / 2))
+        text = self.window.text("#filters")
+        low, high = (float(number) for number in re.search(r"Time\s+([\d.]+) s – ([\d.]+) s", text).groups())
+        self.assertTrue(4 < low < 8 and 9 < high < 13, text)
+        first_ns = min(sample.time_ns for sample in otlp_read.samples(page.with_suffix(".json")))
+        inside = [sample for sample in self.samples if low * 1e9 <= sample.time_ns - first_ns < high * 1e9]
+        self.assertLess(len(inside), len(self.samples))
+        self.assertEqual(self.shown_functions(), functions(inside))
+        self.tab("Threads")
+        self.assertEqual({row[2]: int(row[0].replace(",", "")) for row in self.table()}, collections.Counter(map(thread_of, inside)))
+        # the same by keys: the sliders
+        self.window.run("document.querySelector('#time-to').focus()")
+        self.window.key("\ue012")                               # one bucket less
+        shown = re.search(r"Time\s+([\d.]+) s – ([\d.]+) s", self.window.text("#filters")).groups()
+        self.assertEqual(float(shown[0]), low)
+        self.assertAlmostEqual(float(shown[1]), high - 0.1, delta=0.011)
+        inside = [sample for sample in self.samples if low * 1e9 <= sample.time_ns - first_ns < float(shown[1]) * 1e9]
+        self.assertEqual(self.shown_functions(), functions(inside))
+        self.window.click("#filters button")
+        self.assertEqual(self.shown_functions(), functions(self.samples))
+        self.check_quiet(page)
+
+    def test_heads_sort_the_table(self):
+        page = self.show_filled()
+
+        def check(column, title, key, reverse):
+            self.window.run("document.querySelectorAll('#table thead button')[arguments[0]].click()", column)
+            shown = [key(row) for row in self.table()]
+            self.assertEqual(shown, sorted(shown, reverse=reverse), title)
+            sorts = self.window.run("return [...document.querySelectorAll('#table thead th')].map((head) => head.getAttribute('aria-sort'))")
+            self.assertEqual(sorts, ["none"] * column + ["descending" if reverse else "ascending"] + ["none"] * (4 - column))
+
+        check(2, "total", lambda row: int(row[2].replace(",", "")), True)
+        check(2, "total", lambda row: int(row[2].replace(",", "")), False)
+        check(4, "name", lambda row: row[4], False)
+        check(4, "name", lambda row: row[4], True)
+        self.assertEqual(self.window.run("return document.activeElement.textContent.slice(0, 8)"), "Function")
+        self.check_quiet(page)
+
+    def test_everything_has_a_name_for_those_who_hear_it(self):
+        page = self.show_filled()
+        nodes = self.window.accessible()
+        widgets = [node for node in nodes if node["role"] in ("button", "combobox", "searchbox", "slider", "tab", "tabpanel", "table", "application",
+                                                              "textbox", "checkbox", "link", "Canvas", "toolbar", "region", "group", "tablist", "search")
+                   and not (node["role"] in ("group", "search") and not node["name"])]
+        self.assertEqual([node for node in widgets if not node["name"].strip()], [])
+        found = {(node["role"], node["name"]) for node in nodes}
+        for role, name in (("searchbox", "Search functions"), ("button", "Regular expression"), ("combobox", "Group by"), ("combobox", "Measure"),
+                           ("slider", "Start of the time range"), ("slider", "End of the time range"), ("tab", "Functions"), ("tab", "Spans"),
+                           ("table", "Functions"), ("button", "Keys and help"), ("button", "Callers"), ("heading", "shop (4711), worker (4712)")):
+            self.assertIn((role, name), found)
+        self.assertTrue(any(name.startswith("Flame graph: arrow keys") for _, name in found))
+        heads = [node["name"] for node in nodes if node["role"] == "columnheader"]
+        self.assertEqual(len(heads), 5)
+        self.assertTrue(any(node["role"] == "rowheader" and node["name"].startswith("function_") for node in nodes))
+        self.check_quiet(page)
+
+    def test_keys_lead_everywhere(self):
+        """From the top, the tab key comes by every control, and the help can be opened and closed."""
+        page = self.show_filled()
+        seen = set()
+        for _ in range(60):
+            self.window.key("\ue004")
+            seen.add(self.window.run("return document.activeElement.id"))
+        self.assertLessEqual({"theme", "help", "kind", "group", "callees", "callers", "icicle", "flames", "by-size", "by-name", "search", "regex", "reset",
+                              "time-from", "time-to", "flame", "tab-functions"}, seen)
+        self.window.run("document.querySelector('#flame').focus()")
+        self.window.key("?")
+        self.assertTrue(self.window.run("return document.querySelector('#help-box').open"))
+        self.window.key("\ue00c")
+        self.assertFalse(self.window.run("return document.querySelector('#help-box').open"))
+        self.window.key("/")
+        self.assertEqual(self.window.run("return document.activeElement.id"), "search")
+        self.check_quiet(page)
+
+    def test_it_fits_screens_of_all_sizes(self):
+        page = self.show_filled()
+        for width, height, ratio in ((800, 600, 1), (1440, 900, 2), (2560, 1440, 1.5), (3840, 2160, 1)):
+            with self.subTest(f"{width} × {height}"):
+                self.window.emulate(width, height, ratio)
+                self.window.wait("return innerWidth === arguments[0]", width)
+                self.window.wait("const flame = document.querySelector('#flame'), box = document.querySelector('#scroller');"
+                                 "return Math.abs(flame.clientWidth - box.clientWidth) < 2 && flame.width === Math.round(flame.clientWidth * devicePixelRatio)")
+                wide = self.window.run("return [document.documentElement.scrollWidth, innerWidth, ...[...document.querySelectorAll('button, select, input, h1')]"
+                                       ".filter((e) => e.offsetParent && !e.closest('#tabs, #table') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.id)]")
+                self.assertLessEqual(wide[0], width)
+                self.assertEqual(wide[2:], [])
+                # boxes are drawn: something on the canvas is neither empty nor all of one colour
+                colours = self.window.run("const flame = document.querySelector('#flame'), copy = new OffscreenCanvas(flame.width, flame.height).getContext('2d', { willReadFrequently: true });"
+                                          "copy.drawImage(flame, 0, 0); const data = copy.getImageData(0, 0, flame.width, flame.height).data;"
+                                          "const seen = new Set(); for (let i = 0; i < data.length; i += 4 * 97) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);"
+                                          "return seen.size")
+                self.assertGreater(colours, 10)
+        self.check_quiet(page)
+
+    def test_differences_are_changes_of_shares(self):
+        sources = [fill(self.directory() / "a.json"), fill(self.directory() / "b.json", favourite=9)]
+        page = write_diff(self, *sources)
+        self.show(page)
+        sides = [[sample for sample in otlp_read.samples(source) if sample.type == "samples"] for source in sources]
+        before, after = (functions(samples) for samples in sides)
+
+        def share(sums, side, name, which):
+            return 100 * sums.get(name, [0, 0])[which] / len(sides[side])
+
+        rows = {row[4]: [float(re.sub("[^0-9.-]", "", cell.replace("−", "-"))) for cell in row[:4]] for row in self.table()}
+        self.assertEqual(set(rows), set(before) | set(after))
+        for name, (change, old, new, change_total) in rows.items():
+            self.assertAlmostEqual(old, share(before, 0, name, 0), delta=0.051)
+            self.assertAlmostEqual(new, share(after, 1, name, 0), delta=0.051)
+            self.assertAlmostEqual(change, share(after, 1, name, 0) - share(before, 0, name, 0), delta=0.0051)
+            self.assertAlmostEqual(change_total, share(after, 1, name, 1) - share(before, 0, name, 1), delta=0.0051)
+        self.window.run("document.querySelector('#flame').focus()")
+        self.window.key("\ue015")
+        tops = [collections.Counter(names_of(sample)[0] for sample in samples) for samples in sides]
+        name = max(tops[0], key=lambda name: tops[0][name] / len(sides[0]) + tops[1][name] / len(sides[1]))
+        old, new = (100 * top[name] / len(samples) for top, samples in zip(tops, sides, strict=True))
+        self.assertTrue(self.status().startswith(name), self.status())
+        shown = [float(number) for number in re.search(r"total ([\d.]+) % → ([\d.]+) %", self.status()).groups()]
+        self.assertAlmostEqual(shown[0], old, delta=0.051)
+        self.assertAlmostEqual(shown[1], new, delta=0.051)
+        self.assertIn("monday → tuesday", self.window.text("#title"))
+        self.check_quiet(page)
+
+    def test_dark_and_light(self):
+        def back():
+            return self.window.run("return getComputedStyle(document.body).backgroundColor")
+
+        page = self.show_filled()
+        light = back()
+        self.window.emulate(1440, 900, dark=True)
+        self.window.wait("return document.documentElement.dataset.theme === 'dark'")
+        dark = back()
+        self.assertNotEqual(dark, light)
+        self.window.click("#theme")
+        self.assertEqual(back(), light)
+        self.assertEqual(self.window.run("return document.querySelector('#theme').getAttribute('aria-label')"), "Colours: light")
+        self.window.click("#theme")
+        self.assertEqual(back(), dark)
+        self.check_quiet(page)
+
+    def test_hostile_names_do_no_harm(self):
+        request = Request()
+        for i, name in enumerate(HOSTILE):
+            stack = request.stack([request.location([name], "native", i), request.location(["main"], "native", 99)])
+            request.sample((("process.executable.name", name[:60000]), ("process.pid", i)), CPU, stack, {"thread.name": name, "endpoint": name}, None, 1, START_NS + i)
+        path = self.directory() / "a.html"
+        self.spanprof("convert", request.write(path.with_suffix(".json")), "-o", path)
+        self.show(path)
+        for title in ("Processes", "Threads", "Operations", "Functions"):
+            self.tab(title)
+            self.assertGreaterEqual(len(self.table()), len(HOSTILE))
+        self.group("Operation")
+        self.window.run("document.querySelector('#flame').focus()")
+        for _ in range(3):
+            self.window.key("\ue015", "\ue007")
+        self.assertIsNone(self.window.run("return window.harmed || null"))
+        self.assertEqual(self.window.run("return [document.querySelectorAll('script').length, document.querySelectorAll('img').length]"), [1, 0])
+        self.assertIn(HOSTILE[0], {row[4] for row in (self.tab("Functions"), self.table())[1]})
+        self.check_quiet(path)
+
+    def test_a_page_that_is_cut_off_says_so(self):
+        path = self.show_filled()
+        text = path.read_text()
+        middle = text.index('id="data">') + 2000
+        path.write_text(text[:middle] + text[text.index("</script>", middle):])
+        self.window.open(path)
+        self.window.wait("return document.querySelector('#trouble').innerText")
+        self.assertIn("cannot be shown", self.window.text("#trouble"))
+
+
+if __name__ == "__main__":
+    oracle.enter()
+    tap.main()
