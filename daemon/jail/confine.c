@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jail/confine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -39,6 +40,8 @@ static const uint32_t refused[] = {
 };
 
 enum { N_REFUSED = ARRAY_SIZE(refused), N_HEAD = 5, N_TAIL = 2 };
+
+static_assert(1 + N_REFUSED <= UINT8_MAX, "the longest jump, from the test of the other ABI over all numbers, has 8 bits");
 
 /*
  * Load the architecture; not ours: refuse. Load the number; of the other ABI: refuse. Equal to one of the table: refuse.
