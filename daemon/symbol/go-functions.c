@@ -27,6 +27,7 @@ enum {
         MODULE_TEXT = 22,
         MAX_TABLES = 4,                 /* places that look like a table */
         MAX_MODULES = 8,                /* pointers to one of them */
+        SEARCHED = 4,                   /* times as many bytes as a table may have */
         MAX_DYNAMIC = 64 << 10,         /* bytes */
 };
 
@@ -37,6 +38,7 @@ typedef struct Reader {
         Elf64_Phdr *segments;
         uint32_t n_segments;
         uint64_t max_bytes;
+        uint64_t left;                  /* bytes that may still be searched: segments may lie upon each other, and be many */
         bool may_map;
         GoTable table;
         uint64_t address;               /* of the table */
@@ -94,20 +96,21 @@ static bool find_module(const Reader *reader, const ImageBytes *bytes, uint64_t 
 }
 
 /* What the file has of a segment, from the first multiple of 8. Return: 0, IMAGE_E_*, -ENOMEM. */
-static int take_segment(const Reader *reader, const Elf64_Phdr *segment, ImageBytes *bytes, uint64_t *addressp) {
-        uint64_t before = -segment->p_vaddr & 7;
+static int take_segment(Reader *reader, const Elf64_Phdr *segment, ImageBytes *bytes, uint64_t *addressp) {
+        uint64_t before = -segment->p_vaddr & 7, size;
         int r;
 
         if (segment->p_type != PT_LOAD || segment->p_filesz < before || segment->p_offset > UINT64_MAX - before)
                 return IMAGE_E_ABSENT;
-        r = image_bytes_init(bytes, reader->image, segment->p_offset + before, MIN(segment->p_filesz - before, reader->max_bytes),
-                             reader->may_map);
+        size = MIN(MIN(segment->p_filesz - before, reader->max_bytes), reader->left);
+        reader->left -= size;
+        r = image_bytes_init(bytes, reader->image, segment->p_offset + before, size, reader->may_map);
         *addressp = segment->p_vaddr + before;
         return r < 0 ? error_fold(r) : r;
 }
 
 /* Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
-static int find_text_in_data(const Reader *reader, uint64_t *textp) {
+static int find_text_in_data(Reader *reader, uint64_t *textp) {
         for (uint32_t i = 0; i < reader->n_segments; i++) {
                 _cleanup_(image_bytes_deinit) ImageBytes bytes = { 0 };
                 uint64_t address;
@@ -204,7 +207,7 @@ static int relocate(const Reader *reader, const ImageBytes *relocations, uint64_
 }
 
 /* Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
-static int find_text_in_relocations(const Reader *reader, uint64_t *textp) {
+static int find_text_in_relocations(Reader *reader, uint64_t *textp) {
         _cleanup_(image_bytes_deinit) ImageBytes relocations = { 0 };
         int r = take_relocations(reader, &relocations);
         uint64_t words[MODULE_WORDS];
@@ -217,6 +220,9 @@ static int find_text_in_relocations(const Reader *reader, uint64_t *textp) {
                 if ((uint64_t)rela.r_addend != reader->address)
                         continue;
                 n_modules++;
+                if (relocations.size > reader->left)
+                        break;
+                reader->left -= relocations.size;
                 r = relocate(reader, &relocations, rela.r_offset, words);
                 if (r < 0)
                         return error_fold(r);
@@ -229,7 +235,7 @@ static int find_text_in_relocations(const Reader *reader, uint64_t *textp) {
 }
 
 /* Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
-static int find_text(const Reader *reader, uint64_t *textp) {
+static int find_text(Reader *reader, uint64_t *textp) {
         int r = find_text_in_data(reader, textp);
 
         if (r > 0)
@@ -346,7 +352,7 @@ static int read_any(Reader *reader, uint32_t n_known, GoFunctions *to) {
 }
 
 int go_functions_init(GoFunctions *functions, const ElfImage *image, uint32_t n_known, uint64_t max_bytes, bool may_map) {
-        Reader reader = { .image = image, .max_bytes = max_bytes, .may_map = may_map };
+        Reader reader = { .image = image, .max_bytes = max_bytes, .left = SEARCHED * max_bytes, .may_map = may_map };
         GoFunctions new = { 0 };
         int r = read_any(&reader, n_known, &new);
 

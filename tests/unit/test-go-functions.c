@@ -98,12 +98,14 @@ static void init(void) {
         make_sections(".gopclntab");
 }
 
+static uint64_t max_bytes = 1 << 20;
+
 static int read_file(GoFunctions *functions, uint32_t n_known) {
         ElfImage image;
         int r;
 
         cr_assert_eq(elf_image_init_memory(&image, (const uint8_t *)file, sizeof(file)), 0);
-        r = go_functions_init(functions, &image, n_known, 1 << 20, false);
+        r = go_functions_init(functions, &image, n_known, max_bytes, false);
         elf_image_deinit(&image);
         return r;
 }
@@ -233,6 +235,29 @@ Test(go_functions, refuses_a_section_that_is_not_in_the_file) {
         section->sh_size = TABLE_SIZE;
         section->sh_type = SHT_NOBITS;
         cr_assert_eq(outcome(), GO_FUNCTIONS_E_NONE, "a debug file");
+}
+
+/* Segments may be a thousand, and all the same large piece of the file. */
+Test(go_functions, searches_so_many_bytes_and_no_more) {
+        Elf64_Phdr *segments = (Elf64_Phdr *)(file + SEGMENTS);
+
+        max_bytes = DATA;
+        make_sections(".go.buildinfo");
+        expect_all();
+        for (unsigned i = 4; i < 7; i++)
+                segments[i] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_filesz = DATA, .p_memsz = DATA };
+        ((Elf64_Ehdr *)file)->e_phnum = 7;
+        expect_all();
+        segments[1] = segments[0];
+        segments[1].p_flags |= PF_W;
+        segments[6] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_vaddr = DATA, .p_offset = DATA, .p_filesz = 0x200,
+                                    .p_memsz = 0x200 };
+        cr_assert_eq(outcome(), GO_FUNCTIONS_E_REFUSED, "what says where code begins is behind too much");
+        max_bytes *= 2;
+        expect_all();
+        max_bytes = TABLE_SIZE - 1;
+        make_sections(".gopclntab");
+        cr_assert_eq(outcome(), GO_FUNCTIONS_E_REFUSED, "larger than any");
 }
 
 Test(go_functions, says_nothing_of_other_programs) {
