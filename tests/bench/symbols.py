@@ -7,9 +7,11 @@ usage: tests/bench/symbols.py [--build DIR] [--addresses N] [--rounds N] [LIBRAR
 Addresses are drawn evenly from .text. Each tool is a process of its own: wall time is the lowest of the rounds, memory its
 peak, which the kernel counts from before exec(): less than this script takes (20 to 40 MiB) cannot be told. perf gets as many samples of a program that works in the library (`llc` on a made module) and prints a symbol for
 each; the row beside it is ours on the addresses that perf printed. With a file of DWARF beside (a C++ program that is
-compiled here), lines and inlined frames by `addr2line -i`.
+compiled here), lines and inlined frames by `addr2line -i`. With a Go on the PATH, the table of functions that the `go` program
+itself has for its unwinder (a stripped copy) beside its symbol table, by turns.
 """
 import argparse
+import itertools
 import os
 import pathlib
 import random
@@ -63,7 +65,7 @@ class Bench:
 
     def ours(self, library, addresses, n, mode="names"):
         environment = dict(os.environ, SPANPROF=str(self.options.build / "spanprof"))
-        seconds, peak, out = measure([self.program, library, mode, "5"], addresses, 1 if mode == "names" else self.options.rounds,
+        seconds, peak, out = measure([self.program, library, mode, "5"], addresses, 1 if mode != "lines" else self.options.rounds,
                                      env=environment)
         fields = dict(zip(*[iter(out.split())] * 2))
         load, lookups = int(fields["load_ns"]) / 1e9, int(fields["lookup_ns"]) / 1e9
@@ -130,6 +132,25 @@ class Bench:
         seconds, peak, _ = measure(["addr2line", "-aif", "-e", program], addresses, self.options.rounds)
         row("addr2line -aif", n, seconds, peak)
 
+    def go(self):
+        whole, bare = shutil.which("go"), self.work / "go"
+        if not whole:
+            print("\n(no go: left out)")
+            return
+        whole = pathlib.Path(subprocess.check_output([whole, "env", "GOROOT"], text=True).strip()) / "bin/go"
+        subprocess.run(["strip", "-o", bare, whole], check=True)
+        addresses = draw(whole, self.options.addresses, self.work / "go-addresses")
+        best = {}
+        for _ in range(self.options.rounds):
+            for path, mode in itertools.product((whole, bare), ("names", "workers")):
+                _, _, load, _, found, size = self.ours(path, addresses, self.options.addresses, mode)
+                best[path, mode] = min(best.get((path, mode), (load,)), (load, found, size))
+        print(f"\nThe go tool, {whole.stat().st_size / 2**20:.1f} MiB, stripped {bare.stat().st_size / 2**20:.1f} MiB\n")
+        print("| read from | to read the table | by a worker | table in memory | addresses found |\n|---|---|---|---|---|")
+        for path, what in ((whole, ".symtab"), (bare, ".gopclntab")):
+            (here, found, size), (worker, *_) = best[path, "names"], best[path, "workers"]
+            print(f"| {what} | {here * 1000:.1f} ms | {worker * 1000:.1f} ms | {size / 2**20:.2f} MiB | {found:,} of {self.options.addresses:,} |")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -147,6 +168,7 @@ def main():
         bench.names(library.resolve())
         bench.perf(library.resolve())
         bench.lines()
+        bench.go()
 
 
 if __name__ == "__main__":
