@@ -2,6 +2,7 @@
 
 /* Recordings of Java programs (JFR). */
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "convert/convert.h"
@@ -32,6 +33,19 @@ static void show_progress(uint64_t done, void *userdata) {
         const ConvertOptions *options = input->convert->options;
 
         options->progress(input->source->name, done, input->source->size, options->userdata);
+}
+
+/* What the totals do not say: they are of some of the samples, or two of them are of the same. */
+static void say_doubts(const Source *source, const JfrResult *result) {
+        Text pairs = { 0 };
+
+        if (result->n_lost)
+                log_notice("%s: the JVM lost %" PRIu64 " samples of the CPU's time; they are in no total", source->name, result->n_lost);
+        for (uint32_t i = 0; i < result->n_twice; i++)
+                text_printf(&pairs, "%s%s and %s", i ? ", " : "", result->twice[i].type, result->twice[i].other);
+        if (pairs.data)
+                log_notice("%s: has %s: each two measurements of the same, which nobody should add", source->name, pairs.data);
+        text_deinit(&pairs);
 }
 
 static void note_times(Convert *convert, const Source *source, const JfrResult *result) {
@@ -83,6 +97,7 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         if (r < 0)
                 return r;
         note_times(convert, source, &result);
+        say_doubts(source, &result);
         if (asked->payload && result.n_profiles)
                 q = add_payload(convert, source, result.profile, problem);
         return q ? q : r ? CONVERT_E_INPUT : 0;

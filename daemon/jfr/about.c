@@ -14,7 +14,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-enum { ABOUT_NONE, ABOUT_JVM, ABOUT_OS, ABOUT_CPU, ABOUT_SETTING, ABOUT_LIBRARY };
+enum { ABOUT_NONE, ABOUT_JVM, ABOUT_OS, ABOUT_CPU, ABOUT_SETTING, ABOUT_LIBRARY, ABOUT_LOST };
 
 enum { JVM_WITHIN = 10000 };             /* events that are looked at for the JVM's before the samples are read */
 
@@ -27,7 +27,7 @@ typedef struct Wanted {
 uint32_t jfr_about_kind(const char *class_name) {
         static const char *const names[] = { [ABOUT_JVM] = "jdk.JVMInformation",     [ABOUT_OS] = "jdk.OSInformation",
                                              [ABOUT_CPU] = "jdk.CPUInformation",     [ABOUT_SETTING] = "jdk.ActiveSetting",
-                                             [ABOUT_LIBRARY] = "jdk.NativeLibrary" };
+                                             [ABOUT_LIBRARY] = "jdk.NativeLibrary", [ABOUT_LOST] = "jdk.CPUTimeSamplesLost" };
 
         for (uint32_t i = 1; i < ARRAY_SIZE(names); i++)
                 if (!strcmp(names[i], class_name))
@@ -90,55 +90,19 @@ static int read_jvm(JfrReader *reader, const JfrClass *class, const JfrEvent *ev
         return 0;
 }
 
-/* `10 ms`, `20000000` (ns), `512 kB`; 0 = none of these. */
-static uint64_t parse_period(const char *text) {
-        static const struct {
-                const char *unit;
-                uint64_t factor;
-        } units[] = { { "", 1 },           { " ns", 1 },           { " us", 1000 },        { " ms", 1000000 },
-                      { " s", 1000000000 }, { "ns", 1 },            { "us", 1000 },         { "ms", 1000000 },
-                      { "s", 1000000000 } };
-        size_t n = strspn(text, "0123456789");
-        char digits[24];
-        uint64_t value;
-
-        if (!n || n >= sizeof(digits))
-                return 0;
-        memcpy(digits, text, n);
-        digits[n] = 0;
-        if (text_u64(digits, INT64_MAX / 1000000000, &value))
-                return 0;
-        for (size_t i = 0; i < ARRAY_SIZE(units); i++)
-                if (!strcmp(text + n, units[i].unit))
-                        return value * units[i].factor;
-        return 0;
-}
-
-/* `period` is the JDK's, of the type that it is written to; the other names are profilers', of the types that they say. */
-static void note_setting(JfrReader *reader, uint64_t id, const char *name, const char *value) {
-        const JfrClass *class = jfr_class(&reader->metadata, id);
-        const JfrPlan *plan = class ? reader->states[class->number].plan : NULL;
-        uint64_t period = parse_period(value);
-
-        if (!period)
-                return;
-        if (!strcmp(name, "wall"))
-                reader->periods[JFR_WALL] = period;
-        else if (!strcmp(name, "alloc"))
-                reader->periods[JFR_ALLOC] = period;
-        else if (!strcmp(name, "period") || !strcmp(name, "interval"))
-                reader->periods[plan ? plan->type->measure : JFR_CPU] = period;
-}
-
 static int read_setting(JfrReader *reader, const JfrClass *class, const JfrEvent *event) {
         Text name = { 0 }, value = { 0 };
         Wanted wanted[] = { { "id", 0, NULL }, { "name", 0, &name }, { "value", 0, &value } };
+        int r = 0;
 
-        if (read_fields(reader, class, event, wanted, ARRAY_SIZE(wanted)) && name.data && value.data)
-                note_setting(reader, wanted[0].number, name.data, value.data);
+        if (read_fields(reader, class, event, wanted, ARRAY_SIZE(wanted)) && name.data && value.data) {
+                const JfrClass *about = jfr_class(&reader->metadata, wanted[0].number);
+
+                r = jfr_profile_setting(reader, about ? reader->states[about->number].plan : NULL, name.data, value.data);
+        }
         text_deinit(&name);
         text_deinit(&value);
-        return 0;
+        return jfr_full(r);
 }
 
 static int add_library(JfrReader *reader, const Text *build_id, const Text *path) {
@@ -179,6 +143,15 @@ static int read_library(JfrReader *reader, const JfrClass *class, const JfrEvent
         return r;
 }
 
+/* The JVM's own queue of samples was full. */
+static int read_lost(JfrReader *reader, const JfrClass *class, const JfrEvent *event) {
+        Wanted wanted[] = { { "lostSamples", 0, NULL } };
+
+        if (read_fields(reader, class, event, wanted, ARRAY_SIZE(wanted)))
+                reader->result->n_lost += (uint32_t)wanted[0].number;
+        return 0;
+}
+
 int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class, const JfrEvent *event) {
         Wanted os = { "osVersion", 0, &reader->about.os }, cpu = { "cpu", 0, &reader->about.cpu };
 
@@ -195,6 +168,8 @@ int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClas
                 return read_setting(reader, class, event);
         case ABOUT_LIBRARY:
                 return read_library(reader, class, event);
+        case ABOUT_LOST:
+                return read_lost(reader, class, event);
         default:
                 return 0;
         }
@@ -344,17 +319,6 @@ static void add_version(Attributes *attributes, const Text *version) {
                 add_text(attributes, "process.runtime.version", version->data, version->size);
 }
 
-/* Of bytes, values are scaled to what was allocated already: without a setting each stands for itself. */
-static void set_periods(JfrReader *reader) {
-        reader->periods[JFR_LOCK] = 0;
-        for (size_t i = JFR_ALLOC; i < JFR_N_MEASURES; i++)
-                if (i != JFR_LOCK && !reader->periods[i])
-                        reader->periods[i] = 1;
-        for (size_t i = 0; i < JFR_N_MEASURES; i++)
-                if (reader->profiles[i])
-                        window_set_profile_period(reader->window, reader->profiles[i] - 1, (int64_t)reader->periods[i]);
-}
-
 int jfr_about_finish(JfrReader *reader) {
         const JfrAbout *about = &reader->about;
         Attributes attributes = { .window = reader->window };
@@ -371,6 +335,7 @@ int jfr_about_finish(JfrReader *reader) {
                 add_command(&attributes, about);
         if (!attributes.r)
                 attributes.r = window_resource_attributes(reader->window, reader->resource, attributes.set, attributes.n);
-        set_periods(reader);
+        if (!attributes.r)
+                attributes.r = jfr_profiles_finish(reader);
         return jfr_full(attributes.r);
 }

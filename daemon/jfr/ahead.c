@@ -86,16 +86,31 @@ static double weight_of(const JfrPlan *plan, uint64_t number) {
         return isfinite(weight) ? weight : 1;
 }
 
-static int64_t to_saturated(uint64_t value) {
-        return (int64_t)MIN(value, (uint64_t)INT64_MAX);
+/* Less than nothing (a duration over which the clock was set back) is nothing. */
+static int64_t not_negative(uint64_t value) {
+        return MAX((int64_t)value, 0);
+}
+
+static int64_t duration_of(const JfrAhead *ahead, const JfrField *field, uint64_t value) {
+        return (int64_t)value > 0 ? (int64_t)MIN(to_ns(ahead, field, value), (uint64_t)INT64_MAX) : 0;
+}
+
+static void note_period(const JfrAhead *ahead, const JfrPlan *plan, uint64_t value) {
+        JfrClassCount *count = &ahead->counts[plan->class->number];
+
+        count->periods_ns += (double)duration_of(ahead, plan->fields[JFR_SLOT_PERIOD], value);
+        count->n_periods++;
 }
 
 static int64_t rare_value_of(const JfrAhead *ahead, const JfrPlan *plan, const uint64_t *numbers) {
         switch (plan->form) {
         case JFR_FORM_ONE:
                 return 1;
+        case JFR_FORM_PERIOD:
+                note_period(ahead, plan, numbers[plan->value]);
+                return 1;
         case JFR_FORM_DURATION:
-                return to_saturated(to_ns(ahead, plan->fields[JFR_SLOT_DURATION], numbers[plan->value]));
+                return duration_of(ahead, plan->fields[JFR_SLOT_DURATION], numbers[plan->value]);
         case JFR_FORM_REAL:
                 return to_value(weight_of(plan, numbers[plan->value]));
         case JFR_FORM_PRODUCT:
@@ -107,8 +122,8 @@ static int64_t rare_value_of(const JfrAhead *ahead, const JfrPlan *plan, const u
 
 static inline int64_t value_of(const JfrAhead *ahead, const JfrPlan *plan, const uint64_t *numbers) {
         if (plan->form == JFR_FORM_NUMBER || (plan->form == JFR_FORM_EITHER && numbers[plan->value]))
-                return to_saturated(numbers[plan->value]);
-        return plan->form == JFR_FORM_EITHER ? to_saturated(numbers[plan->other]) : rare_value_of(ahead, plan, numbers);
+                return not_negative(numbers[plan->value]);
+        return plan->form == JFR_FORM_EITHER ? not_negative(numbers[plan->other]) : rare_value_of(ahead, plan, numbers);
 }
 
 static inline uint64_t time_of(const JfrAhead *ahead, const JfrPlan *plan, const uint64_t *numbers) {

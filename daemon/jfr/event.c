@@ -5,23 +5,23 @@
 #include "util/macro.h"
 
 const JfrEventType jfr_event_types[] = {
-        { "jdk.ExecutionSample", JFR_CPU, JFR_VALUE_WEIGHT },
-        { "jdk.CPUTimeSample", JFR_CPU, JFR_VALUE_WEIGHT },
-        { "jdk.NativeMethodSample", JFR_WALL, JFR_VALUE_WEIGHT },
-        { "datadog.ExecutionSample", JFR_CPU, JFR_VALUE_WEIGHT },
-        { "datadog.MethodSample", JFR_WALL, JFR_VALUE_WEIGHT },
-        { "profiler.WallClockSample", JFR_WALL, JFR_VALUE_WEIGHT },
-        { "jdk.ObjectAllocationSample", JFR_ALLOC, JFR_VALUE_BYTES },
-        { "jdk.ObjectAllocationInNewTLAB", JFR_ALLOC, JFR_VALUE_TLAB },
-        { "jdk.ObjectAllocationOutsideTLAB", JFR_ALLOC, JFR_VALUE_SIZE },
-        { "datadog.ObjectSample", JFR_ALLOC, JFR_VALUE_SIZE },
-        { "jdk.JavaMonitorEnter", JFR_LOCK, JFR_VALUE_DURATION },
-        { "jdk.JavaMonitorWait", JFR_LOCK, JFR_VALUE_DURATION },
-        { "jdk.ThreadPark", JFR_LOCK, JFR_VALUE_DURATION },
-        { "profiler.NativeLock", JFR_LOCK, JFR_VALUE_DURATION },
-        { "profiler.Malloc", JFR_NATIVE_ALLOC, JFR_VALUE_SIZE },
-        { "profiler.LiveObject", JFR_LIVE, JFR_VALUE_SIZE },
-        { "datadog.HeapLiveObject", JFR_LIVE, JFR_VALUE_SIZE },
+        { "jdk.ExecutionSample", JFR_EXECUTION, JFR_VALUE_WEIGHT },
+        { "jdk.CPUTimeSample", JFR_CPU_TIME, JFR_VALUE_PERIOD },
+        { "jdk.NativeMethodSample", JFR_NATIVE_METHOD, JFR_VALUE_WEIGHT },
+        { "datadog.ExecutionSample", JFR_DATADOG_CPU, JFR_VALUE_WEIGHT },
+        { "datadog.MethodSample", JFR_DATADOG_WALL, JFR_VALUE_WEIGHT },
+        { "profiler.WallClockSample", JFR_ASYNC_WALL, JFR_VALUE_WEIGHT },
+        { "jdk.ObjectAllocationSample", JFR_ALLOC_SAMPLE, JFR_VALUE_BYTES },
+        { "jdk.ObjectAllocationInNewTLAB", JFR_TLAB, JFR_VALUE_TLAB },
+        { "jdk.ObjectAllocationOutsideTLAB", JFR_TLAB, JFR_VALUE_SIZE },
+        { "datadog.ObjectSample", JFR_DATADOG_ALLOC, JFR_VALUE_SIZE },
+        { "jdk.JavaMonitorEnter", JFR_LOCKS, JFR_VALUE_DURATION },
+        { "jdk.JavaMonitorWait", JFR_LOCKS, JFR_VALUE_DURATION },
+        { "jdk.ThreadPark", JFR_LOCKS, JFR_VALUE_DURATION },
+        { "profiler.NativeLock", JFR_LOCKS, JFR_VALUE_DURATION },
+        { "profiler.Malloc", JFR_MALLOC, JFR_VALUE_SIZE },
+        { "profiler.LiveObject", JFR_ASYNC_LIVE, JFR_VALUE_SIZE },
+        { "datadog.HeapLiveObject", JFR_DATADOG_LIVE, JFR_VALUE_SIZE },
 };
 
 const uint32_t jfr_n_event_types = ARRAY_SIZE(jfr_event_types);
@@ -58,6 +58,7 @@ static const struct {
         { "size", JFR_SLOT_SIZE, false },
         { "allocationSize", JFR_SLOT_SIZE, false },
         { "tlabSize", JFR_SLOT_TLAB, false },
+        { "samplingPeriod", JFR_SLOT_PERIOD, false },
 };
 
 /* A text, or an index of one: in the pool of strings, or in the one that Datadog's profiler keeps for such values. */
@@ -170,6 +171,10 @@ static void choose_form(JfrPlan *plan) {
         case JFR_VALUE_DURATION:
                 plan->value = number_of(JFR_SLOT_DURATION);
                 plan->form = plan->fields[JFR_SLOT_DURATION] ? JFR_FORM_DURATION : JFR_FORM_NOTHING;
+                break;
+        case JFR_VALUE_PERIOD:
+                plan->value = number_of(JFR_SLOT_PERIOD);
+                plan->form = plan->fields[JFR_SLOT_PERIOD] ? JFR_FORM_PERIOD : JFR_FORM_ONE;
                 break;
         case JFR_VALUE_TLAB:
                 plan->value = number_of(tlab ? JFR_SLOT_TLAB : JFR_SLOT_SIZE);

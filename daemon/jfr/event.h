@@ -20,9 +20,32 @@ typedef enum JfrMeasure {
         JFR_N_MEASURES,
 } JfrMeasure;
 
+/*
+ * What one way of measuring wrote. Types of events in one group complete each other; those of two groups may tell the same again
+ * (each allocation by a sample and by its TLAB; CPU time by a timer and by looks at threads), so that each is a profile.
+ * Of those that measure the same the first here comes first.
+ */
+typedef enum JfrGroup {
+        JFR_DATADOG_CPU,
+        JFR_CPU_TIME,
+        JFR_EXECUTION,
+        JFR_ASYNC_WALL,
+        JFR_DATADOG_WALL,
+        JFR_NATIVE_METHOD,
+        JFR_TLAB,
+        JFR_DATADOG_ALLOC,
+        JFR_ALLOC_SAMPLE,
+        JFR_LOCKS,
+        JFR_MALLOC,
+        JFR_ASYNC_LIVE,
+        JFR_DATADOG_LIVE,
+        JFR_N_GROUPS,
+} JfrGroup;
+
 /* How the value of an event comes from its fields. */
 typedef enum JfrValue {
         JFR_VALUE_WEIGHT,               /* `weight` or `samples`, 1 without one */
+        JFR_VALUE_PERIOD,               /* 1; how much that is, each event says (jdk.CPUTimeSample) */
         JFR_VALUE_BYTES,                /* `weight` is bytes (jdk.ObjectAllocationSample) */
         JFR_VALUE_SIZE,                 /* allocationSize or size, × weight if there is one */
         JFR_VALUE_TLAB,                 /* tlabSize, else the size: what the sample stands for */
@@ -31,7 +54,7 @@ typedef enum JfrValue {
 
 typedef struct JfrEventType {
         const char *name;
-        JfrMeasure measure;
+        JfrGroup group;
         JfrValue value;
 } JfrEventType;
 
@@ -52,6 +75,7 @@ typedef enum JfrSlot {
         JFR_SLOT_WEIGHT,
         JFR_SLOT_SIZE,
         JFR_SLOT_TLAB,
+        JFR_SLOT_PERIOD,
         JFR_N_SLOTS,
 } JfrSlot;
 
@@ -100,6 +124,7 @@ typedef unsigned __int128 JfrHash;
 /* JfrValue, of the fields that the type has in this chunk. */
 typedef enum JfrForm {
         JFR_FORM_ONE,
+        JFR_FORM_PERIOD,                /* one; `value` is its period, in the field's unit */
         JFR_FORM_NUMBER,                /* `value` */
         JFR_FORM_EITHER,                /* `value`, unless it is 0: then `other` */
         JFR_FORM_DURATION,              /* `value`, in the field's unit */

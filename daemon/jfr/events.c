@@ -24,6 +24,10 @@ typedef struct NewSample {
         uint64_t slots[JFR_N_SLOTS + 1];
 } NewSample;
 
+static JfrGroup group_of(const JfrReader *reader, const JfrPlace *place) {
+        return reader->states[place->class].plan->type->group;
+}
+
 static const JfrClass *stack_class(const JfrReader *reader, const Batch *batch, const NewSample *new) {
         const JfrField *field = reader->states[batch->seen[new->number].class].plan->fields[JFR_SLOT_STACK];
 
@@ -46,7 +50,7 @@ static int find_new(JfrReader *reader, Batch *batch, const NewSample *new, uint3
 
                 if (r)
                         return r;
-                place->sample = sample + 1;
+                place->sample = (sample + 1) | (profile + 1 == reader->profiles[group_of(reader, place)] ? 0 : JFR_PLACE_WALL);
         }
         return 0;
 }
@@ -96,7 +100,11 @@ static bool has_sample(JfrReader *reader, const JfrPlace *place, uint32_t n) {
 }
 
 static uint32_t profile_of(const JfrReader *reader, const JfrPlace *place) {
-        return reader->profiles[reader->states[place->class].plan->type->measure] - 1;
+        return reader->profiles[place->sample & JFR_PLACE_WALL ? JFR_ASYNC_WALL : group_of(reader, place)] - 1;
+}
+
+static uint32_t sample_of(const JfrPlace *place) {
+        return (place->sample & ~JFR_PLACE_WALL) - 1;
 }
 
 /* Also says of each place what is there from now on. *np: events to be added. */
@@ -115,11 +123,11 @@ static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
                 if (!has_sample(reader, place, seen->n))
                         continue;
                 if (seen->kind == JFR_SEEN_SUM) {
-                        window_sample_sum(reader->window, profile_of(reader, place), place->sample - 1, seen->value, seen->n);
+                        window_sample_sum(reader->window, profile_of(reader, place), sample_of(place), seen->value, seen->n);
                         continue;
                 }
                 batch->classes[*np] = place->class;
-                batch->events[(*np)++] = (WindowEvent){ .profile = profile_of(reader, place), .sample = place->sample - 1,
+                batch->events[(*np)++] = (WindowEvent){ .profile = profile_of(reader, place), .sample = sample_of(place),
                                                         .value = seen->value, .time_ns = seen->time_ns,
                                                         .timed = reader->states[place->class].timed };
                 n_timed += reader->states[place->class].timed;
@@ -183,9 +191,12 @@ static void cover_sums(JfrReader *reader) {
         for (uint32_t i = 0; i < reader->metadata.n_classes; i++) {
                 const JfrClassCount *count = &reader->class_counts[i];
                 const JfrPlan *plan = reader->states[i].plan;
+                const JfrGroup groups[] = { plan ? plan->type->group : JFR_N_GROUPS, JFR_ASYNC_WALL };
 
-                if (plan && count->first_ns && reader->profiles[plan->type->measure])
-                        window_profile_covers(reader->window, reader->profiles[plan->type->measure] - 1, count->first_ns, count->last_ns);
+                /* the second only where that type of events may be both */
+                for (size_t j = 0; plan && count->first_ns && j < (groups[0] == JFR_EXECUTION ? 2 : 1); j++)
+                        if (reader->profiles[groups[j]])
+                                window_profile_covers(reader->window, reader->profiles[groups[j]] - 1, count->first_ns, count->last_ns);
         }
 }
 

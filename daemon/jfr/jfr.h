@@ -26,12 +26,19 @@ typedef struct JfrOptions {
         void *userdata;
 } JfrOptions;
 
+enum { JFR_MAX_TWICE = 8 };
+
 typedef struct JfrResult {
         uint64_t start_ns, end_ns;      /* what the recording says that it covers */
         uint64_t first_ns, last_ns;     /* of the events that count; 0, 0 = none */
         uint32_t n_profiles, profile;   /* the recording's first profile in the window, if it has any */
         uint64_t n_timed;               /* events whose time was kept */
+        uint64_t n_lost;                /* samples that the JVM says it has lost */
         bool times_dropped;             /* too many: no event of the window has its time any more */
+        uint32_t n_twice;
+        struct {
+                const char *type, *other;
+        } twice[JFR_MAX_TWICE];         /* types of profiles that measure the same in two ways */
 } JfrResult;
 
 enum {

@@ -24,6 +24,8 @@ typedef struct JfrTypeCount {
 typedef struct JfrClassCount {
         uint64_t n_read, n_out_of_time, n_failed;
         uint64_t first_ns, last_ns;     /* of events whose times are not kept; 0 = there was none */
+        double periods_ns;              /* sum of those that events say themselves, and their number */
+        uint64_t n_periods;
 } JfrClassCount;
 
 /* What this chunk's events of one class are. */
@@ -62,9 +64,12 @@ typedef struct JfrCombinations {
 
 /* The same places as the reader sees them. */
 typedef struct JfrPlace {
-        uint32_t sample;                /* + 1; 0 = it could not be made */
+        uint32_t sample;                /* + 1, and JFR_PLACE_WALL; 0 = it could not be made */
         uint32_t class;                 /* number */
 } JfrPlace;
+
+/* The sample is of the wall clock, whatever its type. */
+#define JFR_PLACE_WALL (UINT32_C(1) << 31)
 
 /* What tells attributes apart, as a hash, and what it came to. */
 typedef struct JfrKnown {
@@ -138,9 +143,15 @@ typedef struct JfrReader {
         JfrCombinations combinations;   /* theirs who read ahead … */
         JfrPlace *places;               /* … and what became of them */
         uint32_t resource;
-        uint32_t profiles[JFR_N_MEASURES];      /* index + 1 */
-        uint32_t type_attributes[JFR_N_MEASURES];
-        uint64_t periods[JFR_N_MEASURES];       /* ns or bytes, as the settings say; 0 = they do not */
+        uint32_t profiles[JFR_N_GROUPS];        /* index + 1 */
+        uint32_t type_attributes[JFR_N_GROUPS];
+        uint64_t periods[JFR_N_GROUPS]; /* ns or bytes, as the settings say; 0 = they do not */
+        bool interval_said;             /* that of JFR_EXECUTION is async-profiler's */
+        bool by_async;                  /* async-profiler wrote this chunk */
+        Text event;                     /* what it took jdk.ExecutionSample at; empty = it does not say */
+        bool has_execution;             /* this chunk has had jdk.ExecutionSample */
+        double period_sums[JFR_N_GROUPS];       /* of all events whose period is known, and their number: all of past chunks */
+        uint64_t n_periods[JFR_N_GROUPS];
         JfrAbout about;
         JfrLibrary *libraries;
         uint32_t n_libraries, libraries_size;
@@ -159,8 +170,28 @@ int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slo
 /* sample.c: its text as a string of the window, for jfr_plan_read(). */
 int jfr_sample_text(const JfrString *string, uint64_t *valuep, void *userdata);
 
-/* sample.c: whether times of that kind of profile are kept. */
-bool jfr_measure_is_timed(JfrMeasure measure);
+/* profiles.c: which profiles there are. */
+
+/* Whether times of samples of the group are kept. */
+bool jfr_group_is_timed(JfrGroup group);
+
+/* The group of an event with these slots: its type's, but for samples of the wall clock that async-profiler wrote as others. */
+int jfr_profile_group(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, JfrGroup *groupp);
+
+/* The profile of the group, made on first use. Return: 0, WINDOW_E_FULL, -ENOMEM. */
+int jfr_profile_find(JfrReader *reader, JfrGroup group, uint32_t *profilep);
+
+/*
+ * What a setting of the recording says of periods. @plan: of the events that it is about; NULL = of none that are samples.
+ * Return: as above.
+ */
+int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name, const char *value);
+
+/* Takes what was said of periods for the events that this chunk had. */
+void jfr_profiles_end_chunk(JfrReader *reader);
+
+/* Names and periods, once everything is read. Return: 0, WINDOW_E_FULL, -ENOMEM. */
+int jfr_profiles_finish(JfrReader *reader);
 
 /* about.c: events about the recording. */
 

@@ -61,7 +61,7 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
         if (type && reader->n_plans < jfr_n_event_types) {
                 if (!jfr_plan_make(plan, type, class, reader->chunk->compressed, reader->n_chunks)) {
                         state->plan = plan;
-                        state->timed = jfr_measure_is_timed(type->measure);
+                        state->timed = jfr_group_is_timed(type->group);
                         reader->n_plans++;
                 } else
                         jfr_mistake(reader, "chunk at byte %" PRIu64 ": the fields of %s cannot be made out", reader->chunk->offset,
@@ -89,6 +89,7 @@ static int begin_chunk(JfrReader *reader) {
 
         reader->clock = jfr_clock_make(reader->chunk);
         reader->n_plans = 0;
+        reader->by_async = reader->has_execution = false;
         reader->states = calloc(reader->metadata.n_classes, sizeof(*reader->states));
         reader->class_counts = calloc(reader->metadata.n_classes, sizeof(*reader->class_counts));
         if (!reader->states || !reader->class_counts)
@@ -113,6 +114,7 @@ static void add_counts(JfrReader *reader) {
 }
 
 static void end_chunk(JfrReader *reader) {
+        jfr_profiles_end_chunk(reader);
         add_counts(reader);
         jfr_pools_deinit(&reader->pools);
         jfr_metadata_deinit(&reader->metadata);
@@ -200,12 +202,11 @@ static int read_chunks(JfrReader *reader) {
 static void note_times(JfrReader *reader) {
         JfrResult *result = reader->result;
 
-        for (int i = 0; i < JFR_N_MEASURES; i++) {
-                const WindowProfile *profile;
+        for (uint32_t i = 0; i < window_n_profiles(reader->window); i++) {
+                const WindowProfile *profile = window_get_profile(reader->window, i);
 
-                if (!reader->profiles[i])
+                if (profile->resource != reader->resource || !profile->last_ns)
                         continue;
-                profile = window_get_profile(reader->window, reader->profiles[i] - 1);
                 result->first_ns = result->last_ns ? MIN(result->first_ns, profile->first_ns) : profile->first_ns;
                 result->last_ns = MAX(result->last_ns, profile->last_ns);
         }
@@ -287,7 +288,7 @@ static int init(JfrReader *reader) {
 static void deinit(JfrReader *reader) {
         JfrAbout *about = &reader->about;
         Text *texts[] = { &about->jvm_name, &about->jvm_version, &about->jvm_arguments, &about->java_arguments, &about->os,
-                          &about->cpu };
+                          &about->cpu, &reader->event };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
                 text_deinit(texts[i]);

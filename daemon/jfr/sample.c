@@ -15,58 +15,8 @@ enum {
         MAX_SET = JFR_MAX_ATTRIBUTES + 16,
 };
 
-/* The seed's words for the attribute `profile.type`, and OTLP's for the profile. */
-static const struct {
-        const char *type_attribute;
-        ProfileType profile;
-        const char *type, *unit, *period_type, *period_unit;
-        bool timed;
-} measures[JFR_N_MEASURES] = {
-        [JFR_CPU] = { "cpu", PROFILE_CPU, .timed = true },
-        [JFR_WALL] = { "wall", PROFILE_OTHER, "wall-samples", "count", "wall", "nanoseconds", true },
-        [JFR_ALLOC] = { "alloc-samples", PROFILE_ALLOC_SPACE },
-        [JFR_LOCK] = { "lock-contention", PROFILE_LOCK },
-        [JFR_NATIVE_ALLOC] = { "native-alloc", PROFILE_OTHER, "native_alloc_space", "bytes", "space", "bytes" },
-        [JFR_LIVE] = { "live-objects", PROFILE_OTHER, "inuse_space", "bytes", "space", "bytes" },
-};
-
 static int add_string(Window *window, const char *text, uint32_t *stringp) {
         return window_string(window, text, strlen(text), stringp);
-}
-
-static int make_profile(JfrReader *reader, JfrMeasure measure, uint32_t *profilep) {
-        WindowProfileNames names;
-        int r;
-
-        if (measures[measure].profile != PROFILE_OTHER)
-                return window_profile(reader->window, reader->resource, measures[measure].profile, profilep);
-        r = add_string(reader->window, measures[measure].type, &names.type);
-        if (!r)
-                r = add_string(reader->window, measures[measure].unit, &names.unit);
-        if (!r)
-                r = add_string(reader->window, measures[measure].period_type, &names.period_type);
-        if (!r)
-                r = add_string(reader->window, measures[measure].period_unit, &names.period_unit);
-        return r ? r : window_profile_named(reader->window, reader->resource, &names, 0, profilep);
-}
-
-static int find_profile(JfrReader *reader, JfrMeasure measure, uint32_t *profilep) {
-        const char *word = measures[measure].type_attribute;
-        int r;
-
-        if (!reader->profiles[measure]) {
-                r = make_profile(reader, measure, profilep);
-                if (!r)
-                        r = window_attribute_string(reader->window, "profile.type", word, strlen(word),
-                                                    &reader->type_attributes[measure]);
-                if (r)
-                        return r;
-                reader->profiles[measure] = *profilep + 1;
-                if (!reader->result->n_profiles++)
-                        reader->result->profile = *profilep;
-        }
-        *profilep = reader->profiles[measure] - 1;
-        return 0;
 }
 
 static void put_big_endian(uint8_t *to, uint64_t value) {
@@ -168,10 +118,10 @@ static int add_event_name(JfrReader *reader, JfrClassState *state, Set *set) {
         return r;
 }
 
-static int make_set(JfrReader *reader, JfrClassState *state, const uint64_t *slots, bool truncated, bool by_root,
+static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots, bool truncated, bool by_root,
                     uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
-        Set set = { .attributes = { reader->type_attributes[plan->type->measure] }, .n = 1 };
+        Set set = { .attributes = { reader->type_attributes[group] }, .n = 1 };
         int r = add_event_name(reader, state, &set);
 
         if (!r && truncated)
@@ -187,7 +137,7 @@ static int make_set(JfrReader *reader, JfrClassState *state, const uint64_t *slo
         return r ? r : window_attribute_set(reader->window, set.attributes, set.n, attributesp);
 }
 
-static int find_set(JfrReader *reader, JfrClassState *state, const uint64_t *slots, bool truncated, bool by_root,
+static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots, bool truncated, bool by_root,
                     uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
         JfrHash hash = plan->hash + ((uint64_t)truncated << 1 | by_root);
@@ -204,7 +154,7 @@ static int find_set(JfrReader *reader, JfrClassState *state, const uint64_t *slo
                 *attributesp = known->index;
                 return 0;
         }
-        r = make_set(reader, state, slots, truncated, by_root, attributesp);
+        r = make_set(reader, state, group, slots, truncated, by_root, attributesp);
         if (!r)
                 jfr_remember(&lookup, *attributesp);
         return r;
@@ -215,15 +165,18 @@ int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slo
         const JfrPlan *plan = state->plan;
         uint32_t stack, link, attributes;
         bool truncated, by_root;
+        JfrGroup group;
         int r;
 
-        r = find_profile(reader, plan->type->measure, profilep);
+        r = jfr_profile_group(reader, plan, slots, &group);
+        if (!r)
+                r = jfr_profile_find(reader, group, profilep);
         if (!r)
                 r = find_stack(reader, plan, slots, &stack, &truncated);
         if (!r)
                 r = make_link(reader, plan, slots, &link, &by_root);
         if (!r)
-                r = find_set(reader, state, slots, truncated, by_root, &attributes);
+                r = find_set(reader, state, group, slots, truncated, by_root, &attributes);
         return r ? r : window_sample_number(reader->window, *profilep, stack, attributes, link, samplep);
 }
 
@@ -234,8 +187,4 @@ int jfr_sample_text(const JfrString *string, uint64_t *valuep, void *userdata) {
 
         *valuep = index;
         return r;
-}
-
-bool jfr_measure_is_timed(JfrMeasure measure) {
-        return measures[measure].timed;
 }

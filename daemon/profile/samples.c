@@ -126,6 +126,11 @@ void window_set_period(Window *window, ProfileType type, int64_t period) {
                         window->profiles[i].period = period;
 }
 
+void window_rename_profile(Window *window, uint32_t profile, const WindowProfileNames *names) {
+        window->profiles[profile].names = *names;
+        window->profiles[profile].type = known_type(window, names);
+}
+
 void window_set_profile_period(Window *window, uint32_t profile, int64_t period) {
         window->profiles[profile].period = period;
 }

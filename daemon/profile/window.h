@@ -225,6 +225,9 @@ int window_profile_named(Window *window, uint32_t resource, const WindowProfileN
 /* The period of all profiles of @type in this window, made before or after the call. */
 void window_set_period(Window *window, ProfileType type, int64_t period);
 
+/* For producers that learn only while they read what it is: the names that it goes out with. It stays known by those it was made with. */
+void window_rename_profile(Window *window, uint32_t profile, const WindowProfileNames *names);
+
 /* The period of one profile. */
 void window_set_profile_period(Window *window, uint32_t profile, int64_t period);
 

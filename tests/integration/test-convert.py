@@ -16,11 +16,16 @@ import zlib
 import oracle
 import tap
 import wire
-from jfr_oracle import any_value, converted, differences, printed, read_samples
+from jfr_oracle import any_value, converted, differences, printed, read_samples, seconds
 
 DATA = tap.SOURCE_DIR / "tests/data"
 MAKE_JFR = tap.BUILD_DIR / "tests/lib/make-jfr"
 SECRET = "hunter2-do-not-tell"
+# group of events → the type of their profile when they are the first that measure it, and when not
+WAYS = [({"jdk.CPUTimeSample"}, "samples", "cpu_time_samples"), ({"jdk.ExecutionSample"}, "samples", "execution_samples"),
+        ({"profiler.WallClockSample"}, "wall-samples", "wall_clock_samples"), ({"jdk.NativeMethodSample"}, "wall-samples", "native_method_samples"),
+        ({"jdk.ObjectAllocationInNewTLAB", "jdk.ObjectAllocationOutsideTLAB"}, "alloc_space", "tlab_space"),
+        ({"jdk.ObjectAllocationSample"}, "alloc_space", "sampled_alloc_space")]
 RECORDINGS = json.loads((DATA / "events.json").read_text())        # name → type → number of events, by `jfr summary`
 
 
@@ -56,13 +61,32 @@ class Convert(tap.TestCase):
         self.assertEqual(list(differences(converted(read_samples(document)), theirs)), [])
         return {key.event for key in theirs}
 
+    def profiles(self, document):
+        """type → (sum of its values, period)"""
+        strings, sums = document["dictionary"]["stringTable"], collections.Counter()
+        for s in read_samples(document):
+            sums[s.type] += s.value
+        return {type_: (sums[type_], int(p.get("period", 0))) for r in document["resourceProfiles"] for p in r["scopeProfiles"][0]["profiles"]
+                for type_ in [strings[p["sampleType"]["typeStrindex"]]]}
+
+    def check_ways(self, document, path, jfr="jfr"):
+        """No total holds two measurements of the same."""
+        theirs, expected = collections.Counter(), {}
+        for key, (_, value) in printed(path, jfr).items():
+            theirs[key.event] += value
+        for events, usual, own in WAYS:
+            if n := sum(theirs[event] for event in events):
+                expected[own if usual in expected else usual] = n
+        found = {type_: n for type_, (n, _) in self.profiles(document).items() if type_ in expected or any(type_ in way for way in WAYS)}
+        self.assertEqual(found, expected)
+
     def record(self, jdk, version):
         """A recording by the JDK in that directory, of a program whose command line and environment hold a secret."""
         path, classes = self.dir / f"jdk-{version}.jfr", self.dir / f"classes-{version}"
         self.run_command([jdk / "javac", "-d", classes, DATA / "Work.java"], expect=0)
         settings = "settings=profile,jdk.ObjectAllocationInNewTLAB#enabled=true,jdk.ObjectAllocationOutsideTLAB#enabled=true"
         if version >= 25:
-            settings += ",jdk.CPUTimeSample#enabled=true,jdk.CPUTimeSample#throttle=10ms"
+            settings += ",jdk.CPUTimeSample#enabled=true,jdk.CPUTimeSample#throttle=7ms"
         self.run_command([jdk / "java", f"-XX:StartFlightRecording=filename={path},{settings}", f"-Dpassword={SECRET}",
                           "-cp", classes, "Work", "2", SECRET], expect=0, env={**os.environ, "DB_PASSWORD": SECRET})
         return path
@@ -73,6 +97,16 @@ class Convert(tap.TestCase):
         summary = dict(re.findall(r"^ ([\w.]+) +(\d+) +\d+$", self.run_command([jdk / "jfr", "summary", path]).stdout, re.M))
         self.check_counts(said, {k: int(n) for k, n in summary.items() if int(n)})
         events = self.check_sums(document, path, jdk / "jfr")
+        self.check_ways(document, path, jdk / "jfr")
+        periods = {type_: period for type_, (_, period) in self.profiles(document).items()}
+        if version >= 25:
+            done = self.run_command([jdk / "jfr", "print", "--json", "--events", "CPUTimeSample", path], expect=0)
+            told = [seconds(event["values"]["samplingPeriod"]) for event in json.loads(done.stdout)["recording"]["events"]]
+            self.assertLessEqual(abs(periods["samples"] - sum(told) / len(told)), 1000)         # the JVM begins with 10 ms
+            lost = re.findall("lostSamples = ([0-9]+)", self.run_command([jdk / "jfr", "print", "--events", "CPUTimeSamplesLost", path]).stdout)
+            self.assertEqual(re.findall(r"the JVM lost (\d+) samples of the CPU's time", said), [str(sum(map(int, lost)))] if lost else [])
+            self.assertIn("has samples and execution_samples, alloc_space and sampled_alloc_space: each two measurements of the same", said)
+        self.assertEqual(periods["execution_samples" if version >= 25 else "samples"], 10_000_000)         # by the JDK's profile.jfc
         self.assertLessEqual({"jdk.JavaMonitorEnter", "jdk.ObjectAllocationSample", "jdk.ObjectAllocationInNewTLAB"}, events)
         cpu = "jdk.CPUTimeSample" if version >= 25 else "jdk.ExecutionSample"
         self.assertTrue(any(s.event == cpu and ("Work.fib" in [f[0] for f in s.frames]) for s in read_samples(document)))
@@ -125,10 +159,35 @@ class Convert(tap.TestCase):
             document, said = self.convert(path)
             self.check_counts(said, RECORDINGS.get(name, {}))
             events[name] = self.check_sums(document, path)
+            self.check_ways(document, path)
         self.assertEqual(events["async-profiler"], {"jdk.ExecutionSample", "profiler.WallClockSample", "jdk.ObjectAllocationInNewTLAB",
                                                     "jdk.JavaMonitorEnter"})
         self.assertLessEqual({"profiler.LiveObject", "profiler.Malloc"}, events["kinds"])
         self.assertIn("jdk.ExecutionSample", events["sync"])
+
+    def test_tells_what_async_profiler_took_samples_at(self):
+        """Of the wall clock by their state, page faults by its settings; intervals of 10 and 40 ms in one profile become their mean.
+        The JDK's reader takes the types of the first chunk for those of all, so it gets one at a time."""
+        tap.need_tool("jfr")
+        path, chunk = self.unpacked("ways"), self.dir / "chunk.jfr"
+        document, _ = self.convert(path)
+        data, offset, events, states = path.read_bytes(), 0, set(), collections.Counter()
+        while offset < len(data):
+            size = int.from_bytes(data[offset + 8:offset + 16], "big")
+            chunk.write_bytes(data[offset:offset + size])
+            offset += size
+            events |= self.check_sums(self.convert(chunk)[0], chunk)
+            done = self.run_command(["jfr", "print", "--json", chunk], expect=0)
+            states.update(event["values"]["state"] for event in json.loads(done.stdout)["recording"]["events"]
+                          if event["type"] == "jdk.ExecutionSample")
+        self.assertEqual(events, {"jdk.ExecutionSample", "profiler.NativeLock"})
+        profiles = self.profiles(document)
+        self.assertEqual(profiles["wall-samples"], (states["STATE_RUNNABLE"] + states["STATE_SLEEPING"], 100_000_000))
+        n_cpu, n_faults = profiles["samples"][0], profiles["page-faults"][0]
+        self.assertEqual(n_cpu + n_faults, states["STATE_DEFAULT"])
+        self.assertEqual(profiles["page-faults"], (331, 100))
+        self.assertEqual(profiles["samples"], (38, round((33 * 10_000_000 + 5 * 40_000_000) / 38)))
+        self.assertEqual({s.attributes["profile.type"] for s in read_samples(document)}, {"cpu", "wall", "page-faults", "lock-contention"})
 
     def test_keeps_kinds_of_frames_and_periods_of_async_profiler(self):
         document, _ = self.convert(self.unpacked("async-profiler"))

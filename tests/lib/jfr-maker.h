@@ -48,6 +48,7 @@ enum {
         MAKER_FIRST_EVENT = 100,
         MAKER_JDK_EXECUTION = MAKER_FIRST_EVENT, MAKER_DD_EXECUTION, MAKER_DD_METHOD, MAKER_DD_OBJECT, MAKER_ENTER, MAKER_PARK,
         MAKER_ALLOC_SAMPLE, MAKER_TLAB, MAKER_WALL, MAKER_JVM, MAKER_ENVIRONMENT, MAKER_LIBRARY, MAKER_SETTING,
+        MAKER_CPU_TIME, MAKER_LOST, MAKER_CPU_LOAD, MAKER_RECORDING,
 };
 
 static inline void maker_bytes(JfrMaker *maker, const void *data, size_t size) {
@@ -203,6 +204,12 @@ static const MakerClass maker_classes[] = {
         { MAKER_WALL, "profiler.WallClockSample",
           { MAKER_START, { "sampledThread", MAKER_THREAD, .pool = true }, MAKER_STACK_FIELD,
             { "state", MAKER_STATE, .pool = true }, { "samples", MAKER_INT } } },
+        { MAKER_CPU_TIME, "jdk.CPUTimeSample",
+          { MAKER_START, MAKER_STACK_FIELD, MAKER_THREAD_FIELD, { "failed", MAKER_BOOLEAN },
+            { "samplingPeriod", MAKER_LONG, .annotation = MAKER_TIMESPAN }, { "biased", MAKER_BOOLEAN } } },
+        { MAKER_LOST, "jdk.CPUTimeSamplesLost", { MAKER_START, { "lostSamples", MAKER_INT }, MAKER_THREAD_FIELD } },
+        { MAKER_CPU_LOAD, "jdk.CPULoad", { MAKER_START, { "jvmUser", MAKER_FLOAT } } },
+        { MAKER_RECORDING, "jdk.ActiveRecording", { MAKER_START, { "id", MAKER_LONG } } },
         { MAKER_JVM, "jdk.JVMInformation",
           { MAKER_START, { "jvmName", MAKER_TEXT }, { "jvmVersion", MAKER_TEXT }, { "jvmArguments", MAKER_TEXT },
             { "javaArguments", MAKER_TEXT }, { "jvmStartTime", MAKER_LONG }, { "pid", MAKER_LONG } } },
@@ -404,7 +411,7 @@ static inline void maker_named(JfrMaker *maker, unsigned class, const char *cons
 
 static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_parts) {
         static const char *const types[] = { "Interpreted", "JIT compiled", "Inlined", "Native", "C++", "Kernel", "Remote" };
-        static const char *const states[] = { "STATE_RUNNABLE", "STATE_SLEEPING" };
+        static const char *const states[] = { "STATE_RUNNABLE", "STATE_SLEEPING", "STATE_DEFAULT" };
         static const char *const texts[] = { "/checkout", "/search" };
         size_t at = maker->size - maker->chunk;
         bool first = !part;
@@ -421,7 +428,7 @@ static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_p
         maker_stacks(maker, part, n_parts);
         if (first) {
                 maker_named(maker, MAKER_FRAME_TYPE, types, maker->no_remote_type ? 6 : 7);
-                maker_named(maker, MAKER_STATE, states, 2);
+                maker_named(maker, MAKER_STATE, states, 3);
                 maker_named(maker, MAKER_TEXT, texts, 2);
         }
         maker_end(maker);

@@ -72,6 +72,17 @@ static inline int64_t total(const Read *read, const char *type, const char *unit
         return sum;
 }
 
+/* Of the profile of that type; -1 = there is none. */
+static inline int64_t period(const Read *read, const char *type) {
+        for (uint32_t i = 0; i < window_n_profiles(read->window); i++) {
+                const WindowProfile *profile = window_get_profile(read->window, i);
+
+                if (!strcmp(window_get_string(read->window, profile->names.type, NULL), type))
+                        return profile->period;
+        }
+        return -1;
+}
+
 static inline bool has_string(const Read *read, const char *part) {
         for (uint32_t i = 0; i < window_n_strings(read->window); i++)
                 if (strstr(window_get_string(read->window, i, NULL), part))

@@ -36,9 +36,13 @@ static WindowSample only_sample(const Read *read) {
 
 static void check_events(const Read *read) {
         cr_assert_eq(read->r, 0, "%s", read->problem.data);
-        cr_expect_eq(total(read, "samples", "count"), 2 * (1 + 3));
-        cr_expect_eq(total(read, "wall-samples", "count"), 2 * (7 + 5));
-        cr_expect_eq(total(read, "alloc_space", "bytes"), 2 * (2500 + 300 + 2048));
+        cr_expect_eq(total(read, "samples", "count"), 2 * 3);
+        cr_expect_eq(total(read, "execution_samples", "count"), 2);
+        cr_expect_eq(total(read, "wall-samples", "count"), 2 * 5);
+        cr_expect_eq(total(read, "datadog_wall_samples", "count"), 2 * 7);
+        cr_expect_eq(total(read, "alloc_space", "bytes"), 2 * 2048);
+        cr_expect_eq(total(read, "datadog_alloc_space", "bytes"), 2 * 2500);
+        cr_expect_eq(total(read, "sampled_alloc_space", "bytes"), 2 * 300);
         cr_expect_leq(llabs(total(read, "lock_contention", "nanoseconds") - 2 * (500000000LL + 250000000)), 4);
         cr_expect_eq(window_n_events(read->window), 18);
         cr_expect(has_string(read, "/checkout"));
@@ -262,9 +266,129 @@ Test(jfr, takes_periods_from_the_settings) {
         maker_begin_chunk(&maker);
         MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
         MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_JDK_EXECUTION }, { .text = "period" }, { .text = "20 ms" });
+        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_CPU_LOAD }, { .text = "period" }, { .text = "1 s" });      /* of no samples */
         maker_end_chunk(&maker);
         read = read_all(&maker);
-        cr_expect_eq(window_get_profile(read.window, 0)->period, 20000000);
+        cr_expect_eq(period(&read, "samples"), 20000000);
+        end(&maker, &read);
+}
+
+static void put_setting(JfrMaker *maker, unsigned class, const char *name, const char *value) {
+        MAKER_EVENT(maker, MAKER_SETTING, { 5000 }, { class }, { .text = name }, { .text = value });
+}
+
+/* A chunk as async-profiler writes it, with two events in each state: runnable, sleeping, default. */
+static void put_async_chunk(JfrMaker *maker, const char *event, const char *interval, const char *wall) {
+        maker_begin_chunk(maker);
+        put_setting(maker, MAKER_RECORDING, "version", "3.0");
+        put_setting(maker, MAKER_RECORDING, "event", event);
+        put_setting(maker, MAKER_JDK_EXECUTION, "interval", interval);
+        if (wall)
+                put_setting(maker, MAKER_JDK_EXECUTION, "wall", wall);
+        for (uint64_t i = 0; i < 6; i++)
+                MAKER_EVENT(maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 + i % 3 });
+        maker_end_chunk(maker);
+}
+
+Test(jfr, tells_what_async_profiler_took_execution_samples_at) {
+        JfrMaker maker = make();
+        Read read;
+
+        put_async_chunk(&maker, "cpu", "0", "20000000");        /* its default; two of six are of the CPU's time */
+        put_async_chunk(&maker, "wall", "0", NULL);             /* its default, for all six */
+        put_async_chunk(&maker, "cache-misses", "1000", NULL);
+        put_async_chunk(&maker, "itimer", "30000000", NULL);
+        read = read_all(&maker);
+        cr_expect_eq(total(&read, "samples", "count"), 2 + 2);
+        cr_expect_eq(period(&read, "samples"), (2 * 10000000 + 2 * 30000000) / 4);
+        cr_expect_eq(total(&read, "wall-samples", "count"), 4 + 6 + 4 + 4);
+        cr_expect_eq(total(&read, "cache-misses", "count"), 2);
+        cr_expect_eq(period(&read, "cache-misses"), 1000);
+        cr_expect_eq(window_n_profiles(read.window), 3);
+        cr_expect_eq(read.result.n_twice, 0);
+        end(&maker, &read);
+
+        maker = make();                         /* the JDK's own: states are no such sign */
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 2 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(total(&read, "samples", "count"), 1);
+        end(&maker, &read);
+}
+
+Test(jfr, weighs_samples_of_the_cpu_time_by_their_own_period) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker.ticks_per_second = 2000000000;
+        maker_begin_chunk(&maker);
+        for (uint64_t i = 0; i < 4; i++)        /* one of 10 ms and three of 30 ms; of those that failed there is no stack */
+                MAKER_EVENT(&maker, MAKER_CPU_TIME, { 5000 }, { i == 2 ? 0 : 1 }, { 1 }, { i == 2 }, { i ? 60000000 : 20000000 }, { 0 });
+        MAKER_EVENT(&maker, MAKER_LOST, { 5000 }, { 17 }, { 1 });
+        MAKER_EVENT(&maker, MAKER_LOST, { 5000 }, { 4 }, { 2 });
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+        put_setting(&maker, MAKER_JDK_EXECUTION, "period", "20 ms");
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(total(&read, "samples", "count"), 4);
+        cr_expect_eq(period(&read, "samples"), 25000000);
+        cr_expect_eq(total(&read, "execution_samples", "count"), 1);
+        cr_expect_eq(period(&read, "execution_samples"), 20000000);
+        cr_expect_eq(read.result.n_lost, 21);
+        cr_assert_eq(read.result.n_twice, 1);
+        cr_expect_str_eq(read.result.twice[0].type, "samples");
+        cr_expect_str_eq(read.result.twice[0].other, "execution_samples");
+        end(&maker, &read);
+}
+
+/* One file after the other into one window: whoever has a name keeps it, and nothing is added to what measures the same in another way. */
+Test(jfr, keeps_ways_of_measuring_apart_over_several_recordings) {
+        Window *window;
+
+        cr_assert_eq(window_new(&window, 0, 0, NULL), 0);
+        for (int i = 0; i < 3; i++) {
+                JfrMaker maker = make();
+                Text diagnostics = { 0 }, problem = { 0 };
+                JfrMemory memory;
+                JfrInput input;
+                JfrResult result;
+
+                maker_begin_chunk(&maker);
+                if (i != 1)
+                        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+                if (i)
+                        MAKER_EVENT(&maker, MAKER_CPU_TIME, { 5000 }, { 1 }, { 1 }, { 0 }, { 10000000 }, { 0 });
+                maker_end_chunk(&maker);
+                memory = (JfrMemory){ maker.data, maker.size };
+                input = jfr_memory_input(&memory);
+                cr_assert_eq(jfr_read(&input, &(JfrOptions){ .end_ns = UINT64_MAX }, window, &result, &diagnostics, &problem), 0);
+                text_deinit(&diagnostics);
+                text_deinit(&problem);
+                free(maker.data);
+        }
+        cr_assert_eq(window_close(window, 0), 0);
+        cr_assert_eq(window_n_profiles(window), 2);
+        for (uint32_t i = 0; i < 2; i++)
+                cr_expect_eq(window_get_profile(window, i)->n_events, 2);
+        cr_expect_neq(window_get_profile(window, 0)->names.type, window_get_profile(window, 1)->names.type);
+        window_free(window);
+}
+
+Test(jfr, takes_less_than_nothing_for_nothing) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_ENTER, { 5000 }, { (uint64_t)-5 }, { 1 }, { 4 }, { 2 });      /* the clock was set back */
+        MAKER_EVENT(&maker, MAKER_ENTER, { 5000 }, { 1000 }, { 1 }, { 4 }, { 2 });
+        MAKER_EVENT(&maker, MAKER_ALLOC_SAMPLE, { 5000 }, { 1 }, { 3 }, { 1 }, { (uint64_t)-300 });
+        MAKER_EVENT(&maker, MAKER_ALLOC_SAMPLE, { 5000 }, { 1 }, { 3 }, { 1 }, { 300 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(total(&read, "lock_contention", "nanoseconds"), 1000);
+        cr_expect_eq(total(&read, "alloc_space", "bytes"), 300);
+        cr_expect_eq(window_n_events(read.window), 4);
         end(&maker, &read);
 }
 
@@ -275,7 +399,7 @@ Test(jfr, counts_each_event_that_it_reads) {
         put_chunk(&maker);
         read = read_with(&maker, (JfrOptions){ .start_ns = START_NS + 50000000, .timestamps = true });
         cr_expect_eq(window_n_events(read.window), 9);
-        cr_expect_eq(total(&read, "samples", "count"), 4);
+        cr_expect_eq(total(&read, "samples", "count"), 3);
         /* read = converted + out of time + failed + no sample */
         cr_expect_not_null(strstr(read.diagnostics.data, "jdk.ExecutionSample "));
         for (const char *line = strstr(read.diagnostics.data, "jdk.ExecutionSample "); line; line = NULL) {
