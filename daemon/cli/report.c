@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "cli/report-process.h"
 #include "cli/report-raw.h"
 #include "cli/report-trace.h"
+#include "desk/outfile.h"
 #include "page/page.h"
 #include "report/diff.h"
 #include "report/report.h"
@@ -33,6 +35,7 @@ typedef struct ReportRun {
         ReportProcess *process;         /* whose, if it runs */
         size_t n_profiles;              /* inputs that are no traces */
         FILE *out;
+        Outfile file;                   /* that it goes into */
         uint64_t n_repeated, n_filtered, n_untimed;
 } ReportRun;
 
@@ -61,24 +64,49 @@ static int find_form(ReportRun *run) {
         return run->writer ? 0 : STATUS_USAGE;
 }
 
-static int open_output(ReportRun *run) {
-        const char *path = run->config->output;
-
-        run->out = !*path || !strcmp(path, "-") ? stdout : fopen(path, "we");
-        if (run->out)
-                return 0;
-        log_error("%s: cannot be written: %s", path, strerror(errno));
+static int cannot_write(const ReportRun *run, int error) {
+        log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output", strerror(error));
         return STATUS_FAILURE;
 }
 
-static int close_output(ReportRun *run) {
-        bool failed = fflush(run->out) || ferror(run->out);
+/* Of a file, the stream writes into what becomes one only when it is whole. */
+static int open_output(ReportRun *run) {
+        const char *path = run->config->output;
+        int fd, r;
 
-        failed |= run->out != stdout && fclose(run->out);
-        if (!failed)
+        run->out = stdout;
+        if (!*path || !strcmp(path, "-"))
                 return 0;
-        log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output", strerror(errno));
-        return STATUS_FAILURE;
+        r = outfile_open_ordinary(&run->file, path);
+        if (r)
+                return cannot_write(run, -r);
+        fd = fcntl(run->file.fd, F_DUPFD_CLOEXEC, 0);
+        run->out = fd < 0 ? NULL : fdopen(fd, "w");
+        if (run->out)
+                return 0;
+        r = errno;
+        closep(&fd);
+        return cannot_write(run, r);
+}
+
+static int close_output(ReportRun *run) {
+        FILE *out = take(run->out);
+        int r = 0;
+
+        if (fflush(out) || ferror(out))
+                r = errno ? errno : EIO;
+        if (out != stdout && fclose(out) && !r)
+                r = errno;
+        if (!r)
+                r = -outfile_finish(&run->file);
+        return r ? cannot_write(run, r) : 0;
+}
+
+/* What was begun and not finished leaves what was there. */
+static void drop_output(ReportRun *run) {
+        if (run->out && run->out != stdout)
+                fclose(run->out);
+        outfile_deinit(&run->file);
 }
 
 /* Reports: each input is a window of its own, so that memory does not grow with their number. */
@@ -315,6 +343,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
                 r = run_form(run);
         missing_lines_say(run->symbolizer);
         r = r ? r : run->inputs.status;
+        drop_output(run);
         report_free(run->report);
         report_free(run->before);
         report_traces_deinit(&run->traces);
@@ -325,7 +354,7 @@ static int run_forms(ReportRun *run, const Cli *cli) {
 
 static int run(Cli *cli) {
         ReportProcess process;
-        ReportRun run = { .config = &cli->config, .process = &process };
+        ReportRun run = { .config = &cli->config, .process = &process, .file = OUTFILE_NONE };
         int r = check_options(cli);
 
         if (r)

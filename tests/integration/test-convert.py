@@ -428,6 +428,35 @@ class Convert(tap.TestCase):
         self.assertEqual((out / "a.json").stat().st_mode & 0o777, 0o640)
         json.loads((out / "a.json").read_text())
 
+    def test_a_report_appears_whole_or_not_at_all_too(self):
+        """In each form, of profiles and of their differences; what is no file (a pipe, a device) is written as it comes."""
+        path, other, out = self.unpacked("datadog"), self.unpacked("async-profiler"), self.dir / "out"
+        out.mkdir()
+        cases = [(inputs, f"a.{suffix}") for suffix in ("txt", "md", "json", "html") for inputs in ((path,), ("--diff", other, path))]
+        for inputs, name in cases:
+            (out / name).write_text("before")
+            for what, limit in (("goes-on", 'trap "" XFSZ; '), ("ends", "")):
+                done = self.run_command(["sh", "-c", f'ulimit -f 1; {limit}exec "$@"', "sh", tap.SPANPROF, "report", *inputs, "--top", "50",
+                                         "-o", out / name])
+                self.assertEqual(done.returncode, 1 if limit else -signal.SIGXFSZ, (name, what))
+                if limit:
+                    self.assertIn(f"{out}/{name}: cannot be written: File too large", done.stderr)
+                self.assertEqual({p.name: p.read_text() for p in out.iterdir()}, {name: "before"}, what)
+            self.spanprof("report", *inputs, "-o", out / name)
+            self.assertNotEqual((out / name).read_text(), "before")
+            self.assertEqual([p.name for p in out.iterdir()], [name])
+            (out / name).unlink()
+        done = self.spanprof("report", path, "--format", "text", "-o", "/dev/full", expect=1)
+        self.assertIn("/dev/full: cannot be written: No space left on device", done.stderr)
+        done = self.run_command(["sh", "-c", 'exec "$@" >/dev/full', "sh", tap.SPANPROF, "report", path], expect=1)
+        self.assertIn("standard output: cannot be written: No space left on device", done.stderr)
+        os.mkfifo(out / "pipe")
+        reader = subprocess.Popen(["cat", out / "pipe"], stdout=subprocess.PIPE)
+        self.spanprof("report", path, "--format", "json", "-o", out / "pipe")
+        json.loads(reader.communicate(timeout=20)[0])
+        done = self.spanprof("report", self.dir / "none", "-o", out / "a.txt", expect=1)        # nothing to say: nothing is written
+        self.assertEqual([p.name for p in out.iterdir()], ["pipe"])
+
     def test_never_writes_over_its_input(self):
         path = self.unpacked("datadog")
         before = path.read_bytes()
