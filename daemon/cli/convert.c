@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <systemd/sd-event.h>
@@ -14,6 +15,7 @@
 #include "cli/outputs.h"
 #include "config/config-exporter.h"
 #include "otlp/encode.h"
+#include "report/text-table.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/heap.h"
@@ -113,6 +115,17 @@ static double milliseconds(uint64_t from_ns, uint64_t to_ns) {
         return (double)(to_ns - from_ns) / NS_PER_MS;
 }
 
+/* Line by line: names that an input chose are in them, and drive no terminal. */
+static void print_read(const ConvertRun *run, FILE *to) {
+        _cleanup_(freep) char *lines = run->diagnostics.data ? strdup(run->diagnostics.data) : NULL;
+        char *next = lines, *line;
+
+        while ((line = strsep(&next, "\n")) && (*line || next)) {
+                print_clean(line, to);
+                fputc('\n', to);
+        }
+}
+
 static void print_tables(FILE *to, const Window *window) {
         fprintf(to, "tables: %u strings, %u functions, %u frames, %u stacks, %u links, %u attributes, %u modules; %.1f MiB\n",
                 window_n_strings(window) - 1, window_n_functions(window) - 1, window_n_frames(window) - 1,
@@ -124,9 +137,11 @@ static void print_profiles(FILE *to, const Window *window) {
         for (uint32_t i = 0; i < window_n_profiles(window); i++) {
                 const WindowProfile *profile = window_get_profile(window, i);
 
-                fprintf(to, "profile %s/%s: %" PRIu64 " events in %u samples\n",
-                        window_get_string(window, profile->names.type, NULL),
-                        window_get_string(window, profile->names.unit, NULL), profile->n_events, profile->n_samples);
+                fputs("profile ", to);
+                print_clean(window_get_string(window, profile->names.type, NULL), to);
+                fputc('/', to);
+                print_clean(window_get_string(window, profile->names.unit, NULL), to);
+                fprintf(to, ": %" PRIu64 " events in %u samples\n", profile->n_events, profile->n_samples);
         }
 }
 
@@ -134,8 +149,7 @@ static void print_diagnostics(const ConvertRun *run) {
         FILE *to = stderr;
         struct rusage usage;
 
-        if (run->diagnostics.data)
-                fputs(run->diagnostics.data, to);
+        print_read(run, to);
         print_profiles(to, run->convert.window);
         print_tables(to, run->convert.window);
         if (run->outputs.n_bytes)
@@ -175,8 +189,8 @@ static int write_output(ConvertRun *run) {
 }
 
 static int nothing(const ConvertRun *run) {
-        if (run->config->diagnostics && run->diagnostics.data)
-                fputs(run->diagnostics.data, stderr);
+        if (run->config->diagnostics)
+                print_read(run, stderr);
         log_error("nothing to write: no input has an event that counts");
         return STATUS_FAILURE;
 }

@@ -49,7 +49,8 @@ int jfr_chunk_open(const JfrInput *input, uint64_t offset, JfrChunk *chunk) {
                 return JFR_CHUNK_E_HEADER;
         *chunk = (JfrChunk){ .offset = offset, .major = (uint16_t)(header[4] << 8 | header[5]),
                              .minor = (uint16_t)(header[6] << 8 | header[7]), .checkpoint = be64(header + 16),
-                             .metadata = be64(header + 24), .start_ns = be64(header + 32), .duration_ns = be64(header + 40),
+                             .metadata = be64(header + 24), .start_ns = MAX(be64(header + 32), 1u),       /* 0 is no time in OTLP */
+                             .duration_ns = be64(header + 40),
                              .start_ticks = be64(header + 48), .ticks_per_second = be64(header + 56),
                              .compressed = header[67] & COMPRESSED };
         size = be64(header + 8);

@@ -4,15 +4,19 @@
 make-recordings.sh). What must come out is told by the JDK's own `jfr summary` and `jfr print`, stack by stack (jfr_oracle.py),
 and for spans by the program that was recorded."""
 import collections
+import contextlib
 import gzip
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
+import time
 import zlib
 
+import fault_server
 import oracle
 import tap
 import wire
@@ -350,11 +354,63 @@ class Convert(tap.TestCase):
         self.assertFalse(any(p[10] for s in wire.parse(request[1][0])[2] for p in map(wire.parse, wire.parse(s)[2])))
 
     def test_stops_what_unpacks_without_end(self):
-        """Nothing, packed: in members of 1 MiB, of which each is 1 KiB."""
+        """Nothing, packed: gzip in members of 1 MiB, of which each is 1 KiB; the others as they are. In little memory."""
         path = self.dir / "bomb.jfr.gz"
         path.write_bytes(gzip.compress(bytes(1 << 20)) * 2000)
-        done = self.spanprof("convert", path, "-o", self.dir / "out.json", expect=1)
-        self.assertIn("bomb.jfr.gz: unpacks to more than 250 times its size", done.stderr)
+        bombs = [path]
+        for tool, suffix in (("zstd", "zst"), ("lz4", "lz4")):
+            if subprocess.run(["sh", "-c", f"command -v {tool}"], capture_output=True).returncode == 0:
+                bombs.append(self.dir / f"bomb.jfr.{suffix}")
+                self.run_command(["sh", "-c", f"head -c 1G /dev/zero | {tool} -q -c > {bombs[-1]}"], expect=0)
+        for bomb in bombs:
+            done = self.run_command(["sh", "-c", 'ulimit -v 300000; exec "$@"', "sh", tap.SPANPROF, "convert", bomb, "-o", self.dir / "out.json"],
+                                    expect=1)
+            self.assertIn(f"{bomb.name}: unpacks to more than 250 times its size", done.stderr)
+            self.assertFalse((self.dir / "out.json").exists())
+
+    def test_says_how_far_it_is_when_it_takes_long(self):
+        """On a terminal, from the first second on. The first input is a pipe that nobody writes into for longer than that."""
+        path, pipe = self.unpacked("datadog"), self.dir / "pipe"
+        os.mkfifo(pipe)
+        for terminal in (True, False):
+            ours, theirs = pty.openpty() if terminal else os.pipe()
+            child = subprocess.Popen([tap.SPANPROF, "convert", pipe, path, "-o", self.dir / "out.pb"], stderr=theirs, stdin=subprocess.DEVNULL)
+            os.close(theirs)
+            with pipe.open("wb") as writer:
+                time.sleep(1.3)
+                writer.write(path.read_bytes())
+            said = b""
+            with contextlib.suppress(OSError):                  # a terminal whose other end is closed
+                while piece := os.read(ours, 4096):
+                    said += piece
+            self.assertEqual(child.wait(timeout=30), 0)
+            os.close(ours)
+            if terminal:
+                self.assertRegex(said.decode(), r"\r\S+: +\d+ % of 0\.1 MiB\x1b\[K")
+                self.assertTrue(said.endswith(b"\r\x1b[K"), said)         # and is gone at the end
+            else:
+                self.assertEqual(said, b"")
+
+    def test_names_of_a_recording_drive_no_terminal(self):
+        path = self.unpacked("async-profiler")
+        path.write_bytes(path.read_bytes().replace(b"jdk.CPULoad", b"jdk.\x1b[31mXY").replace(b"profiler.Free", b"prof\x07ler\x7fFree"))
+        _, said = self.convert(path)
+        self.assertIn("jdk.?[31mXY", said)
+        self.assertNotIn("\x1b", said)
+
+    def test_ends_at_once_when_it_is_told_to_while_it_sends(self):
+        """To whom never answers. What was written beside is whole."""
+        path, out = self.unpacked("datadog"), self.dir / "out.json"
+        for number in (signal.SIGINT, signal.SIGTERM):
+            server = fault_server.Server([fault_server.hang])
+            self.addCleanup(server.close)
+            child = subprocess.Popen([tap.SPANPROF, "convert", path, "-o", out, "--endpoint", server.url("")], stderr=subprocess.PIPE)
+            tap.wait_until(lambda: server.requests, "a request")
+            child.send_signal(number)
+            _, said = child.communicate(timeout=10)
+            self.assertEqual(child.returncode, -number, said)
+            json.loads(out.read_text())
+            self.assertEqual([p.name for p in self.dir.iterdir() if p.name.startswith("out")], ["out.json"])
 
     def test_sends_to_a_receiver(self):
         out = self.dir / "received"

@@ -375,6 +375,21 @@ Test(jfr, keeps_ways_of_measuring_apart_over_several_recordings) {
         window_free(window);
 }
 
+/* 0 says in OTLP that there is no time. */
+Test(jfr, has_a_time_even_where_the_clock_was_never_set) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker.start_ns = 0;
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { maker.start_ticks }, { 1 }, { 1 }, { 1 });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(only_sample(&read).times_ns[0], 1);
+        cr_expect_eq(read.result.start_ns, 1);
+        end(&maker, &read);
+}
+
 Test(jfr, takes_less_than_nothing_for_nothing) {
         JfrMaker maker = make();
         Read read;
