@@ -9,10 +9,12 @@ import collections
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import time
 
+import groups
 import prometheus
 import session
 import tap
@@ -118,6 +120,12 @@ class Workers(session.TestCase):
         self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
         self.assertEqual(result.counter("unwind_tables_total", "failed"), failed, result.log)
 
+    def check_some_died(self, result):
+        """Of those that waited when something was taken from them: each tries one file."""
+        died = result.counter("workers_total", "died")
+        self.assertTrue(1 <= died <= AHEAD, died)
+        self.check(result, died=died)
+
     def whole_share(self, samples):
         ends = collections.Counter(s.attributes.get(TRUNCATED, "whole") for s in samples)
         return ends["whole"] / max(1, sum(ends.values())), ends
@@ -177,6 +185,38 @@ class Workers(session.TestCase):
         self.assertGreater(share, 0.99, ends)
         share, ends = self.whole_share(result.of(first.pid)[200:])
         self.assertGreater(share, 0.99, ends)
+
+    def test_descriptors_that_they_cannot_take_are_given_to_others(self):
+        run, first = self.begin()
+        workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
+        for pid in workers:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0))       # the kernel drops what is sent to it
+        victim = self.omit(2)
+        self.loaded_after(before, "rows of a file that the first could not take")
+        begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        session.wait_cpu([first.pid, victim.pid], 0.5)
+        result = run.stop()
+        self.check_some_died(result)
+        for pid in (first.pid, victim.pid):
+            share, ends = self.whole_share([s for s in result.of(pid) if result.monotonic_ns(s) > begin_ns])
+            self.assertGreater(share, 0.99, ends)
+
+    def test_those_whose_memory_is_at_its_limit_are_killed_and_others_go_on(self):
+        group, n_killed = groups.limit_memory(self, f"spanprof-{PREFIX}", 1 << 14)
+        run, first = self.begin()
+        workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
+        for pid in workers:
+            groups.enter(group, pid)
+        victim = self.omit(2)
+        self.loaded_after(before, "rows of a file for which the first had no memory")
+        begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        session.wait_cpu([first.pid, victim.pid], 0.5)
+        self.assertGreater(n_killed(), 0, "else this test tests nothing")
+        result = run.stop()
+        self.check_some_died(result)
+        for pid in (first.pid, victim.pid):
+            share, ends = self.whole_share([s for s in result.of(pid) if result.monotonic_ns(s) > begin_ns])
+            self.assertGreater(share, 0.99, ends)
 
     def test_one_that_hangs_is_killed_and_its_file_tried_again(self):
         run, first = self.begin()

@@ -3,9 +3,11 @@
 
     path = groups.make(self, "spanprof-test", "shop.service")
     groups.enter(path, pid)
+    path, n_killed = groups.limit_memory(self, "spanprof-small", 1 << 14)      # whichever hierarchy has the controller
 """
 import os
 import pathlib
+import re
 
 import tap
 
@@ -35,3 +37,18 @@ def make(test, *names):
 
 def enter(group, pid):
     (group / "cgroup.procs").write_text(str(pid))
+
+
+def limit_memory(test, name, size):
+    """A group whose processes are killed above @size bytes: (its path, a function that says how many were)."""
+    for parent, limit, events in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control"),
+                                  ("/sys/fs/cgroup", "memory.max", "memory.events")):
+        path = pathlib.Path(parent) / name
+        try:
+            path.mkdir()
+            test.addCleanup(path.rmdir)
+            (path / limit).write_text(str(size))
+        except OSError:
+            continue
+        return path, lambda path=path, events=events: int(re.search(r"^oom_kill (\d+)", (path / events).read_text(), re.M)[1])
+    return tap.skip("machine: limits the memory of no control group")
