@@ -78,6 +78,7 @@ class Workers(session.TestCase):
         maps = pathlib.Path(f"/proc/{first.pid}/maps").read_text()
         files = set(re.findall(r"r-xp .* (/.*|\[vdso\])$", maps, re.M))
         tap.wait_until(lambda: self.counter("unwind_tables_total", result="loaded") == len(files), f"rows of {files}")
+        self.ready_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)     # from here on its stacks are whole
         run.wait_events(50, first.pid)
         return run, first
 
@@ -183,7 +184,7 @@ class Workers(session.TestCase):
         self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
         share, ends = self.whole_share([s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
         self.assertGreater(share, 0.99, ends)
-        share, ends = self.whole_share(result.of(first.pid)[200:])
+        share, ends = self.whole_share([s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])
         self.assertGreater(share, 0.99, ends)
 
     def test_descriptors_that_they_cannot_take_are_given_to_others(self):
@@ -236,7 +237,7 @@ class Workers(session.TestCase):
         result = run.stop()
         self.assertGreater(result.counter("workers_total", "late"), 0)
         self.check(result, died=0)
-        share, ends = self.whole_share(result.of(first.pid)[200:])      # all the while
+        share, ends = self.whole_share([s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])      # all the while
         self.assertGreater(share, 0.99, ends)
         self.assertTrue(result.of(victim.pid))
 
@@ -301,7 +302,7 @@ class Workers(session.TestCase):
             self.assertIn("stopping with status 1", result.log)
             self.assertEqual(result.counter("workers_total", "nurseries_gone"), 1)
             self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
-            share, ends = self.whole_share(result.of(first.pid)[200:])
+            share, ends = self.whole_share([s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])
             self.assertGreater(share, 0.99, ends)
             first.kill()
 
