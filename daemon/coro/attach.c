@@ -120,6 +120,7 @@ static bool look_around(Attach *attach, uint64_t ns) {
 static void loop(Attach *attach) {
         uint64_t duration_ns = attach->options->duration_ns, now_ns, looked_ns = 0;
 
+        pace_take_short_turns();
         do {
                 output_scan(&attach->output, attach->harvests, attach->n_regions);
                 now_ns = clock_monotonic_ns();

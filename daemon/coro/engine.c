@@ -272,6 +272,7 @@ static void stop_in_time(Engine *engine, uint64_t now_ns) {
 }
 
 static void loop(Engine *engine) {
+        pace_take_short_turns();
         while (!engine->child_ended) {
                 bool found = false;
                 uint64_t now_ns;

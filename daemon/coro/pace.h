@@ -32,5 +32,11 @@ typedef struct Pace {
         bool hungry, idle;
 } Pace;
 
+/*
+ * For the thread that scans, once others have been started: turns of a tenth of a millisecond, so that it goes before a thread that
+ * computes when its wait is over. Eight events of a station may come in less time than another's usual turn takes.
+ */
+void pace_take_short_turns(void);
+
 /* Takes what a scan of @scan_ns that ended @now_ns has found into account. */
 void pace_update(Pace *pace, const HarvestFound *found, uint64_t scan_ns, uint64_t now_ns);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ struct Sink {
         pthread_mutex_t mutex;          /* of all that follows */
         pthread_cond_t filled, freed;
         uint64_t n_stalls;
+        bool shares;                    /* the producer's CPU */
+        int cpu;                        /* that; -1 = any */
         char *filling;                  /* the producer's */
         char *free[N_BLOCKS];
         unsigned n_free;
@@ -56,17 +59,43 @@ static void give_back(Sink *sink, char *block, int error) {
                 pthread_cond_signal(&sink->freed);
 }
 
+/*
+ * With two CPUs, one is the program's. Whoever else comes there makes it write what it has not yet written at once, and may
+ * drive it to the CPU where its events are read, for a whole tick. So we stay on the producer's, a block at a time.
+ */
+static bool shares_a_cpu(void) {
+        cpu_set_t set;
+
+        return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 2;
+}
+
+/* *onp: the CPU that we stay on already. */
+static void stay_on(int cpu, int *onp) {
+        cpu_set_t set;
+
+        if (cpu < 0 || cpu == *onp)
+                return;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        if (!sched_setaffinity(0, sizeof(set), &set))
+                *onp = cpu;
+}
+
 static void *run(void *userdata) {
         Sink *sink = userdata;
+        int on = -1;
         Full full;
 
         pthread_mutex_lock(&sink->mutex);
         while (take_full(sink, &full)) {
-                int error = sink->error;
+                int error = sink->error, cpu = sink->cpu;
 
                 pthread_mutex_unlock(&sink->mutex);
+                stay_on(cpu, &on);
                 if (!error && file_write(sink->fd, full.block, full.size))
                         error = errno ? errno : EIO;
+                if (on >= 0)
+                        sched_yield();          /* else all blocks that wait are written before it has its turn */
                 pthread_mutex_lock(&sink->mutex);
                 give_back(sink, full.block, error);
         }
@@ -93,6 +122,8 @@ int sink_new(Sink **sinkp, int fd, char **blockp) {
         if (!sink)
                 return error_origin(-ENOMEM);
         sink->fd = fd;
+        sink->shares = shares_a_cpu();
+        sink->cpu = -1;
         pthread_mutex_init(&sink->mutex, NULL);
         pthread_cond_init(&sink->filled, NULL);
         pthread_cond_init(&sink->freed, NULL);
@@ -115,6 +146,7 @@ char *sink_swap(Sink *sink, size_t size) {
         sink->full[(sink->first + sink->n_full++) % N_BLOCKS] = (Full){ sink->filling, size };
         pthread_cond_signal(&sink->filled);
         sink->n_stalls += !sink->n_free;
+        sink->cpu = sink->shares ? sched_getcpu() : -1;
         sink->waiting = true;
         while (!sink->n_free)
                 pthread_cond_wait(&sink->freed, &sink->mutex);
