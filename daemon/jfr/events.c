@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What was read ahead becomes samples of the window, in batches. Only an event whose combination is new is read field by field and
+ * What blocks of events tell becomes samples of the window, in batches. Only an event whose combination is new is read field by field and
  * turned into rows of the window (sample.c); which sample that is, is noted for the place that the combination has.
  */
-#include "jfr/ahead.h"
+
+#include "jfr/blocks.h"
 #include "util/macro.h"
 
 enum { MAX_BATCH = 64, MAX_NEW = 16 };
@@ -85,9 +86,9 @@ static int find_samples(JfrReader *reader, Batch *batch) {
 }
 
 /* So many times take more memory than all else: from here on there are sums only. */
-static void drop_times(JfrReader *reader, JfrAhead *ahead) {
+static void drop_times(JfrReader *reader, JfrBlocks *blocks) {
         window_drop_times(reader->window);
-        jfr_ahead_drop_times(ahead);
+        jfr_blocks_drop_times(blocks);
         reader->timed = false;
         reader->result->times_dropped = true;
 }
@@ -136,7 +137,7 @@ static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
 }
 
 /* @full: of what is new nothing is made any more. Return: 0, JFR_E_FULL, -ENOMEM. */
-static int count_batch(JfrReader *reader, JfrAhead *ahead, Batch *batch, bool full) {
+static int count_batch(JfrReader *reader, JfrBlocks *blocks, Batch *batch, bool full) {
         uint32_t n, n_timed;
         size_t n_done;
         int r, q;
@@ -148,7 +149,7 @@ static int count_batch(JfrReader *reader, JfrAhead *ahead, Batch *batch, bool fu
                 return r;
         n_timed = take_events(reader, batch, &n);
         if (reader->timed && reader->options->max_times && reader->result->n_timed + n_timed > reader->options->max_times)
-                drop_times(reader, ahead);
+                drop_times(reader, blocks);
         q = window_sample_events(reader->window, batch->events, n, reader->timed, &n_done);
         for (size_t i = n_done; i < n; i++)
                 reader->states[batch->classes[i]].n_left_out++;
@@ -172,7 +173,7 @@ static uint32_t begin_batch(const JfrReader *reader, const JfrSeen *seen, uint32
 }
 
 /* Return: 0, JFR_E_FULL, -ENOMEM. */
-static int count_block(JfrReader *reader, JfrAhead *ahead, const JfrBlock *block, bool full) {
+static int count_block(JfrReader *reader, JfrBlocks *blocks, const JfrBlock *block, bool full) {
         Batch batch;
         int r = 0, q;
 
@@ -180,7 +181,7 @@ static int count_block(JfrReader *reader, JfrAhead *ahead, const JfrBlock *block
         for (uint32_t i = 0; i < block->n && r >= 0; i += MAX(batch.n, 1u)) {
                 batch.seen = block->seen + i;
                 batch.n = begin_batch(reader, batch.seen, block->n - i);
-                q = batch.n ? count_batch(reader, ahead, &batch, full || r) : tell_about(reader, block, batch.seen);
+                q = batch.n ? count_batch(reader, blocks, &batch, full || r) : tell_about(reader, block, batch.seen);
                 r = q ? q : r;
         }
         return r;
@@ -203,13 +204,13 @@ static void cover_sums(JfrReader *reader) {
 /* Return: 0, JFR_E_FULL, -ENOMEM. */
 int jfr_events_read(JfrReader *reader) {
         const JfrOptions *options = reader->options;
-        _cleanup_(jfr_ahead_freep) JfrAhead *ahead = NULL;
+        _cleanup_(jfr_blocks_freep) JfrBlocks *blocks = NULL;
         const JfrBlock *block;
         uint64_t next = 0;
-        int r = jfr_ahead_new(&ahead, reader), q;
+        int r = jfr_blocks_new(&blocks, reader), q;
 
-        while (r >= 0 && (block = jfr_ahead_next(ahead))) {
-                q = count_block(reader, ahead, block, r);
+        while (r >= 0 && (block = jfr_blocks_next(blocks))) {
+                q = count_block(reader, blocks, block, r);
                 r = q ? q : r;
                 if (options->progress && block->next != next)
                         options->progress(reader->chunk->offset + block->next, options->userdata);
@@ -218,7 +219,7 @@ int jfr_events_read(JfrReader *reader) {
         if (r < 0)
                 return r;
         cover_sums(reader);
-        if (*jfr_ahead_mistake(ahead))
-                jfr_mistake(reader, "%s", jfr_ahead_mistake(ahead));
+        if (*jfr_blocks_mistake(blocks))
+                jfr_mistake(reader, "%s", jfr_blocks_mistake(blocks));
         return r;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What read.c (chunks), ahead.c and events.c (their events), sample.c (new combinations) and about.c (events about the recording)
+ * What read.c (chunks), blocks.c and events.c (their events), sample.c (new combinations) and about.c (events about the recording)
  * share.
  */
 
@@ -20,7 +20,7 @@ typedef struct JfrTypeCount {
         bool is_sample;
 } JfrTypeCount;
 
-/* Of one class of this chunk, by who reads ahead. */
+/* Of one class of this chunk, by who reads its events. */
 typedef struct JfrClassCount {
         uint64_t n_read, n_out_of_time, n_failed;
         uint64_t first_ns, last_ns;     /* of events whose times are not kept; 0 = there was none */
@@ -140,7 +140,7 @@ typedef struct JfrReader {
         JfrTypeCount *types;            /* by row of type_names */
         uint32_t types_size;
         JfrKnown *sets;                 /* of this chunk */
-        JfrCombinations combinations;   /* theirs who read ahead … */
+        JfrCombinations combinations;   /* theirs who read events … */
         JfrPlace *places;               /* … and what became of them */
         uint32_t resource;
         uint32_t profiles[JFR_N_GROUPS];        /* index + 1 */

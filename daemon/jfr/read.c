@@ -2,7 +2,7 @@
 
 /*
  * A recording from its first chunk to its last. Each chunk is read twice at most: what it says of itself and its
- * constants, then its events in order (ahead.c). A chunk that is damaged costs what is damaged: its events up to there,
+ * constants, then its events in order (blocks.c). A chunk that is damaged costs what is damaged: its events up to there,
  * and all other chunks, are read.
  */
 #include <errno.h>

@@ -2,18 +2,16 @@
 #pragma once
 
 /*
- * The Events of a Chunk, Read Ahead
+ * The Events of a Chunk, by Blocks
  *
  * In a recording the same few combinations of stack, thread, span and so on come again and again. So of an event only what it
  * measures is read; the rest becomes a hash, which is looked up in a table of combinations where a newcomer replaces the older of
- * two. Which combination it is is told by the event's bytes and the chunk's types alone, so all of this is done by a thread of
- * its own, some blocks ahead of who makes samples of new combinations. Events whose times nobody keeps are added up here.
+ * two. Which combination it is is told by the event's bytes and the chunk's types alone: samples are made by whoever takes the
+ * blocks, of new combinations. Events whose times nobody keeps are added up here.
  *
  *     event event event …  ×64      read:     hash, time, value            the hash's place in the table is asked for
  *                                   look up:  hash → place                 it has come by now
  *                                   tell:     new | timed | sum | about    into a block
- *
- * A small chunk, or one CPU, is not worth a thread: then each block is read when it is asked for, and nothing else is different.
  */
 
 #include "jfr/read-private.h"
@@ -42,18 +40,18 @@ typedef struct JfrBlock {
         uint64_t next;                  /* up to where the chunk was read */
 } JfrBlock;
 
-typedef struct JfrAhead JfrAhead;
+typedef struct JfrBlocks JfrBlocks;
 
 /* The reader's chunk is ready to be read. Return: 0, -ENOMEM. */
-int jfr_ahead_new(JfrAhead **aheadp, JfrReader *reader);
-JfrAhead *jfr_ahead_free(JfrAhead *ahead);
-DEFINE_CLEANUP(JfrAhead, jfr_ahead_free)
+int jfr_blocks_new(JfrBlocks **blocksp, JfrReader *reader);
+JfrBlocks *jfr_blocks_free(JfrBlocks *blocks);
+DEFINE_CLEANUP(JfrBlocks, jfr_blocks_free)
 
 /* The next events; they stay until the next call. Return: NULL = there are no more. */
-const JfrBlock *jfr_ahead_next(JfrAhead *ahead);
+const JfrBlock *jfr_blocks_next(JfrBlocks *blocks);
 
 /* From now on all events may be sums. */
-void jfr_ahead_drop_times(JfrAhead *ahead);
+void jfr_blocks_drop_times(JfrBlocks *blocks);
 
 /* At the end: what was wrong with the first event that could not be read; empty = nothing. */
-const char *jfr_ahead_mistake(const JfrAhead *ahead);
+const char *jfr_blocks_mistake(const JfrBlocks *blocks);
