@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "util/error.h"
 #include "util/macro.h"
@@ -26,21 +25,12 @@ typedef struct Pending {
 } Pending;
 
 struct JfrBlocks {
-        /* of the reader, who changes none of them meanwhile */
-        const JfrChunk *chunk;
-        const JfrMetadata *metadata;
-        const JfrClassState *states;
-        JfrClock clock;
-        uint64_t start_ns, end_ns;
-        JfrClassCount *counts;          /* by class number */
-        JfrCombinations *table;
-
+        JfrReader *reader;
         JfrScan scan;
-        char mistake[256];
         JfrBlock block;
         Pending batch[MAX_BATCH];
         uint32_t n_batch;
-        bool times_dropped, ended;
+        bool ended;
 };
 
 static uint64_t to_ns(const JfrBlocks *blocks, const JfrField *field, uint64_t value) {
@@ -49,7 +39,7 @@ static uint64_t to_ns(const JfrBlocks *blocks, const JfrField *field, uint64_t v
         };
 
         if (field->unit == JFR_TICKS || field->unit == JFR_UNIT_NONE)
-                return jfr_clock_duration_ns(&blocks->clock, value);
+                return jfr_clock_duration_ns(&blocks->reader->clock, value);
         return value * factors[field->unit];
 }
 
@@ -82,7 +72,7 @@ static int64_t duration_of(const JfrBlocks *blocks, const JfrField *field, uint6
 }
 
 static void note_period(const JfrBlocks *blocks, const JfrPlan *plan, uint64_t value) {
-        JfrClassCount *count = &blocks->counts[plan->class->number];
+        JfrClassCount *count = &blocks->reader->class_counts[plan->class->number];
 
         count->periods_ns += (double)duration_of(blocks, plan->fields[JFR_SLOT_PERIOD], value);
         count->n_periods++;
@@ -116,41 +106,40 @@ static inline uint64_t time_of(const JfrBlocks *blocks, const JfrPlan *plan, con
         const JfrField *field = plan->fields[JFR_SLOT_START];
 
         if (!field)
-                return blocks->chunk->start_ns;
+                return blocks->reader->chunk->start_ns;
         if (field->unit == JFR_MILLISECONDS)
                 return numbers[START_NUMBER] * 1000000;         /* since 1970 */
-        return jfr_clock_time_ns(&blocks->clock, numbers[START_NUMBER]);
+        return jfr_clock_time_ns(&blocks->reader->clock, numbers[START_NUMBER]);
 }
 
 static void note_short(JfrBlocks *blocks, uint32_t class, uint64_t offset) {
-        blocks->counts[class].n_failed++;
-        if (!*blocks->mistake)
-                snprintf(blocks->mistake, sizeof(blocks->mistake), "byte %" PRIu64 ": the %s there is shorter than its fields",
-                         blocks->chunk->offset + offset, blocks->states[class].plan->type->name);
+        blocks->reader->class_counts[class].n_failed++;
+        jfr_mistake(blocks->reader, "byte %" PRIu64 ": the %s there is shorter than its fields", blocks->reader->chunk->offset + offset,
+                    blocks->reader->states[class].plan->type->name);
 }
 
 /* One event of a class that has a plan. */
-static inline __attribute__((always_inline)) void add_sample(JfrBlocks *blocks, const JfrBlock *block, uint32_t class,
-                                                             const uint8_t *data, const uint8_t *end, uint64_t offset) {
-        const JfrPlan *plan = blocks->states[class].plan;
+static _always_inline_ void add_sample(JfrBlocks *blocks, const JfrBlock *block, uint32_t class, const uint8_t *data, const uint8_t *end,
+                                       uint64_t offset) {
+        const JfrPlan *plan = blocks->reader->states[class].plan;
         uint64_t numbers[JFR_N_NUMBERS + 1], time_ns, high;
         JfrHash hash;
 
-        blocks->counts[class].n_read++;
+        blocks->reader->class_counts[class].n_read++;
         if (!data || !jfr_plan_hash(plan, data, end, numbers, &hash)) {
                 note_short(blocks, class, offset);
                 return;
         }
         time_ns = time_of(blocks, plan, numbers);
-        if (time_ns < blocks->start_ns || time_ns >= blocks->end_ns) {
-                blocks->counts[class].n_out_of_time++;
+        if (time_ns < blocks->reader->start_ns || time_ns >= blocks->reader->end_ns) {
+                blocks->reader->class_counts[class].n_out_of_time++;
                 return;
         }
         high = (uint64_t)(hash >> 64);
         blocks->batch[blocks->n_batch++] = (Pending){ .hash = (uint64_t)hash, .more = (uint32_t)(high ^ high >> 32) | 1, .class = class,
                                                     .time_ns = time_ns, .value = value_of(blocks, plan, numbers),
                                                     .at = (uint32_t)(data - block->buffer), .size = (uint32_t)(end - data) };
-        __builtin_prefetch(&blocks->table->rows[jfr_known_place((uint64_t)hash, blocks->table->bits)]);
+        __builtin_prefetch(&blocks->reader->combinations.rows[jfr_known_place((uint64_t)hash, blocks->reader->combinations.bits)]);
 }
 
 static void tell_sum(JfrCombinations *table, JfrBlock *block, uint32_t place) {
@@ -171,7 +160,7 @@ static void begin_sum(JfrCombinations *table, uint32_t place) {
 
 /* In the first of the two; what was there takes the place of the other. */
 static void tell_new(JfrBlocks *blocks, JfrBlock *block, const Pending *pending, uint32_t place) {
-        JfrCombinations *table = blocks->table;
+        JfrCombinations *table = &blocks->reader->combinations;
         JfrCombination *row = &table->rows[place];
 
         tell_sum(table, block, place + 1);
@@ -201,8 +190,8 @@ static bool add_to_sum(JfrCombinations *table, JfrClassCount *count, uint32_t pl
 
 /* Which of the two may know it is no branch: no CPU could foresee it. */
 static void look_up(JfrBlocks *blocks, JfrBlock *block) {
-        bool times = !blocks->times_dropped;
-        JfrCombinations *table = blocks->table;
+        bool times = blocks->reader->timed;
+        JfrCombinations *table = &blocks->reader->combinations;
 
         for (const Pending *pending = blocks->batch, *end = pending + blocks->n_batch; pending < end; pending++) {
                 uint32_t place = jfr_known_place(pending->hash, table->bits);
@@ -214,7 +203,7 @@ static void look_up(JfrBlocks *blocks, JfrBlock *block) {
                         continue;
                 }
                 table->n_known++;
-                if ((times && blocks->states[pending->class].timed) || !add_to_sum(table, &blocks->counts[pending->class], known, pending))
+                if ((times && blocks->reader->states[pending->class].timed) || !add_to_sum(table, &blocks->reader->class_counts[pending->class], known, pending))
                         block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_TIMED, .place = known, .n = 1, .value = pending->value,
                                                              .time_ns = pending->time_ns };
         }
@@ -223,8 +212,8 @@ static void look_up(JfrBlocks *blocks, JfrBlock *block) {
 
 /* Of a class without a plan. */
 static void add_other(JfrBlocks *blocks, JfrBlock *block, uint32_t class, const uint8_t *data, const uint8_t *end) {
-        blocks->counts[class].n_read++;
-        if (!data || !blocks->states[class].about)
+        blocks->reader->class_counts[class].n_read++;
+        if (!data || !blocks->reader->states[class].about)
                 return;
         look_up(blocks, block);
         block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_ABOUT, .class = class, .at = (uint32_t)(data - block->buffer),
@@ -249,8 +238,8 @@ static void read_buffer(JfrBlocks *blocks, JfrBlock *block) {
                         at = begin;
                         break;
                 }
-                class = jfr_class(blocks->metadata, type);
-                if (class && blocks->states[class->number].plan)
+                class = jfr_class(&blocks->reader->metadata, type);
+                if (class && blocks->reader->states[class->number].plan)
                         add_sample(blocks, block, class->number, at, begin + size, scan->next - (uint64_t)(end - begin));
                 else if (class)
                         add_other(blocks, block, class->number, at, begin + size);
@@ -263,7 +252,7 @@ static void read_buffer(JfrBlocks *blocks, JfrBlock *block) {
 
 /* Tells what is still in sums. Return: whether there was any. */
 static bool tell_sums(JfrBlocks *blocks, JfrBlock *block) {
-        JfrCombinations *table = blocks->table;
+        JfrCombinations *table = &blocks->reader->combinations;
 
         while (table->n_listed && block->n < MAX_SEEN) {
                 uint32_t place = table->listed[--table->n_listed];
@@ -283,18 +272,17 @@ static bool fill(JfrBlocks *blocks, JfrBlock *block) {
         block->n = 0;
         r = jfr_scan_next_slowly(&blocks->scan, &event);
         block->next = blocks->scan.next;
-        if (r == JFR_SCAN_E_MALFORMED && !blocks->chunk->cut && !*blocks->mistake)
-                snprintf(blocks->mistake, sizeof(blocks->mistake),
-                         "byte %" PRIu64 ": no event can begin there; the rest of its chunk is left out",
-                         blocks->chunk->offset + event.offset);
+        if (r == JFR_SCAN_E_MALFORMED && !blocks->reader->chunk->cut)
+                jfr_mistake(blocks->reader, "byte %" PRIu64 ": no event can begin there; the rest of its chunk is left out",
+                            blocks->reader->chunk->offset + event.offset);
         if (r)
                 return tell_sums(blocks, block);
-        class = jfr_class(blocks->metadata, event.type);
-        if (class && blocks->states[class->number].plan)
+        class = jfr_class(&blocks->reader->metadata, event.type);
+        if (class && blocks->reader->states[class->number].plan)
                 add_sample(blocks, block, class->number, event.data, event.data + event.data_size, event.offset);
         else if (class)
                 add_other(blocks, block, class->number, event.data, event.data + event.data_size);
-        if (blocks->chunk->compressed)
+        if (blocks->reader->chunk->compressed)
                 read_buffer(blocks, block);
         look_up(blocks, block);
         return true;
@@ -306,15 +294,7 @@ int jfr_blocks_new(JfrBlocks **blocksp, JfrReader *reader) {
 
         if (!blocks)
                 return error_origin(-ENOMEM);
-        blocks->chunk = reader->chunk;
-        blocks->metadata = &reader->metadata;
-        blocks->states = reader->states;
-        blocks->counts = reader->class_counts;
-        blocks->clock = reader->clock;
-        blocks->start_ns = reader->start_ns;
-        blocks->end_ns = reader->end_ns;
-        blocks->table = &reader->combinations;
-        blocks->times_dropped = !reader->timed;
+        blocks->reader = reader;
         blocks->block.seen = malloc(MAX_SEEN * sizeof(*blocks->block.seen));
         r = blocks->block.seen ? jfr_scan_init(&blocks->scan, reader->input, reader->chunk) : error_origin(-ENOMEM);
         if (r)
@@ -336,12 +316,4 @@ JfrBlocks *jfr_blocks_free(JfrBlocks *blocks) {
 const JfrBlock *jfr_blocks_next(JfrBlocks *blocks) {
         blocks->ended = blocks->ended || !fill(blocks, &blocks->block);
         return blocks->ended ? NULL : &blocks->block;
-}
-
-void jfr_blocks_drop_times(JfrBlocks *blocks) {
-        blocks->times_dropped = true;
-}
-
-const char *jfr_blocks_mistake(const JfrBlocks *blocks) {
-        return blocks->mistake;
 }

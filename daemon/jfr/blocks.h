@@ -47,11 +47,5 @@ int jfr_blocks_new(JfrBlocks **blocksp, JfrReader *reader);
 JfrBlocks *jfr_blocks_free(JfrBlocks *blocks);
 DEFINE_CLEANUP(JfrBlocks, jfr_blocks_free)
 
-/* The next events; they stay until the next call. Return: NULL = there are no more. */
+/* The next events; they stay until the next call. Once the reader is not `timed`, all may be sums. Return: NULL = there are no more. */
 const JfrBlock *jfr_blocks_next(JfrBlocks *blocks);
-
-/* From now on all events may be sums. */
-void jfr_blocks_drop_times(JfrBlocks *blocks);
-
-/* At the end: what was wrong with the first event that could not be read; empty = nothing. */
-const char *jfr_blocks_mistake(const JfrBlocks *blocks);

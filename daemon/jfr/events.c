@@ -86,9 +86,8 @@ static int find_samples(JfrReader *reader, Batch *batch) {
 }
 
 /* So many times take more memory than all else: from here on there are sums only. */
-static void drop_times(JfrReader *reader, JfrBlocks *blocks) {
+static void drop_times(JfrReader *reader) {
         window_drop_times(reader->window);
-        jfr_blocks_drop_times(blocks);
         reader->timed = false;
         reader->result->times_dropped = true;
 }
@@ -137,7 +136,7 @@ static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
 }
 
 /* @full: of what is new nothing is made any more. Return: 0, JFR_E_FULL, -ENOMEM. */
-static int count_batch(JfrReader *reader, JfrBlocks *blocks, Batch *batch, bool full) {
+static int count_batch(JfrReader *reader, Batch *batch, bool full) {
         uint32_t n, n_timed;
         size_t n_done;
         int r, q;
@@ -149,7 +148,7 @@ static int count_batch(JfrReader *reader, JfrBlocks *blocks, Batch *batch, bool 
                 return r;
         n_timed = take_events(reader, batch, &n);
         if (reader->timed && reader->options->max_times && reader->result->n_timed + n_timed > reader->options->max_times)
-                drop_times(reader, blocks);
+                drop_times(reader);
         q = window_sample_events(reader->window, batch->events, n, reader->timed, &n_done);
         for (size_t i = n_done; i < n; i++)
                 reader->states[batch->classes[i]].n_left_out++;
@@ -173,7 +172,7 @@ static uint32_t begin_batch(const JfrReader *reader, const JfrSeen *seen, uint32
 }
 
 /* Return: 0, JFR_E_FULL, -ENOMEM. */
-static int count_block(JfrReader *reader, JfrBlocks *blocks, const JfrBlock *block, bool full) {
+static int count_block(JfrReader *reader, const JfrBlock *block, bool full) {
         Batch batch;
         int r = 0, q;
 
@@ -181,7 +180,7 @@ static int count_block(JfrReader *reader, JfrBlocks *blocks, const JfrBlock *blo
         for (uint32_t i = 0; i < block->n && r >= 0; i += MAX(batch.n, 1u)) {
                 batch.seen = block->seen + i;
                 batch.n = begin_batch(reader, batch.seen, block->n - i);
-                q = batch.n ? count_batch(reader, blocks, &batch, full || r) : tell_about(reader, block, batch.seen);
+                q = batch.n ? count_batch(reader, &batch, full || r) : tell_about(reader, block, batch.seen);
                 r = q ? q : r;
         }
         return r;
@@ -210,7 +209,7 @@ int jfr_events_read(JfrReader *reader) {
         int r = jfr_blocks_new(&blocks, reader), q;
 
         while (r >= 0 && (block = jfr_blocks_next(blocks))) {
-                q = count_block(reader, blocks, block, r);
+                q = count_block(reader, block, r);
                 r = q ? q : r;
                 if (options->progress && block->next != next)
                         options->progress(reader->chunk->offset + block->next, options->userdata);
@@ -219,7 +218,5 @@ int jfr_events_read(JfrReader *reader) {
         if (r < 0)
                 return r;
         cover_sums(reader);
-        if (*jfr_blocks_mistake(blocks))
-                jfr_mistake(reader, "%s", jfr_blocks_mistake(blocks));
         return r;
 }
