@@ -49,13 +49,6 @@ void go_functions_deinit(GoFunctions *functions) {
         *functions = (GoFunctions){ 0 };
 }
 
-static uint64_t word_at(const char *data) {
-        uint64_t word;
-
-        memcpy(&word, data, sizeof(word));
-        return word;
-}
-
 /* ---- runtime.text ---- */
 
 static bool is_code(const Reader *reader, uint64_t text) {
@@ -84,7 +77,7 @@ static bool find_module(const Reader *reader, const ImageBytes *bytes, uint64_t 
         uint64_t words[MODULE_WORDS];
 
         for (uint64_t at = 0; at + sizeof(words) <= bytes->size; at += sizeof(*words)) {
-                if (word_at(bytes->data + at) != reader->address)
+                if (go_table_word(bytes->data + at) != reader->address)
                         continue;
                 memcpy(words, bytes->data + at, sizeof(words));
                 if (is_module(reader, words)) {
@@ -286,7 +279,7 @@ static int search(Reader *reader, GoFunctions *to, uint64_t address, unsigned *n
         for (uint64_t at = 0; at + GO_TABLE_HEADER <= bytes->size && *n_leftp; at += sizeof(uint64_t)) {
                 int r;
 
-                if ((word_at(bytes->data + at) & ~UINT64_C(1)) != TABLE_BEGINS)
+                if ((go_table_word(bytes->data + at) & ~UINT64_C(1)) != TABLE_BEGINS)
                         continue;
                 (*n_leftp)--;
                 r = take_table(reader, bytes->data + at, bytes->size - at, address + at, &to->text);

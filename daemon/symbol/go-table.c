@@ -21,17 +21,10 @@ static uint32_t get32(const char *data) {
         return value;
 }
 
-static uint64_t get64(const char *data) {
-        uint64_t value;
-
-        memcpy(&value, data, sizeof(value));
-        return value;
-}
-
 uint32_t go_table_count(const char *data) {
         static const char sound[][8] = { { (char)GO_TABLE_MAGIC_118, -1, -1, -1, 0, 0, 1, POINTER },
                                          { (char)GO_TABLE_MAGIC_120, -1, -1, -1, 0, 0, 1, POINTER } };
-        uint64_t n = get64(data + N_FUNCTIONS);
+        uint64_t n = go_table_word(data + N_FUNCTIONS);
 
         for (size_t i = 0; i < ARRAY_SIZE(sound); i++)
                 if (!memcmp(data, sound[i], sizeof(sound[i])))
@@ -46,9 +39,9 @@ bool go_table_init(GoTable *table, const char *data, uint64_t size) {
         if (size < GO_TABLE_HEADER)
                 return false;
         new.n = go_table_count(data);
-        new.text = get64(data + TEXT);
+        new.text = go_table_word(data + TEXT);
         for (unsigned i = 0; i < GO_N_PARTS; i++) {
-                new.parts[i] = get64(data + PARTS + i * sizeof(uint64_t));
+                new.parts[i] = go_table_word(data + PARTS + i * sizeof(uint64_t));
                 if (new.parts[i] < before || new.parts[i] > size)
                         return false;
                 before = new.parts[i];

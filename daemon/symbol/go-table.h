@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
         GO_TABLE_HEADER = 72,
@@ -41,6 +42,14 @@ typedef struct GoFunction {
         const char *name;               /* in the table */
         uint16_t n_name;                /* up to SYMBOL_MAX_NAME */
 } GoFunction;
+
+/* Wherever it lies. */
+static inline uint64_t go_table_word(const char *data) {
+        uint64_t word;
+
+        memcpy(&word, data, sizeof(word));
+        return word;
+}
 
 /* How many functions a table with this header says it has. @data: GO_TABLE_HEADER bytes. Return: 0 = it is no such header. */
 uint32_t go_table_count(const char *data);
