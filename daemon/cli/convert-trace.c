@@ -135,9 +135,7 @@ static int copy_all(const char *path, TraceForm form, Copying *copying, uint64_t
         if (problem.size)
                 log_warning("%s: %s", path, problem.data);
         text_deinit(&problem);
-        if (copying->n_shared)
-                log_warning("%s: %" PRIu64 " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart",
-                            path, copying->n_shared);
+        trace_beside_warn_shared(path, copying->n_shared);
         return r || q || counts.n_malformed ? STATUS_FAILURE : STATUS_OK;
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report-trace.h"
 
-#include <inttypes.h>
 
 #include "convert/trace-source.h"
 #include "coro/trace-beside.h"
-#include "util/log.h"
 
 bool report_is_trace(const Source *source) {
         return convert_recognize(source) == &convert_read_coro;
@@ -44,17 +42,13 @@ static int add_events(Adding *adding, const Source *source, Text *problem) {
         ReportTraces *traces = adding->traces;
         const TraceBeside beside = { add_station, add_mapping, traces };
         TraceReadCounts counts;
-        uint32_t n_shared;
         int r = trace_source_read(source, add_event, adding, &counts, problem);
 
         traces->n_malformed += counts.n_malformed;
         if (r)
                 return r;
         trace_read_tell(&counts, problem);
-        n_shared = coroutine_report_next_trace(traces->report);
-        if (n_shared)
-                log_warning("%s: %" PRIu32 " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart",
-                            source->name, n_shared);
+        trace_beside_warn_shared(source->name, coroutine_report_next_trace(traces->report));
         r = trace_beside_read(source->name, trace_source_form(source), &adding->sample, &beside, problem);
         return r ? r : counts.n_malformed != 0;
 }

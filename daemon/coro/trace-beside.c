@@ -79,6 +79,11 @@ static int check(const char *path, TraceForm form, TraceSample *sample) {
         return warn_of_another(path) ?: 1;
 }
 
+void trace_beside_warn_shared(const char *path, uint64_t n) {
+        if (n)
+                log_warning("%s: %" PRIu64 " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart", path, n);
+}
+
 static void tell(Text *problem, uint64_t n, const char *what) {
         if (n)
                 text_printf(problem, "%s%" PRIu64 " of its %s are malformed and were left out", problem->size ? "; " : "", n, what);

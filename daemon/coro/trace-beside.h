@@ -42,6 +42,9 @@ static inline int trace_sample_event(TraceSample *sample, const CoroEvent *event
         return sample->n_events < TRACE_SAMPLE_EVENTS ? trace_sample_add(sample, event) : 0;
 }
 
+/* Says of the trace at @path that @n of its coroutines were in one read before it; nothing for 0. */
+void trace_beside_warn_shared(const char *path, uint64_t n);
+
 typedef struct TraceBeside {
         TraceStationFunc station;
         TraceMappingFunc mapping;
