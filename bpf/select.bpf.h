@@ -93,7 +93,7 @@ static __always_inline bool select_process(struct task_struct *task, const struc
                 if (process->state == ABI_STATE_UNDECIDED && select_is_helper(task))
                         return false;
         }
-        if (row ? setting_watch_targets && select_may_publish(process) : setting_watch_strangers)
+        if (row ? setting_watch_targets && select_may_publish(process) : setting_watch_non_targets)
                 select_watch(task, identity);
         return process->state != ABI_STATE_REJECTED;
 }

@@ -28,7 +28,7 @@ const volatile uint32_t setting_namespace = 0;
 const volatile bool setting_kernel_stacks = false;
 /* Whether changed mappings are told of: of targets that publish nothing yet; of processes without a row. */
 const volatile bool setting_watch_targets = false;
-const volatile bool setting_watch_strangers = false;
+const volatile bool setting_watch_non_targets = false;
 
 /* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
 uint32_t namespace_level = 0;

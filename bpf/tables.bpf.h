@@ -5,7 +5,7 @@
  * Tables
  *
  * Every map of the kernel half. Sizes that depend on the machine or on options
- * are set by the daemon before loading (daemon/sample/kernel-half.c).
+ * are set by the daemon before loading (daemon/sampling/sample/kernel-half.c).
  */
 
 #include "abi.h"

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sandbox/zygotes.h"
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "jail/nursery.h"
-#include "run/parser.h"
-#include "symbol/lines.h"
-#include "util/log.h"
+#include "service/run/worker-main.h"
+#include "symbol/line/lines.h"
 
 /*
  * Somebody may start us with standard descriptors closed. The next file that we open would get such a number,
@@ -46,8 +46,8 @@ int main(int argc, char **argv) {
 
         if (argc == 1 && !strcmp(argv[0], LINES_WORKER_NAME))
                 _exit(lines_worker());          /* nothing to tidy up: what it read goes with it */
-        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
-                nursery_serve(parser_work);
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(worker_main);
         signal(SIGPIPE, SIG_IGN);
         fill_standard_descriptors();
         status = finish(cli_main(argc, argv));

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the include rules of daemon/ and bpf/ as a table, and fails on an include that breaks them, on a
-counter of bpf/counters.h that nothing counts, and on another table in docs/ARCHITECTURE.md.
+"""Checks who may include whom in daemon/ and bpf/, and that docs/ARCHITECTURE.md shows the same tables.
+
+It fails on an include that the tables do not allow, on an allowed edge that no file uses any more, on a library
+that a second file includes, and on a counter of bpf/counters.h that nothing counts.
 
 usage: check-layers.py SOURCE-ROOT
 """
@@ -9,72 +11,133 @@ import pathlib
 import re
 import sys
 
-# folder → folders of daemon/ that it may include (its own is always allowed); "abi" = bpf/abi.h, "sdk" = sdk/include.
-# bpf/counters.h belongs to everybody: it is the one list of counters, and util/stat keeps them.
-LAYERS = {
-    "util": set(),
-    "profile": {"util"},
-    "target": {"jail", "profile", "util", "abi", "sdk"},
-    "jail": {"util"},
-    "unwind": {"jail", "target", "util", "abi"},
-    "sample": {"target", "util", "abi", "sdk"},
-    "aggregate": {"sample", "frames", "profile", "target", "util", "abi"},
-    "frames": {"target", "profile", "util", "abi"},
-    "naming": {"jail", "symbol", "frames", "profile", "target", "util"},
-    "symbol": {"jail", "target", "profile", "util"},
-    "otlp": {"profile", "util"},
-    "export": {"util"},
-    "coro": {"target", "util", "sdk"},
-    "report": {"coro", "profile", "symbol", "otlp", "util"},
-    "jfr": {"profile", "util"},
-    "page": {"profile", "symbol", "util"},
-    "convert": {"coro", "export", "jfr", "otlp", "page", "profile", "symbol", "util"},
-    "config": {"export", "otlp", "target", "util"},
-    "doctor": {"config", "control", "export", "jail", "sample", "util"},
-    "limits": {"util"},
+# group of rooms → groups that its files may include; bpf/ and sdk/ headers ("abi", "sdk") lie below all groups
+GROUPS = {
+    "base": set(),
+    "profile": {"base"},
+    "sampling": {"base", "profile", "abi", "sdk"},
+    "symbol": {"base", "profile", "sampling"},
+    "coro": {"base", "sampling", "sdk"},
+    "delivery": {"base"},
+    "formats": {"base", "profile", "symbol", "coro", "delivery"},
+    "service": {"base", "profile", "sampling", "symbol", "coro", "delivery", "formats"},
+    "cli": {"base", "profile", "sampling", "symbol", "coro", "delivery", "formats", "service", "sdk"},
 }
 
-# What stands around the stages; no stage includes any of it.
-STAGES = set(LAYERS)
-AROUND = {
-    "run": STAGES - {"doctor", "report", "jfr", "page", "convert"} | {"control"},
-    "control": {"run", "naming", "export", "config", "limits", "util"},
-    "desk": {"run", "jail", "profile", "page", "report", "config", "limits", "util"},
-    "cli": STAGES | {"run", "control", "desk"},
+# room → other rooms of its own group that its files may include
+ROOMS = {
+    "base/util": set(),
+    "base/sandbox": {"util"},
+    "sampling/process": set(),
+    "sampling/context": {"process"},
+    "sampling/discover": {"context", "process"},
+    "sampling/unwind": {"process"},
+    "sampling/sample": {"process"},
+    "sampling/frames": {"process"},
+    "sampling/aggregate": {"frames", "process", "sample"},
+    "symbol/line": set(),
+    "symbol/jit": set(),
+    "symbol/function": {"line"},
+    "symbol/naming": {"function", "jit"},
+    "coro/station": set(),
+    "coro/trace": {"station"},
+    "coro/engine": {"station", "trace"},
+    "delivery/spool": set(),
+    "delivery/export": {"spool"},
+    "delivery/receive": set(),
+    "formats/otlp": set(),
+    "formats/page": set(),
+    "formats/convert": {"otlp", "page"},
+    "formats/coro": {"convert"},
+    "formats/folded": {"convert"},
+    "formats/jfr": {"convert"},
+    "formats/pprof": {"convert"},
+    "formats/report": {"otlp"},
+    "service/config": set(),
+    "service/run": {"config"},
+    "service/doctor": {"config", "run"},
+    "cli": {"desk"},
+    "cli/desk": set(),
 }
-LAYERS |= {folder: may | {"abi", "sdk"} for folder, may in AROUND.items()}
 
 # library header → the only files that may include it (one library, one file)
 LIBRARIES = {
-    r"bpf/(libbpf|bpf)\.h": {"daemon/sample/kernel-half.c"},
-    r"(libelf|gelf)\.h": {"daemon/target/elf.c"},
-    r"curl/.*": {"daemon/export/http.c"},
-    r"microhttpd\.h": {"daemon/export/receiver.c"},
-    r"xxhash\.h": {"daemon/util/intern.c"},
-    r"cjson/.*": {"daemon/otlp/json.c"},
-    r"protobuf-c/.*": {"daemon/otlp/wire.h", "daemon/otlp/json.h", "daemon/otlp/json-name.h", "daemon/otlp/message-field.h"},
-    r"zlib\.h": {"daemon/util/gzip.c"},
-    r"zstd\.h": {"daemon/util/zstd.c"},
-    r"lz4.*\.h": {"daemon/util/lz4.c"},
-    r"lzma\.h": {"daemon/util/xz.c"},
-    r"sqlite3\.h": {"daemon/coro/trace-db.c"},
-    r"(elfutils/.*|dwarf\.h)": {"daemon/symbol/lines-worker.c"},
-    r"openssl/.*": {"daemon/target/htlhash.c"},
-    r"libiberty/.*": {"daemon/symbol/demangle.c"},
+    r"bpf/(libbpf|bpf)\.h": {"daemon/sampling/sample/kernel-half.c"},
+    r"(libelf|gelf)\.h": {"daemon/sampling/process/elf.c"},
+    r"curl/.*": {"daemon/delivery/export/http.c"},
+    r"microhttpd\.h": {"daemon/delivery/receive/receiver.c"},
+    r"xxhash\.h": {"daemon/base/util/intern.c"},
+    r"cjson/.*": {"daemon/formats/otlp/json.c"},
+    r"protobuf-c/.*": {"daemon/formats/otlp/wire.h", "daemon/formats/otlp/json.h", "daemon/formats/otlp/json-name.h",
+                       "daemon/formats/otlp/message-field.h"},
+    r"zlib\.h": {"daemon/base/util/gzip.c"},
+    r"zstd\.h": {"daemon/base/util/zstd.c"},
+    r"lz4.*\.h": {"daemon/base/util/lz4.c"},
+    r"lzma\.h": {"daemon/base/util/xz.c"},
+    r"sqlite3\.h": {"daemon/coro/trace/trace-db.c"},
+    r"(elfutils/.*|dwarf\.h)": {"daemon/symbol/line/lines-worker.c"},
+    r"openssl/.*": {"daemon/sampling/process/htlhash.c"},
+    r"libiberty/.*": {"daemon/symbol/function/demangle.c"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
-def layer_of(include):
-    head = include.split("/")[0]
+def room_of(path):
+    """The room of a file below daemon/, given as its path from there; None = it is in no room."""
+    room = path.rpartition("/")[0]
+    return room if room in ROOMS or room in GROUPS else None
+
+
+def target_of(include):
+    """Where an included header lies: a room, "abi", "sdk", or None = everybody may include it."""
     if include in ("abi.h", "unwind_abi.h", "unwind.bpf.h"):
         return "abi"
-    if include == "counters.h":
-        return None
-    if head == "spanprof":
+    if include.startswith("spanprof/"):
         return "sdk"
-    return head if head in LAYERS else None
+    return room_of(include)
+
+
+def edge(room, to):
+    """What an include from @room to @to needs: (table, key, value), or None = it is always allowed."""
+    group, to_group = room.split("/")[0], to.split("/")[0]
+    if room == to:
+        return None
+    if group == to_group:
+        return ("ROOMS", room, to.split("/")[-1])
+    return ("GROUPS", group, to_group)
+
+
+def allowed_edges():
+    tables = {"GROUPS": GROUPS, "ROOMS": ROOMS}
+    return {(name, key, value) for name, table in tables.items() for key, values in table.items() for value in values}
+
+
+def wrong_libraries(relative, include):
+    for pattern, allowed in LIBRARIES.items():
+        if re.fullmatch(pattern, include) and relative not in allowed:
+            yield f"{relative}: <{include}> belongs to {', '.join(sorted(allowed))} alone"
+
+
+def check_file(path, relative, used):
+    room = room_of(relative.removeprefix("daemon/"))
+    if room is None and relative != "daemon/main.c":
+        yield f"{relative}: lies in no room of the tables"
+    for kind, include in INCLUDE.findall(path.read_text()):
+        if kind == "<":
+            yield from wrong_libraries(relative, include)
+            continue
+        to = target_of(include)
+        need = edge(room, to) if room and to else None
+        if need and need not in allowed_edges():
+            yield f"{relative}: {room}/ may not include \"{include}\""
+        used.add(need)
+
+
+def check_kernel_half(path):
+    for kind, include in INCLUDE.findall(path.read_text()):
+        if kind == '"' and room_of(include):
+            yield f"bpf/{path.name}: the kernel half includes nothing of daemon/ (\"{include}\")"
 
 
 def idle_counters(root):
@@ -88,52 +151,34 @@ def idle_counters(root):
             yield f"bpf/counters.h: nothing counts {name}"
 
 
+def table_lines():
+    """The tables as docs/ARCHITECTURE.md shows them."""
+    for group, may in GROUPS.items():
+        yield f"{group} → {', '.join(sorted(may - {'abi', 'sdk'})) or '–'}"
+    for room, may in ROOMS.items():
+        if may:
+            yield f"{room}/ → {', '.join(sorted(may))}"
+
+
 def stale_table(root):
-    """What docs/ARCHITECTURE.md says of the layers, in lines of `folder → folder, …`."""
-    text = (root / "docs/ARCHITECTURE.md").read_text().split("\n## Layers\n")[1].split("\n## ")[0]
-    said = dict(re.findall(r"\b(\w+) → (.+?)(?=  |$)", text, re.M))
-    for folder, may in LAYERS.items():
-        if folder == "cli":
-            want = "all"
-        elif folder == "run":
-            want = "all but " + ", ".join(sorted(set(LAYERS) - may - {folder}))
-        else:
-            want = ", ".join(sorted(may - {"abi", "sdk"})) or "–"
-        if said.pop(folder, None) != want:
-            yield f"docs/ARCHITECTURE.md, Layers: should say {folder} → {want}"
-    for folder in said:
-        yield f"docs/ARCHITECTURE.md, Layers: {folder} is none"
+    section = (root / "docs/ARCHITECTURE.md").read_text().split("\n## Layers\n")[-1].split("\n## ")[0]
+    said = {" ".join(part.split()) for line in section.split("\n") for part in line.split("   ") if "→" in part}
+    want = set(table_lines())
+    yield from (f"docs/ARCHITECTURE.md, Layers: should say {line}" for line in sorted(want - said))
+    yield from (f"docs/ARCHITECTURE.md, Layers: should not say {line}" for line in sorted(said - want))
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    errors, n = [], 0
+    errors, used = [], set()
     for path in sorted((root / "daemon").rglob("*.[ch]")):
-        relative = path.relative_to(root).as_posix()
-        parts = relative.split("/")
-        folder = parts[1] if len(parts) > 2 else None
-        for kind, include in INCLUDE.findall(path.read_text()):
-            n += 1
-            for pattern, allowed in LIBRARIES.items():
-                if kind == "<" and re.fullmatch(pattern, include) and relative not in allowed:
-                    errors.append(f"{relative}: <{include}> belongs to {', '.join(sorted(allowed))} alone")
-            layer = layer_of(include) if kind == '"' else None
-            if folder in LAYERS and layer and layer != folder and layer not in LAYERS[folder]:
-                errors.append(f"{relative}: {folder}/ may not include \"{include}\"")
-            if folder is None and relative != "daemon/main.c":
-                errors.append(f"{relative}: belongs into a folder")
-            if folder is not None and folder not in LAYERS:
-                errors.append(f"{relative}: {folder}/ is in no layer; add it to the table")
+        errors += check_file(path, path.relative_to(root).as_posix(), used)
     for path in sorted((root / "bpf").glob("*.[ch]")):
-        for kind, include in INCLUDE.findall(path.read_text()):
-            n += 1
-            if kind == '"' and include.split("/")[0] in LAYERS:
-                errors.append(f"bpf/{path.name}: the kernel half includes nothing of daemon/ (\"{include}\")")
+        errors += check_kernel_half(path)
+    errors += [f"check-layers.py: no file needs {key} → {value} any more" for _, key, value in sorted(allowed_edges() - used)]
     errors += idle_counters(root)
     errors += stale_table(root)
-    if n == 0:
-        errors.append("no include found: wrong source root?")
-    print("\n".join(sorted(set(errors))) or f"{n} includes follow the layers")
+    print("\n".join(sorted(set(errors))) or f"{len(used - {None})} edges between rooms, all allowed and used")
     return 1 if errors else 0
 
 

@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <sys/ioctl.h>
 
-#include "util/log.h"
+#include "base/util/log.h"
 
 const Verb *verb_find(const char *name) {
         const char *names[32], *near;

@@ -9,14 +9,14 @@
  * and (if the verb wants them) files are read, and mistakes have been reported.
  *
  * Exit statuses are those of enum status. Results go to standard output, all else
- * to the log (util/log.h).
+ * to the log (base/util/log.h).
  */
 
 #include <stdbool.h>
 
-#include "config/config.h"
-#include "config/option.h"
-#include "util/macro.h"
+#include "base/util/macro.h"
+#include "service/config/config.h"
+#include "service/config/option.h"
 
 enum status {
         STATUS_OK = 0,

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "export/trouble.h"
-#include "util/log.h"
+#include "delivery/export/trouble.h"
 
 static const char *origin(const ConfigOrigin *origin) {
         return origin->where ? origin->where : "default";

@@ -8,19 +8,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
+#include "base/util/file.h"
+#include "base/util/hashmap.h"
+#include "base/util/log.h"
+#include "base/util/text.h"
 #include "cli/cli.h"
+#include "sampling/context/adopt.h"
+#include "sampling/context/ring.h"
+#include "sampling/context/thread-look.h"
+#include "sampling/process/memory.h"
+#include "sampling/process/object.h"
+#include "sampling/process/process.h"
 #include "spanprof/ring.h"
-#include "target/adopt.h"
-#include "target/memory.h"
-#include "target/object.h"
-#include "target/process.h"
-#include "target/ring.h"
-#include "target/thread-look.h"
-#include "util/clock.h"
-#include "util/file.h"
-#include "util/hashmap.h"
-#include "util/log.h"
-#include "util/text.h"
 
 #define RECORD_KEY (UINT64_C(1) << 32)  /* in the table of ages: of a thread's record, not of its slot */
 

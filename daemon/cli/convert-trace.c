@@ -7,13 +7,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/util/file.h"
+#include "base/util/log.h"
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
-#include "coro/trace-beside.h"
-#include "coro/trace-read.h"
-#include "util/file.h"
-#include "util/log.h"
+#include "coro/trace/trace-read.h"
+#include "coro/trace/trace-side-files.h"
 
 enum { SAMPLE_EVENTS = 1000 };          /* of each input, to see which columns it has */
 
@@ -131,11 +131,11 @@ static int copy_all(const char *path, TraceForm form, Copying *copying, uint64_t
         if (r)
                 log_error("%s: cannot be read: %s", path, r < 0 ? strerror(-r) : errno ? strerror(errno) : "see above");
         trace_read_tell(&counts, &problem);
-        q = trace_beside_read(path, form, &copying->sample, &beside, &problem);
+        q = trace_side_files_read(path, form, &copying->sample, &beside, &problem);
         if (problem.size)
                 log_warning("%s: %s", path, problem.data);
         text_deinit(&problem);
-        trace_beside_warn_shared(path, copying->n_shared);
+        trace_side_files_warn_shared(path, copying->n_shared);
         return r || q || counts.n_malformed ? STATUS_FAILURE : STATUS_OK;
 }
 

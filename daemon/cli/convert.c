@@ -8,19 +8,19 @@
 #include <sys/resource.h>
 #include <systemd/sd-event.h>
 
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/heap.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
-#include "config/config-exporter.h"
-#include "otlp/encode.h"
-#include "report/text-table.h"
-#include "util/clock.h"
-#include "util/error.h"
-#include "util/heap.h"
-#include "util/log.h"
-#include "util/stat.h"
+#include "formats/otlp/encode.h"
+#include "formats/report/text-table.h"
+#include "service/config/config-exporter.h"
 
 enum {
         SEND_BYTES = 4 << 20,                   /* of one request */

@@ -2,9 +2,9 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "coro/engine.h"
-#include "util/log.h"
+#include "coro/engine/engine.h"
 
 #define DEFAULT_OUTPUT "coro-trace.jsonl"
 

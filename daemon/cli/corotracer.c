@@ -11,10 +11,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "coro/engine.h"
-#include "coro/trace-read.h"
-#include "util/log.h"
+#include "coro/engine/engine.h"
+#include "coro/trace/trace-read.h"
 
 typedef struct Flag {
         const char *name, *value;

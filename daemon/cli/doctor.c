@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "doctor/doctor.h"
+#include "service/doctor/doctor.h"
 
 static int run(Cli *cli) {
         _cleanup_(text_deinit) Text json = { 0 }, text = { 0 };

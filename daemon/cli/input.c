@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/util/file.h"
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "otlp/decode.h"
-#include "util/file.h"
-#include "util/log.h"
+#include "formats/otlp/decode.h"
 
 const char *input_name(const char *argument) {
         return strcmp(argument, "-") ? argument : "standard input";

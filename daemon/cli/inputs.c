@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/log.h"
 #include "cli/input.h"
 #include "cli/when.h"
-#include "util/clock.h"
-#include "util/error.h"
-#include "util/file.h"
-#include "util/log.h"
 
 enum {
         PROGRESS_FIRST_NS = NS_PER_SEC,         /* quick work says nothing */

@@ -10,8 +10,8 @@
  */
 
 #include "cli/cli.h"
-#include "convert/convert.h"
-#include "report/spans.h"
+#include "formats/convert/convert.h"
+#include "formats/report/spans.h"
 
 typedef struct Inputs {
         const Config *config;

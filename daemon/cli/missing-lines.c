@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "util/log.h"
-#include "util/text.h"
+#include "base/util/log.h"
+#include "base/util/text.h"
 
 enum {
         MAX_NAMED = 4,                  /* objects of one reason */

@@ -7,7 +7,7 @@
  * Why --lines has told less than somebody may have hoped for: most programs come without debug information.
  */
 
-#include "symbol/symbolizer.h"
+#include "symbol/function/symbolizer.h"
 
 /* Logs a line for each reason, with the objects that it holds for. @symbolizer: NULL = nothing was asked. */
 void missing_lines_say(const Symbolizer *symbolizer);

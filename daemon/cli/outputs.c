@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "util/log.h"
 
 const ConvertWriter *outputs_find_writer(const char *path, const char *format) {
         const ConvertWriter *writer = convert_find_writer(strcmp(format, "auto") ? format : NULL, path);

@@ -3,8 +3,8 @@
 
 /* Writing a window in one of the forms of the table, to a file, which appears whole or not at all, or to standard output. */
 
-#include "convert/convert.h"
-#include "desk/outfile.h"
+#include "cli/desk/outfile.h"
+#include "formats/convert/convert.h"
 
 typedef struct Outputs {
         const char *path;               /* `-` = standard output */

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/error.h"
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "util/error.h"
-#include "util/log.h"
 
 typedef struct Parse {
         Cli *cli;

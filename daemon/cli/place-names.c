@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/object.h"
-#include "target/process.h"
-#include "util/arena.h"
-#include "util/error.h"
-#include "util/file.h"
-#include "util/hashmap.h"
+#include "base/util/arena.h"
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/hashmap.h"
+#include "sampling/process/object.h"
+#include "sampling/process/process.h"
 
 struct PlaceNames {
         int proc_fd, memory_fd;

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-#include "symbol/symbolizer.h"
-#include "util/macro.h"
+#include "base/util/macro.h"
+#include "symbol/function/symbolizer.h"
 
 typedef struct PlaceNames PlaceNames;
 

@@ -6,18 +6,18 @@
 #include <string.h>
 #include <systemd/sd-event.h>
 
+#include "base/util/clock.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
 #include "cli/cli.h"
-#include "config/config-exporter.h"
-#include "export/exporter.h"
-#include "export/receiver.h"
-#include "export/store.h"
-#include "export/trouble.h"
-#include "otlp/decode.h"
-#include "otlp/json.h"
-#include "otlp/messages.h"
-#include "util/clock.h"
-#include "util/log.h"
-#include "util/stat.h"
+#include "delivery/export/exporter.h"
+#include "delivery/export/trouble.h"
+#include "delivery/receive/receiver.h"
+#include "delivery/receive/store.h"
+#include "formats/otlp/decode.h"
+#include "formats/otlp/json.h"
+#include "formats/otlp/messages.h"
+#include "service/config/config-exporter.h"
 
 #define DEFAULT_OUTPUT "spanprof-received"
 
@@ -218,7 +218,7 @@ static int add_signals(Receive *receive) {
 }
 
 /* There is no password: whoever reaches the port can fill the store. */
-static void warn_of_strangers(const char *url) {
+static void warn_of_non_targets(const char *url) {
         if (strncmp(url, "http://127.", 11) && strncmp(url, "http://[::1]", 12))
                 log_notice("%s can be reached from other machines, and takes requests from anybody", url);
 }
@@ -226,7 +226,7 @@ static void warn_of_strangers(const char *url) {
 static void print_start(const Receive *receive) {
         _cleanup_(text_deinit) Text forward = { 0 };
 
-        warn_of_strangers(receiver_url(receive->receiver));
+        warn_of_non_targets(receiver_url(receive->receiver));
         printf("listening on %s", receiver_url(receive->receiver));
         if (receive->store)
                 printf(", storing in %s", receive->output);

@@ -4,18 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/clock.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
 #include "cli/cli.h"
+#include "cli/desk/about.h"
+#include "cli/desk/counts.h"
+#include "cli/desk/outfile.h"
+#include "cli/desk/session.h"
+#include "cli/desk/tables.h"
 #include "cli/missing-lines.h"
-#include "convert/convert.h"
-#include "desk/about.h"
-#include "desk/counts.h"
-#include "desk/outfile.h"
-#include "desk/session.h"
-#include "desk/tables.h"
+#include "formats/convert/convert.h"
 #include "profile/merge.h"
-#include "util/clock.h"
-#include "util/log.h"
-#include "util/stat.h"
 
 #define DEFAULT_OUTPUT "spanprof.html"
 #define WINDOW_NS (2 * NS_PER_SEC)              /* how often the recording takes in what was sampled */

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coro/engine.h"
-#include "util/clock.h"
-#include "util/log.h"
+#include "base/util/clock.h"
+#include "base/util/log.h"
+#include "coro/engine/engine.h"
 
 #define LOOK_NS NS_PER_SEC              /* unless --duration says how long */
 

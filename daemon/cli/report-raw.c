@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/report-raw.h"
-#include "otlp/decode.h"
-#include "report/raw.h"
+#include "formats/otlp/decode.h"
+#include "formats/report/raw.h"
 
 enum { WHERE_MAX = 256 };
 

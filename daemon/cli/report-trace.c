@@ -2,8 +2,8 @@
 #include "cli/report-trace.h"
 
 
-#include "convert/trace-source.h"
-#include "coro/trace-beside.h"
+#include "coro/trace/trace-side-files.h"
+#include "formats/coro/trace-source.h"
 
 bool report_is_trace(const Source *source) {
         return convert_recognize(source) == &convert_read_coro;
@@ -48,8 +48,8 @@ static int add_events(Adding *adding, const Source *source, Text *problem) {
         if (r)
                 return r;
         trace_read_tell(&counts, problem);
-        trace_beside_warn_shared(source->name, coroutine_report_next_trace(traces->report));
-        r = trace_beside_read(source->name, trace_source_form(source), &adding->sample, &beside, problem);
+        trace_side_files_warn_shared(source->name, coroutine_report_next_trace(traces->report));
+        r = trace_side_files_read(source->name, trace_source_form(source), &adding->sample, &beside, problem);
         return r ? r : counts.n_malformed != 0;
 }
 

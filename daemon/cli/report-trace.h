@@ -5,7 +5,7 @@
 
 #include "cli/inputs.h"
 #include "cli/trace-names.h"
-#include "report/coroutines.h"
+#include "formats/report/coroutines.h"
 
 typedef struct ReportTraces {
         CoroutineReport *report;        /* NULL = there was none yet */

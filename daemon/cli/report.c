@@ -6,20 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util/heap.h"
+#include "base/util/log.h"
+#include "base/util/text.h"
 #include "cli/cli.h"
+#include "cli/desk/outfile.h"
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
 #include "cli/report-process.h"
 #include "cli/report-raw.h"
 #include "cli/report-trace.h"
-#include "desk/outfile.h"
-#include "page/page.h"
-#include "report/diff.h"
-#include "report/report.h"
-#include "util/heap.h"
-#include "util/log.h"
-#include "util/text.h"
+#include "formats/page/page.h"
+#include "formats/report/diff.h"
+#include "formats/report/report.h"
 
 /* What a report is for: people, programs, or other tools. */
 typedef enum Form { FORM_TEXT, FORM_MARKDOWN, FORM_JSON, FORM_PAGE, FORM_WRITER } Form;

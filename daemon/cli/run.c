@@ -2,15 +2,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sandbox/confine.h"
+#include "base/sandbox/zygotes.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
 #include "cli/cli.h"
-#include "jail/confine.h"
-#include "jail/nursery.h"
-#include "limits/self.h"
-#include "run/daemon.h"
-#include "util/log.h"
-#include "util/stat.h"
+#include "service/run/daemon.h"
+#include "service/run/self.h"
 
-enum { NURSERY_WAIT_MS = 5000 };        /* it takes some ten */
+enum { ZYGOTE_WAIT_MS = 5000 };        /* it takes some ten */
 
 typedef struct Run {
         Cli *cli;
@@ -76,21 +76,21 @@ static bool has_terminal(void) {
 }
 
 /* While we still may start a program. */
-static Nursery *start_nursery(void) {
-        Nursery *nursery = NULL;
-        int r = nursery_new(&nursery);
+static Zygotes *start_zygotes(void) {
+        Zygotes *zygotes = NULL;
+        int r = zygotes_new(&zygotes);
 
         if (!r)
-                r = nursery_wait(nursery, NURSERY_WAIT_MS);
+                r = zygotes_wait(zygotes, ZYGOTE_WAIT_MS);
         if (!r)
-                return nursery;
+                return zygotes;
         log_notice("the daemon reads the files of targets itself: there is no process without rights for it (%s)", strerror(-r));
-        return nursery_free(nursery);
+        return zygotes_free(zygotes);
 }
 
 static int run(Cli *cli) {
-        _cleanup_(nursery_freep) Nursery *nursery = start_nursery();
-        Run run = { .cli = cli, .reloads = !has_terminal(), .totals.nursery = nursery };
+        _cleanup_(zygotes_freep) Zygotes *zygotes = start_zygotes();
+        Run run = { .cli = cli, .reloads = !has_terminal(), .totals.zygotes = zygotes };
         int r;
 
         self_raise_descriptor_limit();

@@ -9,13 +9,13 @@
 #include <systemd/sd-event.h>
 #include <time.h>
 
+#include "base/util/clock.h"
+#include "base/util/file.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
 #include "cli/cli.h"
-#include "config/config-exporter.h"
-#include "export/spool.h"
-#include "util/clock.h"
-#include "util/file.h"
-#include "util/log.h"
-#include "util/stat.h"
+#include "delivery/spool/spool.h"
+#include "service/config/config-exporter.h"
 
 static int open_spool(const Config *config, Spool **spoolp) {
         int r = spool_new(spoolp, config->spool, NULL, true);

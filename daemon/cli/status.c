@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "control/control.h"
-#include "util/log.h"
+#include "service/run/control.h"
 
 static const char *path_of(const Cli *cli) {
         return *cli->config.control ? cli->config.control : CONTROL_DEFAULT;

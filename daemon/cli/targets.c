@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/log.h"
 #include "cli/cli.h"
-#include "config/config-selector.h"
-#include "report/text-table.h"
-#include "target/survey.h"
-#include "util/log.h"
+#include "formats/report/text-table.h"
+#include "sampling/discover/survey.h"
+#include "service/config/config-selector.h"
 
 enum {
         SHORT_ID = 12,                  /* digits of a container's id that people use */

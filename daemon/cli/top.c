@@ -7,16 +7,16 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
 #include "cli/cli.h"
-#include "desk/counts.h"
-#include "desk/keys.h"
-#include "desk/screen.h"
-#include "desk/session.h"
-#include "desk/view.h"
-#include "util/error.h"
-#include "util/file.h"
-#include "util/log.h"
-#include "util/stat.h"
+#include "cli/desk/counts.h"
+#include "cli/desk/keys.h"
+#include "cli/desk/screen.h"
+#include "cli/desk/session.h"
+#include "cli/desk/view.h"
 
 enum { KEYS_MAX = 256, DEFAULT_ROWS = 10 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/error.h"
-#include "util/log.h"
-#include "util/text.h"
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "base/util/text.h"
 
 enum { MAX_SAID = 8 };                  /* files of which it is said why they tell no names */
 

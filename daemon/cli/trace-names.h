@@ -4,15 +4,15 @@
 /*
  * Trace Names
  *
- * Functions at addresses of traces whose programs are gone: where the address lay (coro/trace-code.h), in the file here that
+ * Functions at addresses of traces whose programs are gone: where the address lay (coro/trace/trace-code.h), in the file here that
  * is the same build. What is not certain has no name.
  */
 
 #include <stdint.h>
 
-#include "coro/trace-code.h"
-#include "symbol/symbolizer.h"
-#include "util/macro.h"
+#include "base/util/macro.h"
+#include "coro/trace/trace-code.h"
+#include "symbol/function/symbolizer.h"
 
 typedef struct TraceNames TraceNames;
 

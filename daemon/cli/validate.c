@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/log.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "otlp/decode.h"
-#include "otlp/validate.h"
-#include "util/log.h"
+#include "formats/otlp/decode.h"
+#include "formats/otlp/validate.h"
 
 enum { MAX_LINES = 100 };               /* of one document, for people; programs get all */
 

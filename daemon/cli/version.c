@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "base/util/build-revision.h"
 #include "cli/build-info.h"
 #include "cli/cli.h"
-#include "util/build-revision.h"
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__

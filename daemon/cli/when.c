@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/util/clock.h"
+#include "base/util/log.h"
+#include "base/util/text.h"
 #include "cli/cli.h"
-#include "util/clock.h"
-#include "util/log.h"
-#include "util/text.h"
 
 /* Digits and a fraction of up to nine more. */
 static int parse_seconds(const char *text, uint64_t *nsp) {

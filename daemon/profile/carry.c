@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/error.h"
+#include "base/util/error.h"
 
 int carry_init(Carry *carry, Window *into, const Window *from) {
         static uint32_t (*const count[_CARRY_N])(const Window *) = {

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/util/hashmap.h"
 #include "profile/window.h"
-#include "util/hashmap.h"
 
 typedef enum CarryTable {
         CARRY_STRINGS,

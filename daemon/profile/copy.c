@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "base/util/error.h"
 #include "profile/carry.h"
-#include "util/error.h"
 
 static int add_name(Carry *carry, const CopyName *name, WindowFrame *frame) {
         WindowFunction function = { 0 };

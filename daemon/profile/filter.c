@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "util/error.h"
-#include "util/text.h"
+#include "base/util/error.h"
+#include "base/util/text.h"
 
 enum { VERDICT_YES = 1, VERDICT_NO };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/merge.h"
 
+#include "base/util/intern.h"
 #include "profile/carry.h"
-#include "util/intern.h"
 
 typedef struct Merge {
         Carry carry;

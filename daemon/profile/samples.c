@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "util/error.h"
+#include "base/util/error.h"
 
 /* The table of profile types (docs: OTLP profiles, sample types). */
 static const struct {

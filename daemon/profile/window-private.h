@@ -5,10 +5,10 @@
  * What window.c, rows.c and frames.c (tables) and samples.c (profiles and events) share; nobody else includes it.
  */
 
+#include "base/util/arena.h"
+#include "base/util/hashmap.h"
+#include "base/util/intern.h"
 #include "profile/window.h"
-#include "util/arena.h"
-#include "util/hashmap.h"
-#include "util/intern.h"
 
 enum {
         EVENTS_PER_CHUNK = 1024,

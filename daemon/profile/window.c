@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "util/error.h"
+#include "base/util/error.h"
 
 const WindowLimits window_default_limits = {
         .max_strings = 64 << 10,

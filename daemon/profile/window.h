@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "util/macro.h"
+#include "base/util/macro.h"
 
 typedef struct Window Window;
 

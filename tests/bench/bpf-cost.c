@@ -27,10 +27,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "abi.h"
 #include "bpf-cost.skel.h"
 #include "sampler.skel.h"
-#include "abi.h"
-#include "unwind/tables.h"
+#include "sampling/unwind/tables.h"
 
 enum {
         HZ = 3999,
@@ -195,7 +195,7 @@ static void load(struct bpf_cost_bpf **otherp) {
         bpf_map__set_max_entries(sampler->maps.samples, RING_BYTES);
         sampler->rodata->setting_depth = ABI_DEFAULT_FRAMES;
         sampler->rodata->setting_watch_targets = true;
-        sampler->rodata->setting_watch_strangers = true;
+        sampler->rodata->setting_watch_non_targets = true;
         if (sampler_bpf__load(sampler))
                 die("load");
         samples = ring_buffer__new(bpf_map__fd(sampler->maps.samples), on_record, NULL, NULL);

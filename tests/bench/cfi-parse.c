@@ -18,9 +18,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "unwind/table.h"
-#include "util/clock.h"
-#include "util/intern.h"
+#include "base/util/clock.h"
+#include "base/util/intern.h"
+#include "sampling/unwind/table.h"
 
 enum {
         N_RUNS = 5,

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "naming/code-source.h"
-#include "run/parser.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "service/run/worker-main.h"
+#include "symbol/naming/code-source.h"
 
 enum { SMALL_LOOKS = 50, MAX_ROUNDS = 101 };
 
@@ -24,14 +24,14 @@ typedef struct Cost {
 } Cost;
 
 static char path[64];
-static Nursery *nursery;
+static Zygotes *zygotes;
 
 static double cpu_us(void) {
         struct rusage usage;
 
         getrusage(RUSAGE_SELF, &usage);
         return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +
-               (double)nursery_cpu_ns(nursery) / 1e3;
+               (double)zygotes_cpu_ns(zygotes) / 1e3;
 }
 
 static void write_lines(const char *mode, unsigned first, unsigned n) {
@@ -62,7 +62,7 @@ static void measure(bool by_worker, unsigned n, unsigned n_looks, Cost *cost, un
         CodeSource *source;
         double before_us;
 
-        if (code_source_new(&source, NULL, by_worker ? nursery : NULL))
+        if (code_source_new(&source, NULL, by_worker ? zygotes : NULL))
                 exit(1);
         write_lines("w", 0, n);
         before_us = cpu_us();
@@ -73,7 +73,7 @@ static void measure(bool by_worker, unsigned n, unsigned n_looks, Cost *cost, un
                 sum += look(source);
         }
         cost->wall_us[round] = (double)(clock_monotonic_ns() - begin_ns) / 1e3 / n_looks;
-        while (nursery_tend(nursery))
+        while (zygotes_tend(zygotes))
                 usleep(100);
         cost->cpu_us[round] = (cpu_us() - before_us) / n_looks;
         if (sum != n + n_looks - 1)
@@ -94,11 +94,11 @@ int main(int argc, char **argv) {
         unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 11;
         const unsigned lines[] = { 1, 1000, 100000 };
 
-        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
-                nursery_serve(parser_work);
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(worker_main);
         umask(022);
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-        if (!rounds || rounds > MAX_ROUNDS || nursery_new(&nursery) || nursery_wait(nursery, 10000))
+        if (!rounds || rounds > MAX_ROUNDS || zygotes_new(&zygotes) || zygotes_wait(zygotes, 10000))
                 return 1;
         for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
                 unsigned n_looks = lines[i] == 1 ? SMALL_LOOKS : 1;
@@ -115,6 +115,6 @@ int main(int argc, char **argv) {
                 }
         }
         unlink(path);
-        nursery_free(nursery);
+        zygotes_free(zygotes);
         return 0;
 }

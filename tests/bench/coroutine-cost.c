@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "coro/harvest.h"
-#include "coro/trace.h"
+#include "base/util/clock.h"
+#include "coro/station/region-scan.h"
+#include "coro/trace/trace.h"
 #include "spanprof/coroutine.h"
-#include "util/clock.h"
 
 enum { ROUNDS = 40 };
 
@@ -77,10 +77,10 @@ static void write_all(Region *region, uint32_t n, uint64_t lap) {
 static void bench_harvest(uint32_t n) {
         uint64_t now = clock_monotonic_ns(), idle = UINT64_MAX, busy = UINT64_MAX, n_events = 0;
         Region *region = NULL;
-        HarvestFound found;
-        Harvest harvest;
+        RegionScanFound found;
+        RegionScan scan;
 
-        if (region_create(&region, path, n, 0600) || harvest_init(&harvest, region, STATION_DIALECT_SEQLOCK, false))
+        if (region_create(&region, path, n, 0600) || region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false))
                 abort();
         region->header->allocated_count = n;
         for (uint64_t round = 0; round < (n > 100000 ? 5 : ROUNDS); round++) {
@@ -88,17 +88,17 @@ static void bench_harvest(uint32_t n) {
 
                 write_all(region, n, round);
                 begin = clock_monotonic_ns();
-                harvest_scan(&harvest, now + NS_PER_SEC, count, &n_events, &found);
+                region_scan_run(&scan, now + NS_PER_SEC, count, &n_events, &found);
                 busy = least(busy, clock_monotonic_ns() - begin);
                 for (int i = 0; i < 10; i++) {
                         begin = clock_monotonic_ns();
-                        harvest_scan(&harvest, now, count, &n_events, &found);
+                        region_scan_run(&scan, now, count, &n_events, &found);
                         idle = least(idle, clock_monotonic_ns() - begin);
                 }
         }
         printf("%9" PRIu32 " stations: a look at an idle one  %8.2f ns, all %.3f ms; an event %6.1f ns\n", n, (double)idle / n, (double)idle / 1e6,
                (double)busy / n / 8);
-        harvest_deinit(&harvest);
+        region_scan_deinit(&scan);
         region_free(region);
 }
 
@@ -116,14 +116,14 @@ static void bench_even(uint32_t n) {
         uint64_t read = UINT64_MAX, print = UINT64_MAX;
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
         Region *region = NULL;
-        HarvestFound found;
-        Harvest harvest;
+        RegionScanFound found;
+        RegionScan scan;
 
-        if (region_create(&region, path, n, 0600) || harvest_init(&harvest, region, STATION_DIALECT_SEQLOCK, false) ||
+        if (region_create(&region, path, n, 0600) || region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false) ||
             trace_writer_new(&writer, "/dev/null", TRACE_JSONL, &options))
                 abort();
         region->header->allocated_count = n;
-        harvest.follow = true;
+        scan.follow = true;
         for (uint64_t turn = 0; turn < 50 * ROUNDS; turn++) {
                 CoroEvent *end = events;
                 uint64_t begin, middle;
@@ -132,7 +132,7 @@ static void bench_even(uint32_t n) {
                 write_one(region, n, 2 * turn + 1);
                 usleep(10);
                 begin = clock_monotonic_ns();
-                harvest_scan(&harvest, begin, queue, &end, &found);
+                region_scan_run(&scan, begin, queue, &end, &found);
                 middle = clock_monotonic_ns();
                 for (CoroEvent *event = events; event < end; event++)
                         trace_writer_event(writer, event);
@@ -140,7 +140,7 @@ static void bench_even(uint32_t n) {
                 read = least(read, middle - begin);
         }
         printf("%9" PRIu32 " stations, two events each: read %.1f ns, made a line %.1f ns an event\n", n, (double)read / n / 2, (double)print / n / 2);
-        harvest_deinit(&harvest);
+        region_scan_deinit(&scan);
         region_free(region);
 }
 

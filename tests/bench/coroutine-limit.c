@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "coro/region.h"
-#include "util/macro.h"
+#include "base/util/macro.h"
+#include "coro/station/region.h"
 
 enum { EPOCHS = SPANPROF_STATION_EPOCHS, KEPT = 1 << 12, SPINS = 2000 };
 

@@ -11,9 +11,9 @@
 #include <malloc.h>
 
 #include "../lib/fill-window.h"
-#include "otlp/encode.h"
-#include "util/clock.h"
-#include "util/gzip.h"
+#include "base/util/clock.h"
+#include "base/util/gzip.h"
+#include "formats/otlp/encode.h"
 
 enum { N_SAMPLES = 100000, DEPTH = 30, N_PLACES = 5000, N_MODULES = 20 };
 

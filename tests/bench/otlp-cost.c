@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "export/spool.h"
-#include "otlp/decode.h"
-#include "otlp/transcode.h"
-#include "otlp/validate.h"
-#include "util/clock.h"
-#include "util/file.h"
-#include "util/gzip.h"
-#include "util/macro.h"
+#include "base/util/clock.h"
+#include "base/util/file.h"
+#include "base/util/gzip.h"
+#include "base/util/macro.h"
+#include "delivery/spool/spool.h"
+#include "formats/otlp/decode.h"
+#include "formats/otlp/transcode.h"
+#include "formats/otlp/validate.h"
 
 typedef struct Bench {
         const uint8_t *data;

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "convert/convert.h"
-#include "page/page.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "formats/convert/convert.h"
+#include "formats/page/page.h"
 
 static uint64_t cpu_ns(void) {
         return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);

@@ -14,24 +14,24 @@
 #include <sys/stat.h>
 #include <fcntl.h>
 
-#include "run/parser.h"
-#include "symbol/symbol-errand.h"
-#include "symbol/symbol-wire.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "service/run/worker-main.h"
+#include "symbol/function/symbol-session.h"
+#include "symbol/function/symbol-wire.h"
 
 static uint64_t *addresses;
 static uint32_t n_addresses, n_found;
 static uint64_t hash;
-static Nursery *nursery;
-static ErrandCounts counts;
+static Zygotes *zygotes;
+static WorkerSessionCounts counts;
 
-__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
-        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
-                nursery_serve(parser_work);
+__attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(worker_main);
 }
 
-static void start_nursery(void) {
-        if (nursery_new(&nursery) || nursery_wait(nursery, 10000))
+static void start_zygotes(void) {
+        if (zygotes_new(&zygotes) || zygotes_wait(zygotes, 10000))
                 exit(1);
 }
 
@@ -69,8 +69,8 @@ static void look_up_all(Symbolizer *symbolizer, const SymbolObject *object) {
         for (uint32_t i = 0; i < n_addresses; i++) {
                 SymbolName name;
 
-                if (nursery && i % SYMBOL_WIRE_MAX_NAMES == 0 &&
-                    symbol_errand_run(nursery, symbolizer, object, addresses + i, MIN(n_addresses - i, (uint32_t)SYMBOL_WIRE_MAX_NAMES), &counts))
+                if (zygotes && i % SYMBOL_WIRE_MAX_NAMES == 0 &&
+                    symbol_session_run(zygotes, symbolizer, object, addresses + i, MIN(n_addresses - i, (uint32_t)SYMBOL_WIRE_MAX_NAMES), &counts))
                         exit(3);
                 if (symbolizer_name(symbolizer, object, addresses[i], &name))
                         exit(1);
@@ -113,9 +113,9 @@ int main(int argc, char **argv) {
         object = (SymbolObject){ .path = argv[1], .build_id_gnu = ids.gnu, .build_id_go = ids.go };
         read_addresses();
         if (argc > 2 && !strcmp(argv[2], "workers"))
-                start_nursery();
+                start_zygotes();
         start_ns = clock_monotonic_ns();
-        if (nursery && symbol_errand_run(nursery, symbolizer, &object, addresses, 0, &counts))
+        if (zygotes && symbol_session_run(zygotes, symbolizer, &object, addresses, 0, &counts))
                 return 3;
         if (symbolizer_name(symbolizer, &object, 0, &name))
                 return 1;
@@ -129,10 +129,10 @@ int main(int argc, char **argv) {
         }
         printf("found %u load_ns %" PRIu64 " lookup_ns %" PRIu64 " bytes %zu hash %" PRIu64 "\n", n_found, load_ns, best_ns,
                symbolizer_memory(symbolizer), hash);
-        if (nursery)
+        if (zygotes)
                 printf("workers %u died %u late %u malformed %u left_out %" PRIu64 "\n", counts.n_started, counts.n_died, counts.n_late,
                        counts.n_malformed, symbolizer_stats(symbolizer)->n_cut);
-        nursery_free(nursery);
+        zygotes_free(zygotes);
         symbolizer_free(symbolizer);
         free(addresses);
         return 0;

@@ -30,10 +30,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sampler.skel.h"
 #include "abi.h"
-#include "unwind/tables.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "sampler.skel.h"
+#include "sampling/unwind/tables.h"
 
 enum {
         RING_BYTES = 8 << 20,
@@ -89,7 +89,7 @@ static void load(unsigned depth) {
         bpf_map__set_max_entries(sampler->maps.samples, RING_BYTES);
         sampler->rodata->setting_depth = depth;
         sampler->rodata->setting_watch_targets = true;
-        sampler->rodata->setting_watch_strangers = true;
+        sampler->rodata->setting_watch_non_targets = true;
         if (sampler_bpf__load(sampler))
                 die("load");
         if (bpf_obj_get_info_by_fd(bpf_program__fd(sampler->progs.sample), &info, &size))

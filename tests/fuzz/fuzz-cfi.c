@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "cfi-maker.h"
-#include "unwind/table.h"
+#include "sampling/unwind/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/code-index.h"
-#include "symbol/code-wire.h"
+#include "symbol/jit/code-index.h"
+#include "symbol/jit/code-wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

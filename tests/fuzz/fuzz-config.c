@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/option.h"
+#include "service/config/option.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

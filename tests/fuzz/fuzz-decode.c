@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample/decode.h"
+#include "sampling/sample/decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

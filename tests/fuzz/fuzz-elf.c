@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/elf.h"
+#include "sampling/process/elf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/folded.h"
-#include "coro/trace-stations.h"
+#include "coro/trace/trace-stations.h"
+#include "formats/folded/folded.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/go-functions.h"
-#include "symbol/symbol-list.h"
+#include "symbol/function/go-functions.h"
+#include "symbol/function/symbol-list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

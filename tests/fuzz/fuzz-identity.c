@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/cgroup.h"
-#include "target/environment.h"
-#include "target/identity.h"
+#include "sampling/process/cgroup.h"
+#include "sampling/process/environment.h"
+#include "sampling/process/identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jfr/jfr.h"
-#include "jfr/mask.h"
-#include "otlp/encode.h"
+#include "formats/jfr/jfr.h"
+#include "formats/jfr/mask.h"
+#include "formats/otlp/encode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/code-index.h"
-#include "symbol/jitdump.h"
-#include "util/intern.h"
+#include "base/util/intern.h"
+#include "symbol/jit/code-index.h"
+#include "symbol/jit/jitdump.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "sample/kernel-types.h"
+#include "sampling/sample/kernel-types.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "desk/keys.h"
-#include "desk/screen.h"
-#include "desk/view.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "cli/desk/keys.h"
+#include "cli/desk/screen.h"
+#include "cli/desk/view.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "target/maps.h"
-#include "target/mounts.h"
-#include "target/process.h"
+#include "sampling/process/maps.h"
+#include "sampling/process/mounts.h"
+#include "sampling/process/process.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

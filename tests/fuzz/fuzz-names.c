@@ -15,11 +15,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "symbol/demangle.h"
-#include "symbol/lines.h"
-#include "symbol/debug-file.h"
-#include "symbol/symbolizer.h"
-#include "util/file.h"
+#include "base/util/file.h"
+#include "symbol/function/debug-file.h"
+#include "symbol/function/demangle.h"
+#include "symbol/function/symbolizer.h"
+#include "symbol/line/lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "otlp/json.h"
-#include "otlp/messages.h"
+#include "formats/otlp/json.h"
+#include "formats/otlp/messages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

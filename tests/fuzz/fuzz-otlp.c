@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "otlp/decode.h"
-#include "otlp/encode.h"
-#include "otlp/import.h"
-#include "otlp/validate.h"
-#include "util/text.h"
+#include "base/util/text.h"
+#include "formats/otlp/decode.h"
+#include "formats/otlp/encode.h"
+#include "formats/otlp/import.h"
+#include "formats/otlp/validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/code-index.h"
-#include "symbol/perf-map.h"
+#include "symbol/jit/code-index.h"
+#include "symbol/jit/perf-map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

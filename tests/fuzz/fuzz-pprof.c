@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "convert/pprof.h"
+#include "formats/pprof/pprof.h"
 #include "profile/copy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

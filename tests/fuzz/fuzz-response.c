@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/batch.h"
-#include "export/response.h"
-#include "util/text.h"
+#include "base/util/text.h"
+#include "delivery/export/response.h"
+#include "delivery/spool/batch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampling/context/ring.h"
 #include "spanprof/ring.h"
-#include "target/ring.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

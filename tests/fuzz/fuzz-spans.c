@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "report/spans.h"
+#include "formats/report/spans.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

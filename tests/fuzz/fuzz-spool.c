@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/spool-file.h"
-#include "util/intern.h"
+#include "base/util/intern.h"
+#include "delivery/spool/spool-file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/symbol-wire.h"
+#include "symbol/function/symbol-wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "symbol/image.h"
-#include "symbol/symbols.h"
-#include "util/file.h"
+#include "base/util/file.h"
+#include "symbol/function/image.h"
+#include "symbol/function/symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

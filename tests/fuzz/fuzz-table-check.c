@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind/maker.h"
-#include "unwind/table-check.h"
+#include "sampling/unwind/table-check.h"
+#include "sampling/unwind/table-job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +23,7 @@ static void search(const Table *table) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        MakerAnswer answer;
+        TableJobAnswer answer;
         TableCheck check = { 0 };
         Table table = { 0 };
         int r;
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (size < sizeof(answer))
                 return 0;
         memcpy(&answer, data, sizeof(answer));
-        if (!maker_check_answer(&answer, &TABLE_LIMITS_DEFAULT) || answer.result || answer.size > size - sizeof(answer))
+        if (!table_job_check_answer(&answer, &TABLE_LIMITS_DEFAULT) || answer.result || answer.size > size - sizeof(answer))
                 return 0;
         table = (Table){ .data = malloc(answer.size), .size = answer.size, .text_low = answer.text_low, .text_high = answer.text_high };
         if (!table.data)

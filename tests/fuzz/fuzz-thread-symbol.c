@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "target/thread-symbol.h"
+#include "sampling/process/thread-symbol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coro/trace-mappings.h"
-#include "coro/trace-read.h"
-#include "coro/trace-stations.h"
-#include "coro/trace.h"
+#include "coro/trace/trace-mappings.h"
+#include "coro/trace/trace-read.h"
+#include "coro/trace/trace-stations.h"
+#include "coro/trace/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "util/file.h"
+#include "base/util/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

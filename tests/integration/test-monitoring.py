@@ -17,7 +17,7 @@ def known():
     for metric, label, value in re.findall(r'X\(\w+, "(\w+)", "(?:(\w+)=\\"(\w+)\\")?"', table):
         name = "spanprof_" + metric.replace("_nanoseconds_total", "_seconds_total")
         families.setdefault(name, {}).setdefault(label, set()).add(value)
-    for name in re.findall(r'append_number\(text, "(\w+)"', (tap.SOURCE_DIR / "daemon/control/metrics.c").read_text()):
+    for name in re.findall(r'append_number\(text, "(\w+)"', (tap.SOURCE_DIR / "daemon/service/run/metrics.c").read_text()):
         families[name] = {}
     families["spanprof_build_info"] = {}
     return families

@@ -94,7 +94,7 @@ class Units(tap.TestCase):
 
     def test_catalog_explains_each_event_of_the_code(self):
         code = dict((i, n) for n, i in
-                    re.findall(r'X\((\w+), "([0-9a-f]{32})"\)', (tap.SOURCE_DIR / "daemon/util/log.h").read_text()))
+                    re.findall(r'X\((\w+), "([0-9a-f]{32})"\)', (tap.SOURCE_DIR / "daemon/base/util/log.h").read_text()))
         self.assertGreater(len(code), 3)
         self.assertEqual(set(catalog()), set(code))
         root = self.root()

@@ -21,7 +21,7 @@ import tap
 import unix_http
 
 TRUNCATED = "profile.stack.truncated"
-AHEAD = 4  # workers that wait: one for each file that may be read at the same time, daemon/unwind/makers.h, and one of daemon/target/thread-reader.c
+AHEAD = 4  # workers that wait: one for each file that may be read at the same time, daemon/sampling/unwind/table-jobs.h, and one of daemon/sampling/context/thread-reader.c
 PREFIX = f"o{os.getpid()}"  # of names: others may run the same test
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 

@@ -74,7 +74,7 @@ def otlp_json(message):
 def header():
     data = golden().SerializeToString()
     lines = ["/* SPDX-License-Identifier: Apache-2.0 */", "#pragma once", "",
-             "/* Written by tests/interop/make-golden.py, which says what it is. */", "#include <stdint.h>", "", '#include "util/macro.h"', "",
+             "/* Written by tests/interop/make-golden.py, which says what it is. */", "#include <stdint.h>", "", '#include "base/util/macro.h"', "",
              "static const uint8_t golden_request[] _unused_ = {"]
     for at in range(0, len(data), 16):
         lines.append("        " + " ".join(f"0x{byte:02x}," for byte in data[at:at + 16]))

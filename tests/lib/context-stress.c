@@ -29,15 +29,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/util/clock.h"
+#include "base/util/stat.h"
 #include "context-stress.h"
-#include "sample/decode.h"
-#include "sample/sampler.h"
-#include "target/object.h"
-#include "target/process.h"
-#include "target/ring.h"
-#include "target/thread-context.h"
-#include "util/clock.h"
-#include "util/stat.h"
+#include "sampling/context/ring.h"
+#include "sampling/process/object.h"
+#include "sampling/process/process.h"
+#include "sampling/process/thread-context.h"
+#include "sampling/sample/decode.h"
+#include "sampling/sample/sampler.h"
 
 enum {
         EXIT_UNUSABLE = 78,

@@ -18,13 +18,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "export/exporter.h"
-#include "otlp/transcode.h"
-#include "util/clock.h"
-#include "util/file.h"
-#include "util/macro.h"
-#include "util/stat.h"
-#include "util/text.h"
+#include "base/util/clock.h"
+#include "base/util/file.h"
+#include "base/util/macro.h"
+#include "base/util/stat.h"
+#include "base/util/text.h"
+#include "delivery/export/exporter.h"
+#include "formats/otlp/transcode.h"
 
 typedef struct Driver {
         ExporterConfig config;
@@ -193,7 +193,7 @@ static int parse(Driver *driver, const char *name, char *value) {
                 { "--first", &driver->first, 1 },                     { "--accepted", &driver->accepted, 1 },
                 { "--spool-mode", &spool_mode, 1 },
                 { "--flush-after-ms", &config->spool_flush_after_ns, NS_PER_MS },
-                { "--patience-ms", &config->spool_patience_ns, NS_PER_MS },
+                { "--patience-ms", &config->spool_time_limit_ns, NS_PER_MS },
         };
         const struct {
                 const char *name, **to;
@@ -253,7 +253,7 @@ static int run(Driver *driver) {
 int main(int argc, char **argv) {
         Driver driver = {
                 .config = { .gzip = 1, .spool_convert = otlp_transcode, .timeout_ns = 5 * NS_PER_SEC, .retry_first_ns = 10 * NS_PER_MS,
-                            .spool_patience_ns = 300 * NS_PER_SEC /* a disk of a busy machine */ },
+                            .spool_time_limit_ns = 300 * NS_PER_SEC /* a disk of a busy machine */ },
                 .n_batches = 1, .n_events = 100, .n_profiles = 1, .stop_ms = 1000,
         };
         int r;

@@ -8,8 +8,8 @@
 #include <criterion/criterion.h>
 #include <inttypes.h>
 
+#include "formats/jfr/jfr.h"
 #include "jfr-maker.h"
-#include "jfr/jfr.h"
 
 #define START_NS UINT64_C(1700000000000000000)
 #define SECRET "hunter2-do-not-tell"

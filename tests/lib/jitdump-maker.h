@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "util/text.h"
+#include "base/util/text.h"
 
 static inline void dump_u32(Text *dump, uint32_t value) {
         text_append(dump, (const char *)&value, sizeof(value));

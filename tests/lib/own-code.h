@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "naming/code-source.h"
-#include "util/text.h"
+#include "base/util/text.h"
+#include "symbol/naming/code-source.h"
 
 static char path[64], dump_path[64];    /* perf-map, jitdump */
 static CodePlace place;

@@ -9,7 +9,7 @@
  * bpf_probe_read_user(), memory.bpf.h and unwind.bpf.h.
  */
 
-#include "unwind/nodes.h"
+#include "sampling/unwind/nodes.h"
 #include "unwind_abi.h"
 
 enum {

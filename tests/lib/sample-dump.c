@@ -31,11 +31,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "sample/decode.h"
-#include "sample/sampler.h"
-#include "unwind/tables.h"
-#include "util/log.h"
-#include "util/stat.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
+#include "sampling/sample/decode.h"
+#include "sampling/sample/sampler.h"
+#include "sampling/unwind/tables.h"
 
 enum {
         EXIT_UNUSABLE = 78,
@@ -297,7 +297,7 @@ int main(int argc, char **argv) {
                 .jitter = option(argc, argv, "jitter", 0),
                 .default_state = option(argc, argv, "default", ABI_STATE_REJECTED),
                 .watch_targets = option(argc, argv, "watch", 0),
-                .watch_strangers = option(argc, argv, "watch", 0),
+                .watch_non_targets = option(argc, argv, "watch", 0),
                 .self_tgid = option(argc, argv, "spare", (uint32_t)getpid()),
                 .helper_comm = option_text(argc, argv, "spare-children"),
                 .ring_bytes = option(argc, argv, "ring", 0),

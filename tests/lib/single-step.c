@@ -11,7 +11,7 @@
  * `differs N WHERE` for each where libdw contradicts, then
  * `steps N complete N pcs N compared N differ N libdw-short N refuted N`. Where libdw
  * contradicts, the processor decides: if the next steps lead where our stack said,
- * libdw is refuted (the last instructions before a landing pad, daemon/unwind/landing.h).
+ * libdw is refuted (the last instructions before a landing pad, daemon/sampling/unwind/landing.h).
  */
 
 #include <elfutils/libdwfl.h>
@@ -30,10 +30,10 @@
 #include <unistd.h>
 
 #include "abi.h"
-#include "target/process.h"
-#include "unwind/table.h"
-#include "unwind/tables.h"
-#include "util/hashmap.h"
+#include "base/util/hashmap.h"
+#include "sampling/process/process.h"
+#include "sampling/unwind/table.h"
+#include "sampling/unwind/tables.h"
 
 #define barrier_var(var) __asm__ volatile("" : "+r"(var))
 

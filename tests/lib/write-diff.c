@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#include "convert/convert.h"
-#include "page/page.h"
+#include "formats/convert/convert.h"
+#include "formats/page/page.h"
 
 static int read_input(Convert *convert, const ConvertOptions *options, const char *path) {
         Text problem = { 0 };

@@ -10,11 +10,11 @@
 #include <fcntl.h>
 #include <limits.h>
 
+#include "base/util/file.h"
 #include "fill-window.h"
-#include "otlp/decode.h"
-#include "otlp/encode.h"
-#include "otlp/json.h"
-#include "util/file.h"
+#include "formats/otlp/decode.h"
+#include "formats/otlp/encode.h"
+#include "formats/otlp/json.h"
 
 struct output {
         const char *directory;

@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "target/process.h"
+#include "sampling/process/process.h"
 
 static inline ObjectCache *cache(void) {
         ObjectCache *objects;

@@ -6,12 +6,12 @@
 #include <criterion/criterion.h>
 #include <sys/mman.h>
 
+#include "base/util/clock.h"
+#include "base/util/stat.h"
 #include "child.h"
+#include "sampling/context/ring-search.h"
+#include "sampling/discover/targets.h"
 #include "spanprof/ring.h"
-#include "target/search.h"
-#include "target/targets.h"
-#include "util/clock.h"
-#include "util/stat.h"
 
 /* ---- the kernel's table, as the callbacks leave it ---- */
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "aggregate/aggregate.h"
-#include "util/stat.h"
+#include "base/util/stat.h"
+#include "sampling/aggregate/aggregate.h"
 
 enum { START_NS = 1000 };
 

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "util/arena.h"
+#include "base/util/arena.h"
 
 Test(arena, keeps_objects_apart_and_aligned) {
         Arena arena = { 0 };

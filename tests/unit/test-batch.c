@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "export/batch.h"
-#include "util/gzip.h"
+#include "base/util/gzip.h"
+#include "delivery/spool/batch.h"
 
 /*
  * Two resources; the first has two scopes with two profiles and one, the second one scope with one

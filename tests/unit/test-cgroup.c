@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "target/cgroup.h"
+#include "sampling/process/cgroup.h"
 
 #define ID "5f3a8f0c1be64d7292a10b6cf7a8e90d3c4b5a69788796a5b4c3d2e1f0a1b2c3"
 #define ID2 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

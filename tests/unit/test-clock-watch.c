@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <time.h>
 
-#include "run/clock-watch.h"
+#include "service/run/clock-watch.h"
 
 static void count(void *userdata) {
         ++*(int *)userdata;

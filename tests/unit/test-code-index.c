@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/code-index.h"
+#include "symbol/jit/code-index.h"
 
 static CodeIndex *code_index;
 

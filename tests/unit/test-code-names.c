@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "naming/code-names.h"
-#include "symbol/code.h"
-#include "util/clock.h"
-#include "util/stat.h"
+#include "base/util/clock.h"
+#include "base/util/stat.h"
+#include "symbol/jit/code.h"
+#include "symbol/naming/code-names.h"
 
 static char path[64];
 static bool is_past;

@@ -9,11 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/util/macro.h"
 #include "jitdump-maker.h"
-#include "naming/code-source.h"
 #include "own-code.h"
-#include "target/process.h"
-#include "util/macro.h"
+#include "sampling/process/process.h"
+#include "symbol/naming/code-source.h"
 
 static CodeSource *source;
 static CodeLook found;

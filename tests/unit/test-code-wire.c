@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What targets say of their code, read by real workers, and by workers that lie. The nursery is this program once more (as
- * in test-jail.c); a piece that begins with `lie` and a number says how its worker behaves.
+ * What targets say of their code, read by real workers, and by workers that lie. The zygotes is this program once more (as
+ * in test-sandbox.c); a piece that begins with `lie` and a number says how its worker behaves.
  */
 
 #include <criterion/criterion.h>
@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "jail/channel.h"
+#include "base/sandbox/channel.h"
+#include "base/util/stat.h"
 #include "jitdump-maker.h"
-#include "naming/code-source.h"
 #include "own-code.h"
-#include "symbol/code-wire.h"
-#include "util/stat.h"
+#include "symbol/jit/code-wire.h"
+#include "symbol/naming/code-source.h"
 
 enum { LIE_DIE, LIE_MAGIC, LIE_RESULT, LIE_SKIP, LIE_LONG, LIE_COUNT, LIE_RANGE, LIE_NAME, LIE_MOVE, LIE_CUT, LIE_N };
 
@@ -68,28 +68,28 @@ static void work(int socket) {
         _exit(0);
 }
 
-__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
-        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
-                nursery_serve(work);
+__attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(work);
 }
 
-static Nursery *nursery;
+static Zygotes *zygotes;
 static CodeSource *source, *here;
 static CodeLook look;
 
 static void init(void) {
         stat_reset();
         own_code_begin();
-        cr_assert_eq(nursery_new(&nursery), 0);
-        cr_assert_eq(nursery_wait(nursery, 60000), 0);
-        cr_assert_eq(code_source_new(&source, NULL, nursery), 0);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
+        cr_assert_eq(code_source_new(&source, NULL, zygotes), 0);
         cr_assert_eq(code_source_new(&here, NULL, NULL), 0);
 }
 
 static void fini(void) {
         code_source_unref(source);
         code_source_unref(here);
-        nursery_free(nursery);
+        zygotes_free(zygotes);
         own_code_end();
 }
 TestSuite(code_wire, .init = init, .fini = fini);
@@ -231,16 +231,16 @@ Test(code_wire, what_follows_a_piece_that_kills_is_read_when_it_no_longer_does) 
         assert_name(0x2000, "anew");
 }
 
-Test(code_wire, without_a_nursery_nothing_is_read_here_instead) {
-        nursery_ref(nursery);
-        nursery_free(nursery);
+Test(code_wire, without_a_zygote_nothing_is_read_here_instead) {
+        zygotes_ref(zygotes);
+        zygotes_free(zygotes);
         put(path, "w", "1000 10 first\n", 14);
         code_source_look(source, &place, &look);
         cr_assert_eq(look.n_failed, 1);
         cr_assert_eq(look.workers.n_started, 0);
         assert_name(0x1000, "");
-        nursery_unref(nursery);
-        nursery = NULL;
+        zygotes_unref(zygotes);
+        zygotes = NULL;
 }
 
 Test(code_wire, knows_answers_that_cannot_be) {

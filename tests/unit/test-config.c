@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/option.h"
+#include "service/config/option.h"
 
 static Config config;
 static Text errors;

@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "jail/confine.h"
+#include "base/sandbox/confine.h"
 
 /* Each case has a process of its own, so that the filter ends with it. */
 static void setup(void) {

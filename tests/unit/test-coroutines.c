@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "report/coroutines-private.h"
+#include "formats/report/coroutines-private.h"
 
 #define MS UINT64_C(1000000)
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "sample/decode.h"
+#include "sampling/sample/decode.h"
 
 enum {
         N_KERNEL = 2,

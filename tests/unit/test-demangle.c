@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "symbol/demangle.h"
+#include "symbol/function/demangle.h"
 #include "work-directory.h"
 
 TestSuite(demangle, .timeout = 120);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/digits.h"
+#include "base/util/digits.h"
 
 static void expect_as_printf_has_it(uint64_t value) {
         char expected[32], got[32];

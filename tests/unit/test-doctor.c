@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/timex.h>
 
-#include "doctor/doctor.h"
+#include "service/doctor/doctor.h"
 
 static Doctor doctor;
 

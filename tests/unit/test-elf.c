@@ -5,10 +5,10 @@
 #include <limits.h>
 #include <sys/stat.h>
 
+#include "base/util/text.h"
 #include "oracle.h"
-#include "target/elf.h"
-#include "target/htlhash.h"
-#include "util/text.h"
+#include "sampling/process/elf.h"
+#include "sampling/process/htlhash.h"
 
 static const char *const files[] = { "/bin/bash", "/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libc.so.6",
                                      "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/proc/self/exe" };

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "fill-golden.h"
+#include "formats/otlp/encode.h"
+#include "formats/otlp/messages.h"
 #include "golden-request.h"
-#include "otlp/encode.h"
-#include "otlp/messages.h"
 
 struct requests {
         uint8_t *data[2000];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "unwind/encoding.h"
+#include "sampling/unwind/encoding.h"
 
 static const Encoded nowhere;
 

@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "export/endpoint.h"
-#include "util/macro.h"
+#include "base/util/macro.h"
+#include "delivery/export/endpoint.h"
 
 static void assert_refused(const char *url, const char *part) {
         char why[256] = "";

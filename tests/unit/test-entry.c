@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 
 #include "cfi-maker.h"
-#include "unwind/encoding.h"
-#include "unwind/entry.h"
+#include "sampling/unwind/encoding.h"
+#include "sampling/unwind/entry.h"
 
 static Bytes bytes;
 static Reader fde_reader, cie_reader;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "target/environment.h"
-#include "target/identity.h"
+#include "sampling/process/environment.h"
+#include "sampling/process/identity.h"
 
 static Environment environment;
 

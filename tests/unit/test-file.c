@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "util/file.h"
-#include "util/macro.h"
+#include "base/util/file.h"
+#include "base/util/macro.h"
 
 Test(file, reads_procfs_files_whose_size_is_zero) {
         char *data = NULL;

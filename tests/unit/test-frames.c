@@ -4,10 +4,10 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#include "frames/frames.h"
+#include "base/util/stat.h"
 #include "oracle.h"
-#include "target/goroutine.h"
-#include "util/stat.h"
+#include "sampling/frames/frames.h"
+#include "sampling/frames/goroutine.h"
 
 static const char victim[] = "#include <stdio.h>\n"
                              "#include <unistd.h>\n"

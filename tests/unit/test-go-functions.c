@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "symbol/go-functions.h"
-#include "symbol/symbols.h"
+#include "symbol/function/go-functions.h"
+#include "symbol/function/symbols.h"
 
 enum { SEGMENTS = 0x40, DYNAMIC = 0x200, RELA = 0x300, TABLE = 0x800, DATA = 0xa00, MODULE = 0xa40, SECTIONS = 0xc00, SIZE = 0xe00 };
 enum { NAMES = 0x48, UNITS = 0x80, FILES = 0x88, VALUES = 0x90, FUNCTIONS = 0xc0, N = 3, TABLE_SIZE = 0x120 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "limits/governor.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "service/run/governor.h"
 
 /* Intervals of exactly the length that counts, each with @percent of one CPU. */
 static int run(Governor *governor, uint64_t *nowp, uint64_t *cpup, unsigned percent) {

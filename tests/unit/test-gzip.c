@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "util/gzip.h"
-#include "util/macro.h"
+#include "base/util/gzip.h"
+#include "base/util/macro.h"
 
 /* printf 'hello\n' | gzip -n9 | xxd -i */
 static const uint8_t hello[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xcb, 0x48, 0xcd,

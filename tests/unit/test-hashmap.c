@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "util/hashmap.h"
+#include "base/util/hashmap.h"
 
 static char values[4096];
 

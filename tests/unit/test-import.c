@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "fill-golden.h"
+#include "formats/otlp/decode.h"
+#include "formats/otlp/encode.h"
+#include "formats/otlp/import.h"
 #include "golden-request.h"
-#include "otlp/decode.h"
-#include "otlp/encode.h"
-#include "otlp/import.h"
 
 enum { MAX_REQUESTS = 200 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/ini.h"
+#include "base/util/ini.h"
 
 static IniCursor begin(const char *text) {
         return ini_begin(text, strlen(text));

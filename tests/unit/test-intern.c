@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "util/intern.h"
+#include "base/util/intern.h"
 
 Test(intern, gives_equal_bytes_equal_indexes) {
         Intern intern;

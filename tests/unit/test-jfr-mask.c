@@ -2,8 +2,8 @@
 
 /* Recordings whose secrets were overwritten: they are gone, however they were written, and all else reads as before. */
 
+#include "formats/jfr/mask.h"
 #include "jfr-read.h"
-#include "jfr/mask.h"
 
 /* Whether the text stands in the recording, as that recording writes texts. */
 static bool contains(const JfrMaker *maker, const char *text) {

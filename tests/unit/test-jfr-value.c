@@ -4,7 +4,7 @@
 
 #include <criterion/criterion.h>
 
-#include "jfr/value.h"
+#include "formats/jfr/value.h"
 
 /* As they stand in recordings: seven bits a byte, lowest first; a ninth byte has eight. */
 Test(jfr_value, reads_integers_of_every_length) {

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/util/macro.h"
 #include "jitdump-maker.h"
-#include "symbol/jitdump.h"
-#include "util/macro.h"
+#include "symbol/jit/jitdump.h"
 
 #define MAGIC 0x4A695444
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/otlp/json.h"
+#include "formats/otlp/messages.h"
 #include "golden-request.h"
-#include "otlp/json.h"
-#include "otlp/messages.h"
 
 static ProtobufCMessage *unpack_golden(void) {
         ProtobufCMessage *message;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sample/kernel-half.h"
+#include "sampling/sample/kernel-half.h"
 
 /* strerror() has nothing but a number for the loader's own codes. */
 Test(kernel_half_error_text, knows_the_loaders_codes_and_the_systems) {

@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "sample/kernel-types.h"
-#include "util/file.h"
-#include "util/macro.h"
+#include "base/util/file.h"
+#include "base/util/macro.h"
+#include "sampling/sample/kernel-types.h"
 
 #define VMLINUX "/sys/kernel/btf/vmlinux"
 

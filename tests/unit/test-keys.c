@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "desk/keys.h"
+#include "cli/desk/keys.h"
 
 static int key_of(const char *data, size_t *usedp) {
         return keys_next(data, strlen(data), usedp);

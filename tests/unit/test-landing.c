@@ -4,7 +4,7 @@
 
 #include <criterion/criterion.h>
 
-#include "unwind/landing.h"
+#include "sampling/unwind/landing.h"
 #include "unwind_abi.h"
 
 enum {

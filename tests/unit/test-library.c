@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/library.h"
+#include "base/util/library.h"
 
 #define FUNCTIONS(X) X(sqrt) X(hypot)
 #define UNKNOWN(X) X(sqrt) X(spanprof_no_such_function)

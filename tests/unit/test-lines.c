@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "symbol/lines.h"
+#include "symbol/line/lines.h"
 #include "work-directory.h"
 
 /* Inlined into each other, templates, a lambda in an inlined function, a local class. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "util/list.h"
+#include "base/util/list.h"
 
 typedef struct Item {
         struct Item *next, *previous;

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/listen.h"
+#include "delivery/receive/listen.h"
 
-enum { N_RIVALS = 4, N_ROUNDS = 100 };
+enum { N_OTHER_PROFILERS = 4, N_ROUNDS = 100 };
 
 static char directory[] = "/tmp/spanprof-listen-XXXXXX", path[64];
 
@@ -108,15 +108,15 @@ static pid_t start_rival(const int go[2], int answers) {
 
 static void race(void) {
         int go[2], answers[2], winner = 0;
-        pid_t pids[N_RIVALS];
+        pid_t pids[N_OTHER_PROFILERS];
 
         leave_behind();
         cr_assert(!pipe(go) && !pipe(answers));
-        for (int i = 0; i < N_RIVALS; i++)
+        for (int i = 0; i < N_OTHER_PROFILERS; i++)
                 pids[i] = start_rival(go, answers[1]);
         close(go[0]);
         close(go[1]);
-        for (int i = 0; i < N_RIVALS; i++) {
+        for (int i = 0; i < N_OTHER_PROFILERS; i++) {
                 int answer[2];
 
                 cr_assert_eq(read(answers[0], answer, sizeof(answer)), sizeof(answer));
@@ -125,7 +125,7 @@ static void race(void) {
                 winner = answer[1] ? winner : answer[0];
         }
         cr_expect_eq(who_listens(), winner);
-        for (int i = 0; i < N_RIVALS; i++) {
+        for (int i = 0; i < N_OTHER_PROFILERS; i++) {
                 kill(pids[i], SIGKILL);
                 waitpid(pids[i], NULL, 0);
         }

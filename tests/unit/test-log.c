@@ -3,7 +3,7 @@
 #include <criterion/redirect.h>
 #include <stdio.h>
 
-#include "util/log.h"
+#include "base/util/log.h"
 
 Test(log, writes_one_line_whatever_a_target_calls_itself, .init = cr_redirect_stderr) {
         log_write_target(LOG_LEVEL_INFO, 7, "%s is a target", "a\nspanprof: b\x1b[31m\r\t\x7f\xc3\xbc");

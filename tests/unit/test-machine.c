@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sample/machine.h"
+#include "sampling/sample/machine.h"
 
 Test(machine, reads_versions_as_uname_prints_them) {
         uint32_t version = 7;

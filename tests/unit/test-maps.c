@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "target/maps.h"
-#include "util/stat.h"
+#include "base/util/stat.h"
+#include "sampling/process/maps.h"
 
 /* As printed by Linux 6.18 for real programs; names of anonymous memory from a kernel that has them. */
 static const char text[] =

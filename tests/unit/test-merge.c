@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util/text.h"
 #include "fill-window.h"
 #include "profile/merge.h"
-#include "util/text.h"
 
 static Window *filled(void) {
         return fill_window(3, 40);

@@ -6,7 +6,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "target/mounts.h"
+#include "sampling/process/mounts.h"
 
 static const char text[] =
         "22 27 0:21 / /proc rw,relatime - proc proc rw\n"

@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/util/stat.h"
 #include "oracle.h"
 #include "process-bench.h"
-#include "util/stat.h"
 
 Test(object, evicts_the_least_used_and_never_one_in_use) {
         ObjectCache *objects;

@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "jail/channel.h"
-#include "naming/object-names.h"
-#include "run/parser.h"
-#include "symbol/symbol-wire.h"
-#include "util/clock.h"
-#include "util/stat.h"
+#include "base/sandbox/channel.h"
+#include "base/util/clock.h"
+#include "base/util/stat.h"
+#include "service/run/worker-main.h"
+#include "symbol/function/symbol-wire.h"
+#include "symbol/naming/object-names.h"
 
 #define LONG_NS (60 * NS_PER_SEC)
 
@@ -28,12 +28,12 @@ static void work(int socket) {
         if (channel_receive(socket, &request, sizeof(request), &fd, MSG_PEEK) == sizeof(request) && fd >= 0 &&
             pread(fd, &last, 1, (off_t)request.size - 1) == 1 && last == 'D')
                 *(volatile int *)NULL = 1;
-        parser_work(socket);
+        worker_main(socket);
 }
 
-__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
-        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
-                nursery_serve(work);
+__attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(work);
 }
 
 /* This program with a window, as a target that is its own profiler. */
@@ -242,7 +242,7 @@ Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
         char path[] = "/tmp/spanprof-test-XXXXXX";
         ssize_t size = read(own, data, sizeof(data));
         const Mapping *mapping = process_find_mapping(process, (uintptr_t)object_names_marker);
-        Nursery *nursery;
+        Zygotes *zygotes;
         FrameWord word;
         char *map;
 
@@ -255,9 +255,9 @@ Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
         map += (uintptr_t)object_names_marker - mapping->start;
         cr_assert_eq(process_read_mappings(process, objects), 0);
         object_names_free(names);
-        cr_assert_eq(nursery_new(&nursery), 0);
-        cr_assert_eq(nursery_wait(nursery, 60000), 0);
-        cr_assert_eq(object_names_new(&names, &limits, nursery), 0);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
+        cr_assert_eq(object_names_new(&names, &limits, zygotes), 0);
         for (uint64_t n_failed = 1; n_failed <= 2; n_failed++) {
                 word = want((uintptr_t)map);
                 answer();
@@ -278,5 +278,5 @@ Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
         cr_assert_eq(stat_get(COUNTER_WORKERS_STARTED), 5);
         cr_assert_eq(stat_get(COUNTER_WORKERS_DIED), 4);
         cr_assert_eq(unlink(path), 0);
-        nursery_free(nursery);
+        zygotes_free(zygotes);
 }

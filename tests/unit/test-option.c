@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/config-selector.h"
-#include "config/option.h"
+#include "service/config/config-selector.h"
+#include "service/config/option.h"
 
 static Config config;
 static Text problem;

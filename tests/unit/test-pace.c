@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "coro/pace.h"
+#include "coro/station/pace.h"
 
 Test(pace, comes_sooner_when_stations_fill) {
         Pace pace = { .wait_ns = 1000000, .event_ns = 1 };
-        HarvestFound full = { .n_events = 100, .n_most = 6 };
+        RegionScanFound full = { .n_events = 100, .n_most = 6 };
         uint64_t now = NS_PER_SEC, before = pace.wait_ns;
 
         for (int i = 0; i < 20 && pace.wait_ns; i++) {
@@ -19,7 +19,7 @@ Test(pace, comes_sooner_when_stations_fill) {
 
 Test(pace, takes_its_time_when_there_is_little) {
         Pace pace = { 0 };
-        HarvestFound few = { .n_events = 5, .n_most = 1 };
+        RegionScanFound few = { .n_events = 5, .n_most = 1 };
         uint64_t now = NS_PER_SEC;
 
         for (int i = 0; i < 1000; i++)
@@ -30,7 +30,7 @@ Test(pace, takes_its_time_when_there_is_little) {
 
 Test(pace, does_not_wait_after_a_loss_for_a_while) {
         Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1 };
-        HarvestFound loss = { .n_events = 8, .n_lost = 3, .n_most = 11 }, nothing = { 0 };
+        RegionScanFound loss = { .n_events = 8, .n_lost = 3, .n_most = 11 }, nothing = { 0 };
         uint64_t now = NS_PER_SEC;
 
         pace_update(&pace, &loss, 1000, now);
@@ -44,7 +44,7 @@ Test(pace, does_not_wait_after_a_loss_for_a_while) {
 /* More than a ring in one scan, and nothing lost: who had waited would have lost it. */
 Test(pace, stays_awake_while_bursts_are_caught) {
         Pace pace = { .wait_ns = PACE_MAX_WAIT_NS, .event_ns = 1 };
-        HarvestFound burst = { .n_events = 128, .n_most = 128 }, ring = { .n_events = 8, .n_most = 8 };
+        RegionScanFound burst = { .n_events = 128, .n_most = 128 }, ring = { .n_events = 8, .n_most = 8 };
 
         pace_update(&pace, &ring, 1000, NS_PER_SEC);
         cr_expect_not(pace.hungry);
@@ -57,7 +57,7 @@ Test(pace, stays_awake_while_bursts_are_caught) {
 
 Test(pace, is_idle_only_after_some_time) {
         Pace pace = { 0 };
-        HarvestFound some = { .n_events = 1, .n_most = 1 }, nothing = { 0 };
+        RegionScanFound some = { .n_events = 1, .n_most = 1 }, nothing = { 0 };
         uint64_t now = NS_PER_SEC;
 
         pace_update(&pace, &nothing, 1000, now);        /* the first look: the program has just begun */
@@ -73,7 +73,7 @@ Test(pace, is_idle_only_after_some_time) {
 
 Test(pace, keeps_the_cost_of_an_idle_region_small) {
         Pace pace = { 0 };
-        HarvestFound nothing = { 0 };
+        RegionScanFound nothing = { 0 };
 
         pace_update(&pace, &nothing, NS_PER_MS, NS_PER_SEC);
         cr_expect_eq(pace.deadline_ns, 500 * NS_PER_MS);        /* 1 ms in half a second: 0.2 % */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/perf-map.h"
-#include "util/macro.h"
-#include "util/text.h"
+#include "base/util/macro.h"
+#include "base/util/text.h"
+#include "symbol/jit/perf-map.h"
 
 static int print_range(void *userdata, const CodeRange *range) {
         text_printf(userdata, "%" PRIx64 "+%" PRIx64 " %.*s\n", range->start, range->size, (int)range->name_size, range->name);

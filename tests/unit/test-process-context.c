@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sampling/process/process-context.h"
 #include "spanprof/process.h"
-#include "target/process-context.h"
 
 /* Bytes by hand, in protobuf's wire format: 0a = field 1 with bytes, 12 = field 2, then the length. */
 #define KEY_MAP "\x0a\x1dthreadlocal.attribute_key_map\x12"

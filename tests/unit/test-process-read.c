@@ -4,11 +4,11 @@
 
 #include <sys/mman.h>
 
+#include "base/util/clock.h"
+#include "base/util/stat.h"
 #include "child.h"
 #include "oracle.h"
 #include "process-bench.h"
-#include "util/clock.h"
-#include "util/stat.h"
 
 Test(process, reads_the_executable_mappings_that_maps_shows) {
         ObjectCache *objects = cache();

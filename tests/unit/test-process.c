@@ -2,10 +2,10 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/util/clock.h"
 #include "child.h"
 #include "oracle.h"
 #include "process-bench.h"
-#include "util/clock.h"
 
 Test(process_parse_stat, counts_fields_from_the_last_parenthesis) {
         /* Fields as in proc_pid_stat(5): flags 9, threads 20, start 22, stack 28. */

@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "cfi-maker.h"
-#include "unwind/program.h"
+#include "sampling/unwind/program.h"
 #include "unwind_abi.h"
 
 enum {

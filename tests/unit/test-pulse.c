@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "sample/pulse.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "sampling/sample/pulse.h"
 
 #define PERIOD_NS (NS_PER_SEC / 100)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "export/queue.h"
+#include "delivery/export/queue.h"
 
 static Batch *batch_of(size_t size, uint64_t n_events) {
         Batch *batch = calloc(1, sizeof(*batch));

@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "sample/rate.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "sampling/sample/rate.h"
 
 /*
  * A period that is in force for a second gives 1 s ÷ period ticks, less the half of one, on average, that had begun when

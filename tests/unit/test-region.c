@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "coro/harvest.h"
-#include "coro/region.h"
+#include "base/util/clock.h"
+#include "coro/station/region-scan.h"
+#include "coro/station/region.h"
 #include "station-writer.h"
-#include "util/clock.h"
 
 /* The first 32 bytes of a region for 3 stations, as a writer that is not ours would find it. */
 static const uint8_t good[] = "RCRTOROC" "\1\0\0\0" "\3\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\0\0\0\0";
@@ -161,7 +161,7 @@ Test(region, notices_a_header_that_no_writer_makes) {
         region_free(region);
 }
 
-/* Harvest */
+/* RegionScan */
 
 static struct spanprof_station *station_at(Region *region, unsigned index) {
         return (struct spanprof_station *)region->header + 1 + index;
@@ -177,12 +177,12 @@ static int count(void *userdata, const CoroEvent *event) {
 Test(region, is_harvested_station_by_station) {
         _cleanup_(region_freep) Region *region = NULL;
         uint64_t n[4] = { 0 }, now = clock_monotonic_ns();
-        HarvestTotals totals;
-        HarvestFound found;
-        Harvest harvest;
+        RegionScanTotals totals;
+        RegionScanFound found;
+        RegionScan scan;
 
         cr_assert_eq(region_create(&region, path, 4, 0600), 0);
-        cr_assert_eq(harvest_init(&harvest, region, STATION_DIALECT_UNKNOWN, false), 0);
+        cr_assert_eq(region_scan_init(&scan, region, STATION_DIALECT_UNKNOWN, false), 0);
         region->header->allocated_count = 5;
         for (unsigned i = 0; i < 3; i++) {
                 StationWriter writer = { .station = station_at(region, i), .document = 1 };
@@ -193,13 +193,13 @@ Test(region, is_harvested_station_by_station) {
                         station_writer_write(&writer, 1000 + k, 7 + k / 3, 0x1000, k % 2);
                 writer.station->is_dead = i == 0;
         }
-        cr_assert_eq(harvest_scan(&harvest, now, count, n, &found), 0);
-        cr_expect_eq(harvest.dialect, STATION_DIALECT_DOCUMENT);
+        cr_assert_eq(region_scan_run(&scan, now, count, n, &found), 0);
+        cr_expect_eq(scan.dialect, STATION_DIALECT_DOCUMENT);
         cr_expect_eq(found.n_events, 5 + 7 + 7);
         cr_expect_eq(found.n_lost, 8 + 18);
         cr_expect_eq(found.n_most, 25);
-        cr_assert_eq(harvest_finish(&harvest, now, count, n, &found), 0);
-        cr_assert_eq(harvest_totals(&harvest, &totals), 0);
+        cr_assert_eq(region_scan_finish(&scan, now, count, n, &found), 0);
+        cr_assert_eq(region_scan_totals(&scan, &totals), 0);
         cr_expect(n[0] == 5 && n[1] == 7 && n[2] == 7 && !n[3]);
         cr_expect_eq(totals.n_read, 19);
         cr_expect_eq(totals.n_lost, 26);
@@ -211,10 +211,10 @@ Test(region, is_harvested_station_by_station) {
         cr_expect_eq(totals.n_dead, 1);
         cr_expect_eq(totals.n_never_ran, 1);
         cr_expect_eq(totals.n_suspended, 2);
-        harvest_deinit(&harvest);
+        region_scan_deinit(&scan);
 }
 
-/* Its writer is the harvest's own listener: each event that is read brings the next one. */
+/* Its writer is the scan's own listener: each event that is read brings the next one. */
 typedef struct Burst {
         StationWriter writer;
         uint64_t n, n_read;
@@ -244,19 +244,19 @@ Test(region, is_followed_where_events_are_coming_if_that_is_wished) {
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 _cleanup_(region_freep) Region *region = NULL;
                 Burst burst = { .n = cases[i].n };
-                HarvestFound found;
-                Harvest harvest;
+                RegionScanFound found;
+                RegionScan scan;
 
                 cr_assert_eq(region_create(&region, path, 40, 0600), 0);
-                cr_assert_eq(harvest_init(&harvest, region, STATION_DIALECT_SEQLOCK, false), 0);
+                cr_assert_eq(region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false), 0);
                 region->header->allocated_count = 40;
                 burst.writer.station = station_at(region, 37);
-                harvest.follow = cases[i].follow;
+                scan.follow = cases[i].follow;
                 write_burst(&burst, 5);
-                cr_assert_eq(harvest_scan(&harvest, clock_monotonic_ns(), on_burst, &burst, &found), 0);
+                cr_assert_eq(region_scan_run(&scan, clock_monotonic_ns(), on_burst, &burst, &found), 0);
                 cr_expect_eq(found.n_events, cases[i].n_expected, "%zu", i);
                 cr_expect_eq(found.n_lost, 0);
-                harvest_deinit(&harvest);
+                region_scan_deinit(&scan);
         }
 }
 
@@ -264,47 +264,47 @@ Test(region, is_harvested_up_to_the_cut) {
         _cleanup_(region_freep) Region *region = NULL;
         StationWriter writer = { 0 };
         uint64_t n[100] = { 0 };
-        HarvestTotals totals;
-        HarvestFound found;
-        Harvest harvest;
+        RegionScanTotals totals;
+        RegionScanFound found;
+        RegionScan scan;
 
         cr_assert_eq(region_create(&region, path, 100, 0600), 0);
-        cr_assert_eq(harvest_init(&harvest, region, STATION_DIALECT_UNKNOWN, false), 0);
+        cr_assert_eq(region_scan_init(&scan, region, STATION_DIALECT_UNKNOWN, false), 0);
         region->header->allocated_count = 100;
         writer.station = station_at(region, 99);
         station_writer_write(&writer, 1000, 7, 1, 0);
-        cr_assert_eq(harvest_scan(&harvest, clock_monotonic_ns(), count, n, &found), 0);
+        cr_assert_eq(region_scan_run(&scan, clock_monotonic_ns(), count, n, &found), 0);
         cr_expect_eq(n[99], 1);
         cr_assert_eq(truncate(path, 1024), 0);
         for (int i = 0; i < 3; i++)
-                cr_assert_eq(harvest_scan(&harvest, clock_monotonic_ns(), count, n, &found), 0);
-        cr_assert_eq(harvest_finish(&harvest, clock_monotonic_ns(), count, n, &found), 0);
+                cr_assert_eq(region_scan_run(&scan, clock_monotonic_ns(), count, n, &found), 0);
+        cr_assert_eq(region_scan_finish(&scan, clock_monotonic_ns(), count, n, &found), 0);
         cr_expect(region_is_cut(region));
-        cr_expect(harvest.finished);
-        cr_assert_eq(harvest_totals(&harvest, &totals), 0);
+        cr_expect(scan.finished);
+        cr_assert_eq(region_scan_totals(&scan, &totals), 0);
         cr_expect_eq(totals.n_read, 1);
-        harvest_deinit(&harvest);
+        region_scan_deinit(&scan);
 }
 
 Test(region, survives_random_bytes_under_its_reader) {
         _cleanup_(region_freep) Region *region = NULL;
         uint64_t n[64] = { 0 }, now = clock_monotonic_ns(), n_events = 0;
-        HarvestFound found;
-        Harvest harvest;
+        RegionScanFound found;
+        RegionScan scan;
 
         srandom(1);
         cr_assert_eq(region_create(&region, path, 64, 0600), 0);
-        cr_assert_eq(harvest_init(&harvest, region, STATION_DIALECT_UNKNOWN, false), 0);
+        cr_assert_eq(region_scan_init(&scan, region, STATION_DIALECT_UNKNOWN, false), 0);
         for (int turn = 0; turn < 200; turn++) {
                 uint8_t *bytes = (uint8_t *)region->header;
 
                 for (int i = 0; i < 20000; i++)
                         bytes[(size_t)random() % region->size_bytes] = (uint8_t)random();
-                cr_assert_eq(harvest_scan(&harvest, now, count, n, &found), 0);
+                cr_assert_eq(region_scan_run(&scan, now, count, n, &found), 0);
                 n_events += found.n_events;
         }
         cr_expect(region_is_damaged(region));
-        cr_assert_eq(harvest_finish(&harvest, now, count, n, &found), 0);
+        cr_assert_eq(region_scan_finish(&scan, now, count, n, &found), 0);
         cr_expect_lt(n_events, 64 * 200 * 8);
-        harvest_deinit(&harvest);
+        region_scan_deinit(&scan);
 }

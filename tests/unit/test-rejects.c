@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "target/rejects.h"
+#include "sampling/discover/rejects.h"
 
 Test(rejects, expire_in_order_and_can_be_taken_out_anywhere) {
         Rejects rejects;

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "formats/report/report.h"
 #include "hand-elf.h"
-#include "report/report.h"
 
 /*
  * The windows of these tests, two processes with CPU samples and one of them with off-CPU time:

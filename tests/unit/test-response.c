@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "export/response.h"
+#include "delivery/export/response.h"
 
 #define PROTOBUF "application/x-protobuf"
 #define JSON "application/json"

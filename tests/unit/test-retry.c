@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "export/retry.h"
-#include "util/clock.h"
-#include "util/macro.h"
+#include "base/util/clock.h"
+#include "base/util/macro.h"
+#include "delivery/export/retry.h"
 
 static const RetryPolicy policy = { .first_ns = 5 * NS_PER_SEC, .max_age_ns = 900 * NS_PER_SEC };
 

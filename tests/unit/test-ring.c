@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "base/util/stat.h"
 #include "child.h"
 #include "oracle.h"
+#include "sampling/context/ring.h"
 #include "spanprof/ring.h"
-#include "target/ring.h"
-#include "util/stat.h"
 
 static const struct spanprof_ring_header good = { .magic = SPANPROF_RING_MAGIC, .version = 1, .capacity = 100,
                                                   .slot_size = 32 };

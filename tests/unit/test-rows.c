@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind/rows.h"
+#include "sampling/unwind/rows.h"
 
 enum {
         LOW = 0x7000,

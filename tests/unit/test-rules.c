@@ -11,7 +11,7 @@
 #include "bpf-shim.h"
 #include "rows-shim.h"
 
-#include "unwind/rows.h"
+#include "sampling/unwind/rows.h"
 
 enum {
         STACK = 0x7ffe0000,

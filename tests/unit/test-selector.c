@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "target/selector.h"
+#include "sampling/discover/selector.h"
 
 static SelectorReason decide(const Selector *selector, uint32_t pid, const char *comm, bool publishes) {
         return selector_decide(selector, &(SelectorFacts){ .pid = pid, .comm = comm, .publishes = publishes });

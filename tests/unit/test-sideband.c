@@ -3,7 +3,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-#include "sample/sideband.h"
+#include "sampling/sample/sideband.h"
 
 /* Records written by hand, by the layouts of perf_event_open(2). */
 typedef struct Bytes {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coro/sink.h"
+#include "coro/trace/sink.h"
 
 static int pipe_ends[2];
 

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "report/spans.h"
+#include "formats/report/spans.h"
 
 #define HEAD "span_id,operation,tid,start_before,start_after,end_before,end_after\n"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "export/spool.h"
-#include "util/intern.h"
+#include "base/util/intern.h"
+#include "delivery/spool/spool.h"
 
 static char directory[] = "/tmp/spanprof-spool-XXXXXX";
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "export/store.h"
-#include "util/file.h"
+#include "base/util/file.h"
+#include "delivery/receive/store.h"
 
 static const StoreLimits wide = { .max_bytes = 1 << 20, .max_files = 100 };
 static char root[64];

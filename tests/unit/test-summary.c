@@ -8,10 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "run/summary.h"
-#include "util/clock.h"
-#include "util/file.h"
-#include "util/stat.h"
+#include "base/util/clock.h"
+#include "base/util/file.h"
+#include "base/util/stat.h"
+#include "service/run/summary.h"
 
 static cJSON *written(const Summary *summary) {
         char path[] = "/tmp/spanprof-test-summary-XXXXXX", *data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "coro/suspended.h"
+#include "coro/station/suspended.h"
 
 enum { STATIONS = 20000, BEGIN_NS = 1000 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Symbols of files read by real workers, and by workers that lie. The nursery is this program once more (as in
- * test-jail.c); an object whose Go build id is `lie` and a number says how its worker behaves. Debug files: test-object.c.
+ * Symbols of files read by real workers, and by workers that lie. The zygotes is this program once more (as in
+ * test-sandbox.c); an object whose Go build id is `lie` and a number says how its worker behaves. Debug files: test-object.c.
  */
 
 #include <criterion/criterion.h>
@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "jail/channel.h"
-#include "run/parser.h"
-#include "symbol/symbol-errand.h"
-#include "symbol/symbol-wire.h"
-#include "util/clock.h"
+#include "base/sandbox/channel.h"
+#include "base/util/clock.h"
+#include "service/run/worker-main.h"
+#include "symbol/function/symbol-session.h"
+#include "symbol/function/symbol-wire.h"
 
 enum {
         LIE_DIE, LIE_DIE_LATER, LIE_MAGIC, LIE_KIND, LIE_STATE, LIE_NOT_FULL, LIE_SIZE, LIE_NAMES, LIE_GO, LIE_LINK, LIE_LINK_UP,
@@ -98,7 +98,7 @@ static void work(int socket) {
         if (n <= 0)
                 _exit(0);
         if (strncmp(request.go, "lie", 3) != 0)
-                parser_work(socket);
+                worker_main(socket);
         while (!channel_receive_all(socket, &request, sizeof(request))) {
                 int how = atoi(request.go + 3);
 
@@ -112,32 +112,32 @@ static void work(int socket) {
         _exit(0);
 }
 
-__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
-        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
-                nursery_serve(work);
+__attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(work);
 }
 
-static Nursery *nursery;
+static Zygotes *zygotes;
 static Symbolizer *remote, *here;
-static ErrandCounts counts;
+static WorkerSessionCounts counts;
 
 static void init(void) {
-        cr_assert_eq(nursery_new(&nursery), 0);
-        cr_assert_eq(nursery_wait(nursery, 60000), 0);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
         cr_assert_eq(symbolizer_new(&remote, NULL), 0);
         cr_assert_eq(symbolizer_new(&here, NULL), 0);
-        counts = (ErrandCounts){ 0 };
+        counts = (WorkerSessionCounts){ 0 };
 }
 
 static void fini(void) {
         symbolizer_free(remote);
         symbolizer_free(here);
-        nursery_free(nursery);
+        zygotes_free(zygotes);
 }
 TestSuite(symbol_wire, .init = init, .fini = fini, .timeout = 120);
 
 static int run(const SymbolObject *object, const uint64_t *addresses, uint32_t n) {
-        return symbol_errand_run(nursery, remote, object, addresses, n, &counts);
+        return symbol_session_run(zygotes, remote, object, addresses, n, &counts);
 }
 
 static SymbolName name_in(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address) {
@@ -247,8 +247,8 @@ Test(symbol_wire, a_worker_that_lies_or_dies_leaves_nothing_behind) {
                 SymbolObject object = liar(how);
                 bool dies = how == LIE_DIE || how == LIE_DIE_LATER;
 
-                counts = (ErrandCounts){ 0 };
-                cr_assert_eq(run(&object, &address, 1), SYMBOL_ERRAND_E_FAILED, "%d", how);
+                counts = (WorkerSessionCounts){ 0 };
+                cr_assert_eq(run(&object, &address, 1), SYMBOL_SESSION_E_FAILED, "%d", how);
                 cr_assert_eq(counts.n_started, 2, "%d: %u", how, counts.n_started);
                 cr_assert_eq(counts.n_malformed, dies ? 0 : 2, "%d: %u", how, counts.n_malformed);
                 cr_assert_eq(counts.n_died, dies ? 2 : 0, "%d: %u", how, counts.n_died);
@@ -271,7 +271,7 @@ Test(symbol_wire, names_that_kill_stay_as_they_are) {
         cr_assert_null(name_in(remote, &object, 0x1030).name);
         cr_assert_null(name_in(remote, &object, 0xfff).name);
         for (int how = LIE_TEXT; how <= LIE_TEXT_NUL; how++) {
-                counts = (ErrandCounts){ 0 };
+                counts = (WorkerSessionCounts){ 0 };
                 object = liar(how);
                 cr_assert_eq(run(&object, addresses, 3), 0);
                 cr_assert_eq(counts.n_malformed, 2, "%d: %u", how, counts.n_malformed);
@@ -283,23 +283,23 @@ Test(symbol_wire, one_that_is_silent_is_late) {
         SymbolObject object = liar(LIE_SILENT);
         uint64_t address = 0x1000, begin_ns = clock_monotonic_ns();
 
-        cr_assert_eq(run(&object, &address, 1), SYMBOL_ERRAND_E_FAILED);
+        cr_assert_eq(run(&object, &address, 1), SYMBOL_SESSION_E_FAILED);
         cr_assert_eq(counts.n_started, 1);
         cr_assert_eq(counts.n_late, 1);
         cr_assert_geq(clock_monotonic_ns() - begin_ns, 7 * NS_PER_SEC);
 }
 
-Test(symbol_wire, without_a_nursery_nothing_is_read_here_instead) {
+Test(symbol_wire, without_a_zygote_nothing_is_read_here_instead) {
         ImageIds ids = ids_of("/proc/self/exe");
         SymbolObject object = { .path = "/proc/self/exe", .build_id_gnu = ids.gnu, .build_id_go = "" };
         uint64_t address = 0x1000;
 
-        nursery_ref(nursery);
-        nursery_free(nursery);
-        cr_assert_eq(run(&object, &address, 1), SYMBOL_ERRAND_E_FAILED);
+        zygotes_ref(zygotes);
+        zygotes_free(zygotes);
+        cr_assert_eq(run(&object, &address, 1), SYMBOL_SESSION_E_FAILED);
         cr_assert_eq(counts.n_started, 0);
         cr_assert_not(symbolizer_knows(remote, &object));
-        nursery = nursery_unref(nursery);
+        zygotes = zygotes_unref(zygotes);
 }
 
 Test(symbol_wire, knows_answers_that_cannot_be) {

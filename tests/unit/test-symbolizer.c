@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "hand-elf.h"
-#include "symbol/symbolizer.h"
+#include "symbol/function/symbolizer.h"
 
 static const uint8_t id_bytes[] = "\xab\xcd\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13";
 #define ID "abcd02030405060708090a0b0c0d0e0f10111213"

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "hand-elf.h"
-#include "symbol/symbols.h"
+#include "symbol/function/symbols.h"
 
 static int read_fd(int fd, uint64_t size, const SymbolLimits *limits, SymbolTable **tablep) {
         ElfImage image;

@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/util/file.h"
 #include "cfi-maker.h"
-#include "unwind/reader.h"
-#include "unwind/table.h"
-#include "util/file.h"
+#include "sampling/unwind/reader.h"
+#include "sampling/unwind/table.h"
 
 static Bytes frame, elf;
 static Table table;

@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "unwind/bpfmap.h"
-#include "unwind/tables.h"
+#include "base/util/stat.h"
+#include "sampling/unwind/bpfmap.h"
+#include "sampling/unwind/tables.h"
 #include "unwind_abi.h"
-#include "util/stat.h"
 
 static int array_fd = -1, nodes_fd = -1;
 static ObjectCache *objects;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "report/tally.h"
-#include "util/macro.h"
+#include "base/util/macro.h"
+#include "formats/report/tally.h"
 
 typedef struct Key {
         uint32_t section, what;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/text-table.h"
+#include "formats/report/text-table.h"
 
 static const Column columns[] = { { "n", COLUMN_RIGHT }, { "name", COLUMN_CUT }, { "where", COLUMN_CUT },
                                   { "id", COLUMN_LEFT } };

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "util/text.h"
+#include "base/util/text.h"
 
 Test(text, takes_whole_decimal_numbers_only) {
         uint64_t value = 7;

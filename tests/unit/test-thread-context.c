@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/process.h"
-#include "target/thread-context.h"
+#include "sampling/process/process.h"
+#include "sampling/process/thread-context.h"
 
 enum { BASE = 0x700000 };       /* below every address of words: they come to lie above the object's base */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Files looked through by real workers, and by workers that lie. The nursery is this program once more (as in test-jail.c); a
+ * Files looked through by real workers, and by workers that lie. The zygotes is this program once more (as in test-sandbox.c); a
  * size that no file has says how a worker lies.
  */
 
@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #include "abi.h"
-#include "jail/channel.h"
-#include "target/thread-reader.h"
-#include "target/thread-wire.h"
-#include "util/clock.h"
-#include "util/stat.h"
+#include "base/sandbox/channel.h"
+#include "base/util/clock.h"
+#include "base/util/stat.h"
+#include "sampling/context/thread-reader.h"
+#include "sampling/context/thread-wire.h"
 
 enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_NAME, LIE_FORM, LIE_SLOTS, LIE_KIND, LIE_BLOCK, LIE_N };
 
@@ -54,12 +54,12 @@ static void work(int socket) {
         _exit(0);
 }
 
-__attribute__((__constructor__)) static void become_nursery(int argc, char **argv) {
-        if (argc == 1 && !strcmp(argv[0], NURSERY_NAME))
-                nursery_serve(work);
+__attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(work);
 }
 
-static Nursery *nursery;
+static Zygotes *zygotes;
 static ThreadReader *reader;
 static ObjectCache *cache;
 static Object *object;                  /* one without the variable */
@@ -68,9 +68,9 @@ static void setup(void) {
         char path[4096] = "";
 
         stat_reset();
-        cr_assert_eq(nursery_new(&nursery), 0);
-        cr_assert_eq(nursery_wait(nursery, 60000), 0);
-        cr_assert_eq(thread_reader_new(&reader, nursery), 0);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
+        cr_assert_eq(thread_reader_new(&reader, zygotes), 0);
         cr_assert_eq(object_cache_new(&cache, 100), 0);
         cr_assert_gt(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
         cr_assert_eq(object_open_path(cache, path, &object), 0);
@@ -81,7 +81,7 @@ static void teardown(void) {
         reader = thread_reader_free(reader);
         object_unref(object);
         cache = object_cache_free(cache);
-        nursery = nursery_free(nursery);
+        zygotes = zygotes_free(zygotes);
 }
 
 TestSuite(thread_reader, .init = setup, .fini = teardown);
@@ -169,7 +169,7 @@ Test(thread_reader, whose_workers_are_killed_asks_others) {
 
         snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
         for (int i = 0; i < 5; i++) {
-                int32_t raiser = nursery_pid(nursery, 0);
+                int32_t zygote = zygotes_pid(zygotes, 0);
 
                 cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20), 0);
                 children = fopen(path, "r");
@@ -179,7 +179,7 @@ Test(thread_reader, whose_workers_are_killed_asks_others) {
                 for (char *at = text; *at; at += strspn(at, " ")) {
                         pid_t pid = (pid_t)strtol(at, &at, 10);
 
-                        if (pid == raiser)
+                        if (pid == zygote)
                                 continue;
                         kill(pid, SIGKILL);     /* the workers, and one of the two that start them */
                         /* Gone, or the next try would go to one that dies of the same stroke. */

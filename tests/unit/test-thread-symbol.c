@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "abi.h"
-#include "target/thread-symbol.h"
+#include "sampling/process/thread-symbol.h"
 
 /* Files of the fuzzer's corpus, made by hand: tests/fuzz/make-context-corpus.py says how. */
 static ThreadSymbol read_corpus(const char *name) {

@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "coro/code-map.h"
-#include "coro/trace-mappings.h"
-#include "coro/trace-stations.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "coro/engine/code-map.h"
+#include "coro/trace/trace-mappings.h"
+#include "coro/trace/trace-stations.h"
 
 static TraceMapping sample(const char *path) {
         return (TraceMapping){ .process = 2455627039893, .pid = 14005, .start = 0x564f9b489000, .end = 0x564f9b48a845, .address = 0x2000, .offset = 0x1000,

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "coro/trace-read.h"
-#include "coro/trace.h"
+#include "coro/trace/trace-read.h"
+#include "coro/trace/trace.h"
 
 static CoroEvent sample(void) {
         CoroEvent event = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "target/tree.h"
+#include "sampling/discover/tree.h"
 
 static Tree *tree_of(uint32_t root) {
         Tree *tree = NULL;

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "export/trouble.h"
+#include "delivery/export/trouble.h"
 
 static char *describe(const char *url, const HttpReply *reply, const char *message) {
         Text text = { 0 };

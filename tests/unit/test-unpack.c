@@ -8,8 +8,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "util/gzip.h"
-#include "util/unpack.h"
+#include "base/util/gzip.h"
+#include "base/util/unpack.h"
 
 enum { SIZE = 300000 };
 

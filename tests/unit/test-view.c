@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "desk/keys.h"
-#include "desk/screen.h"
-#include "desk/view.h"
+#include "base/util/clock.h"
+#include "cli/desk/keys.h"
+#include "cli/desk/screen.h"
+#include "cli/desk/view.h"
 #include "profile/window.h"
-#include "util/clock.h"
 
 /*
  * Ten samples of one thread of shop (pid 7): six in main → work → hash, three in main → work → work (it calls itself), one in

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "util/clock.h"
-#include "limits/volume.h"
+#include "base/util/clock.h"
+#include "service/run/volume.h"
 
 static Volume make(uint64_t max_rate, uint64_t max_samples) {
         Volume volume;

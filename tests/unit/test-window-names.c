@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 
-#include "symbol/window-names.h"
+#include "symbol/function/window-names.h"
 #include "work-directory.h"
 
 /* By line: 2 `leaf`, inlined at 4 into `middle`, which is inlined at 7 into `outer`. */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/stat.h"
 #include "profile/window.h"
-#include "util/stat.h"
 
 static Window *new_window(const WindowLimits *limits) {
         Window *window = NULL;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "naming/worker.h"
-#include "util/clock.h"
+#include "base/util/clock.h"
+#include "base/util/worker.h"
 
 #define LONG_NS (60 * NS_PER_SEC)
 
@@ -119,7 +119,7 @@ static void end(void *state) {
 
 /* The one that hangs is left, those behind it are done by another thread, and the first one clears up when it can. */
 Test(worker, gives_up_a_job_that_takes_too_long) {
-        Worker *worker = new_worker((WorkerConfig){ .begin = begin, .end = end, .patience_ns = NS_PER_SEC });
+        Worker *worker = new_worker((WorkerConfig){ .begin = begin, .end = end, .time_limit_ns = NS_PER_SEC });
         sem_t begun, go;
 
         sem_init(&begun, 0, 0);
@@ -148,7 +148,7 @@ Test(worker, gives_up_a_job_that_takes_too_long) {
 }
 
 Test(worker, takes_nothing_more_while_too_many_hang) {
-        Worker *worker = new_worker((WorkerConfig){ .patience_ns = 1 });
+        Worker *worker = new_worker((WorkerConfig){ .time_limit_ns = 1 });
         TestJob *over = new_job(5, NULL, NULL);
         sem_t begun, go;
 

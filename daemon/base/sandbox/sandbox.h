@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sandbox
+ *
+ * What a process gives up, for good, before it reads what others wrote. It keeps its memory, one socket, and the
+ * descriptors that come through it; docs/SECURITY.md says against whom.
+ *
+ *     zygotes     no capabilities, no new privileges, limits, and the system calls of a worker and of fork()
+ *     worker      a child of it: calls that compute and read, anything else is its end
+ */
+
+enum {
+        SANDBOX_CPU_SECONDS = 20,          /* of one worker */
+};
+
+/* For a process with one thread. Return: 0, -errno: then it is not to be trusted with anything. */
+int sandbox_enter_zygote(void);
+int sandbox_enter_worker(void);

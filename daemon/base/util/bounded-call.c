@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ *     caller ──job──▶ worker ──▶ system call ──▶ done ──▶ caller                   (a few µs each way)
+ *                                     └─ no answer: the caller leaves, the worker is put on the list of those that
+ *                                        hang, the next call gets a new one; when it wakes up, it clears up and ends
+ */
+#include "base/util/bounded-call.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "base/util/macro.h"
+#include "base/util/stat.h"
+
+enum {
+        MAX_STUCK = 16,                 /* then nothing is tried any more until one of them is back */
+        STACK_BYTES = 256 << 10,
+};
+
+/* A page from a slow disk takes less. Less and less for many who hold us up: 1.7 s in all. */
+#define TIME_LIMIT_NS (500 * NS_PER_MS)
+#define SAY_AGAIN_NS (60 * NS_PER_SEC)
+
+typedef struct Worker {
+        struct Worker *next;            /* among those that hang */
+        pthread_cond_t changed;         /* a job came, or is done */
+        pid_t key;
+        ssize_t (*work)(void *data);    /* NULL = no job */
+        void *data;                     /* a copy; the worker's if it was given up */
+        ssize_t result;
+        bool done, given_up;
+} Worker;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Worker *current;                 /* idle, or at the one job that somebody waits for; NULL = none yet */
+static Worker *stuck;
+static unsigned n_stuck;
+
+static void end_stuck(Worker *worker) {
+        Worker **at = &stuck;
+
+        while (*at != worker)
+                at = &(*at)->next;
+        *at = worker->next;
+        n_stuck--;
+        free(worker->data);
+        pthread_cond_destroy(&worker->changed);
+        free(worker);
+}
+
+static void *worker_main(void *userdata) {
+        Worker *worker = userdata;
+
+        pthread_mutex_lock(&lock);
+        while (!worker->given_up) {
+                if (!worker->work || worker->done) {
+                        pthread_cond_wait(&worker->changed, &lock);
+                        continue;
+                }
+                pthread_mutex_unlock(&lock);
+                worker->result = worker->work(worker->data);
+                pthread_mutex_lock(&lock);
+                worker->done = true;
+                pthread_cond_signal(&worker->changed);
+        }
+        end_stuck(worker);
+        pthread_mutex_unlock(&lock);
+        return NULL;
+}
+
+/* Signals are the main thread's. */
+static int start_thread(Worker *worker) {
+        pthread_attr_t attributes;
+        sigset_t all, old;
+        pthread_t thread;
+        int r;
+
+        sigfillset(&all);
+        pthread_attr_init(&attributes);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attributes, STACK_BYTES);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        r = pthread_create(&thread, &attributes, worker_main, worker);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        pthread_attr_destroy(&attributes);
+        return r;
+}
+
+static int start_worker(void) {
+        Worker *worker = calloc(1, sizeof(*worker));
+        pthread_condattr_t monotonic;
+
+        if (!worker)
+                return error_origin(-ENOMEM);
+        pthread_condattr_init(&monotonic);
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_cond_init(&worker->changed, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+        if (start_thread(worker)) {
+                pthread_cond_destroy(&worker->changed);
+                free(worker);
+                return BOUNDED_E_STUCK;        /* no more threads, for now */
+        }
+        current = worker;
+        return 0;
+}
+
+static bool is_hopeless(pid_t key) {
+        if (n_stuck >= MAX_STUCK)
+                return true;
+        for (const Worker *worker = stuck; worker; worker = worker->next)
+                if (key && worker->key == key)
+                        return true;
+        return false;
+}
+
+static void give_up(Worker *worker) {
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        worker->given_up = true;
+        worker->next = stuck;
+        stuck = worker;
+        n_stuck++;
+        current = NULL;
+        if (log_limit(&limit, SAY_AGAIN_NS, &n_skipped))
+                log_warning("a target holds up who reads its memory (pid %d): it is not read any more", (int)worker->key);
+}
+
+/* Waits until the job is done. Return: 0, BOUNDED_E_STUCK. */
+static int wait_done(Worker *worker) {
+        uint64_t end_ns = clock_monotonic_ns() + TIME_LIMIT_NS / (1 + n_stuck);
+        const struct timespec end = { (time_t)(end_ns / NS_PER_SEC), (long)(end_ns % NS_PER_SEC) };
+
+        while (!worker->done)
+                if (pthread_cond_timedwait(&worker->changed, &lock, &end) == ETIMEDOUT && !worker->done)
+                        return BOUNDED_E_STUCK;
+        return 0;
+}
+
+/* With the lock held. */
+static int run_job(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp) {
+        Worker *worker = current;
+        void *copy = malloc(size);
+
+        if (!copy)
+                return error_origin(-ENOMEM);
+        memcpy(copy, data, size);
+        worker->key = key;
+        worker->work = work;
+        worker->data = copy;
+        worker->done = false;
+        pthread_cond_signal(&worker->changed);
+        if (wait_done(worker)) {
+                give_up(worker);
+                return BOUNDED_E_STUCK;
+        }
+        memcpy(data, copy, size);
+        *resultp = worker->result;
+        worker->work = NULL;
+        worker->data = NULL;
+        explicit_bzero(copy, size);     /* it may have been part of an environment */
+        free(copy);
+        return 0;
+}
+
+int bounded_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp) {
+        int r = BOUNDED_E_STUCK;
+
+        pthread_mutex_lock(&lock);
+        if (!is_hopeless(key))
+                r = current ? 0 : start_worker();
+        if (!r)
+                r = run_job(key, work, data, size, resultp);
+        pthread_mutex_unlock(&lock);
+        stat_add(COUNTER_READS_STUCK, r == BOUNDED_E_STUCK);
+        return r;
+}
+
+unsigned bounded_n_stuck(void) {
+        unsigned n;
+
+        pthread_mutex_lock(&lock);
+        n = n_stuck;
+        pthread_mutex_unlock(&lock);
+        return n;
+}
+
+typedef struct ReadJob {
+        int fd;
+        int64_t offset;
+        size_t size;
+        char bytes[BOUNDED_MAX_READ];
+} ReadJob;
+
+static ssize_t do_read(void *data) {
+        ReadJob *job = data;
+        ssize_t n;
+
+        do
+                n = job->offset < 0 ? read(job->fd, job->bytes, job->size) :
+                                      pread(job->fd, job->bytes, job->size, (off_t)job->offset);
+        while (n < 0 && errno == EINTR);
+        return n < 0 ? -errno : n;
+}
+
+static ssize_t do_fill(void *data) {
+        ReadJob *job = data;
+        size_t done = 0;
+        ssize_t n;
+
+        do {
+                n = read(job->fd, job->bytes + done, job->size - done);
+                done += n > 0 ? (size_t)n : 0;
+        } while ((n > 0 && done < job->size) || (n < 0 && errno == EINTR));
+        return n < 0 && !done ? -errno : (ssize_t)done;
+}
+
+static ssize_t run_read(pid_t key, ssize_t (*work)(void *data), int fd, void *data, size_t size, int64_t offset) {
+        ReadJob job = { .fd = fd, .offset = offset, .size = MIN(size, sizeof(job.bytes)) };
+        ssize_t n = 0;
+        int r = bounded_run(key, work, &job, offsetof(ReadJob, bytes) + job.size, &n);
+
+        if (r)
+                return r < 0 ? r : -ETIMEDOUT;
+        if (n > 0)
+                memcpy(data, job.bytes, (size_t)n);
+        explicit_bzero(job.bytes, job.size);
+        return n;
+}
+
+ssize_t bounded_read(pid_t key, int fd, void *data, size_t size, int64_t offset) {
+        return run_read(key, do_read, fd, data, size, offset);
+}
+
+ssize_t bounded_fill(pid_t key, int fd, void *data, size_t size) {
+        return run_read(key, do_fill, fd, data, size, -1);
+}
+
+typedef struct MemoryJob {
+        pid_t pid;
+        size_t n, each;
+        uint64_t addresses[BOUNDED_MAX_ADDRESSES];
+        uint8_t bytes[BOUNDED_MAX_ADDRESSES * BOUNDED_MAX_EACH];
+} MemoryJob;
+
+static ssize_t do_read_memory(void *data) {
+        MemoryJob *job = data;
+        struct iovec local = { job->bytes, job->n * job->each }, remote[BOUNDED_MAX_ADDRESSES];
+        ssize_t n;
+
+        for (size_t i = 0; i < job->n; i++)
+                remote[i] = (struct iovec){ (void *)(uintptr_t)job->addresses[i], job->each };
+        n = process_vm_readv(job->pid, &local, 1, remote, job->n, 0);
+        return n < 0 ? -errno : n;
+}
+
+ssize_t bounded_read_memory(pid_t pid, const uint64_t *addresses, size_t n, size_t each, void *data) {
+        MemoryJob *job;
+        ssize_t done = 0;
+        int r;
+
+        if (n > BOUNDED_MAX_ADDRESSES || each > BOUNDED_MAX_EACH)
+                return error_origin(-EINVAL);
+        job = malloc(sizeof(*job));
+        if (!job)
+                return error_origin(-ENOMEM);
+        job->pid = pid;
+        job->n = n;
+        job->each = each;
+        memcpy(job->addresses, addresses, n * sizeof(*addresses));
+        r = bounded_run(pid, do_read_memory, job, offsetof(MemoryJob, bytes) + n * each, &done);
+        if (!r && done > 0)
+                memcpy(data, job->bytes, (size_t)done);
+        free(job);
+        return r > 0 ? -ETIMEDOUT : r ? r : done;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/util/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int text_u64(const char *text, uint64_t max, uint64_t *valuep) {
+        uint64_t value = 0;
+
+        if (!*text)
+                return 1;
+        for (; *text; text++) {
+                if (*text < '0' || *text > '9')
+                        return 1;
+                if (__builtin_mul_overflow(value, 10, &value) ||
+                    __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value) || value > max)
+                        return 1;
+        }
+        *valuep = value;
+        return 0;
+}
+
+static int hex_digit(char c) {
+        if (c >= '0' && c <= '9')
+                return c - '0';
+        if (c >= 'a' && c <= 'f')
+                return c - 'a' + 10;
+        if (c >= 'A' && c <= 'F')
+                return c - 'A' + 10;
+        return -1;
+}
+
+int text_hex(const char *text, const char *end, uint64_t *valuep) {
+        uint64_t value = 0;
+
+        if (text == end || end - text > 16)
+                return 1;
+        for (; text < end; text++) {
+                int digit = hex_digit(*text);
+
+                if (digit < 0)
+                        return 1;
+                value = value << 4 | (uint64_t)digit;
+        }
+        *valuep = value;
+        return 0;
+}
+
+void text_to_hex(char *to, const void *data, size_t size) {
+        static const char digits[] = "0123456789abcdef";
+        const uint8_t *bytes = data;
+
+        for (size_t i = 0; i < size; i++) {
+                to[2 * i] = digits[bytes[i] >> 4];
+                to[2 * i + 1] = digits[bytes[i] & 15];
+        }
+        to[2 * size] = 0;
+}
+
+/* Length of the well-formed sequence at @p (RFC 3629: no overlong forms, no surrogates), 0 = bad. */
+static size_t utf8_sequence(const uint8_t *p, size_t left) {
+        size_t n;
+
+        if (p[0] && p[0] < 0x80)
+                return 1;
+        n = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : p[0] >= 0xC2 ? 2 : 0;
+        if (!n || p[0] > 0xF4 || n > left)
+                return 0;
+        for (size_t i = 1; i < n; i++)
+                if ((p[i] & 0xC0) != 0x80)
+                        return 0;
+        if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) || (p[0] == 0xF0 && p[1] < 0x90) ||
+            (p[0] == 0xF4 && p[1] > 0x8F))
+                return 0;
+        return n;
+}
+
+bool text_is_utf8(const char *text, size_t size) {
+        for (size_t i = 0; i < size;) {
+                size_t n = utf8_sequence((const uint8_t *)text + i, size - i);
+
+                if (!n)
+                        return false;
+                i += n;
+        }
+        return true;
+}
+
+size_t text_repair_utf8(char *to, const char *text, size_t size) {
+        size_t length = 0;
+
+        for (size_t i = 0; i < size;) {
+                size_t n = utf8_sequence((const uint8_t *)text + i, size - i);
+
+                if (n) {
+                        memcpy(to + length, text + i, n);
+                        length += n;
+                        i += n;
+                } else {
+                        memcpy(to + length, "\xEF\xBF\xBD", 3);
+                        length += 3;
+                        i++;
+                }
+        }
+        to[length] = 0;
+        return length;
+}
+
+void text_deinit(Text *text) {
+        free(text->data);
+        *text = (Text){ 0 };
+}
+
+static bool reserve(Text *text, size_t more) {
+        size_t room = text->room ? text->room : 256;
+        char *data;
+
+        if (text->failed || more > SIZE_MAX / 4 - text->size)
+                goto fail;
+        while (room < text->size + more + 1)
+                room *= 2;
+        if (room == text->room)
+                return true;
+        data = realloc(text->data, room);
+        if (!data)
+                goto fail;
+        text->data = data;
+        text->room = room;
+        return true;
+fail:
+        text->failed = true;
+        return false;
+}
+
+void text_append(Text *text, const char *data, size_t size) {
+        if (!reserve(text, size))
+                return;
+        if (size)       /* nothing may come from NULL, which memcpy() does not take even then */
+                memcpy(text->data + text->size, data, size);
+        text->size += size;
+        text->data[text->size] = 0;
+}
+
+void text_printf(Text *text, const char *format, ...) {
+        va_list args;
+        int n;
+
+        va_start(args, format);
+        n = vsnprintf(NULL, 0, format, args);
+        va_end(args);
+        if (n < 0 || !reserve(text, (size_t)n))
+                return;
+        va_start(args, format);
+        vsnprintf(text->data + text->size, (size_t)n + 1, format, args);
+        va_end(args);
+        text->size += (size_t)n;
+}
+
+void text_append_json(Text *text, const char *value) {
+        size_t size = strlen(value), n;
+
+        text_append(text, "\"", 1);
+        for (size_t i = 0; i < size; i += n) {
+                unsigned char c = (unsigned char)value[i];
+
+                n = utf8_sequence((const uint8_t *)value + i, size - i);
+                if (!n)
+                        text_append(text, "\xEF\xBF\xBD", 3);
+                else if (c == '"' || c == '\\')
+                        text_printf(text, "\\%c", c);
+                else if (c < 0x20 || c == 0x7F)
+                        text_printf(text, "\\u%04x", c);
+                else
+                        text_append(text, value + i, n);
+                n += !n;
+        }
+        text_append(text, "\"", 1);
+}

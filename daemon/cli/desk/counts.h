@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Counts
+ *
+ * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads, processes, coroutines, and why
+ * stacks end early. Windows are added one after the other; their frames have their names already. A row is known by its
+ * texts, which come from profiles: whoever shows them on a terminal cleans them.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/report/tally.h"
+#include "profile/window.h"
+
+typedef enum CountsTable {
+        COUNTS_FUNCTIONS,               /* name (else its place, or COUNTS_NO_NAME), object; `total`: once a stack */
+        COUNTS_SPANS,                   /* span id, trace id, attributes, process */
+        COUNTS_THREADS,                 /* name, thread id, process */
+        COUNTS_PROCESSES,               /* name, pid */
+        COUNTS_COROUTINES,              /* station, probe id, birth, process */
+        COUNTS_REASONS,                 /* why stacks end early */
+        COUNTS_N_TABLES,
+} CountsTable;
+
+enum { COUNTS_MAX_TEXTS = 4, COUNTS_MAX_ROWS = 1 << 20 };
+
+#define COUNTS_NO_NAME "[unknown]"     /* of code that belongs to no file, and of its object */
+
+typedef struct Counts {
+        Tally tables[COUNTS_N_TABLES];
+        uint64_t n_events;              /* samples of CPU time */
+        uint64_t n_linked, n_truncated; /* of them: with a span, with a stack that ends early */
+        double cpu_ns;                  /* what they stand for */
+} Counts;
+
+void counts_init(Counts *counts);
+void counts_deinit(Counts *counts);
+void counts_reset(Counts *counts);
+
+/* @window: closed. Return: 0, -ENOMEM. */
+int counts_add(Counts *counts, const Window *window);
+
+typedef struct CountsRow {
+        const char *texts[COUNTS_MAX_TEXTS];    /* "" where there is none; they live as long as the counts */
+        uint64_t self, total;
+} CountsRow;
+
+typedef enum CountsOrder { COUNTS_BY_SELF, COUNTS_BY_TOTAL, COUNTS_BY_NAME } CountsOrder;
+
+/* The rows of a table in that order; equal ones by their texts. Return: 0 and *rowsp, owned by the caller; -ENOMEM. */
+int counts_rows(const Counts *counts, CountsTable table, CountsOrder order, CountsRow **rowsp, size_t *np);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Session
+ *
+ * The daemon's own stages for somebody at this host's terminal: sampling as in `run`, but the windows of profiles go to a
+ * function instead of a receiver, and what is sampled may be a command that the session starts.
+ *
+ *     session_init(&session, &options)         the command waits
+ *     session_run(&session)                    … is let go once samples are taken; until it, a signal or the duration ends it
+ *     command_wait(&session.command)           when the result has been written
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/desk/command.h"
+#include "service/config/config.h"
+#include "service/run/daemon.h"
+
+typedef struct SessionOptions {
+        Config *config;                 /* borrowed; what a desk has no use for is set anew */
+        char *const *command;           /* NULL = none */
+        uint64_t interval_ns;           /* between two windows */
+        uint64_t progress_ns;           /* between two calls of progress(); 0 = none */
+        /* As DaemonSink.window. */
+        int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
+        int (*started)(void *userdata, Daemon *daemon);         /* may be NULL. Return: 0, -errno */
+        void (*progress)(void *userdata, Daemon *daemon);       /* may be NULL */
+        void *userdata;
+} SessionOptions;
+
+typedef struct Session {
+        const SessionOptions *options;
+        Command command;
+        Daemon *daemon;
+        DaemonTotals totals;
+        DaemonSink sink;
+        uint32_t root;                  /* of the tree of processes */
+        sd_event_source *ended, *timer;
+        int signal;                     /* that has ended it, 0 = none */
+} Session;
+
+int session_init(Session *session, const SessionOptions *options);
+void session_deinit(Session *session);
+
+/* Return: 0, DAEMON_E_* (the reason was logged), -errno. */
+int session_run(Session *session);
+
+/* Why nobody can sample here, in a line for people who have just typed the command; NULL = nothing is known to be missing. */
+const char *session_obstacle(void);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/desk/tables.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/clock.h"
+#include "base/util/stat.h"
+#include "formats/report/text-table.h"
+
+enum { INDENT = 2 };
+
+static double percent(uint64_t part, uint64_t whole) {
+        return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static int print_functions(const Counts *counts, const TablesFormat *format, FILE *out) {
+        static const Column columns[] = { { "self", COLUMN_RIGHT }, { "total", COLUMN_RIGHT }, { "function", COLUMN_CUT }, { "in", COLUMN_CUT } };
+        _cleanup_(freep) CountsRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r)
+                return r;
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, format->rows); i++) {
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->n_events));
+                text_table_add(&table, "%.1f %%", percent(rows[i].total, counts->n_events));
+                text_table_add(&table, "%s", rows[i].texts[0]);
+                text_table_add(&table, "%s", rows[i].texts[1]);
+        }
+        r = text_table_print(&table, INDENT, format->width, out);
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(&table);
+        return r;
+}
+
+static int print_spans(const Counts *counts, const TablesFormat *format, FILE *out) {
+        static const Column columns[] = { { "share", COLUMN_RIGHT }, { "span", COLUMN_LEFT }, { "of trace", COLUMN_LEFT },
+                                          { "of", COLUMN_CUT }, { "which says", COLUMN_CUT } };
+        _cleanup_(freep) CountsRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_SPANS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r || !n)
+                return r;
+        fprintf(out, "\n");
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, format->rows); i++) {
+                text_table_add(&table, "%.1f %%", percent(rows[i].self, counts->n_events));
+                text_table_add(&table, "%s", rows[i].texts[0]);
+                text_table_add(&table, "%s", rows[i].texts[1]);
+                text_table_add(&table, "%s", rows[i].texts[3]);
+                text_table_add(&table, "%s", rows[i].texts[2]);
+        }
+        r = text_table_print(&table, INDENT, format->width, out);
+        if (!r && n > format->rows)
+                fprintf(out, "%*s… and %zu more\n", INDENT, "", n - format->rows);
+        text_table_deinit(&table);
+        return r;
+}
+
+/* A tick on a process that nobody chose is no loss to people, though the books must count it as one. */
+static void print_losses(FILE *out) {
+        uint64_t n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET);
+        const char *separator = ": ";
+
+        fprintf(out, "  lost       %" PRIu64, n_lost);
+        for (enum counter counter = 0; counter < COUNTER_N; counter++) {
+                const char *reason;
+
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) || counter == COUNTER_LOST_NOT_TARGET)
+                        continue;
+                reason = strchr(stat_label(counter), '"') + 1;
+                fprintf(out, "%s%.*s %" PRIu64, separator, (int)strcspn(reason, "\""), reason, stat_get(counter));
+                separator = ", ";
+        }
+        fprintf(out, "\n");
+}
+
+static int print_truncated(const Counts *counts, FILE *out) {
+        _cleanup_(freep) CountsRow *rows = NULL;
+        size_t n;
+        int r = counts_rows(counts, COUNTS_REASONS, COUNTS_BY_SELF, &rows, &n);
+
+        if (r)
+                return r;
+        fprintf(out, "  truncated  %.1f %% of the stacks", percent(counts->n_truncated, counts->n_events));
+        for (size_t i = 0; i < n; i++) {
+                fprintf(out, "%s", i ? ", " : ": ");
+                print_clean(rows[i].texts[0], out);
+                fprintf(out, " %" PRIu64, rows[i].self);
+        }
+        fprintf(out, "\n");
+        return 0;
+}
+
+/*
+ * Functions without a name stand in the table by their places, each for itself, so it does not show what they are together.
+ * A few are no reason to do something about it, and names of code at run time come up to a second after the code.
+ */
+static int print_unnamed(const Counts *counts, FILE *out) {
+        _cleanup_(freep) CountsRow *rows = NULL;
+        uint64_t n_code = 0, n_files = 0, least = counts->n_events / 10;
+        const char *most = "";
+        size_t n;
+        int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_SELF, &rows, &n);
+
+        for (size_t i = 0; i < n && !r; i++) {
+                if (!strcmp(rows[i].texts[0], COUNTS_NO_NAME))
+                        n_code += rows[i].self;
+                if (strncmp(rows[i].texts[0], "0x", 2))
+                        continue;
+                most = n_files ? most : rows[i].texts[1];
+                n_files += rows[i].self;
+        }
+        if (n_code > least)
+                fprintf(out, "  unnamed    %.1f %% outside of files: `node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code\n",
+                        percent(n_code, counts->n_events));
+        if (n_files > least) {
+                fprintf(out, "  unnamed    %.1f %% in files without symbols, as ", percent(n_files, counts->n_events));
+                print_clean(most, out);
+                fprintf(out, ": packages of debug symbols name them\n");
+        }
+        return r;
+}
+
+static int print_quality(const Counts *counts, const Summary *summary, FILE *out) {
+        double coverage = summary_coverage(summary);
+        int r;
+
+        fprintf(out, "\n  samples    %" PRIu64 " in %.1f s at %.0f Hz a CPU, %.2f s of CPU time\n", counts->n_events,
+                (double)summary->duration_ns / (double)NS_PER_SEC, summary_rate(summary), counts->cpu_ns / (double)NS_PER_SEC);
+        if (coverage > 0)
+                fprintf(out, "  coverage   %.1f %% of the ticks that %.2f s of CPU time by the kernel's books stand for\n",
+                        100 * coverage, (double)summary->target_cpu_ns / (double)NS_PER_SEC);
+        print_losses(out);
+        fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
+        r = print_unnamed(counts, out);
+        return r ? r : print_truncated(counts, out);
+}
+
+int tables_print(const Counts *counts, const Summary *summary, const TablesFormat *format, FILE *out) {
+        TablesFormat wide = *format;
+        int r;
+
+        wide.width = wide.width ? MAX(wide.width, 60u) : 100;
+        r = counts->n_events ? print_functions(counts, &wide, out) : 0;
+        if (!r)
+                r = print_spans(counts, &wide, out);
+        return r ? r : print_quality(counts, summary, out);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/desk/view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "cli/desk/keys.h"
+#include "cli/desk/screen.h"
+
+enum { HEAD_ROWS = 4, NUMBER_COLUMNS = 8 };
+
+typedef struct TabColumn {
+        const char *title;
+        unsigned text;                  /* of a CountsRow */
+        unsigned columns;               /* 0 = what is left, shared by all of these */
+} TabColumn;
+
+static const struct Tab {
+        const char *name;
+        const char *numbers[2];         /* titles of self and total, or of share and CPU */
+        TabColumn columns[4];
+        unsigned n_columns;
+        const char *keys[COUNTS_MAX_TEXTS];     /* of JSON, by text */
+} tabs[VIEW_N_TABS] = {
+        [COUNTS_FUNCTIONS] = { "functions", { "self", "total" }, { { "function", 0, 0 }, { "in", 1, 28 } }, 2, { "name", "object" } },
+        [COUNTS_SPANS] = { "spans", { "share", "CPU" },
+                           { { "span", 0, 17 }, { "trace", 1, 33 }, { "of", 3, 16 }, { "which says", 2, 0 } }, 4,
+                           { "span_id", "trace_id", "attributes", "process" } },
+        [COUNTS_THREADS] = { "threads", { "share", "CPU" }, { { "thread", 0, 17 }, { "tid", 1, 9 }, { "of", 2, 0 } }, 3,
+                             { "name", "thread_id", "process" } },
+        [COUNTS_PROCESSES] = { "processes", { "share", "CPU" }, { { "process", 0, 0 }, { "pid", 1, 9 } }, 2, { "name", "pid" } },
+        [COUNTS_COROUTINES] = { "coroutines", { "share", "CPU" },
+                                { { "station", 0, 9 }, { "probe id", 1, 20 }, { "birth", 2, 18 }, { "of", 3, 0 } }, 4,
+                                { "station", "probe_id", "birth_ns", "process" } },
+};
+
+static const char *const orders[] = { [COUNTS_BY_SELF] = "self", [COUNTS_BY_TOTAL] = "total", [COUNTS_BY_NAME] = "name" };
+
+int view_find_tab(const char *name, CountsTable *tabp) {
+        for (CountsTable tab = 0; tab < VIEW_N_TABS; tab++)
+                if (!strcmp(name, tabs[tab].name)) {
+                        *tabp = tab;
+                        return 0;
+                }
+        return 1;
+}
+
+/* ---- keys ---- */
+
+/* Any printable byte, so that UTF-8 can be typed, too. */
+static ViewAction type_key(View *view, int key) {
+        size_t n = strlen(view->filter);
+
+        if (key == KEY_ESCAPE)
+                view->filter[0] = 0;
+        if (key == KEY_ESCAPE || key == '\r' || key == '\n')
+                view->typing = false;
+        else if (key == KEY_BACKSPACE)
+                while (n && (view->filter[--n] & 0xc0) == 0x80)
+                        continue;
+        else if (key >= ' ' && key < 256 && n + 1 < sizeof(view->filter))
+                view->filter[n++] = (char)key;
+        if (key != KEY_ESCAPE)
+                view->filter[n] = 0;
+        view->first = 0;
+        return VIEW_REDRAW;
+}
+
+static void turn_tab(View *view, int by) {
+        view->tab = (CountsTable)(((int)view->tab + by + (int)VIEW_N_TABS) % (int)VIEW_N_TABS);
+        view->first = 0;
+}
+
+static void change_interval(View *view, bool longer) {
+        uint64_t least = VIEW_INTERVAL_MIN_MS * NS_PER_MS, most = VIEW_INTERVAL_MAX_MS * NS_PER_MS;
+
+        view->interval_ns = longer ? MIN(2 * view->interval_ns, most) : MAX(view->interval_ns / 2, least);
+}
+
+static ViewAction scroll(View *view, int key) {
+        size_t page = view->rows > HEAD_ROWS + 1 ? view->rows - HEAD_ROWS - 1 : 1;
+
+        switch (key) {
+        case KEY_UP: view->first -= MIN(view->first, (size_t)1); break;
+        case KEY_DOWN: view->first++; break;
+        case KEY_PAGE_UP: view->first -= MIN(view->first, page); break;
+        case KEY_PAGE_DOWN: view->first += page; break;
+        case KEY_HOME: view->first = 0; break;
+        case KEY_END: view->first = SIZE_MAX / 2; break;
+        default: return VIEW_NOTHING;
+        }
+        return VIEW_REDRAW;
+}
+
+ViewAction view_key(View *view, int key) {
+        if (view->typing)
+                return type_key(view, key);
+        switch (key) {
+        case 'q': case 'Q': return VIEW_QUIT;
+        case '1': case '2': case '3': case '4': case '5': turn_tab(view, key - '1' - (int)view->tab); break;
+        case '\t': case KEY_RIGHT: turn_tab(view, 1); break;
+        case KEY_BACK_TAB: case KEY_LEFT: turn_tab(view, -1); break;
+        case 's': view->order = (CountsOrder)((view->order + 1) % ARRAY_SIZE(orders)); break;
+        case '/': view->typing = true; break;
+        case KEY_ESCAPE: view->filter[0] = 0; break;
+        case 'p': case ' ': view->paused = !view->paused; break;
+        case 'c': view->since_start = !view->since_start; break;
+        case '+': change_interval(view, true); break;
+        case '-': change_interval(view, false); break;
+        case 'h': case '?': view->help = !view->help; break;
+        default: return scroll(view, key);
+        }
+        return VIEW_REDRAW;
+}
+
+/* ---- rows ---- */
+
+static bool row_matches(const View *view, const CountsRow *row) {
+        for (size_t i = 0; i < COUNTS_MAX_TEXTS; i++)
+                if (strcasestr(row->texts[i], view->filter))
+                        return true;
+        return false;
+}
+
+/* Those that the filter lets pass, in order. */
+static int choose_rows(const View *view, const Counts *counts, CountsTable tab, CountsRow **rowsp, size_t *np) {
+        size_t n, n_kept = 0;
+        CountsRow *rows;
+        int r = counts_rows(counts, tab, view->order, &rows, &n);
+
+        if (r)
+                return r;
+        for (size_t i = 0; i < n; i++)
+                if ((rows[i].self || rows[i].total) && row_matches(view, &rows[i]))
+                        rows[n_kept++] = rows[i];
+        *rowsp = rows;
+        *np = n_kept;
+        return 0;
+}
+
+static double share(uint64_t part, const Counts *counts) {
+        return counts->n_events ? 100.0 * (double)part / (double)counts->n_events : 0;
+}
+
+/* Of one CPU. */
+static double cpu(uint64_t part, const Counts *counts, const ViewFigures *figures) {
+        double time_ns = counts->n_events ? (double)part * counts->cpu_ns / (double)counts->n_events : 0;
+
+        return figures->length_ns ? 100.0 * time_ns / (double)figures->length_ns : 0;
+}
+
+static unsigned column_width(const struct Tab *tab, const TabColumn *column, unsigned columns) {
+        unsigned fixed = 2 * NUMBER_COLUMNS + 2, n_open = 0;
+
+        for (unsigned i = 0; i < tab->n_columns; i++) {
+                fixed += tab->columns[i].columns;
+                n_open += !tab->columns[i].columns;
+        }
+        if (column->columns)
+                return column->columns - 1;
+        return columns > fixed + 10 * n_open ? (columns - fixed) / n_open - 1 : 9;
+}
+
+/* A terminal that is narrower cuts it; so do we, since a page's lines are as long as its terminal is wide. */
+static void print_line(Text *page, const char *line, unsigned columns) {
+        screen_text(page, line, columns, false);
+        text_append(page, "\n", 1);
+}
+
+static void print_row(const View *view, const Counts *counts, const ViewFigures *figures, const CountsRow *row, unsigned columns, Text *page) {
+        const struct Tab *tab = &tabs[view->tab];
+        Text line = { 0 };
+
+        text_printf(&line, "%6.1f %%", share(row->self, counts));
+        if (view->tab == COUNTS_FUNCTIONS)
+                text_printf(&line, "%6.1f %%", share(row->total, counts));
+        else
+                text_printf(&line, "%6.1f %%", cpu(row->self, counts, figures));
+        text_printf(&line, "  ");
+        for (unsigned i = 0; i < tab->n_columns; i++) {
+                const TabColumn *column = &tab->columns[i];
+
+                screen_text(&line, row->texts[column->text], column_width(tab, column, columns), true);
+                text_append(&line, " ", 1);
+        }
+        while (line.size && line.data[line.size - 1] == ' ')
+                line.data[--line.size] = 0;
+        print_line(page, line.data ? line.data : "", columns);
+        text_deinit(&line);
+}
+
+static void print_titles(const View *view, unsigned columns, Text *page) {
+        const struct Tab *tab = &tabs[view->tab];
+        Text line = { 0 };
+
+        text_printf(&line, "%*s%*s  ", NUMBER_COLUMNS, tab->numbers[0], NUMBER_COLUMNS, tab->numbers[1]);
+        for (unsigned i = 0; i < tab->n_columns; i++) {
+                screen_text(&line, tab->columns[i].title, column_width(tab, &tab->columns[i], columns), true);
+                text_append(&line, " ", 1);
+        }
+        while (line.size && line.data[line.size - 1] == ' ')
+                line.data[--line.size] = 0;
+        if (view->colour)
+                text_printf(page, "\033[1m");
+        screen_text(page, line.data ? line.data : "", columns, false);
+        text_printf(page, "%s\n", view->colour ? "\033[0m" : "");
+        text_deinit(&line);
+}
+
+/* ---- the page ---- */
+
+static void print_figures(const View *view, const Counts *counts, const ViewFigures *figures, unsigned columns, Text *page) {
+        char line[256];
+
+        snprintf(line, sizeof(line), "spanprof top: %zu process%s, %" PRIu64 " samples in %.1f s, %.2f CPUs busy, %.0f %% in spans, %" PRIu64 " lost%s",
+                 figures->n_processes, figures->n_processes == 1 ? "" : "es", counts->n_events,
+                 (double)figures->length_ns / (double)NS_PER_SEC, cpu(counts->n_events, counts, figures) / 100,
+                 share(counts->n_linked, counts), figures->n_lost, view->paused ? "  PAUSED" : "");
+        print_line(page, line, columns);
+}
+
+static void print_tabs(const View *view, unsigned columns, Text *page) {
+        unsigned used = 0;
+
+        for (CountsTable tab = 0; tab < VIEW_N_TABS; tab++) {
+                bool is_this = tab == view->tab;
+                char text[32];
+
+                snprintf(text, sizeof(text), is_this ? "[%d %s]" : " %d %s ", (int)tab + 1, tabs[tab].name);
+                if (used + strlen(text) > columns)
+                        break;
+                used += (unsigned)strlen(text);
+                text_printf(page, "%s%s%s", is_this && view->colour ? "\033[7m" : "", text, is_this && view->colour ? "\033[0m" : "");
+        }
+        text_append(page, "\n", 1);
+}
+
+static void print_state(const View *view, size_t n_rows, unsigned columns, Text *page) {
+        Text line = { 0 };
+
+        if (view->help)
+                text_printf(&line, "q quit  1-5 Tab view  s sort  / filter  Esc no filter  p pause  c since start  +/- interval  arrows scroll");
+        else if (view->typing)
+                text_printf(&line, "filter: %s_", view->filter);
+        else
+                text_printf(&line, "%zu rows by %s, %s, every %.1f s%s%s   h help", n_rows, orders[view->order],
+                            view->since_start ? "since the start" : "of the last interval", (double)view->interval_ns / (double)NS_PER_SEC,
+                            *view->filter ? ", filter: " : "", view->filter);
+        print_line(page, line.data ? line.data : "", columns);
+        text_deinit(&line);
+}
+
+int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text *page) {
+        size_t n, room = view->rows > HEAD_ROWS ? view->rows - HEAD_ROWS : 0;
+        _cleanup_(freep) CountsRow *rows = NULL;
+        int r = choose_rows(view, counts, view->tab, &rows, &n);
+
+        if (r)
+                return r;
+        view->first = MIN(view->first, n > room ? n - room : 0);
+        if (view->rows >= 1)
+                print_figures(view, counts, figures, view->columns, page);
+        if (view->rows >= 2)
+                print_tabs(view, view->columns, page);
+        if (view->rows >= 3)
+                print_state(view, n, view->columns, page);
+        if (view->rows >= 4)
+                print_titles(view, view->columns, page);
+        for (size_t i = 0; i < room && view->first + i < n; i++)
+                print_row(view, counts, figures, &rows[view->first + i], view->columns, page);
+        return page->failed ? error_origin(-ENOMEM) : 0;
+}
+
+/* ---- without a terminal ---- */
+
+int view_block(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows, Text *block) {
+        unsigned columns = view->columns ? view->columns : 100;
+        _cleanup_(freep) CountsRow *rows = NULL;
+        size_t n;
+        int r = choose_rows(view, counts, view->tab, &rows, &n);
+
+        if (r)
+                return r;
+        print_figures(view, counts, figures, columns * 2, block);
+        print_titles(view, columns, block);
+        for (size_t i = 0; i < MIN(n, n_rows); i++)
+                print_row(view, counts, figures, &rows[i], columns, block);
+        text_append(block, "\n", 1);
+        return block->failed ? error_origin(-ENOMEM) : 0;
+}
+
+static int json_rows(const View *view, const Counts *counts, const ViewFigures *figures, CountsTable tab, size_t n_rows, Text *line) {
+        _cleanup_(freep) CountsRow *rows = NULL;
+        size_t n;
+        int r = choose_rows(view, counts, tab, &rows, &n);
+
+        if (r)
+                return r;
+        text_printf(line, ", \"%s\": [", tabs[tab].name);
+        for (size_t i = 0; i < MIN(n, n_rows); i++) {
+                text_printf(line, "%s{", i ? ", " : "");
+                for (size_t j = 0; j < COUNTS_MAX_TEXTS && tabs[tab].keys[j]; j++) {
+                        text_printf(line, "\"%s\": ", tabs[tab].keys[j]);
+                        text_append_json(line, rows[i].texts[j]);
+                        text_printf(line, ", ");
+                }
+                text_printf(line, "\"self\": %" PRIu64 ", \"total\": %" PRIu64 ", \"cpu_percent\": %.2f}", rows[i].self, rows[i].total,
+                            cpu(rows[i].self, counts, figures));
+        }
+        text_printf(line, "]");
+        return 0;
+}
+
+int view_json(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows, Text *line) {
+        int r = 0;
+
+        text_printf(line, "{\"seconds\": %.3f, \"samples\": %" PRIu64 ", \"in_spans\": %" PRIu64 ", \"truncated\": %" PRIu64 ", \"lost\": %" PRIu64
+                          ", \"processes_sampled\": %zu, \"cpus_busy\": %.3f",
+                    (double)figures->length_ns / (double)NS_PER_SEC, counts->n_events, counts->n_linked, counts->n_truncated,
+                    figures->n_lost, figures->n_processes, cpu(counts->n_events, counts, figures) / 100);
+        for (CountsTable tab = 0; tab < VIEW_N_TABS && !r; tab++)
+                r = json_rows(view, counts, figures, tab, n_rows, line);
+        text_printf(line, "}\n");
+        return r ? r : line->failed ? error_origin(-ENOMEM) : 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* One producer, one consumer, a ring of events; each side writes its own position and reads the other's. */
+
+#include "coro/engine/writer-queue.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+
+enum {
+        N_EVENTS = 1 << 17,
+        BATCH = 256,                    /* written before the place is given back */
+};
+
+struct WriterQueue {
+        TraceWriter *writer;
+        pthread_t thread;
+        bool running;
+        int wake_fd;
+        uint64_t n_stalls;
+        _Alignas(64) uint64_t head;     /* of the scan: events put */
+        _Alignas(64) uint64_t tail;     /* of the writer: events written */
+        _Alignas(64) uint32_t sleeping; /* the writer waits for wake_fd */
+        uint32_t stopping;
+        CoroEvent events[N_EVENTS];
+};
+
+static void nap(uint64_t ns) {
+        struct timespec time = { .tv_nsec = (long)ns };
+
+        nanosleep(&time, NULL);
+}
+
+static bool write_batch(WriterQueue *queue) {
+        uint64_t head = __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE), n = MIN(head - queue->tail, (uint64_t)BATCH);
+
+        for (uint64_t i = 0; i < n; i++)
+                trace_writer_event(queue->writer, &queue->events[(queue->tail + i) % N_EVENTS]);
+        __atomic_store_n(&queue->tail, queue->tail + n, __ATOMIC_RELEASE);
+        return n;
+}
+
+/* Until there is an event. The flag is set, then looked once more: writer_queue_kick() looks in the other order. */
+static void wait_for_events(WriterQueue *queue) {
+        struct pollfd fd = { .fd = queue->wake_fd, .events = POLLIN };
+        uint64_t n;
+
+        __atomic_store_n(&queue->sleeping, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&queue->head, __ATOMIC_SEQ_CST) == queue->tail && !__atomic_load_n(&queue->stopping, __ATOMIC_SEQ_CST))
+                poll(&fd, 1, -1);
+        __atomic_store_n(&queue->sleeping, 0, __ATOMIC_SEQ_CST);
+        (void)!read(queue->wake_fd, &n, sizeof(n));
+}
+
+static void *run(void *userdata) {
+        WriterQueue *queue = userdata;
+        uint64_t last_ns = 0;
+
+        for (;;) {
+                bool stopping = __atomic_load_n(&queue->stopping, __ATOMIC_ACQUIRE), wrote = write_batch(queue);
+                uint64_t now_ns = clock_monotonic_ns();
+
+                trace_writer_flush(queue->writer, now_ns);
+                if (wrote)
+                        last_ns = now_ns;
+                else if (stopping)
+                        return NULL;
+                else if (now_ns - last_ns < 200 * NS_PER_MS)    /* the writer may still hold something back for a while */
+                        nap(500 * NS_PER_US);
+                else
+                        wait_for_events(queue);
+        }
+}
+
+int writer_queue_new(WriterQueue **queuep, TraceWriter *writer) {
+        WriterQueue *queue = aligned_alloc(64, (sizeof(*queue) + 63) / 64 * 64);
+        sigset_t all, old;
+        int r;
+
+        if (!queue)
+                return error_origin(-ENOMEM);
+        __builtin_memset(queue, 0, offsetof(WriterQueue, events));
+        queue->writer = writer;
+        queue->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are for the thread that runs the command */
+        r = queue->wake_fd < 0 ? errno : pthread_create(&queue->thread, NULL, run, queue);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        queue->running = !r;
+        if (r) {
+                queue->writer = NULL;
+                writer_queue_free(queue);
+                return error_origin(-r);
+        }
+        *queuep = queue;
+        return 0;
+}
+
+void writer_queue_put(WriterQueue *queue, const CoroEvent *event) {
+        uint64_t head = queue->head;
+
+        if (head - __atomic_load_n(&queue->tail, __ATOMIC_ACQUIRE) >= N_EVENTS) {
+                queue->n_stalls++;
+                writer_queue_kick(queue);
+                while (head - __atomic_load_n(&queue->tail, __ATOMIC_ACQUIRE) >= N_EVENTS)
+                        nap(100 * NS_PER_US);
+        }
+        queue->events[head % N_EVENTS] = *event;
+        __atomic_store_n(&queue->head, head + 1, __ATOMIC_RELEASE);
+}
+
+void writer_queue_kick(WriterQueue *queue) {
+        uint64_t one = 1;
+
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&queue->sleeping, __ATOMIC_SEQ_CST))
+                (void)!write(queue->wake_fd, &one, sizeof(one));
+}
+
+uint64_t writer_queue_n_stalls(const WriterQueue *queue) {
+        return queue->n_stalls;
+}
+
+TraceWriter *writer_queue_finish(WriterQueue *queue) {
+        if (queue->running) {
+                __atomic_store_n(&queue->stopping, 1, __ATOMIC_SEQ_CST);
+                writer_queue_kick(queue);
+                pthread_join(queue->thread, NULL);
+                queue->running = false;
+        }
+        return take(queue->writer);
+}
+
+WriterQueue *writer_queue_free(WriterQueue *queue) {
+        if (!queue)
+                return NULL;
+        trace_writer_free(writer_queue_finish(queue));
+        if (queue->wake_fd >= 0)
+                close(queue->wake_fd);
+        free(queue);
+        return NULL;
+}

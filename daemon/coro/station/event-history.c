@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/station/event-history.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/util/error.h"
+
+enum { MAX_STEPS = 1 << 14 };           /* of one question: some 100 µs */
+
+int event_history_init(EventHistory *journal, uint32_t n_stations) {
+        *journal = (EventHistory){ .n_stations = n_stations };
+        journal->entries = calloc(EVENT_HISTORY_EVENTS, sizeof(*journal->entries));
+        journal->stations = calloc(n_stations, sizeof(*journal->stations));
+        return journal->entries && journal->stations ? 0 : error_origin(-ENOMEM);
+}
+
+void event_history_deinit(EventHistory *journal) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&journal->threads, &at)))
+                free(entry->value);
+        hashmap_deinit(&journal->threads);
+        free(journal->entries);
+        free(journal->stations);
+        *journal = (EventHistory){ 0 };
+}
+
+/* Return: NULL when it has left the journal, or never was. */
+static EventHistoryEntry *get(const EventHistory *journal, uint64_t number) {
+        return number && number + EVENT_HISTORY_EVENTS > journal->n ? &journal->entries[number % EVENT_HISTORY_EVENTS] : NULL;
+}
+
+static int find_thread(EventHistory *journal, uint32_t tid, EventHistoryThread **threadp) {
+        EventHistoryThread *thread = hashmap_get(&journal->threads, tid);
+        int r;
+
+        *threadp = thread;
+        if (thread || journal->threads.n_entries >= EVENT_HISTORY_MAX_THREADS)
+                return 0;
+        thread = calloc(1, sizeof(*thread));
+        if (!thread)
+                return error_origin(-ENOMEM);
+        r = hashmap_put(&journal->threads, tid, thread);
+        if (r)
+                free(thread);
+        else
+                *threadp = thread;
+        return r;
+}
+
+/* What leaves the journal is the last that is known of its station until then. */
+static void forget(EventHistory *journal, const EventHistoryEntry *entry) {
+        EventHistoryStation *station = &journal->stations[entry->station];
+        EventHistoryThread *thread = hashmap_get(&journal->threads, entry->tid);
+
+        station->oldest = entry->after_of_station;
+        station->old_ns = entry->time_ns;
+        station->old_active = entry->active;
+        if (station->listed && station->old_tid != entry->tid)
+                station->old_active = false;    /* in another thread's list still: rare, and then rather unknown than wrong */
+        else
+                station->old_tid = entry->tid;
+        if (!entry->active || station->listed || !thread)
+                return;
+        station->next = thread->first;
+        thread->first = entry->station + 1;
+        station->listed = true;
+}
+
+/* Keeps the chain of a thread in the order of time: stations are read one after the other, so events come late by a scan. */
+static void link_to_thread(EventHistory *journal, EventHistoryThread *thread, EventHistoryEntry *entry, uint64_t number) {
+        uint64_t *at = &thread->newest;
+        EventHistoryEntry *other;
+
+        for (int step = 0; (other = get(journal, *at)) && other->time_ns > entry->time_ns && step < MAX_STEPS; step++)
+                at = &other->before_of_thread;
+        entry->before_of_thread = *at;
+        *at = number;
+}
+
+int event_history_add(EventHistory *journal, const CoroEvent *event) {
+        EventHistoryEntry *entry = &journal->entries[(journal->n + 1) % EVENT_HISTORY_EVENTS];
+        EventHistoryStation *station;
+        EventHistoryEntry *before;
+        EventHistoryThread *thread;
+        int r = find_thread(journal, (uint32_t)event->tid, &thread);
+
+        if (r || !thread || event->station >= journal->n_stations)
+                return r;
+        if (journal->n + 1 > EVENT_HISTORY_EVENTS)
+                forget(journal, entry);
+        journal->n++;
+        if (event->number && !journal->stations[event->station].newest)         /* who ran before is not known of this station */
+                journal->since_ns = MAX(journal->since_ns, event->time_ns);
+        *entry = (EventHistoryEntry){ .time_ns = event->time_ns, .station = event->station, .tid = (uint32_t)event->tid,
+                                 .active = event->active, .gap = event->n_lost,
+                                 .before_of_station = journal->stations[event->station].newest };
+        station = &journal->stations[event->station];
+        before = get(journal, station->newest);
+        if (before)
+                before->after_of_station = journal->n;
+        if (!get(journal, station->oldest))
+                station->oldest = journal->n;
+        station->newest = journal->n;
+        link_to_thread(journal, thread, entry, journal->n);
+        return 0;
+}
+
+/* Of the stations whose last event has left the journal, the one that was resumed last on this thread. */
+static int find_old(const EventHistory *journal, const EventHistoryThread *thread, uint32_t tid, uint64_t time_ns,
+                    bool (*is_out)(void *, uint32_t), void *userdata, uint32_t *stationp) {
+        uint64_t best_ns = 0;
+        bool gap = false;
+        int steps = 0;
+
+        for (uint32_t at = thread->first; at && ++steps < MAX_STEPS; at = journal->stations[at - 1].next) {
+                const EventHistoryStation *station = &journal->stations[at - 1];
+                const EventHistoryEntry *next = get(journal, station->oldest);
+
+                if (!station->old_active || station->old_tid != tid || station->old_ns > time_ns || station->old_ns < best_ns)
+                        continue;
+                if ((next && next->time_ns <= time_ns) || (is_out && is_out(userdata, at - 1)))
+                        continue;
+                best_ns = station->old_ns;
+                gap = next && next->gap;
+                *stationp = at - 1;
+        }
+        return !best_ns ? EVENT_HISTORY_E_NONE : gap ? EVENT_HISTORY_E_LAPPED : 0;
+}
+
+int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_ns, bool (*is_out)(void *userdata, uint32_t station),
+                 void *userdata, uint32_t *stationp) {
+        const EventHistoryThread *thread = hashmap_get(&journal->threads, tid);
+        const EventHistoryEntry *entry;
+        int steps = 0;
+
+        if (time_ns < journal->since_ns)
+                return EVENT_HISTORY_E_LAPPED;
+        if (!thread)
+                return EVENT_HISTORY_E_NONE;
+        for (entry = get(journal, thread->newest); entry; entry = get(journal, entry->before_of_thread)) {
+                const EventHistoryEntry *next = get(journal, entry->after_of_station);
+
+                if (++steps >= MAX_STEPS)
+                        return EVENT_HISTORY_E_LAPPED;
+                if (entry->time_ns > time_ns) {
+                        const EventHistoryEntry *before = entry->gap ? get(journal, entry->before_of_station) : NULL;
+
+                        if (before && before->time_ns <= time_ns)
+                                return EVENT_HISTORY_E_LAPPED;        /* it may have been resumed here, and nobody saw it */
+                        continue;
+                }
+                if (next && next->time_ns <= time_ns)
+                        continue;               /* it has gone on since, here or elsewhere */
+                if (next && next->gap)
+                        return EVENT_HISTORY_E_LAPPED;
+                if (!entry->active || (is_out && is_out(userdata, entry->station)))
+                        continue;
+                *stationp = entry->station;
+                return 0;
+        }
+        return find_old(journal, thread, tid, time_ns, is_out, userdata, stationp);
+}

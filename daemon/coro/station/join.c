@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/station/join.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/util/error.h"
+#include "base/util/hashmap.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
+#include "coro/station/joined.h"
+#include "coro/station/pace.h"
+#include "coro/station/region-find.h"
+#include "sampling/discover/coroutine-engine.h"
+
+enum {
+        MAX_PROCESSES = 8192,           /* that are asked for; further ones have no coroutines */
+        MAX_REGIONS = 64,
+        MAX_FINDING = 8,                /* looks at once that take several turns; others begin anew */
+        IDLE_SHARE = 300,               /* time between looks at an idle region ÷ time of a look */
+        BUSY_SHARE = 20,                /* the same while samples ask: 5 % of a CPU at most, however large a region is */
+};
+
+#define NEXT_TURN_NS (20 * NS_PER_MS)           /* of a look at very many mappings */
+#define FIRST_LOOK_NS (100 * NS_PER_MS)
+#define LAST_LOOK_NS (30 * NS_PER_SEC)
+#define KEEP_GONE_NS (3 * NS_PER_SEC)
+#define MIN_WAIT_NS NS_PER_MS
+#define MAX_WAIT_NS (100 * NS_PER_MS)           /* of regions whose look costs next to nothing */
+
+typedef struct Member {
+        uint64_t generation;
+        Joined *joined;                 /* NULL = no region (yet) */
+        uint64_t look_ns, wait_ns;      /* when to look for one, and how long after that */
+        Find *find;                     /* a look goes on; NULL = none */
+        uint64_t gone_ns;               /* 0 = lives */
+} Member;
+
+struct CoroJoin {
+        Hashmap members;                /* pid → Member */
+        Joined *regions[MAX_REGIONS];
+        size_t n_regions, n_gone;
+        unsigned n_finding;             /* looks that go on in another turn, each with its descriptors */
+        Pace pace;
+        uint64_t due_ns;                /* no look at all regions earlier */
+        CoroSuspendedFunc suspended;    /* NULL = nobody wants to know */
+        void *userdata;
+};
+
+int coro_join_new(CoroJoin **joinp) {
+        *joinp = calloc(1, sizeof(**joinp));
+        return *joinp ? 0 : error_origin(-ENOMEM);
+}
+
+void coro_join_set_suspended(CoroJoin *join, CoroSuspendedFunc func, void *userdata) {
+        join->suspended = func;
+        join->userdata = userdata;
+}
+
+static void leave(CoroJoin *join, Joined *joined) {
+        if (!joined || --joined->n_users)
+                return;
+        for (size_t i = 0; i < join->n_regions; i++)
+                if (join->regions[i] == joined)
+                        join->regions[i] = join->regions[--join->n_regions];
+        joined_free(joined);
+}
+
+CoroJoin *coro_join_free(CoroJoin *join) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        if (!join)
+                return NULL;
+        while ((entry = hashmap_next(&join->members, &at))) {
+                find_free(((Member *)entry->value)->find);
+                free(entry->value);
+        }
+        hashmap_deinit(&join->members);
+        for (size_t i = 0; i < join->n_regions; i++)
+                joined_free(join->regions[i]);
+        free(join);
+        return NULL;
+}
+
+static void stop_finding(CoroJoin *join, Member *member) {
+        join->n_finding -= member->find != NULL;
+        member->find = find_free(member->find);
+}
+
+static void drop(CoroJoin *join, uint32_t pid) {
+        Member *member = hashmap_remove(&join->members, pid);
+
+        if (!member)
+                return;
+        join->n_gone -= member->gone_ns != 0;
+        stop_finding(join, member);
+        leave(join, member->joined);
+        free(member);
+}
+
+/* One at a time: the map must not change while it is walked. */
+static void drop_gone(CoroJoin *join, uint64_t now_ns) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while (join->n_gone && (entry = hashmap_next(&join->members, &at))) {
+                const Member *member = entry->value;
+
+                if (!member->gone_ns || now_ns - member->gone_ns < KEEP_GONE_NS)
+                        continue;
+                drop(join, (uint32_t)entry->key);
+                return;
+        }
+}
+
+/* ---- finding ---- */
+
+typedef struct Found {
+        CoroJoin *join;
+        Joined *joined;
+        uint32_t pid;
+        uint64_t generation;
+} Found;
+
+/* The first one counts; a program has one. */
+static int on_region(void *userdata, int fd, const char *path) {
+        _cleanup_(closep) int owned = fd;
+        _cleanup_(region_freep) Region *region = NULL;
+        Found *found = userdata;
+        RegionHeader header;
+        int r;
+
+        if (found->joined)
+                return 0;
+        r = region_open(&region, owned, &header);
+        if (r) {
+                stat_add(COUNTER_CORO_REGIONS_REFUSED, r > 0);
+                return r < 0 ? r : 0;
+        }
+        for (size_t i = 0; i < found->join->n_regions; i++)
+                if (region_is_same(found->join->regions[i]->region, region))
+                        found->joined = found->join->regions[i];
+        if (found->joined)
+                return 0;
+        if (found->join->n_regions == MAX_REGIONS) {
+                stat_add(COUNTER_CORO_REGIONS_REFUSED, 1);
+                return 0;
+        }
+        r = joined_new(&found->joined, take(region));
+        if (r)
+                return r;
+        found->joined->pid = found->pid;
+        found->joined->generation = found->generation;
+        found->join->regions[found->join->n_regions++] = found->joined;
+        stat_add(COUNTER_CORO_REGIONS, 1);
+        log_write_target(LOG_LEVEL_INFO, found->pid, "publishes coroutines: %s", path);
+        return 0;
+}
+
+static int look_for_region(CoroJoin *join, uint32_t pid, Member *member, uint64_t now_ns) {
+        Found found = { .join = join, .pid = pid, .generation = member->generation };
+        int r;
+
+        if (now_ns < member->look_ns)
+                return 0;
+        if (!member->find)
+                member->wait_ns = MIN(MAX(2 * member->wait_ns, FIRST_LOOK_NS), LAST_LOOK_NS);
+        join->n_finding -= member->find != NULL;
+        r = engine_is((pid_t)pid) ? 0 : find_regions_some((pid_t)pid, &member->find, on_region, &found);
+        join->n_finding += member->find != NULL;
+        if (found.joined)
+                found.joined->n_users++;
+        member->joined = found.joined;
+        if (found.joined || join->n_finding > MAX_FINDING)
+                stop_finding(join, member);
+        member->look_ns = now_ns + (member->find ? NEXT_TURN_NS : member->wait_ns);
+        return r < 0 ? r : 0;
+}
+
+static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member **memberp) {
+        Member *member = hashmap_get(&join->members, pid);
+        int r;
+
+        if (member && member->generation != generation) {
+                drop(join, pid);
+                member = NULL;
+        }
+        *memberp = member;
+        if (member || join->members.n_entries >= MAX_PROCESSES)
+                return 0;
+        member = calloc(1, sizeof(*member));
+        if (!member)
+                return error_origin(-ENOMEM);
+        member->generation = generation;
+        r = hashmap_put(&join->members, pid, member);
+        if (r)
+                free(member);
+        else
+                *memberp = member;
+        return r;
+}
+
+int coro_join_watch(CoroJoin *join, uint32_t pid, uint64_t generation) {
+        Member *member;
+        int r = find_member(join, pid, generation, &member);
+
+        if (r || !member || member->joined)
+                return r;
+        member->look_ns = 0;
+        return look_for_region(join, pid, member, clock_monotonic_ns());
+}
+
+/* ---- reading ---- */
+
+int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
+        uint64_t begin_ns = clock_monotonic_ns(), scan_ns;
+        RegionScanFound all = { 0 };
+
+        *wait_nsp = UINT64_MAX;
+        drop_gone(join, begin_ns);
+        if (!join->n_regions)
+                return 0;
+        if (begin_ns < join->due_ns) {
+                *wait_nsp = join->due_ns - begin_ns;
+                return 0;
+        }
+        for (size_t i = 0; i < join->n_regions; i++) {
+                RegionScanFound found;
+                int r = joined_scan(join->regions[i], &found);
+
+                if (r)
+                        return r;
+                all.n_events += found.n_events;
+                all.n_lost += found.n_lost;
+                all.n_most = MAX(all.n_most, found.n_most);
+        }
+        scan_ns = clock_monotonic_ns() - begin_ns;
+        pace_update(&join->pace, &all, scan_ns, begin_ns + scan_ns);
+        *wait_nsp = join->pace.idle ? MIN(10 * NS_PER_MS + IDLE_SHARE * scan_ns, MAX_WAIT_NS)
+                                    : MIN(MAX(join->pace.wait_ns, MIN_WAIT_NS), MAX_WAIT_NS);
+        *wait_nsp = MAX(*wait_nsp, BUSY_SHARE * scan_ns);
+        join->due_ns = begin_ns + scan_ns + *wait_nsp;
+        return 0;
+}
+
+/* ---- suspended time ---- */
+
+typedef struct Telling {
+        const CoroJoin *join;
+        const Joined *joined;
+} Telling;
+
+static int tell(void *userdata, const SuspendedSum *sum) {
+        const Telling *telling = userdata;
+        const Joined *joined = telling->joined;
+        CoroSuspended suspended = { .pid = joined->pid, .generation = joined->generation, .address = sum->address,
+                                    .value_ns = sum->value_ns, .time_ns = sum->time_ns };
+
+        if (sum->station != SUSPENDED_ANY_STATION) {
+                const StationState *state = &joined->scan.states[sum->station];
+
+                suspended.known = true;
+                suspended.coroutine = (CoroMatch){ state->probe_id, state->birth_ns, sum->station };
+        }
+        return telling->join->suspended(telling->join->userdata, &suspended);
+}
+
+static void count_stretches(Suspended *suspended) {
+        stat_add(COUNTER_CORO_SUSPENSIONS, suspended->n_whole);
+        stat_add(COUNTER_CORO_SUSPENSIONS_UNKNOWN, suspended->n_unknown);
+        stat_add(COUNTER_CORO_SUSPENSIONS_FOLDED, suspended->n_folded);
+        suspended->n_whole = suspended->n_unknown = suspended->n_folded = 0;
+}
+
+/* @end_ns: when its process ended, or later. */
+static int take_suspended(CoroJoin *join, Joined *joined, uint64_t end_ns) {
+        Telling telling = { join, joined };
+        int r = joined->pid && join->suspended ? joined_count_suspended(joined, end_ns) : 0;
+
+        count_stretches(&joined->suspended);
+        return r ? r : suspended_take(&joined->suspended, joined->pid && join->suspended ? tell : NULL, &telling);
+}
+
+int coro_join_close(CoroJoin *join, bool discard) {
+        for (size_t i = 0; i < join->n_regions; i++) {
+                Joined *joined = join->regions[i];
+                RegionScanFound found;
+                int r = joined_scan(joined, &found);
+                /* If not, its end will be told, and until then its coroutines were suspended: see coro_join_forget(). */
+                bool lives = joined->pid && !kill((pid_t)joined->pid, 0);
+
+                if (!r && discard)
+                        r = joined_count_suspended(joined, UINT64_MAX);
+                if (!r && discard)
+                        r = suspended_take(&joined->suspended, NULL, NULL);
+                else if (!r)
+                        r = take_suspended(join, joined, lives ? UINT64_MAX : 0);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* Another process that has the region mapped is the next one whose coroutines they are. */
+static void pass_on(CoroJoin *join, Joined *joined) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        joined->pid = 0;
+        while (!joined->pid && (entry = hashmap_next(&join->members, &at))) {
+                const Member *member = entry->value;
+
+                if (member->joined != joined || member->gone_ns)
+                        continue;
+                joined->pid = (uint32_t)entry->key;
+                joined->generation = member->generation;
+        }
+}
+
+int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
+        Member *member = hashmap_get(&join->members, pid);
+        RegionScanFound found;
+        int r = 0;
+
+        if (!member || member->gone_ns)
+                return 0;
+        member->gone_ns = clock_monotonic_ns();
+        join->n_gone++;
+        if (!member->joined || member->joined->pid != pid || member->joined->generation != member->generation)
+                return 0;
+        r = joined_scan(member->joined, &found);
+        if (!r)
+                r = take_suspended(join, member->joined, end_ns);
+        pass_on(join, member->joined);
+        return r;
+}
+
+/* ---- answering ---- */
+
+typedef struct Question {
+        Joined *joined;
+        uint64_t time_ns;
+        bool ambiguous;                 /* a candidate died between the last look that saw it alive and the one that did not */
+} Question;
+
+/*
+ * A coroutine that ends is resumed by its last event, for ever. It counts until the last look that saw it alive; what came
+ * between that and the look that saw it dead is not known; afterwards it is out.
+ */
+static bool is_dead(void *userdata, uint32_t station) {
+        Question *question = userdata;
+        Joined *joined = question->joined;
+        Life *life = &joined->lives[station];
+
+        joined_look_at_life(joined, station, clock_monotonic_ns());
+        if (!life->dead_ns || question->time_ns <= MAX(life->alive_ns, joined->scan.states[station].last_ns))
+                return false;
+        question->ambiguous |= question->time_ns < life->dead_ns;
+        return true;
+}
+
+int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns, CoroMatch *match) {
+        Question question = { .time_ns = time_ns };
+        RegionScanFound found;
+        Member *member;
+        uint32_t station;
+        int r = find_member(join, pid, generation, &member);
+
+        if (!r && member && !member->joined)
+                r = look_for_region(join, pid, member, clock_monotonic_ns());
+        if (r || !member || !member->joined)
+                return r ? r : CORO_JOIN_E_NONE;
+        question.joined = member->joined;
+        if (member->joined->scanned_ns < time_ns) {
+                if (clock_monotonic_ns() - member->joined->scanned_ns < BUSY_SHARE * member->joined->cost_ns) {
+                        stat_add(COUNTER_CORO_SAMPLES_LAPPED, 1);
+                        return CORO_JOIN_E_UNKNOWN;
+                }
+                r = joined_scan(member->joined, &found);
+        }
+        if (r)
+                return r;
+        r = event_history_find(&member->joined->journal, ns_tid, time_ns, is_dead, &question, &station);
+        if (r || question.ambiguous) {
+                stat_add(question.ambiguous ? COUNTER_CORO_SAMPLES_AMBIGUOUS :
+                         r == EVENT_HISTORY_E_LAPPED ? COUNTER_CORO_SAMPLES_LAPPED : COUNTER_CORO_SAMPLES_NONE, 1);
+                return r == EVENT_HISTORY_E_NONE && !question.ambiguous ? CORO_JOIN_E_NONE : CORO_JOIN_E_UNKNOWN;
+        }
+        *match = (CoroMatch){ .station = station, .probe_id = member->joined->scan.states[station].probe_id,
+                              .birth_ns = member->joined->scan.states[station].birth_ns };
+        stat_add(COUNTER_CORO_SAMPLES, 1);
+        return 0;
+}

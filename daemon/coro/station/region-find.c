@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/station/region-find.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/stat.h"
+#include "sampling/process/maps.h"
+#include "sampling/process/mounts.h"
+#include "sampling/process/process.h"
+#include "spanprof/station.h"
+
+enum {
+        FREE_TEXT = 64 << 10,
+        TURN_TEXT = 448 << 10,          /* more than that */
+};
+
+struct Find {
+        int proc_fd, maps_fd;
+        Mounts mounts;
+        MapsReader reader;
+        char path[MAPS_MAX_NAME];
+};
+
+/* As for executables: a device that nobody lists is a block device of another mount namespace, or not to be trusted. */
+static bool is_local(Find *find, const MapsEntry *entry) {
+        MountKind kind;
+
+        if (maps_is_memfd(entry))
+                return true;
+        kind = mounts_of_process(&find->mounts, find->proc_fd, entry->major, entry->minor);
+        return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && entry->major);
+}
+
+/* Type first, then the open that could wait. Return: descriptor or -1. */
+static int open_mapped(int proc_fd, const MapsEntry *entry) {
+        _cleanup_(closep) int path_fd = -1, fd = -1;
+        uint64_t magic = 0;
+        struct statx stx;
+        char name[64];
+
+        snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)entry->start, (unsigned long)entry->end);
+        path_fd = openat(proc_fd, name, O_PATH | O_CLOEXEC);
+        if (path_fd < 0 || statx(path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stx) || !S_ISREG(stx.stx_mode))
+                return -1;
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
+        fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd < 0 || file_pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != SPANPROF_STATION_MAGIC)
+                return -1;
+        return take_fd(fd);
+}
+
+static int look_at(Find *find, const MapsEntry *entry, FindFunc func, void *userdata) {
+        int fd;
+
+        if (!maps_is_stations(entry) || !is_local(find, entry))
+                return 0;
+        fd = open_mapped(find->proc_fd, entry);
+        if (fd < 0)
+                return 0;
+        maps_path(entry, find->path, NULL);
+        return func(userdata, fd, find->path);
+}
+
+Find *find_free(Find *find) {
+        if (!find)
+                return NULL;
+        closep(&find->proc_fd);
+        closep(&find->maps_fd);
+        mounts_deinit(&find->mounts);
+        free(find);
+        return NULL;
+}
+
+static int find_new(Find **findp, pid_t pid) {
+        _cleanup_(find_freep) Find *find = calloc(1, sizeof(*find));
+        int r;
+
+        if (!find)
+                return error_origin(-ENOMEM);
+        find->proc_fd = find->maps_fd = -1;
+        r = process_open_living(pid, 0, &find->proc_fd, NULL);
+        if (r)
+                return r == PROCESS_E_DENIED ? FIND_E_DENIED : FIND_E_GONE;
+        find->maps_fd = openat(find->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+        if (find->maps_fd < 0)
+                return errno == ENOENT || errno == ESRCH ? FIND_E_GONE : FIND_E_DENIED;
+        maps_reader_init(&find->reader, find->maps_fd);
+        *findp = take(find);
+        return 0;
+}
+
+static int walk(Find *find, FindFunc func, void *userdata) {
+        MapsEntry entry;
+        int r;
+
+        for (;;) {
+                r = maps_reader_next(&find->reader, &entry);
+                if (r == MAPS_E_EOF)
+                        return 0;
+                if (r == MAPS_E_PAUSED)
+                        return FIND_E_MORE;
+                if (r == MAPS_E_FAILED)
+                        return errno == EACCES || errno == EPERM ? FIND_E_DENIED : FIND_E_GONE;
+                r = r == MAPS_E_MALFORMED ? 0 : look_at(find, &entry, func, userdata);
+                if (r)
+                        return r;
+        }
+}
+
+int find_regions(pid_t pid, FindFunc func, void *userdata) {
+        _cleanup_(find_freep) Find *find = NULL;
+        int r = find_new(&find, pid);
+
+        return r ? r : walk(find, func, userdata);
+}
+
+int find_regions_some(pid_t pid, Find **findp, FindFunc func, void *userdata) {
+        _cleanup_(find_freep) Find *find = take(*findp);
+        size_t left = TURN_TEXT;
+        int r = find ? 0 : find_new(&find, pid);
+
+        if (r)
+                return r;
+        maps_reader_begin_turn(&find->reader, FREE_TEXT, &left);
+        r = walk(find, func, userdata);
+        if (r == FIND_E_MORE) {
+                stat_add(COUNTER_MAPS_PAUSED, 1);
+                *findp = take(find);
+        }
+        return r;
+}

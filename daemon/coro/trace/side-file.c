@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace/side-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/text.h"
+#include "coro/trace/trace-mappings.h"
+#include "coro/trace/trace-stations.h"
+
+/* start: of the first line in all versions. */
+static const struct { const char *ending, *first, *start; } kinds[N_SIDE_FILES] = {
+        [SIDE_FILE_STATIONS] = { "stations", TRACE_STATIONS_COLUMNS, "pid,station,probe_id," },
+        [SIDE_FILE_MAPPINGS] = { "mappings", TRACE_MAPPINGS_COLUMNS, "process,pid,start,end," },
+};
+
+/* Without the ending of a program that packs. */
+static size_t unpacked_size(const char *trace) {
+        static const char *const packings[] = { ".gz", ".zst", ".lz4", ".xz" };
+        size_t size = strlen(trace);
+
+        for (size_t i = 0; i < ARRAY_SIZE(packings); i++)
+                if (size > strlen(packings[i]) && !strcmp(trace + size - strlen(packings[i]), packings[i]))
+                        return size - strlen(packings[i]);
+        return size;
+}
+
+int side_file_name(const char *trace, SideFile which, char **namep) {
+        const char *dot = memrchr(trace, '.', unpacked_size(trace));
+
+        *namep = NULL;
+        if (!dot || strchr(dot, '/') || !strcmp(trace, "-"))
+                return 0;
+        if (asprintf(namep, "%.*s.%s.csv", (int)(dot - trace), trace, kinds[which].ending) >= 0)
+                return 0;
+        *namep = NULL;
+        return error_origin(-ENOMEM);
+}
+
+int side_file_check(const char *name, SideFile which) {
+        _cleanup_(closep) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+        const char *begin = kinds[which].start;
+        char start[32] = { 0 };
+        struct stat st;
+
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+        if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+            (st.st_size && (file_pread(fd, start, strlen(begin), 0) != (ssize_t)strlen(begin) || strcmp(start, begin))))
+                return SIDE_FILE_E_FOREIGN;
+        return 0;
+}
+
+int side_file_remove(const char *name, SideFile which) {
+        int r = side_file_check(name, which);
+
+        return r ? r : unlink(name) && errno != ENOENT ? SIDE_FILE_E_FAILED : 0;
+}
+
+/* t.jsonl and t.csv have one name for it, and whoever converts one to the other reads the old one: so it is a new file. */
+int side_file_create(const char *name, SideFile which, mode_t mode, FILE **filep) {
+        int r = side_file_remove(name, which);
+        _cleanup_(closep) int fd = -1;
+        FILE *file;
+
+        if (r)
+                return r;
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        file = fd < 0 ? NULL : fdopen(fd, "w");
+        if (!file)
+                return SIDE_FILE_E_FAILED;
+        take_fd(fd);
+        fprintf(file, "%s\n", kinds[which].first);
+        *filep = file;
+        return 0;
+}
+
+/* Beside a trace of a stranger may lie anything: a pipe would be waited for. */
+static FILE *open_old(const char *name) {
+        _cleanup_(closep) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        struct stat st;
+        FILE *file;
+
+        if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+                return NULL;
+        file = fdopen(fd, "r");
+        if (file)
+                take_fd(fd);
+        return file;
+}
+
+bool side_file_exists(const char *trace, SideFile which) {
+        _cleanup_(freep) char *name = NULL;
+
+        return !side_file_name(trace, which, &name) && name && !access(name, F_OK);
+}
+
+/* *wholep: it has room, and an end: what has none was cut, perhaps inside a number. Return: its size, -1 = there is none. */
+static ssize_t next_line(FILE *file, char *line, size_t room, bool *wholep) {
+        size_t size = 0;
+        int c;
+
+        while ((c = getc_unlocked(file)) != EOF && c != '\n')
+                if (size++ < room)
+                        line[size - 1] = (char)c;
+        *wholep = c == '\n' && size <= room;
+        return c == EOF && !size ? -1 : (ssize_t)MIN(size, room);
+}
+
+int side_file_read(const char *trace, SideFile which, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+        _cleanup_(freep) char *name = NULL, *line = NULL;
+        FILE *file;
+        int r = side_file_name(trace, which, &name);
+        bool first = true, whole;
+        ssize_t size;
+
+        if (r)
+                return r;
+        file = name ? open_old(name) : NULL;
+        if (!file)
+                return SIDE_FILE_E_NONE;
+        line = malloc(TRACE_MAPPING_LINE);
+        if (!line)
+                r = error_origin(-ENOMEM);
+        while (!r && (size = next_line(file, line, TRACE_MAPPING_LINE, &whole)) >= 0) {
+                if (!first)
+                        r = func(userdata, whole ? line : "", whole ? (size_t)size : 0);
+                first = false;
+        }
+        fclose(file);
+        return r;
+}
+
+bool side_file_number(const char *cell, size_t size, bool hex, uint64_t *valuep) {
+        char copy[24];
+
+        if (!size || size >= sizeof(copy))
+                return false;
+        memcpy(copy, cell, size);
+        copy[size] = 0;
+        if (!hex)
+                return !text_u64(copy, UINT64_MAX, valuep);
+        return size > 2 && copy[0] == '0' && copy[1] == 'x' && !text_hex(copy + 2, copy + size, valuep);
+}

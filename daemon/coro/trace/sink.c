@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Blocks go round: the stack of free ones, the one that is filled, the queue of those to be written. It is a stack so
+ * that a sink that keeps up uses the same few blocks, which are in the cache, and touches no further memory.
+ */
+
+#include "coro/trace/sink.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/util/error.h"
+#include "base/util/file.h"
+
+enum { N_BLOCKS = 128 };
+
+typedef struct Full {
+        char *block;
+        size_t size;
+} Full;
+
+struct Sink {
+        int fd, error;
+        pthread_t thread;
+        bool running, stopping, waiting;        /* waiting: for a free block */
+        pthread_mutex_t mutex;          /* of all that follows */
+        pthread_cond_t filled, freed;
+        uint64_t n_stalls;
+        bool shares;                    /* the producer's CPU */
+        int cpu;                        /* that; -1 = any */
+        char *filling;                  /* the producer's */
+        char *free[N_BLOCKS];
+        unsigned n_free;
+        Full full[N_BLOCKS];
+        unsigned first, n_full;
+        char *memory;
+};
+
+static bool take_full(Sink *sink, Full *full) {
+        while (!sink->n_full && !sink->stopping)
+                pthread_cond_wait(&sink->filled, &sink->mutex);
+        if (!sink->n_full)
+                return false;
+        *full = sink->full[sink->first];
+        return true;
+}
+
+static void give_back(Sink *sink, char *block, int error) {
+        sink->first = (sink->first + 1) % N_BLOCKS;
+        sink->n_full--;
+        sink->free[sink->n_free++] = block;
+        sink->error = sink->error ? sink->error : error;
+        if (sink->waiting)
+                pthread_cond_signal(&sink->freed);
+}
+
+/*
+ * With two CPUs, one is the program's. Whoever else comes there makes it write what it has not yet written at once, and may
+ * drive it to the CPU where its events are read, for a whole tick. So we stay on the producer's, a block at a time.
+ */
+static bool shares_a_cpu(void) {
+        cpu_set_t set;
+
+        return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 2;
+}
+
+/* *onp: the CPU that we stay on already. */
+static void stay_on(int cpu, int *onp) {
+        cpu_set_t set;
+
+        if (cpu < 0 || cpu == *onp)
+                return;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        if (!sched_setaffinity(0, sizeof(set), &set))
+                *onp = cpu;
+}
+
+static void *run(void *userdata) {
+        Sink *sink = userdata;
+        int on = -1;
+        Full full;
+
+        pthread_mutex_lock(&sink->mutex);
+        while (take_full(sink, &full)) {
+                int error = sink->error, cpu = sink->cpu;
+
+                pthread_mutex_unlock(&sink->mutex);
+                stay_on(cpu, &on);
+                if (!error && file_write(sink->fd, full.block, full.size))
+                        error = errno ? errno : EIO;
+                if (on >= 0)
+                        sched_yield();          /* else all blocks that wait are written before it has its turn */
+                pthread_mutex_lock(&sink->mutex);
+                give_back(sink, full.block, error);
+        }
+        pthread_mutex_unlock(&sink->mutex);
+        return NULL;
+}
+
+static int start(Sink *sink) {
+        sigset_t all, old;
+        int r;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are for the thread that runs the command */
+        r = pthread_create(&sink->thread, NULL, run, sink);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        sink->running = !r;
+        return r ? error_origin(-r) : 0;
+}
+
+int sink_new(Sink **sinkp, int fd, char **blockp) {
+        _cleanup_(sink_freep) Sink *sink = calloc(1, sizeof(*sink));
+        int r;
+
+        if (!sink)
+                return error_origin(-ENOMEM);
+        sink->fd = fd;
+        sink->shares = shares_a_cpu();
+        sink->cpu = -1;
+        pthread_mutex_init(&sink->mutex, NULL);
+        pthread_cond_init(&sink->filled, NULL);
+        pthread_cond_init(&sink->freed, NULL);
+        sink->memory = malloc((size_t)N_BLOCKS * SINK_BLOCK);
+        if (!sink->memory)
+                return error_origin(-ENOMEM);
+        for (unsigned i = N_BLOCKS; i--;)
+                sink->free[sink->n_free++] = sink->memory + (size_t)i * SINK_BLOCK;
+        sink->filling = sink->free[--sink->n_free];
+        r = start(sink);
+        if (r)
+                return r;
+        *blockp = sink->filling;
+        *sinkp = take(sink);
+        return 0;
+}
+
+char *sink_swap(Sink *sink, size_t size) {
+        pthread_mutex_lock(&sink->mutex);
+        sink->full[(sink->first + sink->n_full++) % N_BLOCKS] = (Full){ sink->filling, size };
+        pthread_cond_signal(&sink->filled);
+        sink->n_stalls += !sink->n_free;
+        sink->cpu = sink->shares ? sched_getcpu() : -1;
+        sink->waiting = true;
+        while (!sink->n_free)
+                pthread_cond_wait(&sink->freed, &sink->mutex);
+        sink->waiting = false;
+        sink->filling = sink->free[--sink->n_free];
+        pthread_mutex_unlock(&sink->mutex);
+        return sink->filling;
+}
+
+int sink_error(Sink *sink) {
+        int error;
+
+        pthread_mutex_lock(&sink->mutex);
+        error = sink->error;
+        pthread_mutex_unlock(&sink->mutex);
+        return error;
+}
+
+uint64_t sink_n_stalls(const Sink *sink) {
+        return sink->n_stalls;          /* only the producer changes it */
+}
+
+int sink_finish(Sink *sink) {
+        if (sink->running) {
+                pthread_mutex_lock(&sink->mutex);
+                sink->stopping = true;
+                pthread_cond_signal(&sink->filled);
+                pthread_mutex_unlock(&sink->mutex);
+                pthread_join(sink->thread, NULL);
+                sink->running = false;
+        }
+        return sink_error(sink);
+}
+
+Sink *sink_free(Sink *sink) {
+        if (!sink)
+                return NULL;
+        sink_finish(sink);
+        pthread_cond_destroy(&sink->freed);
+        pthread_cond_destroy(&sink->filled);
+        pthread_mutex_destroy(&sink->mutex);
+        free(sink->memory);
+        free(sink);
+        return NULL;
+}

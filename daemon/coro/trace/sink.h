@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sink
+ *
+ * Writes blocks of bytes to a descriptor from a thread of its own, so that whoever makes them
+ * never waits for a disk. Blocks are written whole and in their order; there are as many as a second of
+ * a large burst fills. When all of them wait to be written, sink_swap() waits, too, and counts that.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/util/macro.h"
+
+typedef struct Sink Sink;
+
+enum { SINK_BLOCK = 128 << 10 };
+
+/* @fd: borrowed. *blockp: the first block, of SINK_BLOCK bytes. Return: 0, -errno. */
+int sink_new(Sink **sinkp, int fd, char **blockp);
+
+/* Hands over the block that is being filled. Return: an empty one. */
+char *sink_swap(Sink *sink, size_t size);
+
+/* errno of the first failure, after which nothing is written; 0 = none so far. */
+int sink_error(Sink *sink);
+uint64_t sink_n_stalls(const Sink *sink);
+
+/* Waits until all is written and ends the thread. Return: as sink_error(). */
+int sink_finish(Sink *sink);
+Sink *sink_free(Sink *sink);
+DEFINE_CLEANUP(Sink, sink_free)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace/trace-code.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/arena.h"
+#include "base/util/error.h"
+#include "base/util/hashmap.h"
+
+enum { MAX_STEPS = 1024 };              /* back from an address: files that honest processes had over each other are few */
+
+typedef struct Row {
+        TraceMapping mapping;
+        uint64_t reach;                 /* end of this or of an earlier row of the process, the largest */
+} Row;
+
+struct TraceCode {
+        Row *rows;                      /* by process and start, once they are sorted */
+        size_t n_rows, room;
+        bool sorted;
+        Hashmap frames;                 /* → StationCode of the coroutine there, `code` where there were several */
+        Arena texts;
+};
+
+int trace_code_new(TraceCode **codep) {
+        TraceCode *code = calloc(1, sizeof(*code));
+
+        if (!code)
+                return error_origin(-ENOMEM);
+        *codep = code;
+        return 0;
+}
+
+TraceCode *trace_code_free(TraceCode *code) {
+        if (!code)
+                return NULL;
+        free(code->rows);
+        hashmap_deinit(&code->frames);
+        arena_deinit(&code->texts);
+        free(code);
+        return NULL;
+}
+
+int trace_code_mapping(TraceCode *code, const TraceMapping *mapping) {
+        Row row = { .mapping = *mapping };
+        const char **const texts[] = { &row.mapping.build_id_gnu, &row.mapping.build_id_go, &row.mapping.build_id_htlhash, &row.mapping.path };
+
+        if (code->n_rows == code->room) {
+                size_t room = MAX(2 * code->room, (size_t)64);
+                Row *rows = reallocarray(code->rows, room, sizeof(*rows));
+
+                if (!rows)
+                        return error_origin(-ENOMEM);
+                code->rows = rows;
+                code->room = room;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+                *texts[i] = arena_string(&code->texts, *texts[i], strlen(*texts[i]));
+                if (!*texts[i])
+                        return error_origin(-ENOMEM);
+        }
+        code->rows[code->n_rows++] = row;
+        code->sorted = false;
+        return 0;
+}
+
+int trace_code_station(TraceCode *code, const TraceStationEnd *end) {
+        StationCode *known;
+
+        if (!end->code.process || !end->code.frame || !end->code.address)
+                return 0;
+        known = hashmap_get(&code->frames, end->code.frame);
+        if (known == (void *)code || (known && known->process == end->code.process && known->address == end->code.address))
+                return 0;
+        if (!known) {
+                known = arena_copy(&code->texts, &end->code, sizeof(end->code));
+                return known ? hashmap_put(&code->frames, end->code.frame, known) : error_origin(-ENOMEM);
+        }
+        return hashmap_put(&code->frames, end->code.frame, code);
+}
+
+static int compare_rows(const void *left, const void *right) {
+        const TraceMapping *a = &((const Row *)left)->mapping, *b = &((const Row *)right)->mapping;
+
+        if (a->process != b->process)
+                return a->process < b->process ? -1 : 1;
+        return a->start < b->start ? -1 : a->start > b->start;
+}
+
+static void sort(TraceCode *code) {
+        if (code->sorted)
+                return;
+        if (code->n_rows)
+                qsort(code->rows, code->n_rows, sizeof(*code->rows), compare_rows);
+        for (size_t i = 0; i < code->n_rows; i++) {
+                Row *row = &code->rows[i], *before = i ? row - 1 : NULL;
+
+                row->reach = row->mapping.end;
+                if (before && before->mapping.process == row->mapping.process)
+                        row->reach = MAX(row->reach, before->reach);
+        }
+        code->sorted = true;
+}
+
+/* Whether both say the same of an address. */
+static bool agree(const TraceMapping *a, const TraceMapping *b) {
+        return !strcmp(a->build_id_gnu, b->build_id_gnu) && !strcmp(a->build_id_go, b->build_id_go) &&
+               !strcmp(a->build_id_htlhash, b->build_id_htlhash) && a->address - a->start == b->address - b->start;
+}
+
+static TracePlace place_in(const TraceMapping *mapping, uint64_t address) {
+        return (TracePlace){ mapping, mapping->address + (address - mapping->start) };
+}
+
+/* What lay there, if there was one file only. */
+static TracePlace find(const TraceCode *code, uint64_t process, uint64_t address) {
+        size_t low = 0, high = code->n_rows;
+        const TraceMapping *found = NULL;
+
+        while (low < high) {            /* the first row behind the address */
+                size_t middle = (low + high) / 2;
+                const TraceMapping *m = &code->rows[middle].mapping;
+
+                if (m->process < process || (m->process == process && m->start <= address))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        for (size_t i = low, n = 0; i-- > 0 && code->rows[i].mapping.process == process && code->rows[i].reach > address; n++) {
+                const TraceMapping *mapping = &code->rows[i].mapping;
+
+                if (n == MAX_STEPS || (mapping->end > address && found && !agree(found, mapping)))
+                        return (TracePlace){ 0 };
+                if (mapping->end > address)
+                        found = mapping;
+        }
+        return found ? place_in(found, address) : (TracePlace){ 0 };
+}
+
+TracePlace trace_code_find(TraceCode *code, const StationCode *of, uint64_t address) {
+        sort(code);
+        if (!address || !of->process)
+                return (TracePlace){ 0 };
+        return find(code, of->process, address == of->frame && of->address ? of->address : address);
+}
+
+void trace_code_find_all(TraceCode *code, uint64_t address, bool (*func)(void *userdata, const TracePlace *place), void *userdata) {
+        const StationCode *frame = hashmap_get(&code->frames, address);
+        TracePlace place;
+
+        sort(code);
+        if (frame == (void *)code)
+                return;
+        if (frame) {
+                place = find(code, frame->process, frame->address);
+                if (place.mapping)
+                        func(userdata, &place);
+                return;
+        }
+        for (size_t i = 0; i < code->n_rows; i++) {
+                const TraceMapping *m = &code->rows[i].mapping;
+
+                if (address < m->start || address >= m->end)
+                        continue;
+                place = find(code, m->process, address);
+                if (!func(userdata, &place))
+                        return;
+        }
+}

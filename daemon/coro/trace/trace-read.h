@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Trace Reader
+ *
+ * Reads events back from any form of a trace (trace.h), ours or the real engine's. A line that is
+ * no event (cut by a crash, of another program) is counted and left out; the others count.
+ */
+
+#include "base/util/text.h"
+#include "coro/trace/trace.h"
+
+enum { TRACE_MAX_COLUMNS = 64 };
+
+/* Which field stands in which column of a CSV file: fields[column], -1 = one that we do not know. */
+typedef struct TraceColumns {
+        int fields[TRACE_MAX_COLUMNS];
+        unsigned n;
+} TraceColumns;
+
+enum {
+        _TRACE_PARSE_E_SUCCESS,
+        TRACE_PARSE_E_MALFORMED,
+};
+
+/* One line, without its newline. Pure; *event is set on success only. Return: 0, TRACE_PARSE_E_MALFORMED. */
+int trace_parse_jsonl(const char *line, size_t size, CoroEvent *event);
+int trace_parse_csv_header(const char *line, size_t size, TraceColumns *columns);
+int trace_parse_csv(const TraceColumns *columns, const char *line, size_t size, CoroEvent *event);
+
+typedef struct TraceReadCounts {
+        uint64_t n_events, n_malformed;
+        bool cut;                       /* the last of them is a line of CSV without an end, whose last number may have lost digits */
+        bool any_payload, any_extra;    /* station, event, birth, lost or pid */
+} TraceReadCounts;
+
+typedef int (*TraceEventFunc)(void *userdata, const CoroEvent *event);
+
+/* Whether the word is anywhere in the file: few traces have payloads, and the column of a CSV file is there only then. */
+bool trace_mentions_payload(const char *path);
+
+/* Appends what was wrong with its lines, if anything was. */
+void trace_read_tell(const TraceReadCounts *counts, Text *problem);
+
+/* @func may be NULL: only counts. Return: 0, TRACE_E_FAILED (errno, 0 = a message was logged), what @func returned, -ENOMEM. */
+int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata, TraceReadCounts *counts);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace/trace-side-files.h"
+
+#include <inttypes.h>
+
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "coro/trace/side-file.h"
+
+#define FOUND 1
+
+/* As a value of the map, which is no NULL and not FOUND. */
+static void *time_value(uint64_t time_ns) {
+        return (void *)(uintptr_t)(MIN(time_ns, UINT64_MAX - 2) + 2);
+}
+
+static uint64_t event_key(const CoroEvent *event) {
+        return trace_key(event->pid, event->station, event->birth_ns, event->probe_id);
+}
+
+int trace_sample_add(TraceSample *sample, const CoroEvent *event) {
+        void *known = hashmap_get(&sample->last_ns, event_key(event)), *value = time_value(event->time_ns);
+
+        sample->n_events++;
+        return (uintptr_t)known >= (uintptr_t)value ? 0 : hashmap_put(&sample->last_ns, event_key(event), value);
+}
+
+void trace_sample_deinit(TraceSample *sample) {
+        hashmap_deinit(&sample->last_ns);
+        *sample = (TraceSample){ 0 };
+}
+
+static void find(TraceSample *sample, uint64_t key, uint64_t last_ns) {
+        void *known = hashmap_get(&sample->last_ns, key);
+
+        if (!known || known == (void *)FOUND || (uintptr_t)known > (uintptr_t)time_value(last_ns))
+                return;
+        if (!hashmap_put(&sample->last_ns, key, (void *)FOUND))
+                sample->n_found++;
+}
+
+static bool fits(const TraceSample *sample) {
+        return 2 * (uint64_t)sample->n_found >= sample->last_ns.n_entries;
+}
+
+/* Its first events may have come before its birth was known. Return: 1 = what was seen is enough. */
+static int fit_station(void *userdata, const TraceStationEnd *end) {
+        TraceSample *sample = userdata;
+
+        find(sample, trace_key((uint32_t)end->pid, (uint32_t)end->station, end->birth_ns, end->probe_id), end->last_ns);
+        if (end->birth_ns)
+                find(sample, trace_key((uint32_t)end->pid, (uint32_t)end->station, 0, end->probe_id), end->last_ns);
+        return fits(sample);
+}
+
+/* Which of the files beside a trace are there is told in one sentence. */
+static int warn_of_another(const char *path) {
+        _cleanup_(freep) char *stations = NULL, *mappings = NULL;
+        int r = side_file_name(path, SIDE_FILE_STATIONS, &stations) ?: side_file_name(path, SIDE_FILE_MAPPINGS, &mappings);
+
+        if (r)
+                return r;
+        log_warning("%s: what stands beside it (%s, %s) is of another trace, and is left out", path, stations, mappings);
+        return 0;
+}
+
+/* Return: 0 = it fits, or there is nothing; 1 = it does not, which was said; -errno. */
+static int check(const char *path, TraceForm form, TraceSample *sample) {
+        uint64_t n_malformed = 0;
+        int r;
+
+        if (form == TRACE_SQLITE || fits(sample))
+                return 0;
+        r = trace_stations_read(path, form, fit_station, sample, &n_malformed);
+        if (r == TRACE_STATIONS_E_NONE && !side_file_exists(path, SIDE_FILE_MAPPINGS))
+                return 0;
+        if (r < 0 || fits(sample))
+                return MIN(r, 0);
+        return warn_of_another(path) ?: 1;
+}
+
+void trace_side_files_warn_shared(const char *path, uint64_t n) {
+        if (n)
+                log_warning("%s: %" PRIu64 " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart", path, n);
+}
+
+static void tell(Text *problem, uint64_t n, const char *what) {
+        if (n)
+                text_printf(problem, "%s%" PRIu64 " of its %s are malformed and were left out", problem->size ? "; " : "", n, what);
+}
+
+int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceBeside *to, Text *problem) {
+        uint64_t n_stations = 0, n_mappings = 0;
+        size_t before = problem->size;
+        int r = check(path, form, sample), stations, mappings;
+
+        if (r)
+                return MIN(r, 0);
+        stations = trace_stations_read(path, form, to->station, to->userdata, &n_stations);
+        mappings = stations < 0 ? 0 : trace_mappings_read(path, form, to->mapping, to->userdata, &n_mappings);
+        if (stations < 0 || mappings < 0)
+                return MIN(stations, mappings);
+        tell(problem, n_stations, "stations");
+        tell(problem, n_mappings, "mappings");
+        if (stations > TRACE_STATIONS_E_NONE || mappings > TRACE_MAPPINGS_E_NONE)
+                text_printf(problem, "%swhat it says beside its events cannot be read to the end", problem->size ? "; " : "");
+        return problem->size > before ? TRACE_SIDE_FILES_E_PROBLEM : 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What stands beside the events of a trace: stations at their end, mappings of code. In a database these are tables of its own.
+ * The files beside other forms may be left from another trace of that name, or somebody has put a trace beside
+ * them: they are believed only if they tell of most of the coroutines that the trace begins with, each up to its last event there.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/util/hashmap.h"
+#include "base/util/intern.h"
+#include "base/util/text.h"
+#include "coro/station/station.h"
+#include "coro/trace/trace-mappings.h"
+#include "coro/trace/trace-stations.h"
+
+/* What a coroutine is told by: (process, station, birth) where they are known, else the probe id. */
+static inline uint64_t trace_key(uint32_t pid, uint32_t station, uint64_t birth_ns, uint64_t probe_id) {
+        uint64_t key[] = { (uint64_t)pid << 32 | station, birth_ns, birth_ns ? 0 : probe_id };
+
+        return hash_bytes(key, sizeof(key));
+}
+
+enum { TRACE_SAMPLE_EVENTS = 4096 };
+
+/* The coroutines of the first events of a trace. Starts as zeros. */
+typedef struct TraceSample {
+        uint64_t n_events;
+        Hashmap last_ns;                /* key → time of its last event among them + 1, as a pointer; 1 = it was found */
+        uint32_t n_found;
+} TraceSample;
+
+/* Return: 0, -ENOMEM. */
+int trace_sample_add(TraceSample *sample, const CoroEvent *event);
+void trace_sample_deinit(TraceSample *sample);
+
+/* Cheap for all the events that follow. Return: as trace_sample_add(). */
+static inline int trace_sample_event(TraceSample *sample, const CoroEvent *event) {
+        return sample->n_events < TRACE_SAMPLE_EVENTS ? trace_sample_add(sample, event) : 0;
+}
+
+/* Says of the trace at @path that @n of its coroutines were in one read before it; nothing for 0. */
+void trace_side_files_warn_shared(const char *path, uint64_t n);
+
+typedef struct TraceBeside {
+        TraceStationFunc station;
+        TraceMappingFunc mapping;
+        void *userdata;
+} TraceBeside;
+
+enum {
+        _TRACE_SIDE_FILES_E_SUCCESS,
+        TRACE_SIDE_FILES_E_PROBLEM,         /* @problem says what; the rest was handed on */
+};
+
+/*
+ * Hands on what stands beside the trace at @path, which has begun with @sample. What is of another trace is left out with a
+ * warning to the log: nothing of this one is missing for that. Return: 0, TRACE_SIDE_FILES_E_PROBLEM, -errno.
+ */
+int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceBeside *to, Text *problem);

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coro/trace/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/log.h"
+#include "coro/trace/side-file.h"
+#include "coro/trace/sink.h"
+#include "coro/trace/trace-db.h"
+#include "coro/trace/trace-mappings.h"
+#include "coro/trace/trace-stations.h"
+
+enum {
+        BUFFER = SINK_BLOCK,
+        N_PARTS = 2048,                 /* more stations than that take turns */
+};
+
+/* A transaction costs more than a write(). */
+#define FLUSH_FILE_NS NS_PER_MS
+#define FLUSH_DB_NS (100 * NS_PER_MS)
+
+struct TraceWriter {
+        TraceForm form;
+        TraceOptions options;
+        int fd;                         /* of lines */
+        TraceDb *db;
+        struct {
+                char *path;             /* NULL = none */
+                FILE *file;             /* NULL = nothing was to be said yet */
+        } side_files[N_SIDE_FILES];
+        uint64_t flushed_ns, n_bytes, n_dropped;
+        uint64_t until_ns;              /* when stations were looked at last */
+        bool pending, full;
+        int error;                      /* errno of the first failure */
+        Sink *sink;                     /* NULL = we write ourselves */
+        size_t n_buffered;
+        char *buffer;                   /* the sink's or, without one, ours */
+        TraceParts *parts;              /* of lines, by station; touched as far as there are stations */
+};
+
+static const struct { const char *ending; TraceForm form; } endings[] = {
+        { ".jsonl", TRACE_JSONL }, { ".ndjson", TRACE_JSONL }, { ".csv", TRACE_CSV },
+        { ".db", TRACE_SQLITE }, { ".sqlite", TRACE_SQLITE }, { ".sqlite3", TRACE_SQLITE },
+};
+
+int trace_form_of(const char *path, TraceForm *formp) {
+        size_t size = strlen(path);
+
+        if (!strcmp(path, "-")) {
+                *formp = TRACE_JSONL;
+                return 0;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
+                size_t n = strlen(endings[i].ending);
+
+                if (size > n && !strcasecmp(path + size - n, endings[i].ending)) {
+                        *formp = endings[i].form;
+                        return 0;
+                }
+        }
+        return TRACE_E_ENDING;
+}
+
+static void drain(TraceWriter *writer) {
+        if (writer->sink && writer->n_buffered) {
+                writer->buffer = sink_swap(writer->sink, writer->n_buffered);
+                writer->error = writer->error ? writer->error : sink_error(writer->sink);
+        } else if (!writer->error && writer->n_buffered && file_write(writer->fd, writer->buffer, writer->n_buffered)) {
+                writer->error = errno ? errno : EIO;
+        }
+        writer->n_buffered = 0;
+}
+
+static int open_lines(TraceWriter *writer, const char *path) {
+        const TraceOptions *options = &writer->options;
+        int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (options->append ? O_APPEND : O_TRUNC);
+        const char *header = trace_csv_header(options->extra, options->payload_column);
+        int r;
+
+        writer->fd = strcmp(path, "-") ? open(path, flags, options->mode) : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (writer->fd < 0)
+                return TRACE_E_FAILED;
+        writer->parts = calloc(N_PARTS, sizeof(*writer->parts));
+        if (!writer->parts)
+                return error_origin(-ENOMEM);
+        if (options->behind)
+                r = sink_new(&writer->sink, writer->fd, &writer->buffer);
+        else
+                r = (writer->buffer = malloc(BUFFER)) ? 0 : error_origin(-ENOMEM);
+        if (r)
+                return r;
+        if (writer->form == TRACE_CSV)
+                writer->n_bytes = writer->n_buffered = strlen(strcpy(writer->buffer, header));
+        writer->pending = writer->form == TRACE_CSV;
+        return 0;
+}
+
+static void say_side_file(const char *path, int why) {
+        if (why == SIDE_FILE_E_FOREIGN)
+                log_error("%s: there is a file that no trace has left; it is left alone", path);
+        else
+                log_error("%s: cannot be replaced: %s", path, strerror(errno));
+}
+
+static int name_side_files(TraceWriter *writer, const char *path) {
+        int r = 0;
+
+        if (!writer->options.extra || writer->form == TRACE_SQLITE)
+                return 0;
+        for (int i = 0; !r && i < N_SIDE_FILES; i++)
+                r = side_file_name(path, i, &writer->side_files[i].path);
+        return r;
+}
+
+/* First side_file_check(), then side_file_remove(): an old trace stays whole if there cannot be a new one. */
+static int clear_side_files(TraceWriter *writer, int (*step)(const char *name, SideFile which)) {
+        int r = 0;
+
+        for (int i = 0; !r && i < N_SIDE_FILES && writer->options.fresh; i++)
+                if (writer->side_files[i].path && (r = step(writer->side_files[i].path, i)))
+                        say_side_file(writer->side_files[i].path, r);
+        errno = r == SIDE_FILE_E_FOREIGN ? EEXIST : errno;
+        return r ? TRACE_E_FAILED : 0;
+}
+
+int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options) {
+        _cleanup_(trace_writer_freep) TraceWriter *writer = calloc(1, sizeof(*writer));
+        int r;
+
+        if (!writer)
+                return error_origin(-ENOMEM);
+        writer->form = form;
+        writer->options = *options;
+        writer->fd = -1;
+        r = name_side_files(writer, path);
+        if (!r)
+                r = clear_side_files(writer, side_file_check);
+        if (!r)
+                r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options) : open_lines(writer, path);
+        if (!r)
+                r = clear_side_files(writer, side_file_remove);
+        if (r)
+                return r;
+        *writerp = take(writer);
+        return 0;
+}
+
+static bool has_room(TraceWriter *writer, size_t size) {
+        uint64_t max = writer->options.max_bytes;
+
+        writer->full |= max && (writer->db ? trace_db_size(writer->db) : writer->n_bytes) + size > max;
+        return !writer->full && !writer->error;
+}
+
+/* Made where it is written from. Return: its size. */
+static size_t print(TraceWriter *writer, const CoroEvent *event) {
+        const TraceOptions *options = &writer->options;
+        TraceParts *parts = &writer->parts[event->station % N_PARTS];
+        char *line;
+
+        if (writer->n_buffered + TRACE_LINE_MAX > BUFFER)
+                drain(writer);
+        line = writer->buffer + writer->n_buffered;
+        return writer->form == TRACE_CSV ? trace_print_csv(line, event, options->extra, options->payload_column, parts)
+                                         : trace_print_jsonl(line, event, options->extra, parts);
+}
+
+void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
+        size_t size = writer->db ? 0 : print(writer, event);
+
+        if (!has_room(writer, size)) {
+                writer->n_dropped++;
+                return;
+        }
+        if (writer->db && trace_db_event(writer->db, event))
+                writer->error = EIO;
+        writer->n_buffered += size;
+        writer->n_bytes += size;
+        writer->pending = true;
+}
+
+static void print_station(FILE *file, const TraceStation *station) {
+        const StationState *s = station->state;
+
+        fprintf(file, "%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                ",%" PRIu64 ",0x%016" PRIx64 ",%d,%" PRIu64 ",%" PRIu64 ",0x%" PRIx64 ",0x%" PRIx64 "\n",
+                station->pid, station->index, s->probe_id, s->birth_ns, s->dead, s->torn, s->corrupt, s->n_read, s->n_lost,
+                s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address, s->active, station->until_ns,
+                station->code.process, station->code.frame, station->code.address);
+}
+
+/* All stations are told of at one moment, the end. */
+static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *station) {
+        TraceStation now = *station;
+
+        if (!writer->until_ns)
+                writer->until_ns = clock_monotonic_ns();
+        if (!now.until_ns)
+                now.until_ns = writer->until_ns;
+        return now;
+}
+
+/* A file beside the trace, made when there is something for it. Return: NULL = there is none, or it cannot be made. */
+static FILE *side_file(TraceWriter *writer, SideFile which) {
+        FILE **filep = &writer->side_files[which].file;
+        const char *path = writer->side_files[which].path;
+
+        int r = *filep || !path ? 0 : side_file_create(path, which, writer->options.mode, filep);
+
+        if (r)
+                say_side_file(path, r);
+        if (r)
+                writer->error = r == SIDE_FILE_E_FOREIGN ? EEXIST : errno;
+        return *filep;
+}
+
+void trace_writer_station(TraceWriter *writer, const TraceStation *told) {
+        const TraceStation now = looked_at_now(writer, told), *station = &now;
+        FILE *file;
+
+        if (!writer->options.extra || writer->error)
+                return;
+        if (writer->db) {
+                if (trace_db_station(writer->db, station))
+                        writer->error = EIO;
+                return;
+        }
+        file = side_file(writer, SIDE_FILE_STATIONS);
+        if (file)
+                print_station(file, station);
+}
+
+void trace_writer_mapping(TraceWriter *writer, const TraceMapping *mapping) {
+        char line[TRACE_MAPPING_LINE];
+        size_t size;
+        FILE *file;
+
+        if (!writer->options.extra || writer->error)
+                return;
+        if (writer->db) {
+                if (trace_db_mapping(writer->db, mapping))
+                        writer->error = EIO;
+                return;
+        }
+        size = trace_mapping_print(line, mapping);
+        file = size ? side_file(writer, SIDE_FILE_MAPPINGS) : NULL;
+        if (file)
+                fwrite(line, 1, size, file);
+}
+
+void trace_writer_flush(TraceWriter *writer, uint64_t now_ns) {
+        uint64_t interval_ns = writer->db ? FLUSH_DB_NS : FLUSH_FILE_NS;
+
+        if (!writer->pending || now_ns - writer->flushed_ns < interval_ns)
+                return;
+        if (!writer->db)
+                drain(writer);
+        else if (!writer->error && trace_db_commit(writer->db))
+                writer->error = EIO;
+        writer->pending = false;
+        writer->flushed_ns = now_ns;
+}
+
+uint64_t trace_writer_n_stalls(const TraceWriter *writer) {
+        return writer->sink ? sink_n_stalls(writer->sink) : 0;
+}
+
+int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
+        if (writer->db) {
+                if (trace_db_close(writer->db) && !writer->error)
+                        writer->error = EIO;
+                writer->db = NULL;
+        } else {
+                drain(writer);
+                if (writer->sink && sink_finish(writer->sink) && !writer->error)
+                        writer->error = sink_error(writer->sink);
+        }
+        for (int i = 0; i < N_SIDE_FILES; i++) {
+                FILE *file = writer->side_files[i].file;
+
+                if (file && (fflush(file) || ferror(file)) && !writer->error)
+                        writer->error = errno ? errno : EIO;
+        }
+        *n_droppedp = writer->n_dropped;
+        errno = writer->error;
+        return writer->error ? TRACE_E_FAILED : 0;
+}
+
+TraceWriter *trace_writer_free(TraceWriter *writer) {
+        if (!writer)
+                return NULL;
+        for (int i = 0; i < N_SIDE_FILES; i++) {
+                if (writer->side_files[i].file)
+                        fclose(writer->side_files[i].file);
+                free(writer->side_files[i].path);
+        }
+        if (!writer->sink)
+                free(writer->buffer);
+        sink_free(writer->sink);
+        free(writer->parts);
+        if (writer->fd >= 0)
+                close(writer->fd);
+        trace_db_free(writer->db);
+        free(writer);
+        return NULL;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How libcurl runs on an sd-event loop
+ *
+ * A curl "multi" does not poll: it tells us which sockets it waits for
+ * (on_socket_wanted) and when it wants to be called anyway (on_timer_wanted). We
+ * keep one event source per socket and one timer, and call
+ * curl_multi_socket_action() when one fires. After each such call finished
+ * transfers lie in a message queue; only there is a request done, outside of all
+ * of curl's own callbacks, so that its owner may post the next one at once.
+ *
+ * Names are resolved by curl's own thread. CURLOPT_QUICK_EXIT keeps a resolver that does
+ * not answer from holding up our loop: without it curl joins that thread when the
+ * request's time is over.
+ */
+
+#include "delivery/export/http.h"
+
+#define CURL_DISABLE_TYPECHECK          /* macros by the names of functions, which are pointers here */
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/library.h"
+#include "delivery/export/response.h"
+
+#define FUNCTIONS(X)                                                                                                  \
+        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_setopt) X(curl_easy_strerror)         \
+        X(curl_global_init) X(curl_multi_add_handle) X(curl_multi_assign) X(curl_multi_cleanup)                       \
+        X(curl_multi_info_read) X(curl_multi_init) X(curl_multi_remove_handle) X(curl_multi_setopt)                   \
+        X(curl_multi_socket_action) X(curl_slist_append) X(curl_slist_free_all)
+
+static struct {
+        FUNCTIONS(LIBRARY_POINTER)
+} lib;
+
+static Library library = LIBRARY(lib, SONAME_CURL, FUNCTIONS, "to send over HTTP");
+LIBRARY_NOTE(SONAME_CURL, "http", "recommended", "sends profiles over HTTP")
+
+#define USER_AGENT "spanprof/" SPANPROF_VERSION " OTel-OTLP-Exporter-C/" SPANPROF_VERSION
+
+struct Http {
+        sd_event *event;
+        CURLM *multi;
+        CURL *easy;
+        struct curl_slist *headers;
+        sd_event_source *timer;
+        char *url, *socket, *certificate, *client_certificate, *client_key;
+        uint64_t timeout_ns;
+        bool running;
+        HttpDone done;
+        void *userdata;
+
+        HttpReply reply;
+        uint8_t *body;                  /* HTTP_BODY_MAX bytes, while a request runs */
+        char error[CURL_ERROR_SIZE];
+};
+
+/*
+ * curl_global_init() works once in a process, so the first URL decides whether TLS is set up ahead. An
+ * https URL that comes after an http one works too: OpenSSL sets itself up on first use.
+ */
+static int init_library(const char *url) {
+        static bool done;
+
+        if (done)
+                return 0;
+        if (lib.curl_global_init(strncasecmp(url, "https:", 6) ? CURL_GLOBAL_NOTHING : CURL_GLOBAL_SSL))
+                return error_origin(-ENOMEM);
+        done = true;
+        return 0;
+}
+
+static HttpFault tls_or(HttpFault otherwise, const Http *http) {
+        /*
+         * With TLS 1.3 a refused client certificate arrives as an alert at the first read, after a handshake
+         * that looked fine; "wrong version" is what a plain HTTP server looks like.
+         */
+        if (strstr(http->error, "alert") || strstr(http->error, "wrong version") ||
+            strstr(http->error, "unexpected message"))
+                return HTTP_FAULT_TLS;
+        return otherwise;
+}
+
+static HttpFault fault_of(CURLcode code, const Http *http) {
+        switch (code) {
+        case CURLE_OK:
+                return HTTP_FAULT_NONE;
+        case CURLE_COULDNT_RESOLVE_HOST:
+        case CURLE_COULDNT_RESOLVE_PROXY:
+                return HTTP_FAULT_RESOLVE;
+        case CURLE_COULDNT_CONNECT:
+                return HTTP_FAULT_CONNECT;
+        case CURLE_OPERATION_TIMEDOUT:
+                return HTTP_FAULT_TIMEOUT;
+        case CURLE_UNSUPPORTED_PROTOCOL:        /* "Received HTTP/0.9 when not allowed" */
+        case CURLE_WEIRD_SERVER_REPLY:
+                return HTTP_FAULT_PROTOCOL;
+        case CURLE_HTTP2:               /* agreed on by TLS: the connection broke; in the clear: a gRPC server */
+        case CURLE_HTTP2_STREAM:
+                return strncasecmp(http->url, "https:", 6) ? HTTP_FAULT_PROTOCOL : HTTP_FAULT_CONNECTION;
+        case CURLE_PEER_FAILED_VERIFICATION:
+        case CURLE_SSL_CACERT_BADFILE:
+        case CURLE_SSL_CERTPROBLEM:
+        case CURLE_SSL_CIPHER:
+        case CURLE_SSL_ISSUER_ERROR:
+        case CURLE_SSL_INVALIDCERTSTATUS:
+                return HTTP_FAULT_TLS;
+        case CURLE_SSL_CONNECT_ERROR:
+        case CURLE_RECV_ERROR:
+        case CURLE_SEND_ERROR:
+                return tls_or(HTTP_FAULT_CONNECTION, http);
+        case CURLE_GOT_NOTHING:
+        case CURLE_PARTIAL_FILE:
+                return HTTP_FAULT_CONNECTION;
+        default:
+                return HTTP_FAULT_INTERNAL;
+        }
+}
+
+static void finish(Http *http, CURLcode code) {
+        HttpReply reply = http->reply;  /* a copy: the callback may post the next one */
+        const char *words = http->error[0] ? http->error : lib.curl_easy_strerror(code);
+        uint8_t *body = take(http->body);
+        long status = 0;
+
+        lib.curl_multi_remove_handle(http->multi, http->easy);
+        http->running = false;
+        lib.curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &status);
+        /* Once the receiver has spoken, how the connection ended does not change its answer. */
+        if (status >= 200) {
+                reply.status = (int)status;
+                reply.cut = code != CURLE_OK;
+        } else
+                reply.fault = code == CURLE_OK ? HTTP_FAULT_PROTOCOL : fault_of(code, http);
+        if (reply.fault)
+                response_clean(reply.error, sizeof(reply.error), words, strlen(words));
+        reply.body = body;
+        http->done(&reply, http->userdata);
+        free(body);
+}
+
+static void collect(Http *http) {
+        CURLMsg *message;
+        int n_left;
+
+        while (http->running && (message = lib.curl_multi_info_read(http->multi, &n_left)))
+                if (message->msg == CURLMSG_DONE) {
+                        finish(http, message->data.result);
+                        return;         /* there is one request at a time */
+                }
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+        Http *http = userdata;
+        int action = 0, n_running;
+
+        /* an error or hang-up is found by reading */
+        if (revents & (EPOLLIN | EPOLLERR | EPOLLHUP))
+                action |= CURL_CSELECT_IN;
+        if (revents & EPOLLOUT)
+                action |= CURL_CSELECT_OUT;
+        lib.curl_multi_socket_action(http->multi, fd, action, &n_running);
+        collect(http);
+        return 0;
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
+        Http *http = userdata;
+        int n_running;
+
+        lib.curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
+        collect(http);
+        return 0;
+}
+
+static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *userdata, void *assigned) {
+        sd_event_source *source = assigned;
+        Http *http = userdata;
+        uint32_t events = 0;
+
+        if (what == CURL_POLL_REMOVE) {
+                sd_event_source_disable_unref(source);
+                lib.curl_multi_assign(http->multi, fd, NULL);
+                return 0;
+        }
+        if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
+                events |= EPOLLIN;
+        if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
+                events |= EPOLLOUT;
+        if (source)
+                return sd_event_source_set_io_events(source, events) < 0 ? -1 : 0;
+        if (sd_event_add_io(http->event, &source, fd, events, on_io, http) < 0)
+                return -1;
+        sd_event_source_set_description(source, "http-socket");
+        lib.curl_multi_assign(http->multi, fd, source);
+        return 0;
+}
+
+static int on_timer_wanted(CURLM *multi, long timeout_ms, void *userdata) {
+        Http *http = userdata;
+
+        if (timeout_ms < 0)
+                return sd_event_source_set_enabled(http->timer, SD_EVENT_OFF) < 0 ? -1 : 0;
+        if (sd_event_source_set_time_relative(http->timer, (uint64_t)timeout_ms * 1000) < 0 ||
+            sd_event_source_set_enabled(http->timer, SD_EVENT_ONESHOT) < 0)
+                return -1;
+        return 0;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *userdata) {
+        HttpReply *reply = &((Http *)userdata)->reply;
+        uint8_t *body = ((Http *)userdata)->body;
+        size_t taken = MIN(size * n, HTTP_BODY_MAX - reply->body_size);
+
+        memcpy(body + reply->body_size, data, taken);
+        reply->body_size += taken;
+        return taken;                   /* less than offered ends the transfer */
+}
+
+static void header(char *to, const char *line, size_t size, const char *name) {
+        size_t n = strlen(name);
+
+        if (size < n || strncasecmp(line, name, n))
+                return;
+        for (; n < size && (line[n] == ' ' || line[n] == '\t'); n++)
+                ;
+        response_clean(to, HTTP_TEXT_MAX, line + n, size - n);
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *userdata) {
+        HttpReply *reply = &((Http *)userdata)->reply;
+        char encoding[HTTP_TEXT_MAX] = "";
+
+        size *= n;
+        header(reply->content_type, line, size, "Content-Type:");
+        header(reply->retry_after, line, size, "Retry-After:");
+        header(reply->location, line, size, "Location:");
+        header(encoding, line, size, "Content-Encoding:");
+        reply->gzip |= !strcasecmp(encoding, "gzip");
+        return size;
+}
+
+static int add_header(Http *http, const char *line) {
+        struct curl_slist *list = lib.curl_slist_append(http->headers, line);
+
+        if (!list)
+                return error_origin(-ENOMEM);
+        http->headers = list;
+        return 0;
+}
+
+static int make_headers(Http *http, const HttpConfig *config) {
+        int r;
+
+        if ((r = add_header(http, config->json ? "Content-Type: application/json" : "Content-Type: application/x-protobuf")) ||
+            (config->gzip && (r = add_header(http, "Content-Encoding: gzip"))) ||
+            /* no round trip before a large body: it delays more than a refusal saves */
+            (r = add_header(http, "Expect:")))
+                return r;
+        for (const char *const *p = config->headers; p && *p; p++)
+                if ((r = add_header(http, *p)))
+                        return r;
+        return 0;
+}
+
+static int copy(char **top, const char *from) {
+        if (!from)
+                return 0;
+        *top = strdup(from);
+        return *top ? 0 : error_origin(-ENOMEM);
+}
+
+/* `unix:SOCKET:PATH` is HTTP over a socket of this machine; the host name is for the Host header alone. */
+static int copy_url(Http *http, const char *url) {
+        const char *path;
+
+        if (strncmp(url, "unix:", 5))
+                return copy(&http->url, url);
+        url += 5;
+        path = strchrnul(url, ':');
+        http->socket = strndup(url, (size_t)(path - url));
+        if (!http->socket || asprintf(&http->url, "http://localhost%s", *path ? path + 1 : "/") < 0)
+                return error_origin(-ENOMEM);
+        return 0;
+}
+
+int http_new(Http **httpp, sd_event *event, const HttpConfig *config) {
+        _cleanup_(http_freep) Http *http = NULL;
+        int r;
+
+        if (library_load(&library))
+                return HTTP_E_LIBRARY;
+        http = calloc(1, sizeof(*http));
+        if (!http)
+                return error_origin(-ENOMEM);
+        http->event = sd_event_ref(event);
+        http->timeout_ns = config->timeout_ns;
+        if ((r = copy_url(http, config->url)) || (r = copy(&http->certificate, config->certificate)) ||
+            (r = copy(&http->client_certificate, config->client_certificate)) ||
+            (r = copy(&http->client_key, config->client_key)) || (r = make_headers(http, config)))
+                return r;
+        r = sd_event_add_time(event, &http->timer, CLOCK_MONOTONIC, UINT64_MAX, 1000, on_time, http);
+        if (r < 0)
+                return error_origin(r);
+        sd_event_source_set_enabled(http->timer, SD_EVENT_OFF);
+        sd_event_source_set_description(http->timer, "http-timer");
+        *httpp = take(http);
+        return 0;
+}
+
+Http *http_free(Http *http) {
+        if (!http)
+                return NULL;
+        http_cancel(http);
+        lib.curl_easy_cleanup(http->easy);
+        if (http->multi)
+                lib.curl_multi_cleanup(http->multi);
+        lib.curl_slist_free_all(http->headers);
+        sd_event_source_disable_unref(http->timer);
+        sd_event_unref(http->event);
+        free(http->url);
+        free(http->socket);
+        free(http->certificate);
+        free(http->client_certificate);
+        free(http->client_key);
+        free(http);
+        return NULL;
+}
+
+static CURLcode set_options(Http *http) {
+        CURL *easy = http->easy;
+        CURLcode failed = CURLE_OK;
+
+#define SET(_option, _value) (failed = failed ? failed : lib.curl_easy_setopt(easy, _option, _value))
+        SET(CURLOPT_URL, http->url);
+        SET(CURLOPT_POST, 1L);
+        SET(CURLOPT_HTTPHEADER, http->headers);
+        SET(CURLOPT_USERAGENT, USER_AGENT);
+        /* HTTP/2 where TLS agrees on it; in the clear nobody can, and HTTP/1.1 is what receivers take. */
+        SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+        if (http->socket)
+                SET(CURLOPT_UNIX_SOCKET_PATH, http->socket);
+        SET(CURLOPT_FOLLOWLOCATION, 0L);
+        SET(CURLOPT_NOSIGNAL, 1L);
+        SET(CURLOPT_TIMEOUT_MS, (long)MAX(http->timeout_ns / NS_PER_MS, UINT64_C(1)));
+        SET(CURLOPT_ERRORBUFFER, http->error);
+        SET(CURLOPT_WRITEFUNCTION, on_body);
+        SET(CURLOPT_WRITEDATA, http);
+        SET(CURLOPT_HEADERFUNCTION, on_header);
+        SET(CURLOPT_HEADERDATA, http);
+        if (http->certificate)
+                SET(CURLOPT_CAINFO, http->certificate);
+        if (http->client_certificate)
+                SET(CURLOPT_SSLCERT, http->client_certificate);
+        if (http->client_key)
+                SET(CURLOPT_SSLKEY, http->client_key);
+#if LIBCURL_VERSION_NUM >= 0x075700
+        SET(CURLOPT_QUICK_EXIT, 1L);
+#endif
+#undef SET
+        return failed;
+}
+
+static int start_library(Http *http) {
+        int r = init_library(http->url);
+
+        if (r)
+                return r;
+        http->multi = lib.curl_multi_init();
+        http->easy = lib.curl_easy_init();
+        if (!http->multi || !http->easy || set_options(http))
+                return error_origin(-ENOMEM);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+        lib.curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, 1L);
+        return 0;
+}
+
+int http_post(Http *http, const void *data, size_t size, HttpDone done, void *userdata) {
+        int r;
+
+        if (http->running)
+                return error_origin(-EBUSY);
+        if (!http->multi && (r = start_library(http))) {
+                lib.curl_easy_cleanup(take(http->easy));
+                if (http->multi)
+                        lib.curl_multi_cleanup(take(http->multi));
+                return r;
+        }
+        http->reply = (HttpReply){ 0 };
+        http->error[0] = 0;
+        http->body = malloc(HTTP_BODY_MAX);
+        if (!http->body)
+                return error_origin(-ENOMEM);
+        http->done = done;
+        http->userdata = userdata;
+        lib.curl_easy_setopt(http->easy, CURLOPT_POSTFIELDS, data);
+        lib.curl_easy_setopt(http->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+        if (lib.curl_multi_add_handle(http->multi, http->easy)) {
+                free(take(http->body));
+                return error_origin(-ENOMEM);
+        }
+        http->running = true;
+        return 0;
+}
+
+void http_cancel(Http *http) {
+        if (!http->running)
+                return;
+        http->running = false;
+        lib.curl_multi_remove_handle(http->multi, http->easy);
+        free(take(http->body));
+}

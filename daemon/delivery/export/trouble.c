@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "delivery/export/trouble.h"
+
+#include <string.h>
+#include <strings.h>
+
+TroubleKind trouble_kind(const HttpReply *reply) {
+        switch (reply->fault) {
+        case HTTP_FAULT_NONE:
+                break;
+        case HTTP_FAULT_RESOLVE:
+                return TROUBLE_RESOLVE;
+        case HTTP_FAULT_CONNECT:
+                return TROUBLE_CONNECT;
+        case HTTP_FAULT_TIMEOUT:
+                return TROUBLE_TIMEOUT;
+        case HTTP_FAULT_CONNECTION:
+                return TROUBLE_CONNECTION;
+        case HTTP_FAULT_PROTOCOL:
+                return TROUBLE_PROTOCOL;
+        case HTTP_FAULT_TLS:
+                return TROUBLE_TLS;
+        case HTTP_FAULT_INTERNAL:
+                return TROUBLE_INTERNAL;
+        }
+        if (reply->status == 429 || (reply->status >= 502 && reply->status <= 504))
+                return TROUBLE_BUSY;
+        return TROUBLE_REFUSED;
+}
+
+void trouble_url(Text *text, const char *url) {
+        const char *host = strstr(url, "://"), *end, *at;
+
+        host = host ? host + 3 : url;
+        end = host + strcspn(host, "/?#");
+        text_append(text, url, (size_t)(host - url));
+        at = memrchr(host, '@', (size_t)(end - host));
+        if (at)
+                host = at + 1;
+        text_append(text, host, (size_t)(end - host) + strcspn(end, "?#"));
+}
+
+static bool has_port(const char *url, const char *port) {
+        const char *host = strstr(url, "://"), *end;
+        size_t n = strlen(port);
+
+        host = host ? host + 3 : url;
+        end = host + strcspn(host, "/?#");
+        return (size_t)(end - host) > n && end[-(ptrdiff_t)n - 1] == ':' && !memcmp(end - n, port, n);
+}
+
+/* A gRPC server answers HTTP/1 with its own first frame, with silence, or with a 4xx of type application/grpc. */
+static bool looks_like_grpc(const char *url, const HttpReply *reply) {
+        if (reply->fault == HTTP_FAULT_PROTOCOL)
+                return true;
+        if (!strncasecmp(reply->content_type, "application/grpc", 16))
+                return true;
+        return has_port(url, "4317") && (reply->fault == HTTP_FAULT_CONNECTION || reply->status >= 400);
+}
+
+static const char *status_hint(int status) {
+        switch (status) {
+        case 401:
+        case 403:
+                return "check the credentials in OTEL_EXPORTER_OTLP_HEADERS";
+        case 404:
+        case 405:
+                return "is its profiles signal on (for the collector: --feature-gates=service.profilesSupport), "
+                       "and is the path right (it usually ends in /v1development/profiles)?";
+        case 413:
+                return "its limit for requests is lower than ours";
+        case 415:
+                return "it does not take application/x-protobuf; is this an OTLP/HTTP receiver?";
+        default:
+                return NULL;
+        }
+}
+
+static const char *fault_hint(HttpFault fault) {
+        switch (fault) {
+        case HTTP_FAULT_CONNECT:
+                return "is a receiver running there?";
+        case HTTP_FAULT_TLS:
+                return "check http:// or https://, OTEL_EXPORTER_OTLP_CERTIFICATE and _CLIENT_CERTIFICATE";
+        default:
+                return NULL;
+        }
+}
+
+void trouble_describe(Text *text, const char *url, const HttpReply *reply, const char *message) {
+        bool redirect = reply->status >= 300 && reply->status < 400;
+        const char *hint = reply->fault ? fault_hint(reply->fault) : status_hint(reply->status);
+
+        trouble_url(text, url);
+        if (reply->fault == HTTP_FAULT_PROTOCOL)
+                text_printf(text, " does not speak HTTP/1.1");
+        else if (reply->fault)
+                text_printf(text, ": %s", reply->error[0] ? reply->error : "request failed");
+        else if (redirect)
+                text_printf(text, " answered %d with a redirect", reply->status);
+        else
+                text_printf(text, " answered %d", reply->status);
+        if (message[0])
+                text_printf(text, ", \"%s\"", message);
+        if (redirect) {
+                text_printf(text, "; redirects are not followed, set the endpoint to ");
+                trouble_url(text, reply->location[0] ? reply->location : "the real URL");
+        }
+        if (looks_like_grpc(url, reply))
+                text_printf(text, "; this looks like a gRPC endpoint (usual port 4317): spanprof speaks OTLP/HTTP "
+                                  "(http/protobuf), which usually listens on port 4318");
+        else if (hint)
+                text_printf(text, "; %s", hint);
+}

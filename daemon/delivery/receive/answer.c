@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "delivery/receive/answer.h"
+
+#include <string.h>
+
+/* google.rpc.Code for a status: the specification asks for a google.rpc.Status in error bodies. */
+static unsigned char rpc_code(int status) {
+        switch (status) {
+        case 404:
+                return 5;
+        case 405:
+                return 12;
+        case 413:
+                return 8;
+        case 503:
+                return 14;
+        default:
+                return 3;
+        }
+}
+
+void answer_status_json(Text *text, int status, const char *message) {
+        text_printf(text, "{\"code\":%u,\"message\":\"", rpc_code(status));
+        for (; *message; message++)
+                if (*message == '"' || *message == '\\')
+                        text_printf(text, "\\%c", *message);
+                else if ((unsigned char)*message < ' ')
+                        text_append(text, " ", 1);
+                else
+                        text_append(text, message, 1);
+        text_printf(text, "\"}");
+}
+
+void answer_status_protobuf(Text *text, int status, const char *message) {
+        size_t size = strnlen(message, ANSWER_MESSAGE_MAX);
+        unsigned char head[] = { 0x08, rpc_code(status), 0x12, (unsigned char)(size & 0x7F), 0 };
+
+        /* the length is a varint: one byte up to 127, two here */
+        if (size >= 0x80) {
+                head[3] |= 0x80;
+                head[4] = (unsigned char)(size >> 7);
+        }
+        text_append(text, (const char *)head, size >= 0x80 ? 5 : 4);
+        text_append(text, message, size);
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How libmicrohttpd runs on an sd-event loop
+ *
+ * It is started without a thread of its own. It keeps all sockets in one epoll descriptor, which is readable when
+ * one of them is; then MHD_run() does what can be done and calls on_request():
+ * once with the headers, once for each part of the body, and once at its end.
+ *
+ * Answers are given at the end, also when the headers have decided: who closes a connection on a sender in
+ * mid-sentence resets it, and the sender sees a broken connection, which is worth a retry, where it should
+ * have read `too large`, which is not. What is refused is read, but not kept.
+ */
+
+#include "delivery/receive/receiver.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+
+#include "base/util/error.h"
+#include "base/util/gzip.h"
+#include "base/util/library.h"
+#include "base/util/log.h"
+#include "base/util/text.h"
+#include "delivery/receive/answer.h"
+#include "delivery/receive/listen.h"
+
+#define FUNCTIONS(X)                                                                                                  \
+        X(MHD_add_response_header) X(MHD_create_response_from_buffer) X(MHD_destroy_response)                         \
+        X(MHD_get_daemon_info) X(MHD_get_timeout) X(MHD_lookup_connection_value) X(MHD_queue_response)                \
+        X(MHD_run) X(MHD_start_daemon) X(MHD_stop_daemon)
+
+static struct {
+        FUNCTIONS(LIBRARY_POINTER)
+} lib;
+
+static Library library = LIBRARY(lib, SONAME_MICROHTTPD, FUNCTIONS, "to answer over HTTP");
+LIBRARY_NOTE(SONAME_MICROHTTPD, "http-server", "recommended", "receives profiles, and answers questions about the daemon")
+
+#define PATH "/v1development/profiles"
+
+enum {
+        MAX_CONNECTIONS = 256,
+        IDLE_TIMEOUT_S = 60,
+        ASKING_TIMEOUT_S = 5,           /* questions are short: who only holds a connection keeps others from asking */
+        RETRY_AFTER_S = 10,
+        BODIES_UNDER_WAY = 2,           /* of the largest size, together */
+        MAX_QUESTION_BYTES = 4096,
+};
+
+struct Receiver {
+        struct MHD_Daemon *daemon;
+        sd_event_source *io, *timer;
+        ReceiverConfig config;
+        ReceiverCounts counts;
+        uint64_t bytes_under_way;
+        char url[96];
+};
+
+typedef struct Upload {
+        uint8_t *data;
+        size_t size, room;
+        uint64_t n_received;            /* also what was not kept */
+        bool json, gzip;
+        int failed;                     /* status to answer at the end, 0 = none yet */
+        const char *why;                /* for that answer */
+} Upload;
+
+static void count(Receiver *receiver, int status) {
+        if (status == MHD_HTTP_OK)
+                receiver->counts.n_taken++;
+        else if (status == MHD_HTTP_BAD_REQUEST)
+                receiver->counts.n_malformed++;
+        else if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
+                receiver->counts.n_busy++;
+        else
+                receiver->counts.n_refused++;
+}
+
+static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connection, bool json, int status,
+                              const char *message) {
+        struct MHD_Response *response;
+        enum MHD_Result result;
+        char empty[1] = "";
+        Text text = { 0 };
+
+        count(receiver, status);
+        if (status != MHD_HTTP_OK && json)
+                answer_status_json(&text, status, message);
+        else if (status != MHD_HTTP_OK)
+                answer_status_protobuf(&text, status, message);
+        else if (json)
+                text_append(&text, "{}", 2);
+        response = lib.MHD_create_response_from_buffer(text.size, text.data ? text.data : empty, MHD_RESPMEM_MUST_COPY);
+        text_deinit(&text);
+        if (!response)
+                return MHD_NO;
+        lib.MHD_add_response_header(response, "Content-Type", json ? "application/json" : "application/x-protobuf");
+        if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+                lib.MHD_add_response_header(response, "Allow", "POST");
+        if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
+                char seconds[16];
+
+                snprintf(seconds, sizeof(seconds), "%d", RETRY_AFTER_S);
+                lib.MHD_add_response_header(response, "Retry-After", seconds);
+        }
+        result = lib.MHD_queue_response(connection, (unsigned)status, response);
+        lib.MHD_destroy_response(response);
+        return result;
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name) {
+        const char *value = lib.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+
+        return value ? value : "";
+}
+
+/* The media type alone, without parameters. */
+static bool has_type(const char *value, const char *type) {
+        size_t n = strlen(type);
+
+        return !strncasecmp(value, type, n) && (!value[n] || strchr("; \t", value[n]));
+}
+
+static bool has_path(const char *path) {
+        size_t n = strlen(path), tail = strlen(PATH);
+
+        return n >= tail && !strcmp(path + n - tail, PATH);
+}
+
+static int too_large(Upload *upload) {
+        upload->why = "the request is larger than this receiver takes";
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+}
+
+/* What the headers alone decide. Return: 0, or the status. */
+static int judge_headers(Receiver *receiver, struct MHD_Connection *connection, const char *path, const char *method,
+                         Upload *upload) {
+        const char *type = header(connection, "Content-Type"), *encoding = header(connection, "Content-Encoding");
+        uint64_t length;
+
+        upload->json = has_type(type, "application/json");
+        upload->gzip = !strcasecmp(encoding, "gzip");
+        if (!has_path(path)) {
+                upload->why = "only profiles are taken here: POST " PATH;
+                return MHD_HTTP_NOT_FOUND;
+        }
+        if (strcmp(method, "POST")) {
+                upload->why = "only POST is taken here";
+                return MHD_HTTP_METHOD_NOT_ALLOWED;
+        }
+        if (!upload->json && !has_type(type, "application/x-protobuf")) {
+                upload->why = "Content-Type must be application/x-protobuf or application/json";
+                return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+        }
+        if (*encoding && !upload->gzip && strcasecmp(encoding, "identity")) {
+                upload->why = "Content-Encoding must be gzip or absent";
+                return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+        }
+        if (*header(connection, "Content-Length") &&
+            text_u64(header(connection, "Content-Length"), receiver->config.max_request_bytes, &length))
+                return too_large(upload);
+        return 0;
+}
+
+static void forget(Receiver *receiver, Upload *upload) {
+        free(take(upload->data));
+        receiver->bytes_under_way -= upload->room;
+        upload->size = upload->room = 0;
+}
+
+static int no_room(Upload *upload) {
+        upload->why = "too many requests at once";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+/* Return: 0, or the status that the body has earned. */
+static int keep(Receiver *receiver, Upload *upload, const char *data, size_t size) {
+        uint64_t max = receiver->config.max_request_bytes;
+
+        if (size > max - upload->size)
+                return too_large(upload);
+        if (size > upload->room - upload->size) {
+                size_t room = MIN(MAX(upload->room * 2, upload->size + size + 4096), MAX(max, (uint64_t)1));
+                uint8_t *bigger;
+
+                if (receiver->bytes_under_way + room - upload->room > BODIES_UNDER_WAY * max)
+                        return no_room(upload);
+                bigger = realloc(upload->data, room);
+                if (!bigger)
+                        return no_room(upload);
+                receiver->bytes_under_way += room - upload->room;
+                upload->data = bigger;
+                upload->room = room;
+        }
+        memcpy(upload->data + upload->size, data, size);
+        upload->size += size;
+        return 0;
+}
+
+static enum MHD_Result receive_part(Receiver *receiver, Upload *upload, const char *data, size_t *sizep) {
+        size_t size = *sizep;
+
+        *sizep = 0;
+        upload->n_received += size;
+        if (!upload->failed)
+                upload->failed = keep(receiver, upload, data, size);
+        if (upload->failed)
+                forget(receiver, upload);
+        /* who sends without end gets no answer */
+        return upload->n_received > 4 * receiver->config.max_request_bytes ? MHD_NO : MHD_YES;
+}
+
+/* The whole body is there. Return: status. */
+static int judge_body(Receiver *receiver, Upload *upload, char *why) {
+        ReceiverConfig *config = &receiver->config;
+        _cleanup_(freep) uint8_t *expanded = NULL;
+        const uint8_t *data = upload->data;
+        size_t size = upload->size;
+
+        if (upload->failed) {
+                snprintf(why, ANSWER_MESSAGE_MAX, "%s", upload->why);
+                return upload->failed;
+        }
+        if (upload->gzip) {
+                int r = gzip_expand(upload->data, upload->size, config->max_request_bytes, &expanded, &size);
+
+                snprintf(why, ANSWER_MESSAGE_MAX, "%s", r == GZIP_E_MALFORMED ? "the body is no gzip, or is cut off" :
+                                       r == GZIP_E_TOO_LARGE ? "the expanded request is larger than this receiver takes" :
+                                                               "out of memory");
+                if (r)
+                        return r == GZIP_E_MALFORMED ? MHD_HTTP_BAD_REQUEST :
+                               r == GZIP_E_TOO_LARGE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE;
+                data = expanded;
+        }
+        switch (config->on_request(data ? data : (const uint8_t *)"", size, upload->json, why, ANSWER_MESSAGE_MAX, config->userdata)) {
+        case RECEIVER_TAKEN:
+                return MHD_HTTP_OK;
+        case RECEIVER_MALFORMED:
+                return MHD_HTTP_BAD_REQUEST;
+        case RECEIVER_TOO_LARGE:
+                return MHD_HTTP_CONTENT_TOO_LARGE;
+        default:
+                return MHD_HTTP_SERVICE_UNAVAILABLE;
+        }
+}
+
+static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *connection, const char *method, const char *path) {
+        const char *type = "text/plain; charset=utf-8";
+        struct MHD_Response *response;
+        enum MHD_Result result;
+        char empty[1] = "";
+        Text page = { 0 };
+        int status = receiver->config.on_page(method, path, &page, &type, receiver->config.userdata);
+
+        response = lib.MHD_create_response_from_buffer(page.size, page.data ? page.data : empty, MHD_RESPMEM_MUST_COPY);
+        if (page.failed)
+                status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        text_deinit(&page);
+        if (!response)
+                return MHD_NO;
+        lib.MHD_add_response_header(response, "Content-Type", type);
+        lib.MHD_add_response_header(response, "Cache-Control", "no-store");
+        result = lib.MHD_queue_response(connection, (unsigned)status, response);
+        lib.MHD_destroy_response(response);
+        return result;
+}
+
+/* What comes with a question is read, and not kept. */
+static enum MHD_Result on_question(Receiver *receiver, struct MHD_Connection *connection, const char *path, const char *method,
+                                   Upload *upload, size_t *sizep) {
+        if (!*sizep)
+                return show_page(receiver, connection, method, path);
+        upload->n_received += *sizep;
+        *sizep = 0;
+        return upload->n_received > MAX_QUESTION_BYTES ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *data, size_t *sizep,
+                                  void **uploadp) {
+        Receiver *receiver = userdata;
+        Upload *upload = *uploadp;
+        char why[ANSWER_MESSAGE_MAX] = "";
+        int status;
+
+        if (!upload) {
+                *uploadp = upload = calloc(1, sizeof(*upload));
+                if (!upload)
+                        return MHD_NO;
+                if (!receiver->config.on_page)
+                        upload->failed = judge_headers(receiver, connection, path, method, upload);
+                return MHD_YES;
+        }
+        if (receiver->config.on_page)
+                return on_question(receiver, connection, path, method, upload, sizep);
+        if (*sizep)
+                return receive_part(receiver, upload, data, sizep);
+        status = judge_body(receiver, upload, why);
+        forget(receiver, upload);
+        return answer(receiver, connection, upload->json, status, why);
+}
+
+static void on_completed(void *userdata, struct MHD_Connection *connection, void **uploadp,
+                         enum MHD_RequestTerminationCode code) {
+        Upload *upload = take(*uploadp);
+
+        if (!upload)
+                return;
+        forget(userdata, upload);
+        free(upload);
+}
+
+static _printf_(2, 0) void on_log(void *userdata, const char *format, va_list args) {
+        char line[256];
+
+        vsnprintf(line, sizeof(line), format, args);
+        log_debug("receiver: %.*s", (int)strcspn(line, "\n"), line);
+}
+
+static unsigned n_connections(const Receiver *receiver) {
+        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+
+        return info ? info->num_connections : 0;
+}
+
+/*
+ * With as many connections as it may have, or no descriptor for one more, the library takes its listening socket out of the epoll
+ * descriptor, and puts it back when it begins to run with fewer: nothing wakes us for that, so it runs once more when some have gone.
+ */
+static void run_library(Receiver *receiver) {
+        unsigned before;
+
+        do {
+                before = n_connections(receiver);
+                lib.MHD_run(receiver->daemon);
+        } while (n_connections(receiver) < before);
+}
+
+/* Connections that only wait end by this timer. */
+static int run(Receiver *receiver) {
+        MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+        run_library(receiver);
+        if (lib.MHD_get_timeout(receiver->daemon, &timeout_ms) != MHD_YES)
+                return sd_event_source_set_enabled(receiver->timer, SD_EVENT_OFF);
+        sd_event_source_set_time_relative(receiver->timer, timeout_ms * 1000);
+        return sd_event_source_set_enabled(receiver->timer, SD_EVENT_ONESHOT);
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+        return run(userdata);
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
+        return run(userdata);
+}
+
+static int start_daemon(Receiver *receiver, int listener) {
+        unsigned timeout_s = receiver->config.on_page ? ASKING_TIMEOUT_S : IDLE_TIMEOUT_S;
+
+        receiver->daemon = lib.MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
+                                            MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver,
+                                            MHD_OPTION_LISTEN_SOCKET, listener,
+                                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
+                                            MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
+                                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, receiver, MHD_OPTION_END);
+        return receiver->daemon ? 0 : error_origin(-ENOMEM);
+}
+
+static int attach(Receiver *receiver, sd_event *event) {
+        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+        int r;
+
+        if (!info)
+                return error_origin(-EOPNOTSUPP);
+        r = sd_event_add_io(event, &receiver->io, info->epoll_fd, EPOLLIN, on_io, receiver);
+        if (r < 0)
+                return error_origin(r);
+        r = sd_event_add_time(event, &receiver->timer, CLOCK_MONOTONIC, UINT64_MAX, 1000, on_time, receiver);
+        if (r < 0)
+                return error_origin(r);
+        r = sd_event_source_set_enabled(receiver->timer, SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *config) {
+        _cleanup_(receiver_freep) Receiver *receiver = NULL;
+        _cleanup_(closep) int listener = -1;
+        int r;
+
+        if (library_load(&library))
+                return RECEIVER_E_LIBRARY;
+        receiver = calloc(1, sizeof(*receiver));
+        if (!receiver)
+                return error_origin(-ENOMEM);
+        receiver->config = *config;
+        if (config->path)
+                r = listen_open_path(config->path, 0660, &listener);
+        else
+                r = listen_open(config->address, config->port, &listener);
+        if (r)
+                return r == LISTEN_E_ADDRESS ? RECEIVER_E_ADDRESS : r == LISTEN_E_PORT ? RECEIVER_E_PORT : RECEIVER_E_PATH;
+        if (!config->path)
+                listen_url(listener, receiver->url, sizeof(receiver->url));
+        r = start_daemon(receiver, listener);
+        if (r)
+                return r;
+        listener = -1;                  /* the daemon's now */
+        r = attach(receiver, event);
+        if (r)
+                return r;
+        *receiverp = take(receiver);
+        return 0;
+}
+
+Receiver *receiver_free(Receiver *receiver) {
+        if (!receiver)
+                return NULL;
+        sd_event_source_disable_unref(receiver->io);
+        sd_event_source_disable_unref(receiver->timer);
+        if (receiver->daemon)
+                lib.MHD_stop_daemon(receiver->daemon);
+        free(receiver);
+        return NULL;
+}
+
+const char *receiver_url(const Receiver *receiver) {
+        return receiver->url;
+}
+
+const ReceiverCounts *receiver_counts(const Receiver *receiver) {
+        return &receiver->counts;
+}

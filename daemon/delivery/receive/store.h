@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Store
+ *
+ * A directory of received requests: NNNNNN.pb and NNNNNN.json, counted up from the highest number that is
+ * there. Each file appears whole or not at all, readable by its owner alone. When
+ * the limits are reached nothing is removed: the newest request is refused, since what a person has collected
+ * is worth more than what a sender may send again.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/util/macro.h"
+
+typedef struct Store Store;
+
+typedef struct StoreLimits {
+        uint64_t max_bytes;             /* of all numbered files together */
+        uint64_t max_files;             /* two a request */
+} StoreLimits;
+
+enum {
+        _STORE_E_SUCCESS,
+        STORE_E_DIRECTORY,              /* cannot be made or opened; errno says why */
+        STORE_E_LIMIT,                  /* as many bytes or files as it may have; nothing was stored */
+        STORE_E_WRITE,                  /* disk full and the like; errno says why; nothing was stored */
+};
+
+/* Makes the last part of @path if it is missing. Return: 0, STORE_E_DIRECTORY, -ENOMEM. */
+int store_new(Store **storep, const char *path, const StoreLimits *limits);
+Store *store_free(Store *store);
+DEFINE_CLEANUP(Store, store_free)
+
+/* Stores both forms of one request under the next number. Return: 0, STORE_E_LIMIT, STORE_E_WRITE. */
+int store_put(Store *store, const void *protobuf, size_t protobuf_size, const void *json, size_t json_size,
+              uint64_t *numberp);

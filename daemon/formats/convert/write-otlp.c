@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* OTLP as one protobuf message, or as one JSON document. */
+
+#include <errno.h>
+#include <limits.h>
+
+#include "base/util/error.h"
+#include "formats/convert/convert.h"
+#include "formats/otlp/encode.h"
+#include "formats/otlp/json.h"
+#include "formats/otlp/messages.h"
+
+enum { MAX_BYTES = INT_MAX };           /* of one protobuf message */
+
+typedef struct JsonOutput {
+        bool pretty;
+        ConvertSink sink;
+        void *userdata;
+} JsonOutput;
+
+static int encode(const Convert *convert, OtlpSink sink, void *userdata, Text *problem) {
+        OtlpOptions options = { .max_bytes = MAX_BYTES,
+                                .scope_version = convert->options->version,
+                                .timestamps = convert->options->timestamps };
+        uint64_t n_lost = 0;
+        int r = otlp_encode(convert->window, &options, sink, userdata, &n_lost);
+
+        if (!r && n_lost) {
+                text_printf(problem, "%llu events fit no message", (unsigned long long)n_lost);
+                return CONVERT_E_OUTPUT;
+        }
+        return r;
+}
+
+static int write_protobuf(const Convert *convert, ConvertSink sink, void *userdata, Text *problem) {
+        return encode(convert, sink, userdata, problem);
+}
+
+static int print_json(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+        JsonOutput *output = userdata;
+        ProtobufCMessage *message = protobuf_c_message_unpack(OTLP_REQUEST_DESCRIPTOR, NULL, size, data);
+        Text text = { 0 };
+        int r;
+
+        if (!message)
+                return error_origin(-ENOMEM);
+        otlp_json_print(&text, message, output->pretty);
+        protobuf_c_message_free_unpacked(message, NULL);
+        text_append(&text, "\n", 1);
+        r = text.failed ? error_origin(-ENOMEM) :
+                          output->sink((const uint8_t *)text.data, text.size, n_events, output->userdata);
+        text_deinit(&text);
+        return r;
+}
+
+static int write_json(const Convert *convert, ConvertSink sink, void *userdata, Text *problem) {
+        JsonOutput output = { convert->options->pretty, sink, userdata };
+
+        return encode(convert, print_json, &output, problem);
+}
+
+const ConvertWriter convert_write_otlp = { .name = "otlp", .suffixes = ".otlp .pb", .write = write_protobuf };
+const ConvertWriter convert_write_json = { .name = "json", .suffixes = ".json", .write = write_json };

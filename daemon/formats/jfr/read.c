@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A recording from its first chunk to its last. Each chunk is read twice at most: what it says of itself and its
+ * constants, then its events in order (blocks.c). A chunk that is damaged costs what is damaged: its events up to there,
+ * and all other chunks, are read.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/util/error.h"
+#include "base/util/macro.h"
+#include "formats/jfr/read-private.h"
+
+enum {
+        MAX_TYPES = 1 << 16,
+        MIN_COMBINATION_BITS = 10,
+        MAX_COMBINATION_BITS = 16,
+        USUAL_EVENT = 16,               /* bytes, rather less than more */
+};
+
+void jfr_mistake(JfrReader *reader, const char *format, ...) {
+        va_list arguments;
+        char line[256];
+
+        if (!reader->damaged) {
+                va_start(arguments, format);
+                vsnprintf(line, sizeof(line), format, arguments);
+                va_end(arguments);
+                text_append(reader->problem, line, strlen(line));
+        }
+        reader->damaged = true;
+}
+
+static int find_type(JfrReader *reader, const char *name, uint32_t *rowp) {
+        int r = intern_add(&reader->type_names, name, strlen(name) + 1, rowp);
+
+        if (r == INTERN_E_FULL) {
+                *rowp = 0;
+                return 0;
+        }
+        if (r < 0)
+                return r;
+        if (r == INTERN_E_FOUND)
+                return 0;
+        r = jfr_names_room((void **)&reader->types, &reader->types_size, *rowp, sizeof(*reader->types));
+        if (!r)
+                reader->types[*rowp] = (JfrTypeCount){ .is_sample = jfr_event_type(name) != NULL };
+        return r;
+}
+
+static int plan_class(JfrReader *reader, const JfrClass *class) {
+        JfrClassState *state = &reader->states[class->number];
+        const JfrEventType *type = jfr_event_type(class->name);
+        JfrPlan *plan = &reader->plans[reader->n_plans];
+
+        state->about = jfr_about_kind(class->name);
+        if (type && reader->n_plans < jfr_n_event_types) {
+                if (!jfr_plan_make(plan, type, class, reader->chunk->compressed, reader->n_chunks)) {
+                        state->plan = plan;
+                        state->timed = jfr_group_is_timed(type->group);
+                        reader->n_plans++;
+                } else
+                        jfr_mistake(reader, "chunk at byte %" PRIu64 ": the fields of %s cannot be made out", reader->chunk->offset,
+                                    class->name);
+        }
+        return find_type(reader, class->name, &state->count);
+}
+
+/* Pools of the classes that fields of samples point to. */
+static void want_classes(JfrMetadata *metadata) {
+        jfr_names_want(metadata);
+        for (uint32_t i = 0; i < metadata->n_classes; i++) {
+                const JfrClass *class = metadata->classes[i];
+
+                if (!jfr_event_type(class->name))
+                        continue;
+                for (uint32_t j = 0; j < class->n_fields; j++)
+                        if (class->fields[j].pool && class->fields[j].class)
+                                class->fields[j].class->wanted = true;
+        }
+}
+
+static int begin_chunk(JfrReader *reader) {
+        int r = 0;
+
+        reader->clock = jfr_clock_make(reader->chunk);
+        reader->n_plans = 0;
+        reader->by_async = reader->has_execution = false;
+        reader->states = calloc(reader->metadata.n_classes, sizeof(*reader->states));
+        reader->class_counts = calloc(reader->metadata.n_classes, sizeof(*reader->class_counts));
+        if (!reader->states || !reader->class_counts)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < reader->metadata.n_classes && !r; i++)
+                r = plan_class(reader, reader->metadata.classes[i]);
+        jfr_names_begin(&reader->names, &reader->metadata, &reader->pools);
+        return r ? r : jfr_about_prepare(reader);
+}
+
+static void add_counts(JfrReader *reader) {
+        for (uint32_t i = 0; reader->states && reader->class_counts && i < reader->metadata.n_classes; i++) {
+                const JfrClassCount *from = &reader->class_counts[i];
+                JfrTypeCount *to = &reader->types[reader->states[i].count];
+
+                to->n_read += from->n_read;
+                to->n_out_of_time += from->n_out_of_time;
+                to->n_failed += from->n_failed;
+                if (reader->states[i].plan)
+                        to->n_converted += from->n_read - from->n_out_of_time - from->n_failed - reader->states[i].n_left_out;
+        }
+}
+
+static void end_chunk(JfrReader *reader) {
+        jfr_profiles_end_chunk(reader);
+        add_counts(reader);
+        jfr_pools_deinit(&reader->pools);
+        jfr_metadata_deinit(&reader->metadata);
+        free(reader->states);
+        free(reader->class_counts);
+        reader->states = NULL;
+        reader->class_counts = NULL;
+}
+
+static int read_chunk(JfrReader *reader) {
+        const JfrChunk *chunk = reader->chunk;
+        uint64_t damage;
+        int r = jfr_chunk_load(reader->input, chunk, want_classes, &reader->metadata, &reader->pools, &damage);
+
+        if (chunk->cut)
+                jfr_mistake(reader, "chunk at byte %" PRIu64 " is not complete: it was cut off, or the recording still went on",
+                            chunk->offset);
+        if (damage)
+                jfr_mistake(reader, "byte %" PRIu64 ": types or constants of the chunk are damaged there", damage);
+        if (r == JFR_CHUNK_E_METADATA) {
+                jfr_mistake(reader, "chunk at byte %" PRIu64 " does not say what its types are", chunk->offset);
+                r = 0;
+        } else if (!r) {
+                r = begin_chunk(reader);
+                if (!r)
+                        r = jfr_events_read(reader);
+        }
+        end_chunk(reader);
+        return r;
+}
+
+/* Times given from the start of the recording are known with its first chunk. */
+static void set_times(JfrReader *reader) {
+        const JfrOptions *options = reader->options;
+
+        reader->start_ns = options->start_ns;
+        reader->end_ns = options->end_ns;
+        if (options->start_relative)
+                reader->start_ns += reader->chunk->start_ns;
+        if (options->end_relative && __builtin_add_overflow(reader->end_ns, reader->chunk->start_ns, &reader->end_ns))
+                reader->end_ns = UINT64_MAX;
+}
+
+static void cover(JfrReader *reader, const JfrChunk *chunk) {
+        JfrResult *result = reader->result;
+        uint64_t end_ns;
+
+        if (__builtin_add_overflow(chunk->start_ns, chunk->duration_ns, &end_ns))
+                end_ns = chunk->start_ns;
+        result->start_ns = result->end_ns ? MIN(result->start_ns, chunk->start_ns) : chunk->start_ns;
+        result->end_ns = MAX(result->end_ns, end_ns);
+}
+
+static int read_chunks(JfrReader *reader) {
+        uint64_t offset = 0;
+
+        while (offset < reader->input->size) {
+                JfrChunk chunk;
+                int r = jfr_chunk_open(reader->input, offset, &chunk);
+
+                if (r == JFR_CHUNK_E_END)
+                        break;
+                if (r == JFR_CHUNK_E_HEADER) {
+                        jfr_mistake(reader, "byte %" PRIu64 ": no chunk begins there", offset);
+                        break;
+                }
+                reader->chunk = &chunk;
+                if (!reader->n_chunks++)
+                        set_times(reader);
+                if (r == JFR_CHUNK_E_VERSION)
+                        jfr_mistake(reader, "chunk at byte %" PRIu64 " has version %u.%u; 2.0 and 2.1 can be read", offset,
+                                    chunk.major, chunk.minor);
+                else {
+                        cover(reader, &chunk);
+                        r = read_chunk(reader);
+                        if (r)
+                                return r;
+                }
+                offset += chunk.size;
+        }
+        return 0;
+}
+
+/* From when to when the events are that count. */
+static void note_times(JfrReader *reader) {
+        JfrResult *result = reader->result;
+
+        for (uint32_t i = 0; i < window_n_profiles(reader->window); i++) {
+                const WindowProfile *profile = window_get_profile(reader->window, i);
+
+                if (profile->resource != reader->resource || !profile->last_ns)
+                        continue;
+                result->first_ns = result->last_ns ? MIN(result->first_ns, profile->first_ns) : profile->first_ns;
+                result->last_ns = MAX(result->last_ns, profile->last_ns);
+        }
+}
+
+/* Diagnostics */
+
+static const JfrReader *sorted_reader;
+
+static int by_count(const void *a, const void *b) {
+        const JfrTypeCount *x = &sorted_reader->types[*(const uint32_t *)a], *y = &sorted_reader->types[*(const uint32_t *)b];
+
+        if (x->is_sample != y->is_sample)
+                return x->is_sample ? -1 : 1;
+        return x->n_read > y->n_read ? -1 : x->n_read < y->n_read;
+}
+
+static void print_types(const JfrReader *reader, const uint32_t *order, uint32_t n, Text *text) {
+        text_printf(text, "%-44s %12s %12s %12s %12s %12s\n", "events", "read", "converted", "out of time", "failed", "no sample");
+        for (uint32_t i = 0; i < n; i++) {
+                const JfrTypeCount *type = &reader->types[order[i]];
+
+                if (type->n_read)
+                        text_printf(text, "%-44s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
+                                    (const char *)intern_get(&reader->type_names, order[i])->data, type->n_read, type->n_converted,
+                                    type->n_out_of_time, type->n_failed,
+                                    type->n_read - type->n_converted - type->n_out_of_time - type->n_failed);
+        }
+}
+
+static void print_diagnostics(const JfrReader *reader, Text *text) {
+        const JfrCounts *counts = &reader->counts;
+        uint32_t n = reader->type_names.n_items, *order = malloc(MAX(n, 1u) * sizeof(*order));
+
+        if (!order)
+                return;
+        for (uint32_t i = 0; i < n; i++)
+                order[i] = i;
+        sorted_reader = reader;
+        qsort(order, n, sizeof(*order), by_count);
+        print_types(reader, order, n, text);
+        free(order);
+        text_printf(text, "chunks: %u; stacks: %" PRIu64 " with %" PRIu64 " frames, %" PRIu64 " remote, %" PRIu64
+                          " stacks truncated; samples without their stack: %" PRIu64 "\n",
+                    reader->n_chunks, counts->n_stacks, counts->n_frames, counts->n_remote_frames, counts->n_truncated,
+                    counts->n_stacks_missing);
+        text_printf(text, "libraries with a build id: %u; events whose combination was known: %" PRIu64 "\n", reader->n_libraries,
+                    reader->combinations.n_known);
+}
+
+/* No more places than a small recording can have events. */
+static int init_combinations(JfrReader *reader) {
+        JfrCombinations *table = &reader->combinations;
+        size_t size;
+
+        table->bits = MIN_COMBINATION_BITS;
+        while (table->bits < MAX_COMBINATION_BITS && reader->input->size / USUAL_EVENT >> table->bits)
+                table->bits++;
+        size = (size_t)1 << table->bits;
+        /* two that are looked at together share a line of a cache */
+        table->rows = aligned_alloc(64, size * sizeof(*table->rows));
+        table->listed = malloc(size * sizeof(*table->listed));
+        reader->places = calloc(size, sizeof(*reader->places));
+        if (!table->rows || !table->listed || !reader->places)
+                return error_origin(-ENOMEM);
+        memset(table->rows, 0, size * sizeof(*table->rows));
+        return 0;
+}
+
+static int init(JfrReader *reader) {
+        intern_init(&reader->type_names, MAX_TYPES);
+        reader->plans = calloc(jfr_n_event_types, sizeof(*reader->plans));
+        reader->sets = calloc(1 << JFR_SET_CACHE_BITS, sizeof(*reader->sets));
+        if (!reader->plans || !reader->sets || init_combinations(reader))
+                return error_origin(-ENOMEM);
+        return jfr_names_init(&reader->names, reader->window, &reader->counts);
+}
+
+static void deinit(JfrReader *reader) {
+        JfrAbout *about = &reader->about;
+        Text *texts[] = { &about->jvm_name, &about->jvm_version, &about->jvm_arguments, &about->java_arguments, &about->os,
+                          &about->cpu, &reader->event };
+
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+                text_deinit(texts[i]);
+        jfr_names_deinit(&reader->names);
+        intern_deinit(&reader->type_names);
+        free(reader->types);
+        free(reader->plans);
+        free(reader->combinations.rows);
+        free(reader->combinations.listed);
+        free(reader->places);
+        free(reader->sets);
+        free(reader->libraries);
+}
+
+int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result, Text *diagnostics,
+             Text *problem) {
+        JfrReader reader = { .input = input, .options = options, .window = window, .result = result, .problem = problem,
+                             .timed = options->timestamps };
+        int r, q = 0;
+
+        *result = (JfrResult){ 0 };
+        r = init(&reader);
+        if (!r)
+                r = read_chunks(&reader);
+        if (r >= 0) {
+                note_times(&reader);
+                q = jfr_about_finish(&reader);
+        }
+        if (r == JFR_E_FULL)
+                jfr_mistake(&reader, "has more distinct stacks or strings than can be held; the rest is left out");
+        if (diagnostics && r >= 0)
+                print_diagnostics(&reader, diagnostics);
+        deinit(&reader);
+        if (r || q < 0)
+                return r ? r : q;
+        return reader.damaged ? JFR_E_DAMAGED : 0;
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "formats/otlp/dictionary.h"
+
+#include <errno.h>
+
+#include "base/util/error.h"
+#include "formats/otlp/attribute.h"
+#include "formats/otlp/messages.h"
+#include "formats/otlp/wire.h"
+
+enum {
+        N_TABLES = 7,
+        EMPTY_ROW = 2,                  /* tag and length of row 0 */
+        MAX_BUILD_IDS = 3,
+        FIRST_WORDS = 256,
+};
+
+static int table_init(DictionaryTable *table, uint32_t n_window) {
+        table->local = calloc(n_window, 2 * sizeof(*table->local));
+        if (!table->local)
+                return error_origin(-ENOMEM);
+        table->rows = table->local + n_window;
+        table->n = 1;
+        table->n_window = n_window;
+        return 0;
+}
+
+static void table_reset(DictionaryTable *table) {
+        for (uint32_t i = 1; i < table->n; i++)
+                table->local[table->rows[i]] = 0;
+        table->n = 1;
+}
+
+/* Gives @index the next place. */
+static int32_t table_add(DictionaryTable *table, uint32_t index) {
+        table->rows[table->n] = index;
+        table->local[index] = table->n;
+        return (int32_t)table->n++;
+}
+
+static void init_tags(DictionaryTags *tags) {
+        tags->stack_locations = wire_tag(OTLP_STACK_DESCRIPTOR, "location_indices");
+        tags->location_mapping = wire_number_tag(OTLP_LOCATION_DESCRIPTOR, "mapping_index");
+        tags->location_address = wire_number_tag(OTLP_LOCATION_DESCRIPTOR, "address");
+        tags->location_lines = wire_tag(OTLP_LOCATION_DESCRIPTOR, "lines");
+        tags->location_attributes = wire_tag(OTLP_LOCATION_DESCRIPTOR, "attribute_indices");
+        tags->line_function = wire_number_tag(OTLP_LINE_DESCRIPTOR, "function_index");
+        tags->line_line = wire_number_tag(OTLP_LINE_DESCRIPTOR, "line");
+        tags->function_name = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "name_strindex");
+        tags->function_system_name = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "system_name_strindex");
+        tags->function_filename = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "filename_strindex");
+        tags->function_start_line = wire_number_tag(OTLP_FUNCTION_DESCRIPTOR, "start_line");
+}
+
+int dictionary_init(Dictionary *dictionary, const Window *window) {
+        int r;
+
+        *dictionary = (Dictionary){ .window = window, .n_locations = 1, .size = N_TABLES * EMPTY_ROW };
+        init_tags(&dictionary->tags);
+        r = table_init(&dictionary->mappings, window_n_modules(window));
+        if (!r)
+                r = table_init(&dictionary->functions, window_n_functions(window));
+        if (!r)
+                r = table_init(&dictionary->links, window_n_links(window));
+        if (!r)
+                r = table_init(&dictionary->strings, window_n_strings(window));
+        if (!r)
+                r = table_init(&dictionary->attributes, window_n_attributes(window));
+        if (!r)
+                r = table_init(&dictionary->stacks, window_n_stacks(window));
+        if (!r)
+                r = table_init(&dictionary->frame_rows, window_n_frames(window));
+        dictionary->frames = r ? NULL : malloc(WINDOW_MAX_DEPTH * sizeof(*dictionary->frames));
+        if (!r && !dictionary->frames)
+                r = error_origin(-ENOMEM);
+        if (r)
+                dictionary_deinit(dictionary);
+        return r;
+}
+
+void dictionary_deinit(Dictionary *dictionary) {
+        free(dictionary->mappings.local);
+        free(dictionary->functions.local);
+        free(dictionary->links.local);
+        free(dictionary->strings.local);
+        free(dictionary->attributes.local);
+        free(dictionary->stacks.local);
+        free(dictionary->frame_rows.local);
+        free(dictionary->words);
+        free(dictionary->frames);
+        hashmap_deinit(&dictionary->locations);
+        *dictionary = (Dictionary){ 0 };
+}
+
+void dictionary_reset(Dictionary *dictionary) {
+        table_reset(&dictionary->mappings);
+        table_reset(&dictionary->functions);
+        table_reset(&dictionary->links);
+        table_reset(&dictionary->strings);
+        table_reset(&dictionary->attributes);
+        table_reset(&dictionary->stacks);
+        table_reset(&dictionary->frame_rows);
+        hashmap_deinit(&dictionary->locations);
+        dictionary->n_locations = 1;
+        dictionary->size = N_TABLES * EMPTY_ROW;
+}
+
+int32_t dictionary_string(Dictionary *dictionary, uint32_t index) {
+        size_t size;
+
+        if (!index || dictionary->strings.local[index])
+                return (int32_t)dictionary->strings.local[index];
+        window_get_string(dictionary->window, index, &size);
+        dictionary->size += wire_field_size(size);
+        return table_add(&dictionary->strings, index);
+}
+
+/*
+ * The messages below are filled in the same way for their size and for the request. Of functions, locations and stacks there are so
+ * many that they are not made with protobuf-c, which looks at each field's description each time.
+ */
+
+typedef struct AttributeRow {
+        OtlpAttribute message;
+        OtlpAnyValue value;
+} AttributeRow;
+
+static void fill_attribute(Dictionary *dictionary, uint32_t index, AttributeRow *row) {
+        const WindowAttribute *attribute = window_get_attribute(dictionary->window, index);
+
+        row->message = (OtlpAttribute)OTLP_ATTRIBUTE_INIT;
+        row->message.key_strindex = dictionary_string(dictionary, attribute->key);
+        row->message.unit_strindex = dictionary_string(dictionary, attribute->unit);
+        row->message.value = &row->value;
+        otlp_fill_value(dictionary->window, attribute, &row->value);
+}
+
+int32_t dictionary_attribute(Dictionary *dictionary, uint32_t index) {
+        AttributeRow row;
+
+        if (!index || dictionary->attributes.local[index])
+                return (int32_t)dictionary->attributes.local[index];
+        fill_attribute(dictionary, index, &row);
+        dictionary->size += wire_message_size(&row.message.base);
+        return table_add(&dictionary->attributes, index);
+}
+
+static void fill_link(const Dictionary *dictionary, uint32_t index, OtlpLink *message) {
+        const WindowLink *link = window_get_link(dictionary->window, index);
+
+        *message = (OtlpLink)OTLP_LINK_INIT;
+        message->trace_id = (ProtobufCBinaryData){ sizeof(link->trace_id), (uint8_t *)link->trace_id };
+        message->span_id = (ProtobufCBinaryData){ sizeof(link->span_id), (uint8_t *)link->span_id };
+}
+
+int32_t dictionary_link(Dictionary *dictionary, uint32_t index) {
+        OtlpLink message;
+
+        if (!index || dictionary->links.local[index])
+                return (int32_t)dictionary->links.local[index];
+        fill_link(dictionary, index, &message);
+        dictionary->size += wire_message_size(&message.base);
+        return table_add(&dictionary->links, index);
+}
+
+typedef struct MappingRow {
+        OtlpMapping message;
+        int32_t attributes[MAX_BUILD_IDS];
+} MappingRow;
+
+static void fill_mapping(Dictionary *dictionary, uint32_t index, MappingRow *row) {
+        const WindowModule *module = window_get_module(dictionary->window, index);
+        const uint32_t *set;
+        size_t n;
+
+        set = window_get_attribute_set(dictionary->window, window_get_module_attributes(dictionary->window, index),
+                                       &n);
+        for (size_t i = 0; i < n; i++)
+                row->attributes[i] = dictionary_attribute(dictionary, set[i]);
+        row->message = (OtlpMapping)OTLP_MAPPING_INIT;
+        row->message.memory_start = module->start;
+        row->message.memory_limit = module->limit;
+        row->message.file_offset = module->offset;
+        row->message.filename_strindex = dictionary_string(dictionary, module->path);
+        row->message.n_attribute_indices = n;
+        row->message.attribute_indices = row->attributes;
+}
+
+static int32_t add_mapping(Dictionary *dictionary, uint32_t index) {
+        MappingRow row;
+
+        if (!index || dictionary->mappings.local[index])
+                return (int32_t)dictionary->mappings.local[index];
+        fill_mapping(dictionary, index, &row);
+        dictionary->size += wire_message_size(&row.message.base);
+        return table_add(&dictionary->mappings, index);
+}
+
+typedef struct FunctionRow {
+        uint64_t name, system_name, filename, start_line;
+        size_t size;
+} FunctionRow;
+
+static FunctionRow function_row(Dictionary *dictionary, uint32_t index) {
+        const WindowFunction *function = window_get_function(dictionary->window, index);
+        FunctionRow row = { .start_line = (uint64_t)function->start_line };
+
+        row.name = (uint32_t)dictionary_string(dictionary, function->name);
+        row.system_name = (uint32_t)dictionary_string(dictionary, function->system_name);
+        row.filename = (uint32_t)dictionary_string(dictionary, function->filename);
+        row.size = wire_number_size(row.name) + wire_number_size(row.system_name) + wire_number_size(row.filename) +
+                   wire_number_size(row.start_line);
+        return row;
+}
+
+static uint32_t add_function(Dictionary *dictionary, uint32_t index) {
+        if (!index || dictionary->functions.local[index])
+                return dictionary->functions.local[index];
+        dictionary->size += wire_field_size(function_row(dictionary, index).size);
+        return (uint32_t)table_add(&dictionary->functions, index);
+}
+
+typedef struct LocationRow {
+        uint64_t mapping, address, function, line;
+        bool has_line;
+        int32_t attributes[2];
+        size_t n_attributes;
+        size_t line_size, size;
+} LocationRow;
+
+static void add_attribute(Dictionary *dictionary, uint32_t attribute, LocationRow *row) {
+        if (attribute)
+                row->attributes[row->n_attributes++] = dictionary_attribute(dictionary, attribute);
+}
+
+static LocationRow location_row(Dictionary *dictionary, FrameWord word) {
+        WindowFrame frame = window_expand_frame(dictionary->window, word);
+        LocationRow row = { .address = frame.address, .has_line = frame.function || frame.line };
+
+        row.mapping = (uint32_t)add_mapping(dictionary, frame.module);
+        row.size = wire_number_size(row.mapping) + wire_number_size(row.address);
+        if (row.has_line) {
+                row.function = add_function(dictionary, frame.function);
+                row.line = (uint64_t)frame.line;
+                row.line_size = wire_number_size(row.function) + wire_number_size(row.line);
+                row.size += wire_field_size(row.line_size);
+        }
+        add_attribute(dictionary, window_get_type_attribute(dictionary->window, frame.type), &row);
+        add_attribute(dictionary, frame.attribute, &row);
+        if (row.n_attributes)
+                row.size += wire_field_size(wire_indexes_size(row.attributes, row.n_attributes));
+        return row;
+}
+
+static bool reserve_word(Dictionary *dictionary) {
+        uint32_t size = dictionary->words_size ? dictionary->words_size * 2 : FIRST_WORDS;
+        FrameWord *words;
+
+        if (dictionary->n_locations < dictionary->words_size)
+                return true;
+        words = realloc(dictionary->words, size * sizeof(*words));
+        if (!words)
+                return false;
+        dictionary->words = words;
+        dictionary->words_size = size;
+        return true;
+}
+
+/* Rows of the window's frame table know their location by their number, and only other words are looked up. */
+static int32_t find_location(const Dictionary *dictionary, FrameWord word) {
+        if (!window_frame_row(word))
+                return (int32_t)(uintptr_t)hashmap_get(&dictionary->locations, word);
+        return (int32_t)dictionary->frame_rows.local[window_frame_row(word)];
+}
+
+static bool note_location(Dictionary *dictionary, FrameWord word, uint32_t index) {
+        uint32_t row = window_frame_row(word);
+
+        if (!row)
+                return !hashmap_put(&dictionary->locations, word, (void *)(uintptr_t)index);
+        dictionary->frame_rows.rows[dictionary->frame_rows.n++] = row;
+        dictionary->frame_rows.local[row] = index;
+        return true;
+}
+
+static int32_t add_location(Dictionary *dictionary, FrameWord word) {
+        int32_t index = find_location(dictionary, word);
+        size_t size;
+
+        if (index || word == FRAME_WORD_EMPTY)
+                return index;
+        size = location_row(dictionary, word).size;
+        if (!reserve_word(dictionary) || !note_location(dictionary, word, dictionary->n_locations)) {
+                dictionary->failed = true;
+                return 0;
+        }
+        dictionary->words[dictionary->n_locations] = word;
+        dictionary->size += wire_field_size(size);
+        return (int32_t)dictionary->n_locations++;
+}
+
+/* Into dictionary->frames. Return: how many. */
+static size_t fill_stack(Dictionary *dictionary, uint32_t index) {
+        const FrameWord *words;
+        size_t n;
+
+        words = window_get_stack(dictionary->window, index, &n);
+        for (size_t i = 0; i < n; i++)
+                dictionary->frames[i] = add_location(dictionary, words[i]);
+        return n;
+}
+
+static size_t stack_size(const Dictionary *dictionary, size_t n) {
+        return n ? wire_field_size(wire_indexes_size(dictionary->frames, n)) : 0;
+}
+
+int32_t dictionary_stack(Dictionary *dictionary, uint32_t index) {
+        if (!index || dictionary->stacks.local[index])
+                return (int32_t)dictionary->stacks.local[index];
+        dictionary->size += wire_field_size(stack_size(dictionary, fill_stack(dictionary, index)));
+        return table_add(&dictionary->stacks, index);
+}
+
+static uint8_t *write_mappings(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        to = wire_put_header(to, tag, 0);
+        for (uint32_t i = 1; i < dictionary->mappings.n; i++) {
+                MappingRow row;
+
+                fill_mapping(dictionary, dictionary->mappings.rows[i], &row);
+                to = wire_put_message(to, tag, &row.message.base);
+        }
+        return to;
+}
+
+static uint8_t *write_locations(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        const DictionaryTags *tags = &dictionary->tags;
+
+        to = wire_put_header(to, tag, 0);
+        for (uint32_t i = 1; i < dictionary->n_locations; i++) {
+                LocationRow row = location_row(dictionary, dictionary->words[i]);
+
+                to = wire_put_header(to, tag, row.size);
+                to = wire_put_number(to, tags->location_mapping, row.mapping);
+                to = wire_put_number(to, tags->location_address, row.address);
+                if (row.has_line) {
+                        to = wire_put_header(to, tags->location_lines, row.line_size);
+                        to = wire_put_number(to, tags->line_function, row.function);
+                        to = wire_put_number(to, tags->line_line, row.line);
+                }
+                to = wire_put_indexes(to, tags->location_attributes, row.attributes, row.n_attributes);
+        }
+        return to;
+}
+
+static uint8_t *write_functions(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        const DictionaryTags *tags = &dictionary->tags;
+
+        to = wire_put_header(to, tag, 0);
+        for (uint32_t i = 1; i < dictionary->functions.n; i++) {
+                FunctionRow row = function_row(dictionary, dictionary->functions.rows[i]);
+
+                to = wire_put_header(to, tag, row.size);
+                to = wire_put_number(to, tags->function_name, row.name);
+                to = wire_put_number(to, tags->function_system_name, row.system_name);
+                to = wire_put_number(to, tags->function_filename, row.filename);
+                to = wire_put_number(to, tags->function_start_line, row.start_line);
+        }
+        return to;
+}
+
+static uint8_t *write_links(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        to = wire_put_header(to, tag, 0);
+        for (uint32_t i = 1; i < dictionary->links.n; i++) {
+                OtlpLink message;
+
+                fill_link(dictionary, dictionary->links.rows[i], &message);
+                to = wire_put_message(to, tag, &message.base);
+        }
+        return to;
+}
+
+static uint8_t *write_strings(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        to = wire_put_header(to, tag, 0);
+        for (uint32_t i = 1; i < dictionary->strings.n; i++) {
+                size_t size;
+                const char *text = window_get_string(dictionary->window, dictionary->strings.rows[i], &size);
+
+                to = wire_put_bytes(to, tag, text, size);
+        }
+        return to;
+}
+
+static uint8_t *write_attributes(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        to = wire_put_header(to, tag, 0);
+        for (uint32_t i = 1; i < dictionary->attributes.n; i++) {
+                AttributeRow row;
+
+                fill_attribute(dictionary, dictionary->attributes.rows[i], &row);
+                to = wire_put_message(to, tag, &row.message.base);
+        }
+        return to;
+}
+
+static uint8_t *write_stacks(Dictionary *dictionary, uint8_t tag, uint8_t *to) {
+        to = wire_put_header(to, tag, 0);
+        for (uint32_t i = 1; i < dictionary->stacks.n; i++) {
+                size_t n = fill_stack(dictionary, dictionary->stacks.rows[i]);
+
+                to = wire_put_header(to, tag, stack_size(dictionary, n));
+                to = wire_put_indexes(to, dictionary->tags.stack_locations, dictionary->frames, n);
+        }
+        return to;
+}
+
+/* In the order of the field numbers, so that a reader that packs it again gets the same bytes. */
+uint8_t *dictionary_write(Dictionary *dictionary, uint8_t *to) {
+        static const struct {
+                const char *table;
+                uint8_t *(*write)(Dictionary *dictionary, uint8_t tag, uint8_t *to);
+        } tables[N_TABLES] = {
+                { "mapping_table", write_mappings },     { "location_table", write_locations },
+                { "function_table", write_functions },   { "link_table", write_links },
+                { "string_table", write_strings },       { "attribute_table", write_attributes },
+                { "stack_table", write_stacks },
+        };
+
+        for (int i = 0; i < N_TABLES; i++)
+                to = tables[i].write(dictionary, wire_tag(OTLP_DICTIONARY_DESCRIPTOR, tables[i].table), to);
+        return to;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "formats/report/text-table.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/error.h"
+
+enum {
+        GAP = 2,                        /* between columns */
+        NARROWEST = 12,                 /* columns are not cut below */
+};
+
+void text_table_init(TextTable *table, const Column *columns, unsigned n_columns) {
+        *table = (TextTable){ .n_columns = n_columns };
+        memcpy(table->columns, columns, n_columns * sizeof(*columns));
+}
+
+void text_table_deinit(TextTable *table) {
+        arena_deinit(&table->arena);
+        free(table->cells);
+        *table = (TextTable){ 0 };
+}
+
+static bool is_first_byte(char c) {
+        return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+size_t text_columns(const char *text) {
+        size_t n = 0;
+
+        for (; *text; text++)
+                n += is_first_byte(*text);
+        return n;
+}
+
+/* C0 and DEL are one byte; C1 (U+0080 to U+009F) is C2 80 to C2 9F in UTF-8, and terminals obey it as well. */
+void text_clean(char *text) {
+        char *to = text;
+
+        for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+                if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) {
+                        *to++ = '?';
+                        at++;
+                } else
+                        *to++ = *at < 0x20 || *at == 0x7f ? '?' : (char)*at;
+        }
+        *to = 0;
+}
+
+void print_clean(const char *text, FILE *out) {
+        _cleanup_(freep) char *copy = strdup(text);
+
+        if (copy)
+                text_clean(copy);
+        fputs(copy ? copy : "?", out);
+}
+
+static bool make_room(TextTable *table) {
+        size_t room = table->room ? table->room * 2 : 64;
+        const char **bigger;
+
+        if (table->n_cells < table->room)
+                return true;
+        bigger = reallocarray(table->cells, room, sizeof(*bigger));
+        if (!bigger)
+                return false;
+        table->cells = bigger;
+        table->room = room;
+        return true;
+}
+
+void text_table_add(TextTable *table, const char *format, ...) {
+        _cleanup_(freep) char *text = NULL;
+        const char *cell;
+        va_list args;
+        int n;
+
+        va_start(args, format);
+        n = vasprintf(&text, format, args);
+        va_end(args);
+        if (n < 0) {
+                text = NULL;
+                table->failed = true;
+                return;
+        }
+        text_clean(text);
+        cell = arena_string(&table->arena, text, strlen(text));
+        if (!cell || !make_room(table)) {
+                table->failed = true;
+                return;
+        }
+        table->cells[table->n_cells++] = cell;
+}
+
+static void measure(const TextTable *table, size_t *widths) {
+        for (unsigned i = 0; i < table->n_columns; i++)
+                widths[i] = text_columns(table->columns[i].title);
+        for (size_t i = 0; i < table->n_cells; i++) {
+                size_t *width = &widths[i % table->n_columns];
+
+                *width = MAX(*width, text_columns(table->cells[i]));
+        }
+}
+
+static void fit(const TextTable *table, size_t *widths, size_t width) {
+        size_t sum = GAP * (table->n_columns - 1);
+
+        for (unsigned i = 0; i < table->n_columns; i++)
+                sum += widths[i];
+        while (sum > width) {
+                unsigned widest = table->n_columns;
+
+                for (unsigned i = 0; i < table->n_columns; i++)
+                        if (table->columns[i].kind == COLUMN_CUT && widths[i] > NARROWEST &&
+                            (widest == table->n_columns || widths[i] > widths[widest]))
+                                widest = i;
+                if (widest == table->n_columns)
+                        return;
+                widths[widest]--;
+                sum--;
+        }
+}
+
+static void print_spaces(size_t n, FILE *out) {
+        while (n--)
+                fputc(' ', out);
+}
+
+/* The first @width characters; the last of them is an ellipsis if there are more. */
+static void print_cut(const char *cell, size_t width, FILE *out) {
+        bool is_cut = text_columns(cell) > width;
+        size_t left = is_cut ? width - 1 : width;
+
+        for (; *cell; cell++) {
+                if (is_first_byte(*cell) && left-- == 0)
+                        break;
+                fputc(*cell, out);
+        }
+        if (is_cut)
+                fputs("…", out);
+}
+
+static void print_row(const TextTable *table, const char *const *cells, const size_t *widths, unsigned indent,
+                      FILE *out) {
+        size_t pending = indent;        /* blanks are held back, so that no line ends with one */
+
+        for (unsigned i = 0; i < table->n_columns; i++) {
+                size_t n = MIN(text_columns(cells[i]), widths[i]);
+
+                if (table->columns[i].kind == COLUMN_RIGHT)
+                        pending += widths[i] - n;
+                if (n) {
+                        print_spaces(pending, out);
+                        print_cut(cells[i], widths[i], out);
+                        pending = 0;
+                }
+                if (table->columns[i].kind != COLUMN_RIGHT)
+                        pending += widths[i] - n;
+                pending += GAP;
+        }
+        fputc('\n', out);
+}
+
+int text_table_print(const TextTable *table, unsigned indent, unsigned width, FILE *out) {
+        const char *titles[TABLE_MAX_COLUMNS];
+        size_t widths[TABLE_MAX_COLUMNS];
+
+        if (table->failed)
+                return error_origin(-ENOMEM);
+        measure(table, widths);
+        fit(table, widths, width > indent ? width - indent : 0);
+        for (unsigned i = 0; i < table->n_columns; i++)
+                titles[i] = table->columns[i].title;
+        print_row(table, titles, widths, indent, out);
+        for (size_t i = 0; i + table->n_columns <= table->n_cells; i += table->n_columns)
+                print_row(table, table->cells + i, widths, indent, out);
+        return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Text Table
+ *
+ * Rows of cells in columns that fit a width: wide enough for what they hold, and where all would be too
+ * wide, columns that may be cut give way, the widest first. Cells are shown without control
+ * characters, since they come from profiles and go to terminals.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/util/arena.h"
+#include "base/util/macro.h"
+
+enum { TABLE_MAX_COLUMNS = 10 };
+
+typedef enum ColumnKind {
+        COLUMN_LEFT,
+        COLUMN_RIGHT,
+        COLUMN_CUT,                     /* left, and may be cut at its end */
+} ColumnKind;
+
+typedef struct Column {
+        const char *title;
+        ColumnKind kind;
+} Column;
+
+typedef struct TextTable {
+        Column columns[TABLE_MAX_COLUMNS];
+        unsigned n_columns;
+        const char **cells;             /* row by row */
+        size_t n_cells, room;
+        Arena arena;
+        bool failed;                    /* out of memory */
+} TextTable;
+
+void text_table_init(TextTable *table, const Column *columns, unsigned n_columns);
+void text_table_deinit(TextTable *table);
+
+/* Adds the next cell; rows fill from the left. */
+_printf_(2, 3) void text_table_add(TextTable *table, const char *format, ...);
+
+/* Prints titles and rows, each after @indent blanks, in at most @width columns. Return: 0, -ENOMEM. */
+int text_table_print(const TextTable *table, unsigned indent, unsigned width, FILE *out);
+
+/* Characters of UTF-8 text (all taken as one column wide). */
+size_t text_columns(const char *text);
+
+/* Prints @text with each control character as `?`. */
+void print_clean(const char *text, FILE *out);
+
+/* Replaces each control character by `?`, in place. */
+void text_clean(char *text);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One sample on its way into the window, for example
+ *
+ *     tgid 812, tid 815, 3 user frames, slot {trace …, span 7f3a…}
+ *
+ * becomes: the profile of (process generation, cpu); a stack index (frames);
+ * an attribute set {thread.id 815, thread.name "worker-2"}; a link {trace, span};
+ * and one event of value 1 at its time under that identity.
+ */
+
+#include "sampling/aggregate/aggregate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/stat.h"
+#include "sampling/aggregate/attributes.h"
+
+enum { SEEN_THREADS = 4096 };           /* of which it is known what they published last; by tid, the latest stays */
+
+typedef struct SeenThread {
+        uint64_t generation;
+        uint32_t tid;
+        bool had_span;
+} SeenThread;
+
+struct Aggregator {
+        Frames *frames;
+        Window *window;
+        Attributes attributes;
+        SeenThread seen[SEEN_THREADS];
+};
+
+void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter) {
+        aggregator->attributes.filter = *filter;
+}
+
+/*
+ * A thread record that is not valid is one without a span, or one that is being written. A thread that had one at its
+ * last sample is most likely on the way to the next.
+ */
+static enum abi_context judge_context(Aggregator *aggregator, const Process *process, const struct abi_sample *header) {
+        SeenThread *seen = &aggregator->seen[header->tid % SEEN_THREADS];
+        bool had_span = seen->tid == header->tid && seen->generation == process->generation && seen->had_span;
+
+        if (header->form != ABI_FORM_THREAD && header->form != ABI_FORM_ELASTIC)
+                return header->context;
+        *seen = (SeenThread){ process->generation, header->tid, header->context == ABI_CONTEXT_PRESENT };
+        if (header->context != ABI_CONTEXT_INVALID)
+                return header->context;
+        return had_span ? ABI_CONTEXT_BUSY : ABI_CONTEXT_NONE;
+}
+
+int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns) {
+        _cleanup_(aggregator_freep) Aggregator *aggregator = calloc(1, sizeof(*aggregator));
+        int r;
+
+        if (!aggregator)
+                return error_origin(-ENOMEM);
+        aggregator->frames = frames;
+        attributes_init(&aggregator->attributes);
+        r = window_new(&aggregator->window, start_ns, clock_realtime_offset_ns(), NULL);
+        if (r)
+                return error_fold(r);
+        *aggregatorp = take(aggregator);
+        return 0;
+}
+
+Aggregator *aggregator_free(Aggregator *aggregator) {
+        if (!aggregator)
+                return NULL;
+        window_free(aggregator->window);
+        attributes_deinit(&aggregator->attributes);
+        free(aggregator);
+        return NULL;
+}
+
+static ProfileType profile_type(uint8_t kind) {
+        switch (kind) {
+        case ABI_KIND_OFF_CPU:
+                return PROFILE_OFF_CPU;
+        case ABI_KIND_LOCK:
+                return PROFILE_LOCK;
+        case ABI_KIND_ALLOC:
+                return PROFILE_ALLOC_SPACE;
+        default:
+                return PROFILE_CPU;
+        }
+}
+
+/* The profile of the process in this window. */
+static int find_profile(Attributes *attributes, Window *window, const Process *process, uint8_t kind, uint32_t *profilep) {
+        uint32_t resource;
+        int r = attributes_of_process(attributes, window, process, &resource);
+
+        return r ? r : window_profile(window, resource, profile_type(kind), profilep);
+}
+
+static void put_be64(uint8_t *to, uint64_t value) {
+        for (int i = 0; i < 8; i++)
+                to[i] = (uint8_t)(value >> (56 - 8 * i));
+}
+
+/* A link needs both ids (OTLP readers refuse zero ids); a context with one of them zero has none. */
+static int find_link(Window *window, const struct abi_sample *header, uint32_t *linkp) {
+        const struct abi_span *span = &header->span;
+        WindowLink link;
+
+        *linkp = 0;
+        if (header->context != ABI_CONTEXT_PRESENT || !span->span || !(span->trace_high | span->trace_low))
+                return 0;
+        put_be64(link.trace_id, span->trace_high);
+        put_be64(link.trace_id + 8, span->trace_low);
+        put_be64(link.span_id, span->span);
+        return window_link(window, &link, linkp);
+}
+
+static void count_outcomes(enum abi_context context, enum abi_stack_end stack_end) {
+        static const enum counter ends[ABI_STACK_END_N] = {
+                [ABI_STACK_COMPLETE] = COUNTER_STACKS_COMPLETE,       [ABI_STACK_NO_USER] = COUNTER_STACKS_NO_USER,
+                [ABI_STACK_NO_MAPPING] = COUNTER_STACKS_NO_MAPPING,   [ABI_STACK_NO_ROWS] = COUNTER_STACKS_NO_ROWS,
+                [ABI_STACK_FAULT] = COUNTER_STACKS_FAULT,             [ABI_STACK_BAD_CFA] = COUNTER_STACKS_BAD_CFA,
+                [ABI_STACK_UNSUPPORTED] = COUNTER_STACKS_UNSUPPORTED, [ABI_STACK_DEPTH] = COUNTER_STACKS_DEPTH,
+                [ABI_STACK_FP_END] = COUNTER_STACKS_FP_END,           [ABI_STACK_STALE] = COUNTER_STACKS_STALE,
+                [ABI_STACK_INTERNAL] = COUNTER_STACKS_INTERNAL,
+        };
+        static const enum counter contexts[ABI_CONTEXT_N] = {
+                [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED, [ABI_CONTEXT_PRESENT] = COUNTER_CONTEXT_PRESENT,
+                [ABI_CONTEXT_NONE] = COUNTER_CONTEXT_NONE,               [ABI_CONTEXT_BUSY] = COUNTER_CONTEXT_BUSY,
+                [ABI_CONTEXT_AMBIGUOUS] = COUNTER_CONTEXT_AMBIGUOUS,     [ABI_CONTEXT_STALE] = COUNTER_CONTEXT_STALE,
+                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,   [ABI_CONTEXT_INVALID] = COUNTER_CONTEXT_BUSY,
+        };
+
+        stat_add(ends[stack_end], 1);
+        stat_add(contexts[context], 1);
+}
+
+static int add(Aggregator *aggregator, Process *process, const Sample *sample, enum abi_stack_end *endp) {
+        const struct abi_sample *header = sample->header;
+        Window *window = aggregator->window;
+        uint32_t profile, stack, attributes, link;
+        int r;
+
+        r = frames_stack(aggregator->frames, window, process, header->time_ns, sample->kernel, header->n_kernel,
+                         sample->user, header->n_user, endp, &stack);
+        if (!r)
+                r = find_profile(&aggregator->attributes, window, process, header->kind, &profile);
+        if (!r)
+                r = attributes_of_sample(&aggregator->attributes, window, process, sample, *endp, &attributes);
+        if (!r)
+                r = find_link(window, header, &link);
+        if (!r)
+                r = window_sample(window, profile, stack, attributes, link, (int64_t)header->value, header->time_ns);
+        return r;
+}
+
+int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sample) {
+        enum abi_context context = judge_context(aggregator, process, sample->header);
+        enum abi_stack_end end = sample->header->stack_end;
+        int r = add(aggregator, process, sample, &end);
+
+        if (r == WINDOW_E_FULL) {
+                stat_add(COUNTER_LOST_WINDOW_FULL, 1);
+                return 0;
+        }
+        if (r)
+                return error_fold(r);
+        count_outcomes(context, end);
+        return 0;
+}
+
+int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine, uint64_t address,
+                             uint64_t value_ns, uint64_t time_ns) {
+        Window *window = aggregator->window;
+        uint32_t profile, resource, stack, attributes;
+        int r;
+
+        r = frames_place(aggregator->frames, window, process, time_ns, address, &stack);
+        if (!r)
+                r = attributes_of_process(&aggregator->attributes, window, process, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_SUSPENDED, &profile);
+        if (!r)
+                r = attributes_of_suspended(&aggregator->attributes, window, coroutine, &attributes);
+        if (!r)
+                r = window_sample(window, profile, stack, attributes, 0, (int64_t)MIN(value_ns, (uint64_t)INT64_MAX), time_ns);
+        return r;
+}
+
+int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp) {
+        Window *next, *window = aggregator->window;
+        int r;
+
+        r = window_new(&next, end_ns, clock_realtime_offset_ns(), NULL);
+        if (r)
+                return error_fold(r);
+        window_set_period(window, PROFILE_CPU, period_ns);
+        if (window_close(window, end_ns))       /* no memory to sort them: the window has no samples any more */
+                stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));
+        aggregator->window = next;
+        *windowp = window;
+        return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Aggregation
+ *
+ * Sample + Process → one more event in the current Window: frames become a
+ * stack, the trace context a link, thread and outcome a set of attributes.
+ * Owns the current window and hands it out when it is rotated.
+ *
+ * Every sample that comes in ends in the window or in exactly one LOST_* counter.
+ */
+
+#include <stdint.h>
+
+#include "base/util/macro.h"
+#include "profile/window.h"
+#include "sampling/aggregate/context-attributes.h"
+#include "sampling/frames/frames.h"
+#include "sampling/process/process.h"
+#include "sampling/sample/decode.h"
+
+typedef struct Aggregator Aggregator;
+
+/* @frames is borrowed. @start_ns: MONOTONIC, start of the first window. Return: 0, -ENOMEM. */
+int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns);
+Aggregator *aggregator_free(Aggregator *aggregator);
+
+/* Which attributes may be sent; before the first sample. What it points to is borrowed. */
+void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter);
+DEFINE_CLEANUP(Aggregator, aggregator_free)
+
+/*
+ * Adds one sample of @process. A window that is full counts the sample as LOST_WINDOW_FULL.
+ * Return: 0, -ENOMEM.
+ */
+int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sample);
+
+/*
+ * A coroutine of @process was suspended at @address for @value_ns, until @time_ns or a while before. Goes into a profile of its
+ * own; it is no tick, and no counter of those is touched. Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine, uint64_t address,
+                             uint64_t value_ns, uint64_t time_ns);
+
+/*
+ * Closes the window at @end_ns and starts the next one there. @period_ns: the true mean time between two
+ * ticks of one CPU in the closed window. *windowp is owned by the caller. On an error the window goes on.
+ * Return: 0, -ENOMEM.
+ */
+int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp);

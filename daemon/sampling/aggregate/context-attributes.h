@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Context Attributes
+ *
+ * What a thread published beside its span, as attributes of a sample: indexes become the names that the process
+ * context has for them. And which attributes may leave the host at all.
+ *
+ * Of one key of one process, MAX_VALUES distinct values are sent in a window; what comes then is `__overflow__`.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/util/intern.h"
+#include "profile/window.h"
+#include "sampling/process/process.h"
+#include "sampling/sample/decode.h"
+
+enum {
+        CONTEXT_ATTRIBUTES_MAX_VALUES = 1000,
+        CONTEXT_ATTRIBUTES_MAX_KEYS = 256,          /* an index is one byte */
+};
+
+/* Which attributes are wanted: globs on their keys (resource, sample and context alike). Borrowed. */
+typedef struct AttributeFilter {
+        char *const *allow, *const *deny;
+        size_t n_allow, n_deny;                 /* n_allow = 0: all */
+        bool coroutine_ids;                     /* add coroutine.id, which says nothing new */
+} AttributeFilter;
+
+bool attribute_filter_allows(const AttributeFilter *filter, const char *key);
+
+typedef struct ContextAttributes {
+        Intern values;                          /* {process, key, value} → number */
+        Intern keys;                            /* {process, key} → number */
+        uint32_t *counts;                       /* values of a key, by its number */
+        uint32_t size;
+} ContextAttributes;
+
+void context_attributes_init(ContextAttributes *attributes);
+void context_attributes_deinit(ContextAttributes *attributes);
+
+/* A new window begins. */
+void context_attributes_reset(ContextAttributes *attributes);
+
+/*
+ * Adds the attributes of @sample to @to (room for CONTEXT_ATTRIBUTES_MAX_KEYS). A key that has no name sets
+ * process->wants_context. Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window, Process *process,
+                       const Sample *sample, uint32_t *to, size_t *np);

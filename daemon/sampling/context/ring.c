@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A ring lies at the start of a mapping of its own, but the kernel joins
+ * neighbours without names into one line of maps:
+ *
+ *     7f12c0000000-7f12c0801000 rw-p 00000000 00:00 0        ← malloc arena, ring at +0x600000, thread stack
+ *
+ * so every page start in private anonymous memory is a candidate. A process may
+ * have reserved 64 GiB and touched little of it; reading an untouched page
+ * leaves its RSS alone but builds page tables (8 GiB: 16 MiB of them), so
+ * /proc/PID/pagemap is asked first. mmap hands out addresses downwards and joins
+ * the new piece in front: most late rings lie at the start of a line, which is
+ * why these are looked at first, and alone when time is short.
+ *
+ * A page may go between the look and the read; the target says who fetches it then: patience.h.
+ */
+#include "sampling/context/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/util/bounded-call.h"
+#include "base/util/error.h"
+#include "base/util/macro.h"
+#include "base/util/stat.h"
+#include "sampling/process/maps.h"
+#include "sampling/process/memory.h"
+#include "sampling/process/pagemap.h"
+#include "sampling/process/process.h"
+#include "spanprof/process.h"
+#include "spanprof/ring.h"
+#include "spanprof/station.h"
+
+enum {
+        BATCH = BOUNDED_MAX_ADDRESSES, /* headers, or entries of pagemap, in one go */
+        MAX_PAGES = 1 << 24,            /* of one region, where each costs: 64 GiB. What is larger was reserved, */
+        RESERVED_PAGES = 1 << 18,       /* … as sanitizers do 20 TiB for their shadow: its first GiB is searched, no more */
+        MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
+        RANGES = 64,                    /* present ranges an ioctl */
+        LOOK_AHEAD = 64,                /* pages at least that pagemap is asked for at once */
+        HEADER = sizeof(struct spanprof_ring_header),
+        FREE_TEXT = 64 << 10,           /* of maps: about 800 mappings */
+};
+
+/*
+ * From include/uapi/linux/fs.h of Linux 6.7, which build machines may not have: lists the pages of a range that
+ * are of the wanted categories, at the cost of those alone. Sanitizers reserve 20 TiB; asking for each page would
+ * take minutes.
+ */
+struct page_region {
+        uint64_t start, end, categories;
+};
+
+struct pm_scan_arg {
+        uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+        uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+
+#define PAGEMAP_SCAN_REQUEST _IOWR('f', 16, struct pm_scan_arg)
+#define PAGE_CATEGORY_PRESENT (UINT64_C(1) << 3)
+
+RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t region_end, uint32_t *capacityp) {
+        static const uint8_t zero[sizeof((struct spanprof_ring_header){ 0 }.reserved)];
+        struct spanprof_ring_header header;
+        uint64_t size;
+
+        memcpy(&header, bytes, sizeof(header));
+        if (header.magic != SPANPROF_RING_MAGIC)
+                return RING_HEADER_ABSENT;
+        if (header.version == 0)
+                return RING_HEADER_UNFINISHED;
+        if (header.version != SPANPROF_RING_VERSION || header.slot_size != SPANPROF_RING_SLOT_SIZE ||
+            header.capacity == 0 || header.capacity > SPANPROF_RING_MAX_CAPACITY ||
+            memcmp(header.reserved, zero, sizeof(zero)))
+                return RING_HEADER_INVALID;
+        size = sizeof(header) + (uint64_t)header.capacity * SPANPROF_RING_SLOT_SIZE;
+        if (address >= region_end || size > region_end - address)
+                return RING_HEADER_INVALID;
+        *capacityp = header.capacity;
+        return RING_HEADER_VALID;
+}
+
+enum { RING_E_NO_SCAN = 100, RING_E_PAUSED };   /* beside those of the header */
+
+typedef struct Candidate {
+        uint64_t address, region_end;
+        bool is_named;                  /* its region says that it is a ring */
+        bool is_shared;                 /* the start of a file that is mapped for all: stations, or nothing */
+} Candidate;
+
+typedef struct RingSearcher {
+        pid_t pid;
+        RingSearch *search;
+        RingBudget *budget;             /* one of the next two, or the caller's */
+        RingBudget for_names, for_starts;
+        int proc_fd, pagemap_fd, maps_fd;
+        uint64_t page_size;
+        uint64_t found_address;         /* 0 = none */
+        uint32_t found_capacity;
+        bool starts_done, is_walking;   /* what comes next in maps; whether its walk has begun */
+        bool found_named;               /* in a region with a ring's name: that one goes before others */
+        bool is_named, is_shared;       /* the region at hand */
+        unsigned n;                     /* candidates that wait for their bytes */
+        Candidate candidates[BATCH];
+        uint8_t headers[BATCH][HEADER];
+        uint64_t entries[BATCH];        /* of pagemap, */
+        uint64_t entries_start;         /* … from this address on */
+        size_t n_entries;
+        MapsReader reader;
+} Searcher;
+
+static Searcher *searcher_free(Searcher *searcher) {
+        if (!searcher)
+                return NULL;
+        closep(&searcher->proc_fd);
+        closep(&searcher->pagemap_fd);
+        closep(&searcher->maps_fd);
+        free(searcher);
+        return NULL;
+}
+DEFINE_CLEANUP(Searcher, searcher_free)
+
+void ring_search_stop(RingSearch *search) {
+        search->paused = searcher_free(search->paused);
+}
+
+static int memory_condition(int error) {
+        return error == EPERM || error == ETIMEDOUT ? RING_E_DENIED : RING_E_GONE;
+}
+
+/* Of several the first one that looks right counts. */
+static void note_context(RingSearch *search, const void *bytes, uint64_t address) {
+        struct spanprof_process_header header;
+        bool looks_right;
+
+        memcpy(&header, bytes, sizeof(header));
+        looks_right = header.version == SPANPROF_PROCESS_VERSION && header.payload_size &&
+                      header.payload_size <= SPANPROF_PROCESS_MAX_PAYLOAD;
+        if (search->context_looks_right || (search->context_address && !looks_right))
+                return;
+        search->context_address = address;
+        search->context_looks_right = looks_right;
+}
+
+static bool is_stations(const void *bytes) {
+        struct {
+                uint64_t magic;
+                uint32_t version, max_stations;
+        } header;
+
+        _Static_assert(sizeof(header) <= HEADER, "is read with a candidate");
+        memcpy(&header, bytes, sizeof(header));
+        return header.magic == SPANPROF_STATION_MAGIC && header.version == SPANPROF_STATION_VERSION && header.max_stations;
+}
+
+static void judge(Searcher *searcher, unsigned i) {
+        const Candidate *candidate = &searcher->candidates[i];
+        uint32_t capacity;
+
+        if (candidate->is_shared) {
+                if (is_stations(searcher->headers[i]))
+                        searcher->search->stations_address = candidate->address;
+                return;
+        }
+
+        if (!memcmp(searcher->headers[i], SPANPROF_PROCESS_SIGNATURE, 8)) {
+                note_context(searcher->search, searcher->headers[i], candidate->address);
+                return;
+        }
+        switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end, &capacity)) {
+        case RING_HEADER_VALID:
+                if (!searcher->found_address || (candidate->is_named && !searcher->found_named)) {
+                        searcher->found_named = candidate->is_named;
+                        searcher->found_address = candidate->address;
+                        searcher->found_capacity = capacity;
+                }
+                break;
+        case RING_HEADER_UNFINISHED:
+                searcher->search->unfinished = true;
+                break;
+        case RING_HEADER_INVALID:
+                stat_add(COUNTER_RING_INVALID, 1);
+                break;
+        case RING_HEADER_ABSENT:
+                break;
+        }
+}
+
+/* Reads the headers of candidates @first … n - 1. *n_readp: how many came before one that cannot be read. */
+static int read_headers(Searcher *searcher, unsigned first, unsigned *n_readp) {
+        uint64_t addresses[BATCH];
+        ssize_t n;
+
+        for (unsigned i = first; i < searcher->n; i++)
+                addresses[i - first] = searcher->candidates[i].address;
+        n = bounded_read_memory(searcher->pid, addresses, searcher->n - first, HEADER, searcher->headers[first]);
+        if (n < 0 && n != -EFAULT)
+                return memory_condition((int)-n);
+        *n_readp = n < 0 ? 0 : (unsigned)n / HEADER;
+        return 0;
+}
+
+/* Reads and judges all that wait; a page that went away meanwhile is passed over. */
+static int flush(Searcher *searcher) {
+        unsigned at = 0, n;
+        int r;
+
+        while (at < searcher->n) {
+                r = read_headers(searcher, at, &n);
+                if (r)
+                        return r;
+                for (unsigned i = at; i < at + n; i++)
+                        judge(searcher, i);
+                at += n + 1;
+        }
+        searcher->budget->n_reads -= MIN(searcher->budget->n_reads, (uint64_t)searcher->n);
+        searcher->n = 0;
+        return 0;
+}
+
+static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_end) {
+        searcher->candidates[searcher->n++] = (Candidate){ address, region_end, searcher->is_named, searcher->is_shared };
+        return searcher->n == BATCH ? flush(searcher) : 0;
+}
+
+/*
+ * What pagemap says of up to BATCH pages from @address. It is the call that costs: one covers small regions that lie
+ * side by side, of which a process may have 65,530. *n_pagesp = 0: it does not tell.
+ */
+static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
+        size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH), ask = MAX(want, (size_t)LOOK_AHEAD);
+        uint64_t at = (address - searcher->entries_start) / searcher->page_size;
+
+        if (address < searcher->entries_start || at + want > searcher->n_entries) {
+                searcher->entries_start = address;
+                searcher->n_entries = pagemap_read(searcher->pid, searcher->pagemap_fd, address, searcher->page_size,
+                                                   searcher->entries, ask);
+                searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)ask);
+                at = 0;
+        }
+        *n_pagesp = MIN(want, searcher->n_entries - at);
+        return searcher->entries + at;
+}
+
+static int add_candidates(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
+        for (uint64_t address = start; address < end; address += searcher->page_size) {
+                int r = add_candidate(searcher, address, region_end);
+
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* One piece by reading pagemap. *addressp moves on; it stays if pagemap does not tell. */
+static int search_entries(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
+        uint64_t address = *addressp;
+        size_t n_pages;
+        const uint64_t *entries = read_pagemap(searcher, address, end, &n_pages);
+
+        for (size_t i = 0; i < n_pages; i++, address += searcher->page_size) {
+                int r = 0;
+
+                if (entries[i] & PAGEMAP_PRESENT)
+                        r = add_candidate(searcher, address, region_end);
+                if (r)
+                        return r;
+        }
+        *addressp = address;
+        return 0;
+}
+
+typedef struct ScanJob {
+        int fd;
+        struct pm_scan_arg arg;
+        struct page_region ranges[RANGES];
+} ScanJob;
+
+static ssize_t do_scan(void *data) {
+        ScanJob *job = data;
+
+        job->arg.vec = (uintptr_t)job->ranges;
+        return ioctl(job->fd, PAGEMAP_SCAN_REQUEST, &job->arg);
+}
+
+/* One piece by the ioctl. Return: also RING_E_NO_SCAN = this kernel has none. */
+static int search_ranges(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
+        ScanJob job = {
+                .fd = searcher->pagemap_fd,
+                .arg = {
+                        .size = sizeof(job.arg),
+                        .start = *addressp,
+                        .end = end,
+                        .vec_len = RANGES,
+                        .max_pages = MIN(searcher->budget->n_reads, (uint64_t)BATCH),
+                        .category_mask = PAGE_CATEGORY_PRESENT,
+                        .return_mask = PAGE_CATEGORY_PRESENT,
+                },
+        };
+        ssize_t n;
+        int r = bounded_run(searcher->pid, do_scan, &job, sizeof(job), &n);
+
+        if (r)
+                return r < 0 ? r : RING_E_DENIED;
+        if (n < 0)
+                return RING_E_NO_SCAN;
+        for (ssize_t i = 0; i < n; i++) {
+                r = add_candidates(searcher, job.ranges[i].start, job.ranges[i].end, region_end);
+                if (r)
+                        return r;
+        }
+        searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)BATCH);
+        *addressp = job.arg.walk_end;
+        return 0;
+}
+
+/* The next piece of the range, by the better way that this kernel has. */
+static int search_piece(Searcher *searcher, uint64_t *addressp, uint64_t end, uint64_t region_end) {
+        if (!searcher->budget->by_entry && end - *addressp > LOOK_AHEAD * searcher->page_size) {
+                int r = search_ranges(searcher, addressp, end, region_end);
+
+                if (r != RING_E_NO_SCAN)
+                        return r;
+                searcher->budget->by_entry = true;
+        }
+        return search_entries(searcher, addressp, end, region_end);
+}
+
+/* Collects the present pages of [@start, @end). Return: also RING_E_MORE, with search->next set. */
+static int search_range(Searcher *searcher, uint64_t start, uint64_t end, uint64_t region_end) {
+        uint64_t address = start;
+
+        while (address < end) {
+                uint64_t before = address;
+                int r;
+
+                if (!searcher->budget->n_entries || !searcher->budget->n_reads) {
+                        searcher->search->next = address;
+                        return RING_E_MORE;
+                }
+                r = search_piece(searcher, &address, end, region_end);
+                if (r || address <= before)
+                        return r;
+        }
+        return 0;
+}
+
+/* Walks over the regions. @visit gets those that may hold a ring, and ends the walk unless it returns 0. */
+static int walk_regions(Searcher *searcher, int (*visit)(Searcher *, const MapsEntry *)) {
+        MapsEntry entry;
+        int r;
+
+        if (!searcher->is_walking) {
+                if (lseek(searcher->maps_fd, 0, SEEK_SET) < 0)
+                        return RING_E_GONE;
+                maps_reader_rewind(&searcher->reader);
+        }
+        searcher->is_walking = true;
+        searcher->n_entries = 0;        /* a new look */
+        for (;;) {
+                r = maps_reader_next(&searcher->reader, &entry);
+                if (r == MAPS_E_PAUSED)
+                        return flush(searcher) ?: RING_E_PAUSED;
+                if (r == MAPS_E_EOF) {
+                        searcher->is_walking = false;
+                        return flush(searcher);
+                }
+                if (r == MAPS_E_FAILED)
+                        return RING_E_GONE;
+                if (r == MAPS_E_MALFORMED) {
+                        stat_add(COUNTER_MAPS_MALFORMED, 1);
+                        continue;
+                }
+                r = visit(searcher, &entry);
+                if (r)
+                        return r;
+        }
+}
+
+/* The page at its start, if it may hold anything that we look for. */
+static int visit_start(Searcher *searcher, const MapsEntry *entry) {
+        bool says_so;
+        int r;
+
+        searcher->is_named = entry->readable && maps_has_name(entry, SPANPROF_RING_NAME);
+        says_so = searcher->is_named || (entry->readable && maps_has_prefix(entry, SPANPROF_PROCESS_NAME));
+        searcher->is_shared = !says_so && maps_is_stations(entry);
+        says_so |= searcher->is_shared;
+        searcher->budget = says_so ? &searcher->for_names : &searcher->for_starts;
+        if (!says_so && (searcher->found_address || !maps_is_private_memory(entry)))
+                return 0;
+        r = search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
+        return r == RING_E_MORE ? 0 : r;        /* where there are too many starts, names are still looked at */
+}
+
+static int visit_all(Searcher *searcher, const MapsEntry *entry) {
+        uint64_t start = MAX(entry->start, searcher->search->next), end = entry->end;
+
+        if (searcher->budget->by_entry && end - entry->start > MAX_PAGES * searcher->page_size)
+                end = entry->start + RESERVED_PAGES * searcher->page_size;
+        if (searcher->found_address || !maps_is_private_memory(entry) || start >= end)
+                return 0;
+        return search_range(searcher, start, end, entry->end);
+}
+
+static int walk_starts(Searcher *searcher) {
+        uint64_t next = searcher->search->next;
+        RingBudget *budget = searcher->budget;
+        int r = walk_regions(searcher, visit_start);
+
+        searcher->is_named = searcher->is_shared = false;
+        searcher->budget = budget;
+        searcher->search->next = next;
+        return r;
+}
+
+/* The first pages of all regions are looked at in each search from the start: a ring that came meanwhile is most likely there. */
+static int search_process(Searcher *searcher, bool quick) {
+        int r = searcher->starts_done ? 0 : walk_starts(searcher);
+
+        if (r)
+                return r;
+        searcher->starts_done = true;
+        if (quick || searcher->found_address)
+                return 0;
+        r = walk_regions(searcher, visit_all);
+        if (r == RING_E_MORE)
+                return flush(searcher) ?: RING_E_MORE;
+        return r;
+}
+
+static int searcher_new(Searcher **searcherp, pid_t pid, uint64_t start_time_ns) {
+        _cleanup_(searcher_freep) Searcher *searcher = malloc(sizeof(*searcher));
+        int r;
+
+        if (!searcher)
+                return error_origin(-ENOMEM);
+        memset(searcher, 0, offsetof(Searcher, candidates));
+        searcher->pid = pid;
+        searcher->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+        searcher->proc_fd = searcher->pagemap_fd = searcher->maps_fd = -1;
+        r = process_open_living(pid, start_time_ns, &searcher->proc_fd, &searcher->pid);
+        if (r)
+                return r == PROCESS_E_DENIED ? RING_E_DENIED : RING_E_GONE;
+        searcher->pagemap_fd = openat(searcher->proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+        searcher->maps_fd = openat(searcher->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+        if (searcher->pagemap_fd < 0 || searcher->maps_fd < 0)
+                return errno == EACCES || errno == EPERM ? RING_E_DENIED : RING_E_GONE;
+        searcher->for_names = searcher->for_starts = (RingBudget){ .n_entries = MAX_STARTS, .n_reads = MAX_STARTS };
+        maps_reader_init(&searcher->reader, searcher->maps_fd);
+        *searcherp = take(searcher);
+        return 0;
+}
+
+/* process_vm_readv() goes by number: make sure that it was this process all along. */
+static bool is_alive(const Searcher *searcher) {
+        return faccessat(searcher->proc_fd, "stat", R_OK, 0) == 0;
+}
+
+int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search, RingBudget *budget,
+              uint64_t *addressp, uint32_t *capacityp) {
+        _cleanup_(searcher_freep) Searcher *searcher = take(search->paused);
+        int r = searcher ? 0 : searcher_new(&searcher, pid, start_time_ns);
+
+        if (r)
+                return r;
+        searcher->search = search;
+        searcher->budget = budget;
+        maps_reader_begin_turn(&searcher->reader, FREE_TEXT, budget->text_leftp);
+        r = search_process(searcher, quick);
+        maps_reader_end_turn(&searcher->reader, budget->text_leftp);
+        if (!is_alive(searcher))
+                return RING_E_GONE;
+        if (r == RING_E_PAUSED) {
+                stat_add(COUNTER_MAPS_PAUSED, 1);
+                search->paused = take(searcher);
+                return RING_E_MORE;
+        }
+        if (searcher->found_address) {
+                *addressp = searcher->found_address;
+                *capacityp = searcher->found_capacity;
+                *search = (RingSearch){ .context_address = search->context_address, .stations_address = search->stations_address };
+                return 0;
+        }
+        if (r)
+                return r;
+        r = search->unfinished ? RING_E_UNFINISHED : RING_E_NONE;
+        stat_add(COUNTER_RING_SCANS, !quick);
+        *search = (RingSearch){ .context_address = search->context_address, .stations_address = search->stations_address };
+        return r;
+}
+
+int ring_check(pid_t pid, uint64_t address, uint32_t capacity) {
+        uint8_t bytes[HEADER];
+        uint32_t capacity_now;
+        int r = memory_read(pid, address, bytes, sizeof(bytes));
+
+        if (r)
+                return r == MEMORY_E_GONE ? RING_E_GONE : RING_E_NONE;
+        /* The end of its region is not asked again: the kernel half checks each slot that it reads. */
+        if (ring_check_header(bytes, address, UINT64_MAX, &capacity_now) != RING_HEADER_VALID ||
+            capacity_now != capacity)
+                return RING_E_NONE;
+        return 0;
+}

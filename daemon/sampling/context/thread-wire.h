@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Thread Wire
+ *
+ * What is said between the daemon and a worker without rights (sandbox/) that looks through a file for the variable of
+ * thread-symbol.h. Its answer is a stranger's word: it is checked like one.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampling/process/thread-symbol.h"
+
+enum { THREAD_WIRE_MAGIC = 0x54535231 };
+
+/* The file's descriptor comes along. A worker may not ask for its size. */
+typedef struct ThreadWireRequest {
+        uint32_t magic;
+        uint32_t reserved;
+        uint64_t size;
+} ThreadWireRequest;
+
+typedef struct ThreadWireSlot {
+        uint64_t address;
+        uint32_t kind;                  /* ThreadSlotKind */
+        uint32_t has_symbol;
+} ThreadWireSlot;
+
+typedef struct ThreadWireAnswer {
+        uint32_t magic;
+        uint8_t name, form;
+        uint16_t n_slots;
+        uint64_t value, block_size;
+        int64_t local_offset;
+        ThreadWireSlot slots[THREAD_SYMBOL_MAX_SLOTS];
+} ThreadWireAnswer;
+
+/* Pure. Whether it may be what a worker says; *symbolp: what it says. */
+bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp);
+
+/* In the worker: reads and answers. */
+void thread_wire_serve(int socket, int fd, const ThreadWireRequest *request);

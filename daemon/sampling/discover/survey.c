@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampling/discover/survey.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/util/directory.h"
+#include "base/util/error.h"
+#include "base/util/macro.h"
+#include "sampling/context/ring.h"
+#include "sampling/discover/coroutine-engine.h"
+#include "sampling/process/object.h"
+#include "sampling/process/thread-context.h"
+
+/* Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is present. */
+enum {
+        MAX_ENTRIES = 1 << 24,
+        MAX_READS = 1 << 20,
+        MAX_OBJECTS = 256,              /* files that several processes have mapped are read once */
+};
+
+/* Return: 0 and the ring in @process or none there, 1 = we may not look, -ENOMEM. */
+static int find_ring(Process *process) {
+        RingBudget budget = { .n_entries = MAX_ENTRIES, .n_reads = MAX_READS };
+        RingSearch search = { 0 };
+        uint32_t capacity, version;
+        uint64_t address;
+        int r;
+
+        r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget, &address, &capacity);
+        if (r == RING_E_DENIED)
+                return 1;
+        if (search.stations_address && !engine_is((pid_t)process->pid))
+                process->stations_address = search.stations_address;
+        if (search.context_address && process_context_read((pid_t)process->pid, search.context_address, &version,
+                                                           &process->context) < 0)
+                return error_origin(-ENOMEM);
+        if (r)
+                return r < 0 ? r : 0;
+        process->ring_address = address;
+        process->ring_capacity = capacity;
+        return 0;
+}
+
+/* The daemon searches where it would change something; so do we. */
+static bool is_searched(SelectorReason reason) {
+        return selector_is_chosen(reason) || reason == SELECTOR_SILENT;
+}
+
+/* How threads publish theirs: only of who would be profiled, since it means a look into each file that it has mapped. */
+static int find_threads(Process *process, ObjectCache *objects) {
+        const char *unread;
+        int r = process_read_mappings(process, objects);
+
+        if (!r)
+                process->thread = thread_context_find(process, &unread);
+        return MIN(r, 0);
+}
+
+static int look(const Selector *selector, unsigned what, ObjectCache *objects, Process *process, SurveyEntry *entry) {
+        SelectorFacts facts = { .pid = process->pid, .comm = process->comm, .is_kernel = process->is_kernel };
+        int r = process_read_identity(process, what | selector_needs(selector));
+
+        if (r < 0)
+                return r;
+        facts.identity = process->identity;
+        *entry = (SurveyEntry){ .process = process, .reason = selector_decide(selector, &facts) };
+        if (process->is_kernel) {
+                if (entry->reason == SELECTOR_ALL)
+                        entry->reason = SELECTOR_UNCHOSEN;
+                return 0;
+        }
+        if (!is_searched(entry->reason))
+                return 0;
+        r = find_ring(process);
+        if (r < 0)
+                return r;
+        entry->hidden = r;
+        facts.publishes = process->ring_address || process->context || process->stations_address;
+        entry->reason = selector_decide(selector, &facts);
+        return selector_is_chosen(entry->reason) && !entry->hidden ? find_threads(process, objects) : 0;
+}
+
+static int visit_pid(const Selector *selector, unsigned what, ObjectCache *objects, pid_t pid, SurveyVisit visit, void *userdata) {
+        _cleanup_(process_freep) Process *process = NULL;
+        SurveyEntry entry;
+        int r = process_new(&process, pid);
+
+        if (r)
+                return r < 0 ? r : 0;
+        r = look(selector, what, objects, process, &entry);
+        return r ? r : visit(userdata, &entry);
+}
+
+/* procfs lists ids in ascending order. */
+int survey_processes(const Selector *selector, unsigned what, SurveyVisit visit, void *userdata) {
+        _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
+        _cleanup_(closedirp) DIR *dir = opendir("/proc");
+        uint32_t pid;
+        int r;
+
+        if (!dir)
+                return error_origin(-errno);
+        r = object_cache_new(&objects, MAX_OBJECTS);
+        if (r)
+                return error_fold(r);
+        while (directory_next_number(dir, &pid)) {
+                r = visit_pid(selector, what, objects, (pid_t)pid, visit, userdata);
+                if (r)
+                        return r;
+        }
+        return 0;
+}

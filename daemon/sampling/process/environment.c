@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * /proc/PID/environ is what execve() was given, one `NAME=value` after the other, each ended by NUL:
+ *
+ *     PATH=/usr/bin\0OTEL_SERVICE_NAME=cart\0OTEL_RESOURCE_ATTRIBUTES=team=shop,service.version=1%2C5\0
+ *
+ * A program that writes a title over it (setproctitle) leaves text without our names, which is nothing.
+ *
+ * The specification would have all attributes discarded when one is malformed. We are not the program that could
+ * tell its author of the mistake, so the others stay and the bad ones are counted.
+ */
+#include "sampling/process/environment.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/util/error.h"
+
+enum { SERVICE_NAME, RESOURCE_ATTRIBUTES, ANOTHER = -1, UNKNOWN = -2 };
+
+static const char *const names[] = {
+        [SERVICE_NAME] = "OTEL_SERVICE_NAME",
+        [RESOURCE_ATTRIBUTES] = "OTEL_RESOURCE_ATTRIBUTES",
+};
+
+void environment_deinit(Environment *environment) {
+        free(environment->service_name);
+        free(environment->text);
+        *environment = (Environment){ 0 };
+}
+
+void environment_reader_deinit(EnvironmentReader *reader) {
+        text_deinit(&reader->values[SERVICE_NAME]);
+        text_deinit(&reader->values[RESOURCE_ATTRIBUTES]);
+        *reader = (EnvironmentReader){ 0 };
+}
+
+/* One more byte of a name; a `=` ends it. */
+static void feed_name(EnvironmentReader *reader, char c) {
+        if (c != '=') {
+                if (reader->n_name == sizeof(reader->name))
+                        reader->at = ANOTHER;
+                else
+                        reader->name[reader->n_name++] = c;
+                return;
+        }
+        reader->at = ANOTHER;
+        for (int i = SERVICE_NAME; i <= RESOURCE_ATTRIBUTES; i++)
+                if (!reader->ended[i] && strlen(names[i]) == reader->n_name && !memcmp(names[i], reader->name, reader->n_name))
+                        reader->at = i;
+}
+
+/* The bytes of a value up to its NUL, or all. Return: how many. */
+static size_t feed_value(EnvironmentReader *reader, const char *data, size_t size) {
+        size_t n = strnlen(data, size);
+
+        if (reader->at >= 0) {
+                Text *value = &reader->values[reader->at];
+
+                /* One byte over the cap is kept, as a sign that it was too long. */
+                text_append(value, data, MIN(n, (size_t)ENVIRONMENT_MAX_TEXT + 1 - value->size));
+        }
+        return n;
+}
+
+static void end_variable(EnvironmentReader *reader) {
+        if (reader->at >= 0)
+                reader->ended[reader->at] = true;
+        reader->at = UNKNOWN;
+        reader->n_name = 0;
+}
+
+void environment_reader_feed(EnvironmentReader *reader, const char *data, size_t size) {
+        if (!reader->started)
+                reader->at = UNKNOWN;
+        reader->started = true;
+        for (size_t i = 0; i < size;) {
+                if (!data[i]) {
+                        end_variable(reader);
+                        i++;
+                } else if (reader->at == UNKNOWN) {
+                        feed_name(reader, data[i++]);
+                } else {
+                        i += feed_value(reader, data + i, size - i);
+                }
+        }
+}
+
+static int hex_value(char c) {
+        if (c >= '0' && c <= '9')
+                return c - '0';
+        c |= 0x20;
+        return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/*
+ * Percent-decodes in place, blanks around it cut off, and ends it with NUL.
+ * Return: the start, or NULL = an escape that is none, or a NUL.
+ */
+static char *decode(char *text, char *end) {
+        char *to;
+
+        while (text < end && (*text == ' ' || *text == '\t'))
+                text++;
+        while (text < end && (end[-1] == ' ' || end[-1] == '\t'))
+                end--;
+        to = text;
+        for (const char *from = text; from < end; from++) {
+                int high, low;
+
+                if (*from != '%') {
+                        *to++ = *from;
+                        continue;
+                }
+                if (end - from < 3)
+                        return NULL;
+                high = hex_value(from[1]);
+                low = hex_value(from[2]);
+                if (high < 0 || low < 0 || !(high | low))
+                        return NULL;
+                *to++ = (char)(high << 4 | low);
+                from += 2;
+        }
+        *to = 0;
+        return text;
+}
+
+static bool is_text(const char *text) {
+        for (; *text; text++)
+                if ((unsigned char)*text < 0x20 || *text == 0x7F)
+                        return false;
+        return true;
+}
+
+/* `KEY=VALUE` from @text to @end, where a byte may be written. An empty value counts as not set. */
+static void add_attribute(Environment *environment, char *text, char *end) {
+        char *equals = memchr(text, '=', (size_t)(end - text)), *key, *value;
+
+        key = equals ? decode(text, equals) : NULL;
+        value = equals ? decode(equals + 1, end) : NULL;
+        if (!key || !value || !*key || strlen(key) > ENVIRONMENT_MAX_KEY || strlen(value) > ENVIRONMENT_MAX_VALUE ||
+            !is_text(key)) {
+                environment->n_invalid++;
+                return;
+        }
+        if (!*value)
+                return;
+        if (environment->n_attributes == ENVIRONMENT_MAX_ATTRIBUTES) {
+                environment->n_invalid++;
+                return;
+        }
+        environment->attributes[environment->n_attributes++] = (EnvironmentAttribute){ key, value };
+}
+
+static bool is_blank(const char *text, const char *end) {
+        while (text < end && (*text == ' ' || *text == '\t'))
+                text++;
+        return text == end;
+}
+
+/* Items between commas; empty ones, as a comma at the end leaves, are nothing. */
+static void parse_attributes(Environment *environment, char *text, size_t size) {
+        char *end = text + size;
+
+        while (text < end) {
+                char *comma = memchr(text, ',', (size_t)(end - text)), *stop = comma ? comma : end;
+
+                if (stop == end && size > ENVIRONMENT_MAX_TEXT)
+                        environment->n_invalid++;       /* cut off in the middle */
+                else if (!is_blank(text, stop))
+                        add_attribute(environment, text, stop);
+                text = stop + 1;
+        }
+}
+
+static char *take_text(Text *text) {
+        char *data = text->data;
+
+        *text = (Text){ 0 };
+        return data;
+}
+
+int environment_reader_finish(EnvironmentReader *reader, Environment *environment) {
+        Text *name = &reader->values[SERVICE_NAME], *attributes = &reader->values[RESOURCE_ATTRIBUTES];
+        size_t size = attributes->size;
+
+        *environment = (Environment){ 0 };
+        if (name->failed || attributes->failed)
+                return error_origin(-ENOMEM);
+        if (name->size > ENVIRONMENT_MAX_VALUE)
+                environment->n_invalid++;
+        else if (name->size)
+                environment->service_name = take_text(name);
+        if (size) {
+                environment->text = take_text(attributes);
+                parse_attributes(environment, environment->text, size);
+        }
+        return 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampling/process/identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/util/bounded-call.h"
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/stat.h"
+#include "sampling/process/deleted.h"
+
+enum {
+        STATUS_MAX = 16384,
+        GROUPS_MAX = 65536,             /* a line for each v1 hierarchy, each path up to 4 KiB */
+};
+
+int identity_read_exe(int proc_fd, char **exep) {
+        char path[PATH_MAX];
+        ssize_t n = readlinkat(proc_fd, "exe", path, sizeof(path) - 1);
+
+        if (n < 0)
+                return 0;
+        *exep = strndup(path, deleted_plain_size(path, (size_t)n));
+        return *exep ? 0 : error_origin(-ENOMEM);
+}
+
+/* `Uid:` real, effective, saved, filesystem. It may not be the first line's text: a name has no newline in it. */
+int identity_parse_status(const char *text, uint32_t *uidp) {
+        const char *line = strstr(text, "\nUid:\t");
+        unsigned long uid;
+        char *end;
+
+        if (!line)
+                return 1;
+        strtoul(line + 6, &end, 10);
+        if (*end != '\t')
+                return 1;
+        uid = strtoul(end + 1, &end, 10);
+        if (*end != '\t' || uid > UINT32_MAX)
+                return 1;
+        *uidp = (uint32_t)uid;
+        return 0;
+}
+
+static int read_user(Identity *identity, int proc_fd) {
+        _cleanup_(freep) char *text = NULL;
+        size_t size;
+        int r = file_read_at(proc_fd, "status", STATUS_MAX, &text, &size);
+
+        if (!r)
+                identity->has_uid = !identity_parse_status(text, &identity->uid);
+        return r < 0 ? r : 0;
+}
+
+/* A part as text of its own, NULL if there is none. */
+static int keep(CgroupPart part, char **textp) {
+        char *text;
+
+        if (!part.size)
+                return 0;
+        text = malloc(part.size + 1);
+        if (!text)
+                return error_origin(-ENOMEM);
+        cgroup_unescape(part, text, part.size + 1);
+        *textp = text;
+        return 0;
+}
+
+static int read_groups(Identity *identity, int proc_fd) {
+        Cgroup cgroup;
+        int r = file_read_at(proc_fd, "cgroup", GROUPS_MAX, &identity->groups, &identity->groups_size);
+
+        if (r)
+                return r < 0 ? r : 0;
+        cgroup_parse(identity->groups, identity->groups_size, &cgroup);
+        if (cgroup.path.size) {
+                identity->cgroup = strndup(cgroup.path.text, cgroup.path.size);
+                if (!identity->cgroup)
+                        return error_origin(-ENOMEM);
+        }
+        r = keep(cgroup.container, &identity->container);
+        return r ? r : keep(cgroup.unit, &identity->unit);
+}
+
+/* Nothing of the rest of the environment stays behind, not even on the stack. */
+static int read_environment(Identity *identity, int proc_fd) {
+        _cleanup_(closep) int fd = openat(proc_fd, "environ", O_RDONLY | O_CLOEXEC);
+        EnvironmentReader reader = { 0 };
+        char piece[4096];
+        ssize_t n = -1;
+        int r;
+
+        for (size_t size = 0; fd >= 0 && size < ENVIRONMENT_MAX_BYTES; size += (size_t)n) {
+                n = bounded_read(0, fd, piece, sizeof(piece), -1);
+                if (n <= 0)
+                        break;
+                environment_reader_feed(&reader, piece, (size_t)n);
+        }
+        stat_add(COUNTER_ENVIRONMENTS_UNREADABLE, n < 0);
+        r = environment_reader_finish(&reader, &identity->environment);
+        stat_add(COUNTER_ENVIRONMENT_INVALID, identity->environment.n_invalid);
+        environment_reader_deinit(&reader);
+        explicit_bzero(piece, sizeof(piece));
+        return r;
+}
+
+int identity_new(Identity **identityp, int proc_fd, unsigned what) {
+        _cleanup_(identity_freep) Identity *identity = calloc(1, sizeof(*identity));
+        int r;
+
+        if (!identity)
+                return error_origin(-ENOMEM);
+        r = what & IDENTITY_EXE ? identity_read_exe(proc_fd, &identity->exe) : 0;
+        if (!r && what & IDENTITY_USER)
+                r = read_user(identity, proc_fd);
+        if (!r && what & IDENTITY_CGROUP)
+                r = read_groups(identity, proc_fd);
+        if (!r && what & IDENTITY_ENVIRONMENT)
+                r = read_environment(identity, proc_fd);
+        if (r)
+                return r;
+        *identityp = take(identity);
+        return 0;
+}
+
+Identity *identity_ref(Identity *identity) {
+        identity->n_others++;
+        return identity;
+}
+
+Identity *identity_free(Identity *identity) {
+        if (!identity)
+                return NULL;
+        if (identity->n_others) {
+                identity->n_others--;
+                return NULL;
+        }
+        free(identity->exe);
+        free(identity->groups);
+        free(identity->cgroup);
+        free(identity->container);
+        free(identity->unit);
+        environment_deinit(&identity->environment);
+        free(identity);
+        return NULL;
+}

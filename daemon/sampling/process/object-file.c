@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How a file that a target chose is opened without ever waiting for anybody:
+ *
+ *     1. the device in the maps line is looked up in mountinfo: FUSE and network filesystems end here;
+ *     2. O_PATH of /proc/PID/map_files/START-END, which is the mapped file itself, deleted or not
+ *        (without CAP_CHECKPOINT_RESTORE: the path in the target's root, only out of the kernel's name cache);
+ *     3. statx with AT_STATX_DONT_SYNC asks no server; anything but a regular file ends here;
+ *     4. the same file is opened for reading through /proc/self/fd with O_NONBLOCK (a lease would wait else).
+ *
+ * Known limit: an overlay over a FUSE filesystem looks like an overlay.
+ */
+#include "sampling/process/object-file.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/util/file.h"
+#include "base/util/macro.h"
+#include "sampling/process/deleted.h"
+
+/* Asks the process' own list of mounts, then ours. */
+static MountKind mount_kind(ObjectSource *source, uint32_t major, uint32_t minor) {
+        _cleanup_(freep) char *own = NULL;
+        MountKind kind = mounts_of_process(source->mounts, source->proc_fd, major, minor);
+        size_t size;
+
+        if (kind == MOUNT_UNKNOWN && file_read("/proc/self/mountinfo", MOUNTS_TEXT_MAX, &own, &size) == 0)
+                kind = mounts_find(own, size, major, minor);
+        return kind;
+}
+
+/*
+ * Whether the file may be opened. A device that nobody lists is some block device of another mount
+ * namespace (major number > 0), the kernel's own tmpfs, or not to be trusted.
+ */
+static bool is_local(ObjectSource *source, dev_t memory_device) {
+        uint32_t major = source->entry->major, minor = source->entry->minor;
+        MountKind kind;
+
+        if (memory_device && makedev(major, minor) == memory_device)
+                return true;
+        kind = mount_kind(source, major, minor);
+        return kind == MOUNT_LOCAL || (kind == MOUNT_UNKNOWN && major);
+}
+
+int object_file_open_by_path(const ObjectSource *source) {
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+                                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_CACHED };
+        _cleanup_(closep) int root = openat(source->proc_fd, "root", O_PATH | O_CLOEXEC);
+
+        return root < 0 ? -1 : (int)syscall(SYS_openat2, root, source->path, &how, sizeof(how));
+}
+
+static int open_mapped(const ObjectSource *source, bool *by_pathp) {
+        char name[64];
+        int fd;
+
+        snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)source->entry->start,
+                 (unsigned long)source->entry->end);
+        fd = openat(source->proc_fd, name, O_PATH | O_CLOEXEC);
+        *by_pathp = fd < 0;
+        return fd < 0 ? object_file_open_by_path(source) : fd;
+}
+
+/* The last part of a path, as far as it may be said of a file that was deleted, or is called as if it were. */
+static size_t base_size(const char *path, const char **basep) {
+        const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+        size_t size = strlen(base), plain;
+
+        while ((plain = deleted_plain_size(base, size)) < size)
+                size = plain;
+        *basep = base;
+        return size;
+}
+
+static bool has_name(int fd, const char *path) {
+        const char *base, *wanted;
+        char link[32], name[PATH_MAX];
+        ssize_t n;
+        size_t size;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, name, sizeof(name) - 1);
+        if (n < 0)
+                return false;
+        name[n] = 0;
+        size = base_size(name, &base);
+        return size == base_size(path, &wanted) && !memcmp(base, wanted, size);
+}
+
+/*
+ * Whether what was opened is what maps showed: another file may have taken the name, or its place in memory while we
+ * were on the way. Overlay and btrfs show one device here and another in maps, overlay another inode as well: where
+ * the kernel itself led us to the file, its name decides then.
+ */
+static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source, bool by_path) {
+        const MapsEntry *entry = source->entry;
+        bool same_device = stx->stx_dev_major == entry->major && stx->stx_dev_minor == entry->minor;
+
+        if (stx->stx_ino == entry->inode)
+                return same_device || !entry->major || !by_path;
+        return !by_path && !same_device && has_name(fd, source->path);
+}
+
+/* Reads what statx() knows without asking a server. Return: 0, OBJECT_E_UNREADABLE. */
+static int file_key(int fd, const ObjectSource *source, bool by_path, ObjectFile *keyp) {
+        struct statx stx;
+
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) || !S_ISREG(stx.stx_mode) ||
+            !is_entry(fd, &stx, source, by_path))
+                return OBJECT_E_UNREADABLE;
+        *keyp = (ObjectFile){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
+                              .inode = stx.stx_ino,
+                              .size = stx.stx_size,
+                              .mtime_ns = stx.stx_mtime.tv_sec * INT64_C(1000000000) + stx.stx_mtime.tv_nsec };
+        return 0;
+}
+
+int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, ObjectFile *filep) {
+        _cleanup_(closep) int fd = -1;
+        bool by_path;
+        int r;
+
+        if (!is_local(source, memory_device))
+                return OBJECT_E_REMOTE;
+        fd = open_mapped(source, &by_path);
+        r = fd < 0 ? OBJECT_E_UNREADABLE : file_key(fd, source, by_path, filep);
+        if (!r)
+                *path_fdp = take_fd(fd);
+        return r;
+}
+
+int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
+        const MapsEntry where = { .start = start, .end = end, .inode = file->inode };
+        const ObjectSource source = { .proc_fd = proc_fd, .entry = &where, .path = path };
+        _cleanup_(closep) int path_fd = -1;
+        bool by_path;
+        ObjectFile now;
+
+        path_fd = open_mapped(&source, &by_path);
+        if (path_fd < 0 || file_key(path_fd, &source, by_path, &now) || memcmp(&now, file, sizeof(now)))
+                return OBJECT_E_UNREADABLE;
+        *fdp = file_open_seen(path_fd);
+        return *fdp < 0 ? OBJECT_E_UNREADABLE : 0;
+}

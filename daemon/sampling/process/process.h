@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Process
+ *
+ * What the daemon knows of one target: identity, names, executable mappings,
+ * context ring. Filled by reading /proc; every read is bounded and may find the
+ * process gone, which is a condition (PROCESS_E_GONE), not an error.
+ *
+ * A Process is one program: exec makes a new one with the same pid and start time.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "abi.h"
+#include "base/util/macro.h"
+#include "sampling/process/identity.h"
+#include "sampling/process/mapping-history.h"
+#include "sampling/process/mapping.h"
+#include "sampling/process/object.h"
+#include "sampling/process/process-context.h"
+#include "sampling/process/thread-context.h"
+
+enum {
+        PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
+};
+
+struct Process {
+        uint32_t pid;
+        bool is_kernel;                 /* a kernel thread: no mappings, no executable */
+        uint64_t start_time_ns;         /* of the leader, as in abi.h */
+        uint64_t stack_start;           /* address of its first stack: exec makes a new one; 0 = unknown */
+        uint64_t read_ns;               /* MONOTONIC: before its identity was read; 0 = never */
+        uint64_t generation;            /* of its row in the kernel's table */
+        char comm[ABI_COMM_SIZE];       /* of the leader */
+        char *exe;                      /* path of the executable, owned; NULL = unreadable */
+        Identity *identity;             /* container, environment; owned; NULL = not read (yet) */
+        Mapping *mappings;              /* sorted by start, disjoint, owned */
+        size_t n_mappings;
+        uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
+        MappingHistory history;                      /* what was mapped before */
+        uint64_t maps_serial;           /* never reused in this daemon; a new one when a read found other mappings */
+        uint64_t ring_address;          /* 0 = none */
+        uint32_t ring_capacity;
+        uint64_t stations_address;      /* of coroutines; 0 = none */
+        ProcessContext *context;        /* owned; NULL = none */
+        ThreadContext thread;           /* how its threads' contexts are reached */
+        bool waits_for_symbols;         /* … as far as its files have been looked through */
+        uint32_t n_early;               /* samples without a context that came while that was so */
+        uint64_t threads_ns;            /* MONOTONIC: when that had an end which changed @thread; 0 = it had not to wait */
+        bool wants_context;             /* a key index was met that @context does not know: it may have been updated */
+        clockid_t cpu_clock;            /* reads the CPU time of the whole process */
+        bool has_cpu_clock;
+};
+
+enum {
+        _PROCESS_E_SUCCESS,
+        PROCESS_E_GONE,                 /* exited, or is about to; or its id is another process' now */
+        PROCESS_E_DENIED,               /* we may not look into it */
+        PROCESS_E_MORE,                 /* there is more to do */
+};
+
+/* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
+int process_new(Process **processp, pid_t pid);
+
+/* A process that is gone, made of what a sample told. @comm: ABI_COMM_SIZE bytes. Return: 0, -ENOMEM. */
+int process_new_gone(Process **processp, pid_t pid, uint64_t start_time_ns, const char *comm);
+
+Process *process_free(Process *process);
+DEFINE_CLEANUP(Process, process_free)
+
+/* (Re)reads the executable mappings. On anything but 0 the old ones stay. Return: 0, PROCESS_E_*, -ENOMEM. */
+int process_read_mappings(Process *process, ObjectCache *objects);
+
+/*
+ * The same in turns: after so much of the maps as *@leftp says (maps.h) it stops with PROCESS_E_MORE, and goes on when it is called
+ * again. *@readingp: NULL = begin; the caller's while there is more, else NULL. What is known to have changed meanwhile must be
+ * told by process_reading_note(): it may be newer than what was read. Return: also PROCESS_E_MORE.
+ */
+typedef struct ProcessReading ProcessReading;
+
+int process_read_some(Process *process, ObjectCache *objects, size_t *leftp, ProcessReading **readingp);
+ProcessReading *process_reading_free(ProcessReading *reading);
+DEFINE_CLEANUP(ProcessReading, process_reading_free)
+
+/* A mapping that was made while the reading waits. Return: 0, PROCESS_E_MORE = too many, read again afterwards; -ENOMEM. */
+int process_reading_note(ProcessReading *reading, const Mapping *mapping, uint64_t time_ns);
+
+/* Reads what @what (IDENTITY_*) names, in place of what was read before. Return: 0, PROCESS_E_*, -ENOMEM. */
+int process_read_identity(Process *process, unsigned what);
+
+/*
+ * A new mapping at @time_ns, taken over also on an error: what it covers is past. A time before the last read of all
+ * mappings tells more of the past only. Return: 0, -ENOMEM.
+ */
+int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
+
+/*
+ * What a fork at @time_ns gave to @process, which nothing is known of yet: executable, identity and mappings of
+ * @parent. Return: 0, -ENOMEM.
+ */
+int process_inherit(Process *process, const Process *parent, uint64_t time_ns);
+
+/* The mapping that held @address at @time_ns, or NULL. */
+const Mapping *process_find_mapping_at(const Process *process, uint64_t address, uint64_t time_ns);
+
+/* The mapping that holds @address now, or NULL. */
+const Mapping *process_find_mapping(const Process *process, uint64_t address);
+
+/* CPU time used by all its threads, dead ones included, ns. Return: 0, PROCESS_E_GONE. */
+int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
+
+/*
+ * The directory /proc/PID, which stays with this one process even if its id is used again.
+ * @start_time_ns: 0 = whoever has the id now. Return: 0 and *fdp (owned by the caller), PROCESS_E_*.
+ */
+int process_open(pid_t pid, uint64_t start_time_ns, int *fdp);
+
+/*
+ * The same, but if the leader has exited before its threads, the directory of one of these: a dead leader has neither
+ * memory nor executable to show. *tidp: whose it is; may be NULL.
+ */
+int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp);
+
+/* What /proc/PID/stat says of a process. */
+typedef struct ProcessStat {
+        char state;                     /* Z = zombie, X = dead */
+        bool is_kernel;
+        uint64_t start_time_ns;
+        uint64_t n_threads;
+        uint64_t stack_start;           /* 0 = we may not know */
+} ProcessStat;
+
+/* Pure. @text: the line, NUL behind @size bytes. Return: 0, 1 = no such line. */
+int process_parse_stat(const char *text, size_t size, ProcessStat *statp);
+
+/* Reads start time and leader's comm only. Return: 0, PROCESS_E_*. */
+int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]);

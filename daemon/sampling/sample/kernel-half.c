@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampling/sample/kernel-half.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "sampler.skel.h"
+#include "sampling/sample/kernel-types.h"
+#include "sampling/sample/machine.h"
+#include "sampling/sample/refusal.h"
+
+enum {
+        MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
+        MAX_RING_BYTES = 64 << 20,
+        MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
+        NOTICE_RING_BYTES_PER_CPU = 128 << 10,  /* 2,340 notices: what a CPU can fork, execute and end in half a second */
+        MAX_NOTICE_RING_BYTES = 1 << 20,
+        PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
+        PREALLOCATED_LEAVERS = 1024,    /* the same for targets that exit, of 0.1 KiB each */
+        PREALLOCATED_NODES = 1024,      /* the same for nodes, of 0.8 KiB each */
+        PREALLOCATED_THREADS = 2048,    /* the same for threads of processes with a ring */
+};
+
+_Static_assert((int)REFUSAL_E_UNUSABLE == (int)SAMPLER_E_UNUSABLE, "passed up as it is");
+
+struct KernelHalf {
+        struct sampler_bpf *skeleton;
+        struct ring_buffer *samples, *notices;
+        SamplerRecord on_sample, on_notice;
+        void *userdata;
+        size_t n_cpus;
+};
+
+const char *kernel_half_error_text(int r, char *text, size_t size) {
+        libbpf_strerror(r, text, size);
+        return text;
+}
+
+/* libbpf's own words are for developers: one debug line each. */
+static int print_debug(enum libbpf_print_level level, const char *format, va_list args) {
+        char text[8192], *line, *rest = text;
+
+        if (log_level() < LOG_LEVEL_DEBUG)
+                return 0;
+        vsnprintf(text, sizeof(text), format, args);
+        while ((line = strsep(&rest, "\n")))
+                if (*line)
+                        log_debug("%s", line);
+        return 0;
+}
+
+static uint64_t power_of_two(uint64_t at_least) {
+        uint64_t size = 1;
+
+        while (size < at_least)
+                size *= 2;
+        return size;
+}
+
+/* Half full after a quarter of a second without a drain. */
+static uint32_t sample_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
+        uint64_t bytes = 2 * (uint64_t)config->frequency * n_cpus * MEAN_RECORD_BYTES / 4;
+
+        if (config->ring_bytes)
+                return config->ring_bytes;
+        return (uint32_t)power_of_two(MIN(MAX(bytes, (uint64_t)MIN_RING_BYTES), (uint64_t)MAX_RING_BYTES));
+}
+
+static uint32_t notice_ring_bytes(size_t n_cpus) {
+        return (uint32_t)power_of_two(MIN(n_cpus * NOTICE_RING_BYTES_PER_CPU, (size_t)MAX_NOTICE_RING_BYTES));
+}
+
+static void configure(KernelHalf *half, const SamplerConfig *config) {
+        struct sampler_bpf *skeleton = half->skeleton;
+        uint32_t namespace = 0;
+
+        if (machine_namespace(&namespace))
+                log_warning("cannot read our PID namespace (/proc/self/ns/pid): taken for the first one");
+        skeleton->rodata->setting_depth = config->depth;
+        skeleton->rodata->setting_kernel_stacks = config->kernel_stacks;
+        skeleton->rodata->setting_default_state = config->default_state;
+        skeleton->rodata->setting_watch_targets = config->watch_targets;
+        skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
+        skeleton->rodata->setting_self_tgid = config->self_tgid;
+        if (config->helper_comm)
+                memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
+                       strnlen(config->helper_comm, sizeof(skeleton->rodata->setting_helper_comm) - 1));
+        skeleton->rodata->setting_namespace = namespace;
+        bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_cpus));
+        bpf_map__set_max_entries(skeleton->maps.notices, notice_ring_bytes(half->n_cpus));
+        if (!config->watch_targets && !config->watch_non_targets)
+                bpf_map__set_max_entries(skeleton->maps.strangers, 1);
+        /* Rows outside of the preallocated pool are allowed in perf event programs since 6.1. */
+        if (machine_version() < MACHINE_VERSION(6, 1)) {
+                bpf_map__set_map_flags(skeleton->maps.processes, 0);
+                bpf_map__set_max_entries(skeleton->maps.processes, PREALLOCATED_PROCESSES);
+                bpf_map__set_map_flags(skeleton->maps.leavers, 0);
+                bpf_map__set_max_entries(skeleton->maps.leavers, PREALLOCATED_LEAVERS);
+                bpf_map__set_map_flags(skeleton->maps.row_nodes, 0);
+                bpf_map__set_max_entries(skeleton->maps.row_nodes, PREALLOCATED_NODES);
+                bpf_map__set_map_flags(skeleton->maps.ring_threads, 0);
+                bpf_map__set_max_entries(skeleton->maps.ring_threads, PREALLOCATED_THREADS);
+                bpf_map__set_map_flags(skeleton->maps.ring_slots, 0);
+                bpf_map__set_max_entries(skeleton->maps.ring_slots, PREALLOCATED_THREADS);
+        }
+}
+
+/* How deep our PID namespace is cannot be seen from inside: the kernel half looks, in our own context. */
+static int identify(KernelHalf *half) {
+        LIBBPF_OPTS(bpf_test_run_opts, options);
+        int r;
+
+        if (!half->skeleton->rodata->setting_namespace)
+                return 0;
+        r = bpf_prog_test_run_opts(bpf_program__fd(half->skeleton->progs.identify), &options);
+        return r ? refusal_explain("find our PID namespace", r) : 0;
+}
+
+/* What bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
+static const char *const kernel_types[] = {
+        "atomic_t", "bpf_func_id", "mm_struct", "ns_common", "pid", "pid_namespace", "pt_regs", "sched_entity",
+        "signal_struct", "task_struct", "thread_struct", "upid",
+};
+
+/* The types that the loader needs, as a file of their own; if that fails, it gets all of them. */
+static const char *open_types(const char *custom, int *fdp, char *path, size_t path_size) {
+        const char *btf = custom ?: REFUSAL_BTF_PATH;
+
+        if (kernel_types_open(btf, kernel_types, ARRAY_SIZE(kernel_types), fdp)) {
+                log_debug("%s is read as a whole", btf);
+                return custom;
+        }
+        snprintf(path, path_size, "/proc/self/fd/%d", *fdp);
+        return path;
+}
+
+static int load(KernelHalf *half, const SamplerConfig *config) {
+        LIBBPF_OPTS(bpf_object_open_opts, options);
+        _cleanup_(closep) int types = -1;
+        char path[32];
+        int r;
+
+        options.btf_custom_path = open_types(config->btf_path, &types, path, sizeof(path));
+        half->skeleton = sampler_bpf__open_opts(&options);
+        if (!half->skeleton)
+                return refusal_explain("open the kernel half", -errno);
+        configure(half, config);
+        r = sampler_bpf__load(half->skeleton);
+        if (r)
+                return refusal_explain("load the kernel half (BPF)", r);
+        return identify(half);
+}
+
+static int read_sample(void *context, void *data, size_t size) {
+        KernelHalf *half = context;
+
+        return half->on_sample(data, size, half->userdata);
+}
+
+static int read_notice(void *context, void *data, size_t size) {
+        KernelHalf *half = context;
+
+        return half->on_notice(data, size, half->userdata);
+}
+
+static int open_rings(KernelHalf *half) {
+        struct sampler_bpf *skeleton = half->skeleton;
+
+        half->samples = ring_buffer__new(bpf_map__fd(skeleton->maps.samples), read_sample, half, NULL);
+        if (!half->samples)
+                return error_origin(-errno);
+        half->notices = ring_buffer__new(bpf_map__fd(skeleton->maps.notices), read_notice, half, NULL);
+        return half->notices ? 0 : error_origin(-errno);
+}
+
+int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample, SamplerRecord on_notice,
+                    void *userdata) {
+        _cleanup_(kernel_half_freep) KernelHalf *half = calloc(1, sizeof(*half));
+        int r;
+
+        if (!half)
+                return error_origin(-ENOMEM);
+        half->on_sample = on_sample;
+        half->on_notice = on_notice;
+        half->userdata = userdata;
+        libbpf_set_print(print_debug);
+        r = libbpf_num_possible_cpus();
+        if (r < 0)
+                return error_origin(r);
+        half->n_cpus = (size_t)r;
+        r = load(half, config);
+        if (r)
+                return r;
+        r = open_rings(half);
+        if (r)
+                return error_fold(r);
+        *halfp = take(half);
+        return 0;
+}
+
+KernelHalf *kernel_half_free(KernelHalf *half) {
+        if (!half)
+                return NULL;
+        ring_buffer__free(half->samples);
+        ring_buffer__free(half->notices);
+        sampler_bpf__destroy(half->skeleton);
+        free(half);
+        return NULL;
+}
+
+size_t kernel_half_n_cpus(const KernelHalf *half) {
+        return half->n_cpus;
+}
+
+int kernel_half_watch(KernelHalf *half) {
+        struct sampler_bpf *skeleton = half->skeleton;
+
+        skeleton->links.watch_exec = bpf_program__attach(skeleton->progs.watch_exec);
+        if (!skeleton->links.watch_exec)
+                return refusal_explain("watch exec", -errno);
+        skeleton->links.watch_exit = bpf_program__attach(skeleton->progs.watch_exit);
+        if (!skeleton->links.watch_exit)
+                return refusal_explain("watch exit", -errno);
+        skeleton->links.watch_thread = bpf_program__attach(skeleton->progs.watch_thread);
+        if (!skeleton->links.watch_thread)
+                return refusal_explain("watch threads", -errno);
+        skeleton->links.watch_free = bpf_program__attach(skeleton->progs.watch_free);
+        return skeleton->links.watch_free ? 0 : refusal_explain("watch what exit leaves", -errno);
+}
+
+int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {
+        struct bpf_link *link = bpf_program__attach_perf_event(half->skeleton->progs.sample, event_fd);
+
+        if (!link)
+                return -errno;
+        *linkp = link;
+        return 0;
+}
+
+KernelHalfLink *kernel_half_detach(KernelHalfLink *link) {
+        bpf_link__destroy(link);
+        return NULL;
+}
+
+int kernel_half_drain_samples(KernelHalf *half) {
+        return ring_buffer__consume(half->samples);
+}
+
+int kernel_half_drain_notices(KernelHalf *half) {
+        return ring_buffer__consume(half->notices);
+}
+
+int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_process *process) {
+        int r = bpf_map__update_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), process,
+                                     sizeof(*process), BPF_ANY);
+
+        /* Out of atomic memory is the same to the caller: there is no room for this row now. */
+        if (r == -E2BIG || r == -ENOMEM)
+                return SAMPLER_E_FULL;
+        return r ? error_origin(r) : 0;
+}
+
+int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption) {
+        LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = adoption, .ctx_size_in = sizeof(*adoption));
+        int r = bpf_prog_test_run_opts(bpf_program__fd(half->skeleton->progs.adopt), &options);
+
+        return r ? error_origin(r) : 0;
+}
+
+/* Slots of small rings, whose counts the kernel half keeps. */
+static void forget_slots(KernelHalf *half, uint32_t tgid) {
+        struct abi_process row;
+        uint32_t key[2] = { tgid };
+
+        if (bpf_map__lookup_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), 0) ||
+            !row.ring_address || row.ring_capacity > ABI_KEPT_SLOTS)
+                return;
+        for (key[1] = 0; key[1] < row.ring_capacity; key[1]++)
+                bpf_map__delete_elem(half->skeleton->maps.ring_slots, key, sizeof(key), 0);
+}
+
+int kernel_half_remove_process(KernelHalf *half, uint32_t tgid) {
+        int r;
+
+        forget_slots(half, tgid);
+        r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
+
+        return r && r != -ENOENT ? error_origin(r) : 0;
+}
+
+int kernel_half_processes_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.processes);
+}
+
+int kernel_half_row_tables_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.row_tables);
+}
+
+int kernel_half_row_nodes_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.row_nodes);
+}
+
+int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries) {
+        const size_t size = half->n_cpus * COUNTER_N_KERNEL * sizeof(uint64_t);
+        _cleanup_(freep) uint64_t *values = malloc(size);
+        const uint32_t zero = 0;
+        int r;
+
+        if (!values)
+                return error_origin(-ENOMEM);
+        r = bpf_map__lookup_elem(half->skeleton->maps.counters, &zero, sizeof(zero), values, size, 0);
+        if (r)
+                return error_origin(r);
+        memset(sums, 0, COUNTER_N_KERNEL * sizeof(*sums));
+        for (size_t i = 0; i < half->n_cpus * COUNTER_N_KERNEL; i++)
+                sums[i % COUNTER_N_KERNEL] += values[i];
+        for (size_t cpu = 0; entries && cpu < half->n_cpus; cpu++)
+                entries[cpu] = values[cpu * COUNTER_N_KERNEL + COUNTER_SAMPLER_ENTRIES];
+        return 0;
+}
+
+void kernel_half_sleep(KernelHalf *half, bool sleeps) {
+        /* Before the look at the rings that follows. */
+        __atomic_store_n(&half->skeleton->bss->daemon_sleeps, sleeps, __ATOMIC_SEQ_CST);
+}
+
+void kernel_half_listen(KernelHalf *half, bool listens) {
+        __atomic_store_n(&half->skeleton->bss->daemon_listens, listens, __ATOMIC_RELAXED);
+}
+
+int kernel_half_samples_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.samples);
+}
+
+int kernel_half_notices_fd(const KernelHalf *half) {
+        return bpf_map__fd(half->skeleton->maps.notices);
+}
+
+size_t kernel_half_map_bytes(const KernelHalf *half) {
+        struct bpf_map *map;
+        size_t sum = 0;
+
+        bpf_object__for_each_map(map, half->skeleton->obj)
+                if (bpf_map__fd(map) >= 0)
+                        sum += machine_memlock(bpf_map__fd(map));
+        return sum;
+}

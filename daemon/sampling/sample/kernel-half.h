@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Kernel Half
+ *
+ * The BPF object in the daemon's hands: sets its constants and the sizes of its maps, has the kernel verify and load it,
+ * attaches its programs, reads its rings, keeps its process table, sums its counters. The only file that knows libbpf.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+#include "base/util/macro.h"
+#include "sampling/sample/sampler.h"
+
+typedef struct KernelHalf KernelHalf;
+
+/* A program that runs at each tick of an event. */
+typedef struct bpf_link KernelHalfLink;
+
+/*
+ * Loads and verifies; nothing runs yet. @on_sample, @on_notice: what reads the rings' records; a negative value ends the
+ * drain and comes back from it. Return: 0, SAMPLER_E_UNUSABLE (one line was logged), -errno.
+ */
+int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample, SamplerRecord on_notice,
+                    void *userdata);
+KernelHalf *kernel_half_free(KernelHalf *half);
+DEFINE_CLEANUP(KernelHalf, kernel_half_free)
+
+/* CPUs that this kernel may ever have. */
+size_t kernel_half_n_cpus(const KernelHalf *half);
+
+/* Notices of exec and exit flow from here on. Return: 0, SAMPLER_E_UNUSABLE. */
+int kernel_half_watch(KernelHalf *half);
+
+/* Samples at each tick of the perf event @event_fd, until the link is freed. Return: 0, -errno (not traced). */
+int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp);
+KernelHalfLink *kernel_half_detach(KernelHalfLink *link);
+
+/* Reads what is in a ring. Return: 0 or more, or the negative value of the callback. */
+int kernel_half_drain_samples(KernelHalf *half);
+int kernel_half_drain_notices(KernelHalf *half);
+
+/*
+ * Whether records that matter wake whoever polls these descriptors, which are readable as long as there are records; and
+ * whether the next sample of a target in unknown memory does, that one alone.
+ */
+void kernel_half_sleep(KernelHalf *half, bool sleeps);
+void kernel_half_listen(KernelHalf *half, bool listens);
+int kernel_half_samples_fd(const KernelHalf *half);
+int kernel_half_notices_fd(const KernelHalf *half);
+
+/* As in sampler.h. */
+int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_process *process);
+int kernel_half_remove_process(KernelHalf *half, uint32_t tgid);
+
+/* A thread that was there before its process' ring was found. Return: 0, -errno. */
+int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption);
+int kernel_half_processes_fd(const KernelHalf *half);
+int kernel_half_row_tables_fd(const KernelHalf *half);
+int kernel_half_row_nodes_fd(const KernelHalf *half);
+size_t kernel_half_map_bytes(const KernelHalf *half);
+
+/*
+ * Its counters, each over all CPUs. @entries: NULL, or room for kernel_half_n_cpus() numbers: entries of the sampler on each.
+ * Return: 0, -errno.
+ */
+int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries);
+
+/* What a negative code of anything here means; the loader has codes of its own beside the system's. */
+const char *kernel_half_error_text(int r, char *text, size_t size);

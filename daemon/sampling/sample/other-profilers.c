@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampling/sample/other-profilers.h"
+
+#include <linux/bpf.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "base/util/macro.h"
+
+enum { MAX_MAPS = 10000 };              /* looked at in one go */
+
+/* Unknown fields must be zero, padding too. */
+static int call(int command, union bpf_attr *attr) {
+        return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+static int open_map(uint32_t id) {
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        attr.map_id = id;
+        return call(BPF_MAP_GET_FD_BY_ID, &attr);
+}
+
+static bool get_info(int fd, struct bpf_map_info *info) {
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        memset(info, 0, sizeof(*info));
+        attr.info.bpf_fd = (uint32_t)fd;
+        attr.info.info_len = sizeof(*info);
+        attr.info.info = (uint64_t)(uintptr_t)info;
+        return call(BPF_OBJ_GET_INFO_BY_FD, &attr) == 0;
+}
+
+/* The smallest id above @id, 0 = none, or we may not ask. */
+static uint32_t next_id(uint32_t id) {
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        attr.start_id = id;
+        return call(BPF_MAP_GET_NEXT_ID, &attr) ? 0 : attr.next_id;
+}
+
+/* bpf/tables.bpf.h, `processes`; of another layout we could not tell what it means. */
+static bool is_process_table(const struct bpf_map_info *info) {
+        return info->type == BPF_MAP_TYPE_HASH && info->key_size == sizeof(uint32_t) &&
+               info->value_size == sizeof(struct abi_process) && !strncmp(info->name, "processes", sizeof(info->name));
+}
+
+void other_profilers_init(OtherProfilers *rivals, int processes_fd) {
+        struct bpf_map_info info;
+
+        *rivals = (OtherProfilers){ 0 };
+        if (get_info(processes_fd, &info))
+                rivals->own_id = info.id;
+}
+
+static bool exists(uint32_t id) {
+        _cleanup_(closep) int fd = open_map(id);
+
+        return fd >= 0;
+}
+
+static void forget_gone(OtherProfilers *rivals) {
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < rivals->n; i++)
+                if (exists(rivals->ids[i]))
+                        rivals->ids[n++] = rivals->ids[i];
+        rivals->n = n;
+}
+
+void other_profilers_refresh(OtherProfilers *rivals) {
+        uint32_t id = rivals->last_id;
+
+        forget_gone(rivals);
+        for (int n = 0; n < MAX_MAPS && rivals->n < OTHER_PROFILERS_MAX && (id = next_id(id)); n++) {
+                _cleanup_(closep) int fd = open_map(id);
+                struct bpf_map_info info;
+
+                rivals->last_id = id;
+                if (fd >= 0 && id != rivals->own_id && get_info(fd, &info) && is_process_table(&info))
+                        rivals->ids[rivals->n++] = id;
+        }
+}
+
+static bool has_row(uint32_t id, uint32_t tgid, uint64_t start_time_ns) {
+        _cleanup_(closep) int fd = open_map(id);
+        struct abi_process row = { 0 };
+        union bpf_attr attr;
+
+        memset(&attr, 0, sizeof(attr));
+        attr.map_fd = (uint32_t)fd;
+        attr.key = (uint64_t)(uintptr_t)&tgid;
+        attr.value = (uint64_t)(uintptr_t)&row;
+        return fd >= 0 && call(BPF_MAP_LOOKUP_ELEM, &attr) == 0 && row.state == ABI_STATE_TARGET &&
+               row.start_time_ns == start_time_ns;
+}
+
+bool other_profilers_sample(const OtherProfilers *rivals, uint32_t tgid, uint64_t start_time_ns) {
+        for (unsigned i = 0; i < rivals->n; i++)
+                if (has_row(rivals->ids[i], tgid, start_time_ns))
+                        return true;
+        return false;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A ring is a control page (head: written by the kernel, tail: read by us) and a
+ * power of two of data pages. Each CPU writes to its own, so a drain merges them
+ * by time: a process that maps on one CPU and runs on another is seen in order.
+ */
+
+#include "sampling/sample/sideband.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/util/error.h"
+#include "base/util/stat.h"
+
+enum {
+        RING_BYTES = 256 << 10,         /* 1,200 records: a CPU that starts 2,500 small programs a second */
+        MIN_RING_BYTES = 32 << 10,
+        MAX_BYTES = 8 << 20,            /* of all rings; on more than 32 CPUs they get smaller */
+        MAX_RECORD = 64 << 10,          /* its size has 16 bits */
+};
+
+typedef struct Ring {
+        int fd;                         /* -1 = closed */
+        struct perf_event_mmap_page *control;
+        const char *data;
+        size_t size;                    /* of the data, a power of two */
+        uint64_t at, end;               /* what is being drained */
+        bool has_record;                /* the record at `at` is parsed */
+        SidebandRecord record;
+        char *copy;                     /* MAX_RECORD bytes, for a record that lies over the ring's end */
+} Ring;
+
+struct Sideband {
+        int fd;                         /* an epoll that holds all rings' */
+        size_t n, ring_bytes;
+        Ring rings[];
+};
+
+int sideband_new(Sideband **sidebandp, size_t n_cpus) {
+        Sideband *sideband = calloc(1, sizeof(*sideband) + n_cpus * sizeof(sideband->rings[0]));
+
+        if (!sideband)
+                return error_origin(-ENOMEM);
+        sideband->fd = epoll_create1(EPOLL_CLOEXEC);
+        if (sideband->fd < 0) {
+                free(sideband);
+                return error_origin(-errno);
+        }
+        sideband->n = n_cpus;
+        sideband->ring_bytes = RING_BYTES;
+        while (sideband->ring_bytes > MIN_RING_BYTES && sideband->ring_bytes * n_cpus > MAX_BYTES)
+                sideband->ring_bytes /= 2;
+        for (size_t i = 0; i < n_cpus; i++)
+                sideband->rings[i].fd = -1;
+        *sidebandp = sideband;
+        return 0;
+}
+
+Sideband *sideband_free(Sideband *sideband) {
+        if (!sideband)
+                return NULL;
+        for (size_t i = 0; i < sideband->n; i++)
+                sideband_close(sideband, i);
+        close(sideband->fd);
+        free(sideband);
+        return NULL;
+}
+
+/*
+ * With device and inode, not with the build id, though the kernel could tell it: having told it to one event it leaves the flag
+ * PERF_RECORD_MISC_MMAP_BUILD_ID standing in the same record for others that did not ask (perf_event_mmap_output(), seen on 6.18).
+ * Every `perf record` on the machine would read inodes as build ids then, and perf 6.1 aborts.
+ */
+static int open_event(size_t cpu) {
+        struct perf_event_attr attr = {
+                .type = PERF_TYPE_SOFTWARE,
+                .size = sizeof(attr),
+                .config = PERF_COUNT_SW_DUMMY,
+                .sample_type = PERF_SAMPLE_TIME,
+                .sample_id_all = 1,
+                .use_clockid = 1,
+                .clockid = CLOCK_MONOTONIC,
+                .mmap = 1,              /* asks for them, `mmap2` for the longer form */
+                .mmap2 = 1,
+                .comm = 1,
+                .comm_exec = 1,
+                .watermark = 1,
+                .wakeup_watermark = 0,  /* half of the ring */
+        };
+
+        return (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* What may be locked is limited without CAP_IPC_LOCK (kernel.perf_event_mlock_kb): take less then. */
+static int map_ring(Ring *ring, size_t size) {
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        void *pages = MAP_FAILED;
+
+        for (; size >= page; size /= 2) {
+                pages = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+                if (pages != MAP_FAILED || errno != EPERM)
+                        break;
+        }
+        if (pages == MAP_FAILED)
+                return -errno;
+        ring->control = pages;
+        ring->data = (const char *)pages + page;
+        ring->size = size;
+        return 0;
+}
+
+/* Closing the event takes it out again. */
+static int poll_ring(const Sideband *sideband, const Ring *ring) {
+        struct epoll_event interest = { .events = EPOLLIN };
+
+        return epoll_ctl(sideband->fd, EPOLL_CTL_ADD, ring->fd, &interest) < 0 ? -errno : 0;
+}
+
+int sideband_open(Sideband *sideband, size_t cpu) {
+        Ring *ring = &sideband->rings[cpu];
+        int r;
+
+        ring->copy = malloc(MAX_RECORD);
+        if (!ring->copy)
+                return -ENOMEM;
+        ring->fd = open_event(cpu);
+        r = ring->fd < 0 ? -errno : map_ring(ring, sideband->ring_bytes);
+        if (!r)
+                r = poll_ring(sideband, ring);
+        if (r)
+                sideband_close(sideband, cpu);
+        return r;
+}
+
+void sideband_close(Sideband *sideband, size_t cpu) {
+        Ring *ring = &sideband->rings[cpu];
+
+        if (ring->control)
+                munmap(ring->control, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
+        if (ring->fd >= 0)
+                close(ring->fd);
+        free(ring->copy);
+        *ring = (Ring){ .fd = -1 };
+}
+
+bool sideband_is_open(const Sideband *sideband, size_t cpu) {
+        return sideband->rings[cpu].fd >= 0;
+}
+
+/* The record at `at` in one piece. */
+static const void *whole_record(const Ring *ring, size_t size) {
+        size_t place = ring->at & (ring->size - 1), first = MIN(size, ring->size - place);
+
+        if (first == size)
+                return ring->data + place;
+        memcpy(ring->copy, ring->data + place, first);
+        memcpy(ring->copy + first, ring->data, size - first);
+        return ring->copy;
+}
+
+/* Goes on to the next record that is of use. */
+static void look(Ring *ring) {
+        while (!ring->has_record && ring->at < ring->end) {
+                /* Records are 8-aligned and so is the ring's end: a header is never torn. */
+                const struct perf_event_header *header = (const void *)(ring->data + (ring->at & (ring->size - 1)));
+                size_t size = header->size;
+                int r;
+
+                if (size < sizeof(*header) || size > ring->end - ring->at) {
+                        stat_add(COUNTER_MAPPINGS_NOTICES_MALFORMED, 1);
+                        ring->at = ring->end;
+                        return;
+                }
+                r = sideband_parse(whole_record(ring, size), size, &ring->record);
+                if (r == SIDEBAND_E_MALFORMED)
+                        stat_add(COUNTER_MAPPINGS_NOTICES_MALFORMED, 1);
+                ring->at += size;
+                ring->has_record = r == 0;
+        }
+}
+
+static Ring *oldest(Sideband *sideband) {
+        Ring *found = NULL;
+
+        for (size_t i = 0; i < sideband->n; i++) {
+                Ring *ring = &sideband->rings[i];
+
+                look(ring);
+                if (ring->has_record && (!found || ring->record.time_ns < found->record.time_ns))
+                        found = ring;
+        }
+        return found;
+}
+
+static void count(const SidebandRecord *record) {
+        if (record->kind == SIDEBAND_MAPPING)
+                stat_add(COUNTER_MAPPINGS_NOTICED, 1);
+        else if (record->kind == SIDEBAND_LOST)
+                stat_add(COUNTER_MAPPINGS_NOTICES_LOST, record->n_lost);
+}
+
+int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata) {
+        Ring *ring;
+        int r = 0;
+
+        for (size_t i = 0; i < sideband->n; i++) {
+                ring = &sideband->rings[i];
+                if (!ring->control)
+                        continue;
+                ring->end = __atomic_load_n(&ring->control->data_head, __ATOMIC_ACQUIRE);
+                ring->at = ring->control->data_tail;
+        }
+        while (!r && (ring = oldest(sideband))) {
+                count(&ring->record);
+                r = visit(userdata, &ring->record);
+                ring->has_record = false;
+        }
+        for (size_t i = 0; i < sideband->n; i++)
+                if (sideband->rings[i].control)
+                        __atomic_store_n(&sideband->rings[i].control->data_tail, sideband->rings[i].at, __ATOMIC_RELEASE);
+        return r;
+}
+
+int sideband_fd(const Sideband *sideband) {
+        return sideband->fd;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Entries
+ *
+ * A section of call frame information is a list of entries: a CIE holds what many
+ * functions have in common, an FDE describes one function and names its CIE. This
+ * module reads their headers; it runs no instructions.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampling/unwind/counts.h"
+#include "sampling/unwind/layout.h"
+#include "sampling/unwind/reader.h"
+#include "sampling/unwind/state.h"
+
+enum {
+        ENTRY_MAX_SIZE = 32768,         /* the largest found in 60 MiB of them has 3,144 bytes */
+        CIE_CACHE_SIZE = 64,            /* a power of two; a library has 2 … 40 CIEs */
+};
+
+typedef struct Entry {
+        uint64_t offset;                /* in the section */
+        uint64_t size;                  /* from there to the next entry */
+        uint64_t cie_offset;            /* of an FDE */
+        uint32_t id_at;                 /* where the id stands, from `offset` */
+        bool is_cie;
+        bool is_64;
+} Entry;
+
+typedef struct Cie {
+        uint64_t offset;                /* in the section */
+        uint64_t code_align;
+        int64_t data_align;
+        uint8_t id_size;                /* of its own id and those of its FDEs */
+        uint8_t encoding;               /* of an FDE's addresses */
+        bool is_known;                  /* this slot of the cache is used */
+        bool is_good;
+        bool has_augmentation;          /* FDEs carry a length of augmentation data */
+        bool is_signal;
+        CfiState initial;               /* after its own instructions */
+} Cie;
+
+/* CIEs by offset; direct-mapped, so that its memory has a bound and a crafted file only reads again. */
+typedef struct CieCache {
+        Reader *reader;                 /* borrowed; must not be the one that FDEs are read by */
+        const CfiSection *section;      /* borrowed */
+        Cie cies[CIE_CACHE_SIZE];
+} CieCache;
+
+typedef struct Fde {
+        const Cie *cie;
+        uint64_t start, end;            /* ELF addresses */
+        const uint8_t *code;            /* valid until the reader's next use */
+        uint64_t code_size;
+        uint64_t code_address;
+} Fde;
+
+enum {
+        ENTRY_E_END = CFI_PROBLEM_N,    /* the terminator, or the section is used up */
+};
+
+/* Reads the header at @offset. Return: 0, ENTRY_E_END, CFI_PROBLEM_LENGTH (nothing behind it can be found). */
+int entry_read(Entry *entry, Reader *reader, const CfiSection *section, uint64_t offset);
+
+/* The CIE at @offset, valid until the next call. Return: it, or NULL = not a CIE that can be used. */
+const Cie *cie_get(CieCache *cache, uint64_t offset);
+
+/* Reads the FDE of @entry. Return: 0, CFI_PROBLEM_*. */
+int fde_read(Fde *fde, Reader *reader, CieCache *cies, const Entry *entry);

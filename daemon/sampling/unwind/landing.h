@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Landing
+ *
+ * libgcc leaves for the landing pad of an exception by __builtin_eh_return: it
+ * overwrites its own frame with the registers that the pad's function expects, and
+ * then goes there.
+ *
+ *      mov  %rax,%rcx
+ *      mov  %rsi,8(%rbp,%rax,1)        the pad's address, where its stack begins
+ *      lea  8(%rbp,%rcx,1),%rcx
+ *      mov  -0x28(%rbp),%rbx   …       loads the registers
+ *      mov  0(%rbp),%rbp
+ *      mov  %rcx,%rsp                  gcc's row: CFA = rcx + 8
+ *      pop  %rcx                       rsp + 8
+ *      jmp  *%rcx                      rsp, return address in rcx
+ *
+ * gcc's rows find the pad's stack in the last three instructions; before, they still
+ * tell of the caller, whose return address is gone. From the store on the pad is
+ * there and rcx tells where, so rows are made to begin there. And nobody has called from the pad: the byte before
+ * it belongs to other code, so all these rules say that the address is to be looked up
+ * as it is. The only place where code is looked at, and that of four functions a
+ * machine: those with a row "rcx + 8".
+ */
+
+#include "sampling/unwind/layout.h"
+#include "sampling/unwind/program.h"
+#include "sampling/unwind/reader.h"
+
+/* Adds the rows of @list that are missing; they are those of one function. */
+void landing_amend(RowList *list, const Layout *layout, Reader *reader);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Pool
+ *
+ * The tables that are in the kernel, or on their way: one per distinct file. They
+ * are built those with most users first: by workers, several at the same time, or
+ * here, one after the other and in steps; published by a thread that may wait; and
+ * kept without users, oldest use first out, until their room is needed.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sandbox/zygotes.h"
+#include "base/util/macro.h"
+
+typedef enum PoolState {
+        POOL_WAITING,                   /* to be built */
+        POOL_PUBLISHING,                /* built, on its way into the kernel */
+        POOL_READY,
+        POOL_NONE,                      /* this file has no rows, or they could not be loaded */
+        POOL_LEAVING,                   /* evicted, its slot is not free yet */
+} PoolState;
+
+typedef struct PoolTable PoolTable;
+
+struct PoolTable {
+        uint64_t object_id;
+        PoolState state;
+        uint32_t slot;                  /* id in the kernel, from PUBLISHING on */
+        uint64_t text_low, text_high;   /* ELF addresses, from PUBLISHING on */
+        uint64_t changed;               /* the pool's count of changes when `state` last changed for its users */
+        uint32_t n_users;
+        bool is_in_work, is_slow;       /* of a WAITING one: it is being built; it took too long once */
+        size_t n_bytes;                 /* in the kernel */
+        int fd;                         /* of the file until it is built, owned; -1 = none */
+        const void *image;              /* the vdso's, borrowed */
+        size_t image_size;
+        PoolTable *previous, *next;     /* in order of arrival, or of the last use */
+};
+
+typedef struct Pool Pool;
+
+typedef struct PoolConfig {
+        int array_fd;                   /* the kernel's array of tables, borrowed */
+        uint32_t n_slots;
+        size_t max_bytes;               /* of tables in the kernel */
+        size_t max_idle_bytes;          /* of those without users */
+        Zygotes *zygotes;               /* of workers that read the files; borrowed; NULL = they are read here */
+} PoolConfig;
+
+enum {
+        _POOL_E_SUCCESS,
+        POOL_E_AGAIN,                   /* there is more to build */
+};
+
+/* Return: 0, -errno. */
+int pool_new(Pool **poolp, const PoolConfig *config);
+Pool *pool_free(Pool *pool);
+DEFINE_CLEANUP(Pool, pool_free)
+
+/* The table of an object, or NULL. */
+PoolTable *pool_find(Pool *pool, uint64_t object_id);
+
+/* A new one. @fd: the file, taken over, or -1 = not to be had. Return: 0, -ENOMEM. */
+int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep);
+int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep);
+
+/* Give a table back only when no node in the kernel names it any more. */
+void pool_use(Pool *pool, PoolTable *table);
+void pool_unuse(Pool *pool, PoolTable *table);
+
+/*
+ * Builds for about @budget bytes of files (see table.h), takes results. Return: 0 = nothing to do until pool_fd() is
+ * readable, POOL_E_AGAIN, -ENOMEM.
+ */
+int pool_step(Pool *pool, uint64_t budget);
+
+/* Readable when pool_step() has results of the thread or of a worker to take. */
+int pool_fd(const Pool *pool);
+
+/* Counts tables that became READY or NONE. */
+uint64_t pool_changes(const Pool *pool);
+
+/* Bytes of tables in the kernel. */
+size_t pool_bytes(const Pool *pool);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Exporter by Configuration
+ *
+ * What `run` and `receive --forward` have in common: how requests are sent.
+ */
+
+#include <string.h>
+
+#include "delivery/export/exporter.h"
+#include "formats/otlp/transcode.h"
+#include "service/config/config.h"
+
+/* Everything of @config that is about sending, to @url. Strings stay the configuration's. */
+static inline ExporterConfig config_exporter(const Config *config, const char *url) {
+        return (ExporterConfig){
+                .endpoint = url,
+                .headers = *config->headers ? config->headers : NULL,
+                .gzip = !strcmp(config->compression, "gzip"),
+                .convert = !strcmp(config->protocol, "http/json") ? otlp_transcode : NULL,
+                .timeout_ns = config->timeout_ns,
+                .max_queue_bytes = config->max_queue_bytes,
+                .max_age_ns = config->max_export_age_ns,
+                .certificate = *config->certificate ? config->certificate : NULL,
+                .client_certificate = *config->client_certificate ? config->client_certificate : NULL,
+                .client_key = *config->client_key ? config->client_key : NULL,
+        };
+}
+
+/* The same with the spool of the configuration. One process uses a spool: the daemon, or who flushes for it. */
+static inline ExporterConfig config_exporter_spooled(const Config *config, const char *url) {
+        ExporterConfig exporter = config_exporter(config, url);
+
+        exporter.spool = *config->spool ? config->spool : NULL;
+        exporter.spool_convert = otlp_transcode;
+        exporter.spool_mode = !strcmp(config->spool_mode, "flush")  ? EXPORTER_SPOOL_FLUSH :
+                              !strcmp(config->spool_mode, "failed") ? EXPORTER_SPOOL_FAILED : EXPORTER_SPOOL_AHEAD;
+        exporter.spool_max_bytes = config->spool_max_bytes;
+        exporter.spool_max_age_ns = config->spool_max_age_ns;
+        return exporter;
+}

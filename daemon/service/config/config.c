@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/config/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "base/util/ini.h"
+#include "base/util/log.h"
+#include "delivery/export/trouble.h"
+#include "service/config/option.h"
+
+enum {
+        FILE_MAX_BYTES = 1 << 20,
+        FILE_MAX_MISTAKES = 100,        /* that are said: who reads a file that is none would fill the log with it */
+};
+
+#define DEFAULT_ENDPOINT "http://localhost:4318"
+#define EXPORT_PREFIX "export "
+#define PROFILES_PATH "/v1development/profiles"
+
+int config_init(Config *config) {
+        *config = (Config){ 0 };
+        for (size_t i = 0; i < option_table_size; i++) {
+                const Option *option = &option_table[i];
+                Text problem = { 0 };
+                int r = option_set(option, config, option->fallback ? option->fallback : "", false, &problem);
+
+                text_deinit(&problem);
+                if (r)
+                        return error_fold(r);   /* a default that is invalid is a bug */
+        }
+        return 0;
+}
+
+void config_deinit(Config *config) {
+        for (size_t i = 0; i < option_table_size; i++) {
+                option_free(&option_table[i], config);
+                free(config->origins[i].where);
+        }
+        config_free_exports(config);
+        free(config->profiles_url);
+        free(config->shown_url);
+        *config = (Config){ 0 };
+}
+
+static int complain(Text *errors, const char *prefix, const char *what) {
+        text_printf(errors, "%s: %s\n", prefix, what);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+/* Checks a value that a higher level hides: a mistake stays one. */
+static int check_only(const Option *option, const char *value, Text *problem) {
+        Config scratch = { 0 };
+        int r = option_set(option, &scratch, value, false, problem);
+
+        option_free(option, &scratch);
+        return r;
+}
+
+static int set_origin(ConfigOrigin *origin, ConfigLevel level, const char *where) {
+        char *copy = strdup(where);
+
+        if (!copy)
+                return error_origin(-ENOMEM);
+        free(origin->where);
+        *origin = (ConfigOrigin){ level, copy };
+        return 0;
+}
+
+int config_set(Config *config, const Option *option, const char *value, ConfigLevel level, const char *where,
+               const char *prefix, Text *errors) {
+        ConfigOrigin *origin = &config->origins[option_index(option)];
+        bool append = level == CONFIG_COMMAND_LINE && origin->level == level;
+        Text problem = { 0 };
+        int r;
+
+        if (origin->level > level)
+                r = check_only(option, value, &problem);
+        else
+                r = option_set(option, config, value, append, &problem);
+        if (r == OPTION_E_INVALID)
+                r = complain(errors, prefix, problem.data);
+        else if (!r && origin->level <= level)
+                r = set_origin(origin, level, where);
+        text_deinit(&problem);
+        return r;
+}
+
+/* `did you mean …` among the options that files may set. */
+static int unknown_key(const char *prefix, const char *key, Text *errors) {
+        const char *names[CONFIG_MAX_OPTIONS + 1], *near;
+        size_t n = 0;
+
+        for (size_t i = 0; i < option_table_size; i++)
+                if (option_table[i].section)
+                        names[n++] = option_table[i].name;
+        names[n] = NULL;
+        near = nearest_word(key, names);
+        text_printf(errors, "%s: unknown key `%s`", prefix, key);
+        if (near)
+                text_printf(errors, ", did you mean `%s`?", near);
+        text_printf(errors, "\n");
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+typedef struct FileState {
+        Config *config;
+        const char *name;
+        uint32_t lines[CONFIG_MAX_OPTIONS];     /* where this file has set each option, 0 = not yet */
+        Config *export;                 /* in a section [export NAME] */
+        uint32_t export_lines[CONFIG_MAX_OPTIONS];
+        bool in_unknown_section;                /* which has been said: keys need not be in the right one */
+        Text *errors;
+} FileState;
+
+/* Return: 0, CONFIG_E_INVALID = no option has this section, -ENOMEM. */
+static int check_section(FileState *state, const IniEntry *entry) {
+        const char *names[CONFIG_MAX_OPTIONS + 1], *near;
+        _cleanup_(freep) char *name = strndup(entry->section.data, entry->section.size);
+        size_t n = 0;
+
+        if (!name)
+                return error_origin(-ENOMEM);
+        for (size_t i = 0; i < option_table_size; i++) {
+                const char *section = option_table[i].section;
+
+                if (section && !strcmp(section, name))
+                        return 0;
+                if (section)
+                        names[n++] = section;
+        }
+        names[n] = NULL;
+        near = nearest_word(name, names);
+        text_printf(state->errors, "%s:%u: unknown section [%s]", state->name, entry->line, name);
+        if (near)
+                text_printf(state->errors, ", did you mean [%s]?", near);
+        text_printf(state->errors, "\n");
+        return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+static int wrong_section(const char *prefix, const Option *option, Text *errors) {
+        text_printf(errors, "%s: `%s` belongs to the section [%s]\n", prefix, option->name, option->section);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+static int apply_value(FileState *state, const Option *option, const IniEntry *entry, const char *where) {
+        _cleanup_(freep) char *value = strndup(entry->value.data, entry->value.size), *prefix = NULL;
+        uint32_t *line = &(state->export ? state->export_lines : state->lines)[option_index(option)];
+
+        if (!value || asprintf(&prefix, "%s: %s", where, option->name) < 0)
+                return error_origin(-ENOMEM);
+        if (*line) {
+                text_printf(state->errors, "%s: was set in line %u already\n", prefix, *line);
+                return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+        }
+        *line = entry->line;
+        return config_set(state->export ? state->export : state->config, option, value, CONFIG_FILE, where, prefix, state->errors);
+}
+
+static int no_export_key(const char *prefix, const Option *option, Text *errors) {
+        text_printf(errors, "%s: `%s` is not for one receiver alone\n", prefix, option->name);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+static int apply_entry(FileState *state, const IniEntry *entry) {
+        const Option *option = option_find(entry->key.data, entry->key.size);
+        _cleanup_(freep) char *where = NULL, *key = strndup(entry->key.data, entry->key.size);
+
+        if (!key || asprintf(&where, "%s:%u", state->name, entry->line) < 0)
+                return error_origin(-ENOMEM);
+        if (!option || !option->section)
+                return unknown_key(where, key, state->errors);
+        if (state->export)
+                return config_export_takes(option) ? apply_value(state, option, entry, where) : no_export_key(where, option, state->errors);
+        if (entry->section.data && !state->in_unknown_section && (strlen(option->section) != entry->section.size ||
+                                    memcmp(option->section, entry->section.data, entry->section.size)))
+                return wrong_section(where, option, state->errors);
+        return apply_value(state, option, entry, where);
+}
+
+static int begin_export(FileState *state, const IniEntry *entry, IniText text) {
+        _cleanup_(freep) char *name = strndup(text.data, text.size);
+        ConfigExport *export;
+        int r;
+
+        if (!name)
+                return error_origin(-ENOMEM);
+        r = config_find_export(state->config, name, &export);
+        if (r == CONFIG_E_INVALID) {
+                text_printf(state->errors, "%s:%u: too many sections [export …]\n", state->name, entry->line);
+                return state->errors->failed ? error_origin(-ENOMEM) : r;
+        }
+        if (r)
+                return error_fold(r);
+        state->export = export->config;
+        memset(state->export_lines, 0, sizeof(state->export_lines));
+        return 0;
+}
+
+static int apply_section(FileState *state, const IniEntry *entry) {
+        size_t n = strlen(EXPORT_PREFIX);
+        int r;
+
+        state->export = NULL;
+        if (entry->section.size > n && !memcmp(entry->section.data, EXPORT_PREFIX, n))
+                r = begin_export(state, entry, (IniText){ entry->section.data + n, entry->section.size - n });
+        else
+                r = check_section(state, entry);
+        state->in_unknown_section = r > 0;
+        return r;
+}
+
+static int malformed_line(FileState *state, const IniEntry *entry) {
+        text_printf(state->errors, "%s:%u: %s\n", state->name, entry->line, entry->problem);
+        return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors) {
+        FileState state = { .config = config, .name = name, .errors = errors };
+        IniCursor cursor = ini_begin(data, size);
+        unsigned n_mistakes = 0;
+
+        for (;;) {
+                IniEntry entry;
+                int r = ini_next(&cursor, &entry);
+
+                if (r != INI_E_EOF && n_mistakes == FILE_MAX_MISTAKES) {
+                        text_printf(errors, "%s:%u: too many mistakes; the rest was not read\n", name, entry.line);
+                        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+                }
+                if (r == INI_E_EOF)
+                        return n_mistakes ? CONFIG_E_INVALID : 0;
+                if (r == INI_E_MALFORMED)
+                        r = malformed_line(&state, &entry);
+                else
+                        r = r == INI_E_SECTION ? apply_section(&state, &entry) : apply_entry(&state, &entry);
+                if (r < 0)
+                        return r;
+                n_mistakes += r > 0;
+        }
+}
+
+typedef struct LoadState {
+        Config *config;
+        Text *errors;
+        bool invalid;
+} LoadState;
+
+static int load_file(const char *path, void *userdata) {
+        LoadState *state = userdata;
+        _cleanup_(freep) char *data = NULL;
+        size_t size;
+        int r = file_read_regular(path, FILE_MAX_BYTES, &data, &size);
+
+        if (r == FILE_E_TOO_LARGE)
+                r = complain(state->errors, path, "larger than any configuration (1 MiB)");
+        else if (r == FILE_E_KIND)
+                r = complain(state->errors, path, "not a regular file");
+        else if (r == FILE_E_UNREADABLE)
+                r = complain(state->errors, path, strerror(errno));
+        else if (!r)
+                r = config_apply_text(state->config, path, data, size, state->errors);
+        if (r < 0)
+                return r;
+        state->invalid |= r;
+        return 0;
+}
+
+static const char *environment_get(const char *const *environment, const char *name) {
+        size_t length = strlen(name);
+
+        for (; environment && *environment; environment++)
+                if (!strncmp(*environment, name, length) && (*environment)[length] == '=')
+                        return (*environment)[length + 1] ? *environment + length + 1 : NULL;
+        return NULL;    /* empty counts as not set, as OpenTelemetry has it */
+}
+
+static int load_own_variable(LoadState *state, const Option *option, const char *const *environment) {
+        char name[OPTION_ENVIRONMENT_MAX];
+        const char *value;
+        int r;
+
+        option_environment(option, name);
+        value = environment_get(environment, name);
+        if (!value)
+                return 0;
+        r = config_set(state->config, option, value, CONFIG_ENVIRONMENT, name, name, state->errors);
+        state->invalid |= r > 0;
+        return r < 0 ? r : 0;
+}
+
+/* OTEL_EXPORTER_OTLP_TIMEOUT is in ms without a unit; the rest is written as our own options are. */
+static int load_otel_variable(LoadState *state, const Option *option, const char *signal, const char *const *environment) {
+        char name[OPTION_ENVIRONMENT_MAX];
+        _cleanup_(freep) char *text = NULL;
+        const char *value;
+        int r;
+
+        snprintf(name, sizeof(name), "OTEL_EXPORTER_OTLP_%s%s", signal, option->otel);
+        value = environment_get(environment, name);
+        if (!value)
+                return 0;
+        if (asprintf(&text, "%s%s", value, option->kind == OPTION_DURATION ? "ms" : "") < 0)
+                return error_origin(-ENOMEM);
+        r = config_set(state->config, option, text, CONFIG_OTEL, name, name, state->errors);
+        state->invalid |= r > 0;
+        if (!r && option->kind == OPTION_URL && state->config->origins[option_index(option)].level == CONFIG_OTEL)
+                state->config->endpoint_is_full = *signal;
+        return r < 0 ? r : 0;
+}
+
+/*
+ * OTEL_EXPORTER_OTLP_[PROFILES_]PROTOCOL is `protocol`; who configured the whole machine for gRPC must learn here that we
+ * do not speak it, unless the endpoint is said to be another one.
+ */
+static int load_otel_protocol(LoadState *state, const char *const *environment) {
+        const char *name = "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", *value = environment_get(environment, name);
+        size_t endpoint = option_index(option_find("endpoint", strlen("endpoint")));
+        int r;
+
+        if (!value)
+                value = environment_get(environment, name = "OTEL_EXPORTER_OTLP_PROTOCOL");
+        if (!value)
+                return 0;
+        if (strcmp(value, "grpc"))
+                r = config_set(state->config, option_find("protocol", strlen("protocol")), value, CONFIG_OTEL, name, name,
+                               state->errors);
+        else if (state->config->origins[endpoint].level > CONFIG_OTEL)
+                return 0;
+        else
+                r = complain(state->errors, name, "gRPC cannot be sent, only http/protobuf and http/json (port 4318 as a "
+                                                  "rule); set SPANPROF_ENDPOINT");
+        state->invalid |= r > 0;
+        return r < 0 ? r : 0;
+}
+
+static int load_environment(LoadState *state, int verb, const char *const *environment) {
+        for (size_t i = 0; i < option_table_size; i++) {
+                const Option *option = &option_table[i];
+                int r;
+
+                if (!option_is_setting(option) || !option_is_for(option, verb))
+                        continue;
+                r = load_own_variable(state, option, environment);
+                if (!r && option->otel)
+                        r = load_otel_variable(state, option, "", environment);
+                if (!r && option->otel)
+                        r = load_otel_variable(state, option, "PROFILES_", environment);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* A variable that is nearly ours is a misspelling; others (Kubernetes makes some) are none of our business. */
+static void warn_of_near_variables(const char *const *environment) {
+        char names[CONFIG_MAX_OPTIONS][OPTION_ENVIRONMENT_MAX];
+        const char *words[CONFIG_MAX_OPTIONS + 1];
+
+        for (size_t i = 0; i < option_table_size; i++) {
+                option_environment(&option_table[i], names[i]);
+                words[i] = names[i] + strlen("SPANPROF_");
+        }
+        words[option_table_size] = NULL;
+        for (; environment && *environment; environment++) {
+                char name[OPTION_ENVIRONMENT_MAX];
+                size_t size = strcspn(*environment, "=");
+                const char *near;
+
+                if (strncmp(*environment, "SPANPROF_", 9) || size >= sizeof(name))
+                        continue;
+                memcpy(name, *environment, size);
+                name[size] = 0;
+                near = nearest_word(name + 9, words);
+                if (near && strcmp(near, name + 9))
+                        log_warning("%s is set, but means nothing; did you mean SPANPROF_%s?", name, near);
+        }
+}
+
+int config_profiles_url(const char *base, bool full, char **urlp) {
+        size_t length = strcspn(base, "?#"), tail = strlen(PROFILES_PATH);
+        const char *query = base + length;
+
+        if (!full)
+                while (length && base[length - 1] == '/')
+                        length--;
+        /* unix:SOCKET, and then a path */
+        if (!full && !strncmp(base, "unix:", 5) && !strchr(base + 5, ':')) {
+                if (asprintf(urlp, "%.*s:" PROFILES_PATH, (int)length, base) >= 0)
+                        return 0;
+                *urlp = NULL;
+                return error_origin(-ENOMEM);
+        }
+        if (full || (length > tail && !strncmp(base + length - tail, PROFILES_PATH, tail)))
+                tail = 0;
+        if (asprintf(urlp, "%.*s%s%.*s", (int)length, base, tail ? PROFILES_PATH : "", (int)strcspn(query, "#"), query) < 0) {
+                *urlp = NULL;
+                return error_origin(-ENOMEM);
+        }
+        return 0;
+}
+
+int config_set_urls(Config *config, const char *base, bool full) {
+        _cleanup_(text_deinit) Text shown = { 0 };
+        char *url;
+        int r = config_profiles_url(base, full, &url);
+
+        if (r)
+                return r;
+        free(config->profiles_url);
+        config->profiles_url = url;
+        trouble_url(&shown, url);
+        if (shown.failed)
+                return error_origin(-ENOMEM);
+        free(config->shown_url);
+        config->shown_url = take(shown.data);
+        return 0;
+}
+
+static int make_urls(Config *config) {
+        return config_set_urls(config, *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT, config->endpoint_is_full);
+}
+
+/*
+ * The TLS library opens these when the first request is sent: late to learn of a mistake, and of a pipe never. Who
+ * only checks a configuration need not have the rights to read a key.
+ */
+static int check_tls_file(LoadState *state, const Config *config, int verb, const char *name, const char *path) {
+        const ConfigOrigin *origin = &config->origins[option_index(option_find(name, strlen(name)))];
+        int r = *path ? file_check_regular(path) : 0;
+
+        if (!r || (verb == VERB_CONFIG && r == FILE_E_UNREADABLE && errno == EACCES))
+                return 0;
+        text_printf(state->errors, "%s: %s: %s (%s)\n", name, path, r == FILE_E_KIND ? "not a regular file" : strerror(errno),
+                    origin->where ?: "default");
+        state->invalid = true;
+        return state->errors->failed ? error_origin(-ENOMEM) : 0;
+}
+
+static int check_tls_files(LoadState *state, const Config *config, int verb) {
+        int r;
+
+        if (!(verb & (VERB_RUN | VERB_RECEIVE | VERB_CONFIG)))
+                return 0;
+        r = check_tls_file(state, config, verb, "certificate", config->certificate);
+        if (!r)
+                r = check_tls_file(state, config, verb, "client-certificate", config->client_certificate);
+        if (!r)
+                r = check_tls_file(state, config, verb, "client-key", config->client_key);
+        for (size_t i = 0; !r && i < config->n_exports; i++)
+                r = check_tls_files(state, config->exports[i].config, verb);
+        return r;
+}
+
+static int check_together(LoadState *state) {
+        const Config *config = state->config;
+        int r = 0;
+
+        if (!*config->client_certificate != !*config->client_key)
+                r = complain(state->errors, "client-certificate, client-key", "one needs the other");
+        state->invalid |= r > 0;
+        return r < 0 ? r : 0;
+}
+
+/* A service manager that gives us a directory for what outlives us means the spool; any other word on it wins. */
+static int load_state_directory(LoadState *state, int verb, const char *const *environment) {
+        const char *directory = verb == VERB_RUN ? environment_get(environment, "STATE_DIRECTORY") : NULL;
+        const Option *option = option_find("spool", strlen("spool"));
+        _cleanup_(freep) char *path = NULL;
+
+        if (!directory || state->config->origins[option_index(option)].level > CONFIG_DEFAULT)
+                return 0;
+        if (asprintf(&path, "%s/spool", directory) < 0)
+                return error_origin(-ENOMEM);
+        return config_set(state->config, option, path, CONFIG_DEFAULT, "STATE_DIRECTORY", "STATE_DIRECTORY", state->errors);
+}
+
+int config_load(Config *config, const ConfigSource *source, Text *errors) {
+        LoadState state = { .config = config, .errors = errors };
+        int r = load_environment(&state, source->verb, source->environment);
+
+        if (!r && source->files)
+                warn_of_near_variables(source->environment);
+        if (!r && *config->config)
+                r = load_file(config->config, &state);
+        else if (!r && source->files)
+                r = config_visit_files(source->root, load_file, &state);
+        if (!r)
+                r = load_state_directory(&state, source->verb, source->environment);
+        if (!r && source->verb & (VERB_RUN | VERB_CONFIG))
+                r = load_otel_protocol(&state, source->environment);
+        if (!r)
+                r = check_together(&state);
+        if (!r) {
+                r = config_finish_exports(config, errors);
+                state.invalid |= r > 0;
+                r = r < 0 ? r : 0;
+        }
+        if (!r)
+                r = check_tls_files(&state, config, source->verb);
+        if (!r)
+                r = make_urls(config);
+        if (r)
+                return r;
+        return state.invalid ? CONFIG_E_INVALID : 0;
+}

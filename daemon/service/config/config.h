@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Configuration
+ *
+ * Every setting of spanprof as a typed value, and where each came from. The
+ * options themselves (names, ranges, defaults, help) are the table in option.c.
+ *
+ * Precedence: command line > SPANPROF_* > files > OTEL_EXPORTER_OTLP_* > default.
+ * Files: /etc/spanprof/spanprof.conf, then the drop-ins spanprof.conf.d/NAME.conf of
+ * /usr/lib/spanprof, /run/spanprof and /etc/spanprof, sorted by NAME; of two with the
+ * same NAME the later directory's masks the other. `--config FILE` replaces them all.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/util/text.h"
+
+typedef struct Option Option;
+
+#define CONTROL_DEFAULT "/run/spanprof/control.sock"
+
+enum { CONFIG_MAX_OPTIONS = 128 };
+
+typedef enum ConfigLevel {
+        CONFIG_DEFAULT,
+        CONFIG_OTEL,                    /* OTEL_EXPORTER_OTLP_* */
+        CONFIG_FILE,
+        CONFIG_ENVIRONMENT,             /* SPANPROF_* */
+        CONFIG_COMMAND_LINE,
+} ConfigLevel;
+
+typedef struct ConfigOrigin {
+        ConfigLevel level;
+        char *where;                    /* FILE:LINE, a variable, `command line`; NULL = default */
+} ConfigOrigin;
+
+typedef struct ConfigList {
+        char **items;
+        size_t n_items;
+} ConfigList;
+
+typedef struct ConfigPids {
+        uint32_t *items;
+        size_t n_items;
+} ConfigPids;
+
+/* A section [export NAME]: one more receiver. Its configuration holds nothing else. */
+typedef struct ConfigExport {
+        char *name;
+        struct Config *config;
+} ConfigExport;
+
+/* Strings are never NULL; "" = not set. */
+typedef struct Config {
+        /* targets */
+        ConfigPids pids;
+        ConfigList comms;               /* globs on the leader's comm */
+        ConfigList exes, cgroups, containers, users, units;
+        ConfigList excludes;            /* KIND=PATTERN */
+        const uint32_t *trees;          /* no option: programs that we have started, with what descends from them; borrowed */
+        size_t n_trees;
+        bool all;
+        bool target_environment;        /* whether targets' environments are looked into */
+
+        ConfigList attributes_allow, attributes_deny;   /* globs on keys */
+        bool coroutine_ids;
+
+        /* sampling */
+        uint64_t frequency;             /* Hz */
+        uint64_t depth;                 /* user frames */
+        bool kernel_stacks;
+        bool jitter;
+
+        /* export */
+        char *endpoint;                 /* base URL, as given; "" = default */
+        bool endpoint_is_full;          /* OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT is used as it is */
+        char *profiles_url;             /* made from both: what requests are posted to */
+        char *shown_url;                /* the same for people, without what may be a secret */
+        char *headers;                  /* baggage form */
+        char *compression;              /* gzip, none */
+        char *protocol;                 /* http/protobuf, http/json */
+        uint64_t max_export_rate;       /* bytes a second, as sent; 0 = no limit */
+        uint64_t max_samples;           /* of one process in one window; 0 = no limit */
+        bool validate;                  /* requests, before they are sent */
+        uint64_t timeout_ns;
+        uint64_t export_interval_ns;
+        uint64_t stop_timeout_ns;
+        uint64_t max_queue_bytes;
+        uint64_t max_export_age_ns;
+        ConfigExport *exports;
+        size_t n_exports;
+        char *spool;                    /* directory; "" = none */
+        char *spool_mode;               /* ahead, flush, failed */
+        uint64_t spool_max_bytes, spool_max_age_ns;
+        char *certificate, *client_certificate, *client_key;
+        bool timestamps;
+        char *symbols;                  /* remote, local */
+        bool jit_symbols;
+
+        /* daemon */
+        uint64_t duration_ns;           /* 0 = until stopped */
+        char *control;                  /* socket for status, pause, resume; "" = the usual place, if it is there */
+        char *metrics;                  /* ADDRESS:PORT or PATH for Prometheus; "" = none */
+        uint64_t max_cpu;               /* percent of one CPU; 0 = no limit */
+        uint64_t max_memory_bytes;      /* resident; 0 = no limit */
+        char *summary;                  /* file for the counters at the end */
+        char *log_level;
+
+        /* receiver */
+        uint64_t port;
+        char *listen;
+        char *output;
+        char *forward;
+        uint64_t max_request_bytes;
+        uint64_t max_stored_bytes;
+        uint64_t max_stored_files;
+
+        /* report */
+        bool raw;
+        char *spans;
+        bool json;                      /* targets too */
+        uint64_t top;                   /* rows of each table */
+
+        bool diff;
+        char *sort;                     /* self, total */
+
+        /* report and convert */
+        bool lines;                     /* record too */
+        char *format;
+        ConfigList processes, services, threads, span_ids, trace_ids, operations, coroutines, types;
+        char *start, *end;              /* times, as typed */
+        ConfigList resources;           /* KEY=VALUE */
+        bool pretty, include_payload, include_arguments, diagnostics;
+
+        /* top */
+        uint64_t interval_ns;
+        uint64_t count;                 /* of refreshes; 0 = until stopped */
+        char *view, *filter;
+
+        bool watch;                     /* contexts */
+        bool verbose;                   /* targets: those that are not chosen, too */
+
+        /* coro */
+        uint64_t stations;
+        char *dialect;                  /* auto, document, seqlock */
+        char *region, *socket;          /* files; "" = of their own */
+        uint64_t max_trace_bytes;       /* 0 = no limit */
+        bool places;
+        bool progress;
+
+        char *config;                   /* --config */
+        bool help, version;             /* --help, --version */
+
+        ConfigOrigin origins[CONFIG_MAX_OPTIONS];       /* by option_index() */
+} Config;
+
+enum {
+        _CONFIG_E_SUCCESS,
+        CONFIG_E_INVALID,               /* a line was added to the errors for each mistake */
+};
+
+/* Sets every default. Pair with config_deinit(), also after a failure. Return: 0, -ENOMEM. */
+int config_init(Config *config);
+void config_deinit(Config *config);
+
+/*
+ * Sets one option from text, unless a higher level has set it already; the text is checked in any
+ * case. Lists of the command line grow, all else is replaced. On CONFIG_E_INVALID, one line
+ * `PREFIX: what is wrong` was added to @errors and nothing changed.
+ */
+int config_set(Config *config, const Option *option, const char *value, ConfigLevel level, const char *where,
+               const char *prefix, Text *errors);
+
+/* Applies the text of one file. @name is for messages. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
+int config_apply_text(Config *config, const char *name, const char *data, size_t size, Text *errors);
+
+typedef struct ConfigSource {
+        const char *root;               /* before the searched directories; "" on a real machine */
+        const char *const *environment;       /* as environ; NULL = none */
+        int verb;                       /* VERB_*: only variables of options that this verb takes are read */
+        bool files;                     /* whether configuration files are read */
+} ConfigSource;
+
+/* Adds environment and files to what the command line has set. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
+int config_load(Config *config, const ConfigSource *source, Text *errors);
+
+/*
+ * The URL that requests are posted to: @base with the profiles' path, unless it is there or @full says that
+ * the base is all of it. *urlp is owned by the caller. Return: 0, -ENOMEM.
+ */
+int config_profiles_url(const char *base, bool full, char **urlp);
+
+/* Sets profiles_url and shown_url from @base. Return: 0, -ENOMEM. */
+int config_set_urls(Config *config, const char *base, bool full);
+
+/*
+ * The section [export @name], made if it is new. Return: 0, CONFIG_E_INVALID = too many, -ENOMEM. And whether it takes
+ * @option; what is wrong with the whole of each, at the end (as config_load()); whether there is a receiver beside
+ * them: not, if only they were configured.
+ */
+int config_find_export(Config *config, const char *name, ConfigExport **exportp);
+bool config_export_takes(const Option *option);
+int config_finish_exports(const Config *config, Text *errors);
+bool config_first_export(const Config *config);
+void config_free_exports(Config *config);
+
+/* Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned, -ENOMEM. */
+int config_visit_files(const char *root, int (*visit)(const char *path, void *userdata), void *userdata);

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/config/option.h"
+
+#include <string.h>
+
+#include "base/util/clock.h"
+
+#define FIELD(_name) .offset = offsetof(Config, _name)
+#define SECONDS(_n) ((_n) * NS_PER_SEC)
+#define MIB(_n) ((uint64_t)(_n) << 20)
+
+enum {
+        RUN = VERB_RUN,
+        RECORD = VERB_RECORD,
+        DESK = VERB_RECORD | VERB_TOP,
+        SAMPLERS = VERB_RUN | DESK,
+        CHOOSERS = SAMPLERS | VERB_TARGETS,     /* verbs that look for targets */
+        REPORT = VERB_REPORT,
+        RECEIVE = VERB_RECEIVE,
+        CORO = VERB_CORO,
+        CONVERT = VERB_CONVERT,
+        SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT | VERB_SPOOL,  /* `receive` sends what it forwards */
+        MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
+};
+
+/* Order = order in help and manual pages; options of a section stand together. */
+const Option option_table[] = {
+        { "pid", 'p', OPTION_PIDS, CHOOSERS | REPORT | CORO, "targets", FIELD(pids), .min = 1, .max = MAX_PID, .argument = "PID[,PID…]",
+          .help = "only these processes" },
+        { "comm", 'C', OPTION_LIST, CHOOSERS | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
+          .check = option_check_comm,
+          .help = "only processes whose name matches (comm; in reports also the service's name)" },
+        { "exe", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(exes), .argument = "GLOB[,GLOB…]",
+          .help = "only processes whose executable matches: its path, or its name if there is no slash in GLOB" },
+        { "cgroup", 'G', OPTION_LIST, CHOOSERS, "targets", FIELD(cgroups), .argument = "GLOB[,GLOB…]",
+          .help = "only processes in a matching control group, or below it" },
+        { "container", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(containers), .argument = "ID[,ID…]",
+          .help = "only processes of these containers: start of the id, or name of an nspawn or LXC machine (* for all)" },
+        { "user", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(users), .argument = "USER[,USER…]", .check = option_check_user,
+          .help = "only processes of these users, by name or number (the effective one)" },
+        { "unit", 'u', OPTION_LIST, CHOOSERS, "targets", FIELD(units), .argument = "UNIT[,UNIT…]",
+          .help = "only processes of these systemd units; `.service` may be left out" },
+        { "exclude", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(excludes), .argument = "KIND=PATTERN[,…]",
+          .check = option_check_exclude,
+          .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, container, user, unit" },
+        { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(all), "off", .help = "profile every process but this one" },
+        { "target-environment", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(target_environment), "on",
+          .help = "take service names from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of targets; nothing else is read" },
+
+        { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(frequency), "99", 1, 10000, .argument = "HZ",
+          .help = "samples per second and CPU" },
+        { "depth", 0, OPTION_NUMBER, SAMPLERS, "sampling", FIELD(depth), "512", 1, 1024, .argument = "FRAMES",
+          .help = "most user frames of one stack" },
+        { "kernel-stacks", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(kernel_stacks), "on",
+          .help = "add the kernel's part of each stack" },
+        { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(jitter), "on",
+          .help = "vary the period, so that periodic work is not sampled in lock-step" },
+
+        { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(endpoint), "", .argument = "URL", .otel = "ENDPOINT",
+          .help = "OTLP/HTTP receiver, without /v1development/profiles; or unix:SOCKET (empty: http://localhost:4318)" },
+        { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
+          .check = option_check_headers, .otel = "HEADERS", .secret = true, .help = "headers added to each request, percent-encoded" },
+        { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip", .choices = "gzip none",
+          .argument = "METHOD", .otel = "COMPRESSION", .help = "of requests" },
+        { "protocol", 0, OPTION_CHOICE, SENDERS, "export", FIELD(protocol), "http/protobuf", .choices = "http/protobuf http/json",
+          .argument = "PROTOCOL", .help = "of requests (also OTEL_EXPORTER_OTLP_PROTOCOL)" },
+        { "timeout", 0, OPTION_DURATION, SENDERS, "export", FIELD(timeout_ns), "10s", NS_PER_MS, SECONDS(3600),
+          .argument = "TIME", .otel = "TIMEOUT", .help = "of one request" },
+        { "export-interval", 0, OPTION_DURATION, RUN, "export", FIELD(export_interval_ns), "15s", SECONDS(1),
+          SECONDS(3600), .argument = "TIME", .help = "length of one window of profiles (the first takes 0.5 s)" },
+        { "stop-timeout", 0, OPTION_DURATION, RUN | RECEIVE, "export", FIELD(stop_timeout_ns), "1s", 0, SECONDS(3600),
+          .argument = "TIME", .help = "for sending what is left at the end (the disk of a spool gets up to 3 s more)" },
+        { "max-queue", 0, OPTION_SIZE, RUN | RECEIVE, "export", FIELD(max_queue_bytes), "8MiB", 65536, MIB(1024),
+          .argument = "SIZE", .help = "of requests that wait for the receiver; the oldest is dropped" },
+        { "max-export-age", 0, OPTION_DURATION, SENDERS, "export", FIELD(max_export_age_ns), "1h", SECONDS(1),
+          SECONDS(7 * 86400), .argument = "TIME", .help = "a request that is retried for longer is dropped" },
+        { "spool", 0, OPTION_STRING, RUN | VERB_SPOOL, "export", FIELD(spool), "", .argument = "DIRECTORY",
+          .help = "keep what cannot be sent there, over crashes and restarts (empty: $STATE_DIRECTORY/spool of a service manager, else in memory alone)" },
+        { "spool-mode", 0, OPTION_CHOICE, RUN | VERB_SPOOL, "export", FIELD(spool_mode), "ahead", .choices = "ahead flush failed", .argument = "MODE",
+          .help = "when requests go to the spool: ahead of the answer (death of the daemon loses none, loss of power those of the last 2 s); ahead and "
+                  "flushed (loss of power loses none); only those that failed" },
+        { "spool-max-bytes", 0, OPTION_SIZE, RUN | VERB_SPOOL, "export", FIELD(spool_max_bytes), "1GiB", MIB(1), MIB(UINT64_C(1) << 24),
+          .argument = "SIZE", .help = "of the spool; the oldest request is dropped" },
+        { "spool-max-age", 0, OPTION_DURATION, RUN | VERB_SPOOL, "export", FIELD(spool_max_age_ns), "168h", SECONDS(1),
+          SECONDS(366 * UINT64_C(86400)), .argument = "TIME", .help = "what is older is dropped from the spool" },
+        { "certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(certificate), "", .argument = "FILE",
+          .otel = "CERTIFICATE", .help = "certificate authorities that the receiver must be signed by (PEM)" },
+        { "client-certificate", 0, OPTION_STRING, SENDERS, "export", FIELD(client_certificate), "", .argument = "FILE",
+          .otel = "CLIENT_CERTIFICATE", .help = "certificate that we show (PEM)" },
+        { "client-key", 0, OPTION_STRING, SENDERS, "export", FIELD(client_key), "", .argument = "FILE",
+          .otel = "CLIENT_KEY", .help = "key of the client certificate (PEM)" },
+        { "max-export-rate", 0, OPTION_SIZE, RUN, "export", FIELD(max_export_rate), "0", 0, MIB(1024), .argument = "SIZE",
+          .help = "bytes a second, as sent; above it the frequency falls (0: no limit)" },
+        { "max-samples", 0, OPTION_NUMBER, RUN, "export", FIELD(max_samples), "0", 0, 1000000000, .argument = "N",
+          .help = "of one process in one window; above it the frequency falls (0: no limit)" },
+        { "validate", 0, OPTION_BOOL, RUN, "export", FIELD(validate), "off",
+          .help = "check each request against the rules of the format, and log what is wrong; for debugging" },
+        { "symbols", 0, OPTION_CHOICE, RUN, "export", FIELD(symbols), "remote", .choices = "remote local", .argument = "WHERE",
+          .help = "who names functions: the backend, by build id and address, or this machine, as far as it has symbols" },
+        { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(jit_symbols), "on",
+          .help = "name code that targets make while they run, by their perf-map files and jitdumps: no backend could" },
+        { "timestamps", 0, OPTION_BOOL, RUN | CONVERT, "export", FIELD(timestamps), "on", .help = "send the time of each sample" },
+        { "attributes-allow", 0, OPTION_LIST, RUN, "export", FIELD(attributes_allow), .argument = "GLOB[,GLOB…]",
+          .help = "send only attributes whose key matches; of resources, samples and trace contexts" },
+        { "attributes-deny", 0, OPTION_LIST, RUN, "export", FIELD(attributes_deny), .argument = "GLOB[,GLOB…]",
+          .help = "never send attributes whose key matches, whatever is allowed" },
+        { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
+          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines: one word for a backend to group by, and a new value for each coroutine" },
+
+        { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT, "daemon", FIELD(duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)),
+          .argument = "TIME", .bare_seconds = true, .help = "stop after this time (0: run until stopped; `report PID`: a second)" },
+        { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(control), "", .argument = "PATH",
+          .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT ", if that directory is there)" },
+        { "metrics", 0, OPTION_STRING, RUN, "daemon", FIELD(metrics), "", .argument = "ADDRESS:PORT|PATH",
+          .help = "serve /metrics for Prometheus, /healthz and /readyz there, e.g. 127.0.0.1:9464 (empty: nowhere)" },
+        { "max-cpu", 0, OPTION_NUMBER, RUN, "daemon", FIELD(max_cpu), "0", 0, 100000, .argument = "PERCENT",
+          .help = "of one CPU that the daemon itself may use; above it the frequency is halved (0: no limit)" },
+        { "max-memory", 0, OPTION_SIZE, RUN, "daemon", FIELD(max_memory_bytes), "0", 0, MIB(UINT64_C(1) << 20), .argument = "SIZE",
+          .help = "that the daemon itself may have resident; above it sampling pauses (0: no limit)" },
+        { "summary", 0, OPTION_STRING, RUN | RECORD, "daemon", FIELD(summary), "", .argument = "FILE",
+          .help = "write all counters to FILE as JSON at the end" },
+        { "log-level", 0, OPTION_CHOICE, SAMPLERS | RECEIVE | CORO | CONVERT | VERB_SPOOL, "daemon", FIELD(log_level), "info",
+          .choices = "error warning notice info debug", .argument = "LEVEL", .help = "least important messages to show" },
+
+        { "port", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(port), "4318", 0, 65535, .argument = "PORT",
+          .help = "to listen on (0: any free one, which is printed)" },
+        { "listen", 0, OPTION_STRING, RECEIVE, "receiver", FIELD(listen), "127.0.0.1", .argument = "ADDRESS",
+          .help = "to listen on" },
+        { "forward", 0, OPTION_URL, RECEIVE, "receiver", FIELD(forward), "", .argument = "URL",
+          .help = "pass each request on to another OTLP/HTTP receiver" },
+        { "max-request", 0, OPTION_SIZE, RECEIVE, "receiver", FIELD(max_request_bytes), "64MiB", 1024, MIB(1024),
+          .argument = "SIZE", .help = "larger requests are refused (after decompression)" },
+        { "max-bytes", 0, OPTION_SIZE, RECEIVE, "receiver", FIELD(max_stored_bytes), "1GiB", 0, MIB(UINT64_C(1) << 24),
+          .argument = "SIZE", .help = "of all stored requests; what comes then is refused until there is room" },
+        { "max-files", 0, OPTION_NUMBER, RECEIVE, "receiver", FIELD(max_stored_files), "100000", 0, 100000000,
+          .argument = "N", .help = "stored files, two a request; what comes then is refused" },
+        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD, NULL, FIELD(output), "", .argument = "PATH",
+          .help = "of `receive`, the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received); of `convert`, `report` and "
+                  "`record`, the file, whose suffix says the format (- for standard output)" },
+        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD, NULL, FIELD(format), "auto",
+          .choices = "auto text markdown json html svg folded pprof otlp",
+          .argument = "FORMAT", .help = "of the output, whatever its suffix" },
+        { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
+        { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(resources), .argument = "KEY=VALUE[,…]",
+          .check = option_check_resource, .help = "attributes of the resource, e.g. service.name=shop; they win over the input's" },
+        { "process", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(processes), .argument = "PID|GLOB[,…]",
+          .help = "only processes with this id, or with a matching name of program or service" },
+        { "service", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(services), .argument = "GLOB[,…]", .help = "only services whose name matches" },
+        { "thread", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(threads), .argument = "TID|GLOB[,…]",
+          .help = "only threads with this id or a matching name" },
+        { "span", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(span_ids), .argument = "ID[,…]", .check = option_check_span,
+          .help = "only samples of these spans" },
+        { "trace", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(trace_ids), .argument = "ID[,…]", .check = option_check_trace,
+          .help = "only samples of these traces" },
+        { "operation", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(operations), .argument = "GLOB[,…]",
+          .help = "only samples of spans with a matching operation: by --spans, or by what the samples say (operation, http.route …)" },
+        { "coroutine", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(coroutines), .argument = "ID|STATION[,…]",
+          .help = "only these coroutines: id, probe id or station" },
+        { "type", 0, OPTION_LIST, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(types), .argument = "GLOB[,…]",
+          .help = "only profiles of these types: samples (of the CPU), suspended (coroutines), wall, alloc_space …" },
+        { "start", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(start), "", .argument = "TIME",
+          .help = "only events from then on: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from the recording's start" },
+        { "end", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(end), "", .argument = "TIME", .help = "only events before then" },
+        { "include-payload", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_payload), "off",
+          .help = "add each recording as it is (original_payload), but for environment, system properties and command lines" },
+        { "include-arguments", 0, OPTION_BOOL, CONVERT, NULL, FIELD(include_arguments), "off",
+          .help = "add the command line that the recording names; it may hold secrets" },
+        { "diagnostics", 0, OPTION_BOOL, CONVERT, NULL, FIELD(diagnostics), "off",
+          .help = "say on standard error what was read, skipped and written, and how long it took" },
+
+        { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(lines), "off",
+          .help = "add source lines and inlined functions, from DWARF of this machine" },
+        { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off", .help = "print every field of every message" },
+        { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off", .help = "two files or directories: what the second has more and less of" },
+        { "sort", 's', OPTION_CHOICE, REPORT | VERB_TOP, NULL, FIELD(sort), "self", .choices = "self total", .argument = "COLUMN",
+          .help = "of the functions" },
+        { "spans", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(spans), "", .argument = "FILE",
+          .help = "name operations by a list of spans (CSV with span_id,operation,…)" },
+        { "json", 0, OPTION_BOOL, REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR | VERB_TOP, NULL, FIELD(json), "off", .help = "print JSON, for programs" },
+        { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(watch), "off", .help = "look again once a second, until the process is gone" },
+        { "verbose", 'v', OPTION_BOOL, VERB_TARGETS, NULL, FIELD(verbose), "off", .help = "list the processes that are not chosen, too" },
+        { "top", 0, OPTION_NUMBER, REPORT | RECORD | VERB_TOP, NULL, FIELD(top), "20", 1, 1000000, .argument = "N",
+          .help = "rows of each table" },
+
+        { "interval", 'i', OPTION_DURATION, VERB_TOP, NULL, FIELD(interval_ns), "2s", 200 * NS_PER_MS, SECONDS(60), .argument = "TIME",
+          .bare_seconds = true, .help = "between two refreshes (2s)" },
+        { "count", 'n', OPTION_NUMBER, VERB_TOP, NULL, FIELD(count), "0", 0, 1000000000, .argument = "N",
+          .help = "end after so many refreshes (0: until stopped)" },
+        { "view", 0, OPTION_CHOICE, VERB_TOP, NULL, FIELD(view), "functions", .choices = "functions spans threads processes coroutines",
+          .argument = "VIEW", .help = "what to begin with, or what lines are of" },
+        { "filter", 0, OPTION_STRING, VERB_TOP, NULL, FIELD(filter), "", .argument = "TEXT",
+          .help = "only rows with this text in one of their names" },
+
+        { "stations", 'n', OPTION_NUMBER, CORO, NULL, FIELD(stations), "4096", 1, 1 << 24, .argument = "N",
+          .help = "places for coroutines, 1 KiB each; every coroutine takes one and nobody gives one back (4096)" },
+        { "dialect", 0, OPTION_CHOICE, CORO, NULL, FIELD(dialect), "auto", .choices = "auto document seqlock",
+          .argument = "NAME", .help = "how the program numbers its events; auto finds out" },
+        { "region", 0, OPTION_STRING, CORO, NULL, FIELD(region), "", .argument = "FILE",
+          .help = "make the region of stations here (default: in a directory of its own in /dev/shm)" },
+        { "socket", 0, OPTION_STRING, CORO, NULL, FIELD(socket), "", .argument = "FILE",
+          .help = "make the socket for wake-ups here (default: beside the region)" },
+        { "max-trace", 0, OPTION_SIZE, CORO, NULL, FIELD(max_trace_bytes), "0", 0, UINT64_C(1) << 50, .argument = "SIZE",
+          .help = "of the trace; events that come then are counted and left out; 0 = no limit" },
+        { "places", 0, OPTION_BOOL, CORO, NULL, FIELD(places), "on",
+          .help = "keep beside the trace where the program's code lay (paths, build ids), so that reports name its functions" },
+        { "progress", 0, OPTION_BOOL, CORO | RECORD, NULL, FIELD(progress), "on",
+          .help = "show how far it is, if standard error is a terminal" },
+
+        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS, NULL, FIELD(config), "", .argument = "FILE",
+          .help = "read FILE instead of the installed configuration (`record` and `top`: instead of none)" },
+        { "help", 'h', OPTION_BOOL, VERB_ANY, NULL, FIELD(help), "off", .help = "show this help" },
+        { "version", 0, OPTION_BOOL, VERB_ANY, NULL, FIELD(version), "off", .help = "show the version" },
+};
+
+const size_t option_table_size = ARRAY_SIZE(option_table);
+_Static_assert(ARRAY_SIZE(option_table) <= CONFIG_MAX_OPTIONS, "origins has one place for each option");
+
+const Option *option_find(const char *name, size_t size) {
+        for (size_t i = 0; i < ARRAY_SIZE(option_table); i++)
+                if (strlen(option_table[i].name) == size && !memcmp(option_table[i].name, name, size))
+                        return &option_table[i];
+        return NULL;
+}
+
+const Option *option_find_letter(char letter, int verb) {
+        for (size_t i = 0; i < ARRAY_SIZE(option_table); i++)
+                if (letter && option_table[i].letter == letter &&
+                    (option_is_for(&option_table[i], verb) || !option_is_setting(&option_table[i])))
+                        return &option_table[i];
+        return NULL;
+}
+
+void option_environment(const Option *option, char *to) {
+        size_t n = sizeof("SPANPROF_") - 1;
+
+        memcpy(to, "SPANPROF_", n);
+        for (const char *c = option->name; *c && n < OPTION_ENVIRONMENT_MAX - 1; c++)
+                to[n++] = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+        to[n] = 0;
+}
+
+/* Edits (insert, delete, replace, swap of neighbours) from @a to @b; neither longer than DISTANCE_MAX. */
+enum { DISTANCE_MAX = 48 };
+
+static unsigned edit_distance(const char *a, const char *b) {
+        unsigned rows[3][DISTANCE_MAX + 1];     /* the one before the previous, the previous, this one */
+        size_t n_a = strlen(a), n_b = strlen(b);
+
+        for (size_t j = 0; j <= n_b; j++)
+                rows[1][j] = (unsigned)j;
+        for (size_t i = 1; i <= n_a; i++) {
+                rows[2][0] = (unsigned)i;
+                for (size_t j = 1; j <= n_b; j++) {
+                        unsigned best = rows[1][j - 1] + (a[i - 1] != b[j - 1]);
+
+                        best = MIN(best, MIN(rows[1][j], rows[2][j - 1]) + 1);
+                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                                best = MIN(best, rows[0][j - 2] + 1);
+                        rows[2][j] = best;
+                }
+                memcpy(rows[0], rows[1], sizeof(rows[0]));
+                memcpy(rows[1], rows[2], sizeof(rows[0]));
+        }
+        return rows[1][n_b];
+}
+
+const char *nearest_word(const char *typed, const char *const *words) {
+        size_t length = strlen(typed);
+        unsigned best = length < 4 ? 2 : 1 + (unsigned)length / 3;      /* farther is no misspelling */
+        const char *nearest = NULL;
+
+        if (!length || length > DISTANCE_MAX)
+                return NULL;
+        for (; *words; words++) {
+                unsigned distance;
+
+                if (strlen(*words) > DISTANCE_MAX)
+                        continue;
+                distance = length >= 3 && !strncmp(typed, *words, length) ? 1 : edit_distance(typed, *words);
+                if (distance < best) {
+                        best = distance;
+                        nearest = *words;
+                }
+        }
+        return nearest;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the kernel has, and what it lets us do. */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/sandbox/zygotes.h"
+#include "base/util/file.h"
+#include "base/util/gzip.h"
+#include "base/util/macro.h"
+#include "sampling/sample/machine.h"
+#include "sampling/sample/refusal.h"
+#include "sampling/sample/sampler.h"
+#include "service/doctor/doctor.h"
+
+enum {
+        FILE_MAX_BYTES = 4 << 20,
+        BUILT_AFTER = 1767225600,       /* 2026: no clock that is set shows less */
+        WORKERS_WAIT_MS = 5000,
+};
+
+static char *read_text(const char *path) {
+        char *text;
+        size_t size;
+
+        return file_read(path, FILE_MAX_BYTES, &text, &size) ? NULL : text;
+}
+
+/* ---- kernel ---- */
+
+static void check_version(Doctor *doctor) {
+        uint32_t version = machine_version();
+        struct utsname name = { 0 };
+
+        uname(&name);
+        if (version < MACHINE_VERSION(5, 15))
+                doctor_add(doctor, "kernel", DOCTOR_FAIL, "boot Linux 5.15 or later", "Linux %s is too old", name.release);
+        else
+                doctor_add(doctor, "kernel", DOCTOR_OK, NULL, "Linux %s%s", name.release,
+                           version < MACHINE_VERSION(5, 17) ? ", which has no bpf_loop: another walk is used" : "");
+}
+
+static void check_btf(Doctor *doctor) {
+        const char *path = getenv("SPANPROF_BTF") ?: REFUSAL_BTF_PATH;
+        bool there = !access(path, R_OK);
+
+        doctor_add(doctor, "btf", there ? DOCTOR_OK : DOCTOR_FAIL,
+                   "use a kernel with CONFIG_DEBUG_INFO_BTF=y (every current distribution has it); in a container, mount /sys",
+                   there ? "%s" : "%s cannot be read", path);
+}
+
+/* Some are modules' or architectures' own: what is named here is needed. */
+static const struct {
+        const char *option, *lost;
+        Verdict verdict;
+} options[] = {
+        { "CONFIG_BPF_SYSCALL", "nothing can be sampled", DOCTOR_FAIL },
+        { "CONFIG_PERF_EVENTS", "nothing can be sampled", DOCTOR_FAIL },
+        { "CONFIG_BPF_EVENTS", "BPF cannot be attached to timers", DOCTOR_FAIL },
+        { "CONFIG_DEBUG_INFO_BTF", "the kernel half cannot be fitted to this kernel", DOCTOR_FAIL },
+        { "CONFIG_BPF_JIT", "each sample costs several times as much", DOCTOR_WARN },
+        { "CONFIG_KALLSYMS", "kernel frames have no names", DOCTOR_WARN },
+};
+
+static bool has_line(const char *text, const char *option) {
+        size_t length = strlen(option);
+
+        for (const char *at = text; (at = strstr(at, option)); at += length)
+                if ((at == text || at[-1] == '\n') && !strncmp(at + length, "=y", 2))
+                        return true;
+        return false;
+}
+
+void doctor_judge_config(Doctor *doctor, const char *config) {
+        bool complete = true;
+
+        for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+                if (has_line(config, options[i].option))
+                        continue;
+                complete = false;
+                doctor_add(doctor, "kernel-config", options[i].verdict, "build or boot a kernel with it", "%s is not set: %s",
+                           options[i].option, options[i].lost);
+        }
+        if (complete)
+                doctor_add(doctor, "kernel-config", DOCTOR_OK, NULL, "all %zu options that matter are set", ARRAY_SIZE(options));
+}
+
+static char *read_config(void) {
+        _cleanup_(freep) char *packed = NULL;
+        char path[sizeof("/boot/config-") + sizeof(((struct utsname *)0)->release)];
+        struct utsname name = { 0 };
+        uint8_t *text;
+        size_t size;
+
+        if (!file_read("/proc/config.gz", FILE_MAX_BYTES, &packed, &size) &&
+            !gzip_expand(packed, size, FILE_MAX_BYTES, &text, &size)) {
+                char *ended = realloc(text, size + 1);
+
+                if (!ended)
+                        free(text);
+                else
+                        ended[size] = 0;
+                return ended;
+        }
+        uname(&name);
+        snprintf(path, sizeof(path), "/boot/config-%s", name.release);
+        return read_text(path);
+}
+
+static void check_config(Doctor *doctor) {
+        _cleanup_(freep) char *config = read_config();
+
+        if (config)
+                doctor_judge_config(doctor, config);
+        else
+                doctor_add(doctor, "kernel-config", DOCTOR_OK, NULL, "is not shown (/proc/config.gz, /boot): judged by what works");
+}
+
+static void check_jit(Doctor *doctor) {
+        _cleanup_(freep) char *text = read_text("/proc/sys/net/core/bpf_jit_enable");
+
+        if (text && *text == '0')
+                doctor_add(doctor, "jit", DOCTOR_WARN, "sysctl net.core.bpf_jit_enable=1", "is off: each sample costs several times as much");
+        else
+                doctor_add(doctor, "jit", DOCTOR_OK, NULL, text ? "is on" : "is not shown");
+}
+
+static void check_clock(Doctor *doctor) {
+        _cleanup_(freep) char *text = read_text("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        const char *name = text ? text : "unknown";
+        bool slow = !strncmp(name, "hpet", 4) || !strncmp(name, "acpi_pm", 7) || !strncmp(name, "jiffies", 7);
+
+        doctor_add(doctor, "clock", slow ? DOCTOR_WARN : DOCTOR_OK, "find out why the kernel does not trust the CPU's counter (dmesg)",
+                   "%.*s%s", (int)strcspn(name, "\n"), name, slow ? ": each look at the clock takes a microsecond" : "");
+}
+
+void doctor_judge_time(Doctor *doctor, time_t seconds, int state) {
+        bool set = seconds >= BUILT_AFTER;
+
+        doctor_add(doctor, "time", set && state != TIME_ERROR ? DOCTOR_OK : DOCTOR_WARN,
+                   set ? "run an NTP client (chrony, systemd-timesyncd)" : "set it (date, a battery for the machine's clock)", "%s",
+                   !set ? "is in the past: receivers will not find the profiles" :
+                   state < 0 ? "is set; who keeps it is not shown" :
+                   state != TIME_ERROR ? "is kept by an NTP client" : "is kept by no NTP client: profiles may not meet the spans of other machines");
+}
+
+/* Containers may not ask. */
+static void check_time(Doctor *doctor) {
+        struct timex timex = { 0 };
+
+        doctor_judge_time(doctor, time(NULL), adjtimex(&timex));
+}
+
+void doctor_judge_lockdown(Doctor *doctor, const char *lockdown) {
+        bool closed = strstr(lockdown, "[confidentiality]");
+
+        doctor_add(doctor, "lockdown", closed ? DOCTOR_FAIL : DOCTOR_OK, "boot with lockdown=integrity, or without secure boot",
+                   "%s", closed ? "is at `confidentiality`: BPF may not read memory" :
+                         strstr(lockdown, "[integrity]") ? "integrity, which lets us work" : "none");
+}
+
+static void check_lockdown(Doctor *doctor) {
+        _cleanup_(freep) char *text = read_text("/sys/kernel/security/lockdown");
+
+        doctor_judge_lockdown(doctor, text ? text : "");
+}
+
+/* The one check that counts. What stands in its way was logged. */
+static void check_load(Doctor *doctor) {
+        const SamplerConfig config = {
+                .frequency = (uint32_t)doctor->config->frequency, .depth = (uint32_t)doctor->config->depth,
+                .default_state = ABI_STATE_REJECTED, .self_tgid = (uint32_t)getpid(), .btf_path = getenv("SPANPROF_BTF"),
+        };
+        _cleanup_(sampler_freep) Sampler *sampler = NULL;
+        int r = sampler_new(&sampler, &config);
+
+        if (!r)
+                r = sampler_start(sampler);
+        if (r)
+                doctor_add(doctor, "kernel-half", DOCTOR_FAIL, "see what failed above, and the message on standard error",
+                           "cannot be loaded and attached");
+        else
+                doctor_add(doctor, "kernel-half", DOCTOR_OK, NULL, "loads and attaches on %u CPUs; no compiler, no headers needed",
+                           sampler_n_cpus(sampler));
+}
+
+void doctor_check_kernel(Doctor *doctor) {
+        check_version(doctor);
+        check_btf(doctor);
+        check_config(doctor);
+        check_jit(doctor);
+        check_lockdown(doctor);
+        check_clock(doctor);
+        check_time(doctor);
+        check_load(doctor);
+}
+
+/* ---- rights ---- */
+
+/* linux/capability.h; CAP_SYS_ADMIN stands for those of which it was once a part. */
+static const struct {
+        unsigned bit;
+        bool admin_too;
+        Verdict verdict;
+        const char *name, *lost;
+} capabilities[] = {
+        { 39, true, DOCTOR_FAIL, "CAP_BPF", "the kernel half cannot be loaded" },
+        { 38, true, DOCTOR_FAIL, "CAP_PERFMON", "no timer can be attached" },
+        { 19, false, DOCTOR_WARN, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
+        { 2, false, DOCTOR_WARN, "CAP_DAC_READ_SEARCH",
+          "who publishes contexts as another user is not found, and files that only their owner may read stay unknown" },
+        { 40, true, DOCTOR_WARN, "CAP_CHECKPOINT_RESTORE", "deleted files stay unknown" },
+        { 34, false, DOCTOR_WARN, "CAP_SYSLOG", "kernel frames have no names" },
+};
+
+static uint64_t effective(const char *status) {
+        const char *line = strstr(status, "\nCapEff:");
+
+        return line ? strtoull(line + strlen("\nCapEff:"), NULL, 16) : 0;
+}
+
+static bool holds(uint64_t set, unsigned bit, bool admin_too) {
+        return set & UINT64_C(1) << bit || (admin_too && set & UINT64_C(1) << 21);
+}
+
+void doctor_judge_capabilities(Doctor *doctor, const char *status) {
+        uint64_t set = effective(status);
+
+        for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
+                bool has = holds(set, capabilities[i].bit, capabilities[i].admin_too);
+
+                doctor_add(doctor, capabilities[i].name, has ? DOCTOR_OK : capabilities[i].verdict,
+                           "run as root, grant it (AmbientCapabilities= of the unit, securityContext of the container)",
+                           "%s%s", has ? "held" : "missing: ", has ? "" : capabilities[i].lost);
+        }
+}
+
+void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon) {
+        doctor_add(doctor, "perf_event_paranoid", paranoid > 2 && !has_perfmon ? DOCTOR_FAIL : DOCTOR_OK,
+                   "grant CAP_PERFMON, or sysctl kernel.perf_event_paranoid=2", "%" PRId64 "%s", paranoid,
+                   has_perfmon ? ", which CAP_PERFMON passes" : paranoid > 2 ? ": no events without CAP_PERFMON" : "");
+}
+
+static void check_kallsyms(Doctor *doctor) {
+        FILE *file = fopen("/proc/kallsyms", "re");
+        unsigned long long address = 0;
+        int n = 0;
+
+        while (file && !address && n++ < 100 && fscanf(file, "%llx %*[^\n]", &address) == 1)
+                ;
+        if (file)
+                fclose(file);
+        doctor_add(doctor, "kallsyms", address ? DOCTOR_OK : DOCTOR_WARN,
+                   "grant CAP_SYSLOG, and sysctl kernel.kptr_restrict=1 or less; in a container, do not mask /proc/kallsyms",
+                   address ? "shows addresses" : "hides addresses: kernel frames have no names");
+}
+
+static void check_namespace(Doctor *doctor) {
+        uint32_t inode = 0;
+        bool known = !machine_namespace(&inode);
+
+        doctor_add(doctor, "pid-namespace", known && inode ? DOCTOR_WARN : DOCTOR_OK,
+                   "to see the whole machine: hostPID in Kubernetes, --pid=host elsewhere; a sidecar is right as it is",
+                   !known ? "is not shown" : inode ? "not the machine's: only processes of this container are seen" : "the machine's");
+}
+
+static void check_cgroup(Doctor *doctor) {
+        bool v2 = !access("/sys/fs/cgroup/cgroup.controllers", F_OK) || !access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK);
+        bool readable = !access("/proc/self/cgroup", R_OK);
+
+        doctor_add(doctor, "cgroup", readable ? DOCTOR_OK : DOCTOR_WARN, "use a kernel with CONFIG_CGROUPS",
+                   readable ? "%s" : "%s are not shown: containers and units have no names", v2 ? "version 2" : "control groups");
+}
+
+void doctor_check_rights(Doctor *doctor) {
+        _cleanup_(freep) char *status = read_text("/proc/self/status");
+        int64_t paranoid;
+
+        doctor_judge_capabilities(doctor, status ? status : "");
+        if (!machine_setting("perf_event_paranoid", &paranoid))
+                doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true));
+        doctor_check_seccomp(doctor, status ? status : "", holds(effective(status ? status : ""), 39, true));
+        check_kallsyms(doctor);
+        check_namespace(doctor);
+        check_cgroup(doctor);
+}
+
+/* ---- limits ---- */
+
+static void check_rate(Doctor *doctor) {
+        int64_t rate = 0;
+        bool known = !machine_setting("perf_event_max_sample_rate", &rate);
+        bool low = known && rate < (int64_t)doctor->config->frequency;
+
+        doctor_add(doctor, "sample-rate", low ? DOCTOR_WARN : DOCTOR_OK, "sysctl kernel.perf_event_max_sample_rate, or a lower frequency",
+                   "%" PRId64 " Hz allowed, %" PRIu64 " wanted%s", rate, doctor->config->frequency, low ? ": samples will be lost" : "");
+}
+
+/* Since 5.11 BPF memory is charged to the control group, not to this limit. */
+static void check_memlock(Doctor *doctor) {
+        struct rlimit limit = { 0 };
+
+        getrlimit(RLIMIT_MEMLOCK, &limit);
+        doctor_add(doctor, "memlock", DOCTOR_OK, NULL, "%" PRIu64 " KiB; BPF maps are charged to the control group",
+                   (uint64_t)limit.rlim_cur >> 10);
+}
+
+static void check_files(Doctor *doctor) {
+        struct rlimit limit = { 0 };
+
+        getrlimit(RLIMIT_NOFILE, &limit);
+        doctor_add(doctor, "open-files", limit.rlim_max < 4096 ? DOCTOR_WARN : DOCTOR_OK, "raise LimitNOFILE= (or ulimit -Hn) to 65536",
+                   "%" PRIu64 " allowed%s", (uint64_t)limit.rlim_max,
+                   limit.rlim_max < 4096 ? ": programs beyond that are walked by frame pointers alone" : "");
+}
+
+/* As the daemon does it, and for no file. */
+static void check_workers(Doctor *doctor) {
+        _cleanup_(zygotes_freep) Zygotes *zygotes = NULL;
+        int r = zygotes_new(&zygotes);
+
+        if (!r)
+                r = zygotes_wait(zygotes, WORKERS_WAIT_MS);
+        if (r)
+                doctor_add(doctor, "workers", DOCTOR_WARN, "a kernel with seccomp filters; a runtime that lets capset and prctl pass",
+                           "no process without rights can be had (%s): the daemon reads files of targets itself", strerror(-r));
+        else
+                doctor_add(doctor, "workers", DOCTOR_OK, NULL, "call frame information and symbols of targets are read by processes without rights");
+}
+
+void doctor_check_limits(Doctor *doctor) {
+        check_rate(doctor);
+        check_memlock(doctor);
+        check_files(doctor);
+        check_workers(doctor);
+}

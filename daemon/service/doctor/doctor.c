@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/doctor/doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/util/macro.h"
+
+static const char *const words[] = { [DOCTOR_OK] = "ok", [DOCTOR_WARN] = "warn", [DOCTOR_FAIL] = "fail" };
+
+void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *fix, const char *format, ...) {
+        Finding *finding = &doctor->findings[MIN(doctor->n_findings, (size_t)DOCTOR_MAX_FINDINGS - 1)];
+        va_list args;
+
+        *finding = (Finding){ .verdict = verdict };
+        snprintf(finding->name, sizeof(finding->name), "%s", name);
+        snprintf(finding->fix, sizeof(finding->fix), "%s", fix && verdict != DOCTOR_OK ? fix : "");
+        va_start(args, format);
+        vsnprintf(finding->text, sizeof(finding->text), format, args);
+        va_end(args);
+        doctor->n_findings = MIN(doctor->n_findings + 1, (size_t)DOCTOR_MAX_FINDINGS);
+}
+
+static size_t count(const Doctor *doctor, Verdict verdict) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < doctor->n_findings; i++)
+                n += doctor->findings[i].verdict == verdict;
+        return n;
+}
+
+size_t doctor_print(const Doctor *doctor, Text *text) {
+        for (size_t i = 0; i < doctor->n_findings; i++) {
+                const Finding *finding = &doctor->findings[i];
+
+                text_printf(text, "%-5s %-24s %s\n", words[finding->verdict], finding->name, finding->text);
+                if (*finding->fix)
+                        text_printf(text, "%-30s → %s\n", "", finding->fix);
+        }
+        text_printf(text, "%zu ok, %zu warning%s, %zu failed\n", count(doctor, DOCTOR_OK), count(doctor, DOCTOR_WARN),
+                    count(doctor, DOCTOR_WARN) == 1 ? "" : "s", count(doctor, DOCTOR_FAIL));
+        return count(doctor, DOCTOR_FAIL);
+}
+
+void doctor_print_json(const Doctor *doctor, Text *text) {
+        text_printf(text, "{\"ok\": %zu, \"warn\": %zu, \"fail\": %zu, \"checks\": [", count(doctor, DOCTOR_OK),
+                    count(doctor, DOCTOR_WARN), count(doctor, DOCTOR_FAIL));
+        for (size_t i = 0; i < doctor->n_findings; i++) {
+                const Finding *finding = &doctor->findings[i];
+
+                text_printf(text, "%s\n  {\"name\": ", i ? "," : "");
+                text_append_json(text, finding->name);
+                text_printf(text, ", \"result\": \"%s\", \"text\": ", words[finding->verdict]);
+                text_append_json(text, finding->text);
+                text_printf(text, ", \"fix\": ");
+                text_append_json(text, finding->fix);
+                text_printf(text, "}");
+        }
+        text_printf(text, "\n]}\n");
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Doctor
+ *
+ * Looks at everything that sampling and shipping need, one check after the other, and says of each what is there, what
+ * is lost without it, and how to mend it. Nothing is changed; the kernel half is loaded and attached for real, for a
+ * moment, and chooses nobody.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/util/text.h"
+#include "service/config/config.h"
+
+typedef enum Verdict {
+        DOCTOR_OK,
+        DOCTOR_WARN,                    /* something works less well */
+        DOCTOR_FAIL,                    /* `run` would not work */
+} Verdict;
+
+typedef struct Finding {
+        char name[32];                  /* of the check */
+        Verdict verdict;
+        char text[256];                 /* what was found, and what is lost */
+        char fix[256];                  /* what to do, "" = nothing */
+} Finding;
+
+enum { DOCTOR_MAX_FINDINGS = 40 };
+
+typedef struct Doctor {
+        const Config *config;
+        Finding findings[DOCTOR_MAX_FINDINGS];
+        size_t n_findings;
+} Doctor;
+
+/* A finding; over the cap the last one is replaced. @fix may be NULL. */
+_printf_(5, 6) void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *fix, const char *format, ...);
+
+/* The checks, by what they look at. */
+void doctor_check_kernel(Doctor *doctor);
+void doctor_check_rights(Doctor *doctor);
+void doctor_check_limits(Doctor *doctor);
+void doctor_check_shipping(Doctor *doctor);
+
+/* For doctor_check_rights(): @status of /proc/PID/status. */
+void doctor_check_seccomp(Doctor *doctor, const char *status, bool has_bpf);
+
+/*
+ * Judgements of texts, for tests: @status of /proc/PID/status, @config of the kernel's configuration, @lockdown of
+ * securityfs, @state of adjtimex(2).
+ */
+void doctor_judge_capabilities(Doctor *doctor, const char *status);
+void doctor_judge_config(Doctor *doctor, const char *config);
+void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
+void doctor_judge_time(Doctor *doctor, time_t seconds, int state);
+void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon);
+
+/* `ok    name   text`, with the fix below. Return: how many failed. */
+size_t doctor_print(const Doctor *doctor, Text *text);
+void doctor_print_json(const Doctor *doctor, Text *text);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* HTTP/1.0 by hand: one request, the answer to the end of the connection. The server is ours. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "service/run/control.h"
+
+enum { ANSWER_MAX = 4 << 20, TIME_LIMIT_S = 5 };
+
+static int reach(const char *path, int *fdp) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        const struct timeval time_limit = { .tv_sec = TIME_LIMIT_S };
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (fd < 0)
+                return CONTROL_E_UNREACHABLE;
+        if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >= sizeof(address.sun_path)) {
+                errno = ENAMETOOLONG;
+                return CONTROL_E_UNREACHABLE;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time_limit, sizeof(time_limit));
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time_limit, sizeof(time_limit));
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return CONTROL_E_UNREACHABLE;
+        *fdp = take_fd(fd);
+        return 0;
+}
+
+int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer) {
+        _cleanup_(freep) char *data = NULL;
+        _cleanup_(closep) int fd = -1;
+        char request[256];
+        const char *body;
+        size_t size;
+        int r = reach(path, &fd);
+
+        if (r)
+                return r;
+        snprintf(request, sizeof(request), "%s %s HTTP/1.0\r\n\r\n", method, page);
+        r = file_write(fd, request, strlen(request));
+        if (r < 0) {
+                errno = -r;
+                return CONTROL_E_UNREACHABLE;
+        }
+        r = file_read_fd(fd, ANSWER_MAX, &data, &size);
+        if (r < 0)
+                return error_fold(r);
+        body = r ? NULL : strstr(data, "\r\n\r\n");
+        if (!body || sscanf(data, "HTTP/%*u.%*u %d", statusp) != 1) {
+                errno = r ? errno : EPROTO;
+                return CONTROL_E_UNREACHABLE;
+        }
+        text_append(answer, body + 4, strlen(body + 4));
+        return answer->failed ? error_origin(-ENOMEM) : 0;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/run/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "delivery/receive/receiver.h"
+#include "service/run/daemon-private.h"
+#include "service/run/metrics.h"
+
+/* Mappings are read with each drain (250 ms at most), counters once a second: older than this is no longer current. */
+#define CURRENT_NS (5 * NS_PER_SEC)
+
+struct Control {
+        Daemon *daemon;
+        Receiver *socket, *port;        /* NULL = not served */
+};
+
+/* ---- what is shown ---- */
+
+static const char *unready(const Daemon *daemon, uint64_t now_ns) {
+        if (daemon->stop_ns)
+                return "stopping";
+        if (now_ns - daemon->drained_ns > CURRENT_NS)
+                return "the rings of the kernel half are read late: mappings are not current";
+        return !daemon->is_paused && !sampler_n_cpus(daemon->sampler) ? "no CPU has a sampling timer" : NULL;
+}
+
+static void collect(Daemon *daemon, Metrics *metrics) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (!daemon->stop_ns)
+                sampler_read_counters(daemon->sampler);
+        *metrics = (Metrics){
+                .pid = (uint32_t)getpid(),
+                .age_ns = now_ns - daemon->totals->start_ns,
+                .frequency = daemon_frequency(daemon),
+                .nominal_frequency = daemon->governor.nominal,
+                .n_cpus = sampler_n_cpus(daemon->sampler),
+                .pause = daemon_pause_reason(daemon),
+                .unready = unready(daemon, now_ns),
+                .n_targets = targets_count(daemon->targets),
+                .n_processes = targets_count_all(daemon->targets),
+                .queued_events = exports_queued_events(daemon->exports),
+                .queued_bytes = exports_queued_bytes(daemon->exports),
+                .unsaved_events = exports_unsaved_events(daemon->exports),
+                .exports = daemon->exports,
+                .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns : UINT64_MAX,
+                .url = daemon->config->shown_url,
+                .naming = naming_state(daemon->naming),
+                .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
+        };
+        self_read(&metrics->self);
+}
+
+static int show(Control *control, void (*print)(Text *, const Metrics *), Text *page) {
+        Metrics metrics;
+
+        collect(control->daemon, &metrics);
+        print(page, &metrics);
+        return 200;
+}
+
+/* Loop alive: a loop that is not does not answer. A dead collector makes neither of them fail: nobody would gain by a restart. */
+static int show_health(Control *control, Text *page) {
+        text_printf(page, "ok\n");
+        return 200;
+}
+
+static int show_readiness(Control *control, Text *page) {
+        const char *why = unready(control->daemon, clock_monotonic_ns());
+
+        text_printf(page, "%s\n", why ? why : control->daemon->is_paused ? "ok, paused" : "ok");
+        return why ? 503 : 200;
+}
+
+static int not_found(Text *page) {
+        text_printf(page, "there are /metrics, /healthz and /readyz\n");
+        return 404;
+}
+
+static int public_page(const char *method, const char *path, Text *page, const char **typep, void *userdata) {
+        Control *control = userdata;
+
+        if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
+                text_printf(page, "only GET is answered here\n");
+                return 405;
+        }
+        if (!strcmp(path, "/metrics")) {
+                *typep = "text/plain; version=0.0.4; charset=utf-8";
+                return show(control, metrics_print, page);
+        }
+        if (!strcmp(path, "/healthz"))
+                return show_health(control, page);
+        return strcmp(path, "/readyz") ? not_found(page) : show_readiness(control, page);
+}
+
+static int steer(Control *control, bool paused, Text *page) {
+        if (daemon_pause_by_command(control->daemon, paused) < 0)
+                return 500;
+        text_printf(page, "%s\n", daemon_pause_reason(control->daemon) ?: "sampling");
+        return 200;
+}
+
+static int private_page(const char *method, const char *path, Text *page, const char **typep, void *userdata) {
+        Control *control = userdata;
+        bool is_post = !strcmp(method, "POST");
+
+        if (is_post && !strcmp(path, "/pause"))
+                return steer(control, true, page);
+        if (is_post && !strcmp(path, "/resume"))
+                return steer(control, false, page);
+        if (!strcmp(method, "GET") && !strcmp(path, "/status"))
+                return show(control, metrics_print_status, page);
+        if (!strcmp(method, "GET") && !strcmp(path, "/status.json")) {
+                *typep = "application/json";
+                return show(control, metrics_print_json, page);
+        }
+        return public_page(method, path, page, typep, userdata);
+}
+
+/* ---- where it is served ---- */
+
+static int serve_path(Control *control, const char *path, ReceiverPage page, bool must, Receiver **receiverp) {
+        const ReceiverConfig config = { .path = path, .on_page = page, .userdata = control };
+        int r = receiver_new(receiverp, control->daemon->event, &config);
+
+        if (r != RECEIVER_E_PATH)
+                return r;
+        if (must) {
+                log_error("cannot listen on %s: %s", path, errno == EADDRINUSE ? "another spanprof does" : strerror(errno));
+                return CONTROL_E_UNUSABLE;
+        }
+        if (errno == EADDRINUSE)
+                log_notice("another spanprof runs and has %s: `spanprof status` shows that one", path);
+        else
+                log_debug("no control socket at %s: %m", path);
+        return 0;
+}
+
+static int serve_control(Control *control) {
+        const char *path = control->daemon->config->control;
+
+        return serve_path(control, *path ? path : CONTROL_DEFAULT, private_page, *path, &control->socket);
+}
+
+/* `ADDRESS:PORT`, with brackets around an address that has colons itself. */
+static int split_address(const char *text, char *host, size_t size, uint16_t *portp) {
+        const char *colon = strrchr(text, ':');
+        size_t length = colon ? (size_t)(colon - text) : 0;
+        uint64_t port;
+
+        if (!length || length >= size || text_u64(colon + 1, 65535, &port))
+                return 1;
+        if (*text == '[' && colon[-1] == ']') {
+                text++;
+                length -= 2;
+        }
+        snprintf(host, size, "%.*s", (int)length, text);
+        *portp = (uint16_t)port;
+        return 0;
+}
+
+static int serve_metrics(Control *control) {
+        ReceiverConfig config = { .on_page = public_page, .userdata = control };
+        const char *where = control->daemon->config->metrics;
+        char host[256];
+        int r;
+
+        if (!*where)
+                return 0;
+        if (*where == '/')
+                return serve_path(control, where, public_page, true, &control->port);
+        if (split_address(where, host, sizeof(host), &config.port)) {
+                log_error("metrics: `%s` is neither ADDRESS:PORT nor a path", where);
+                return CONTROL_E_UNUSABLE;
+        }
+        config.address = host;
+        r = receiver_new(&control->port, control->daemon->event, &config);
+        if (r)
+                return r > 0 ? CONTROL_E_UNUSABLE : r;
+        log_info("metrics are at %s/metrics", receiver_url(control->port));
+        return 0;
+}
+
+int control_new(Control **controlp, Daemon *daemon) {
+        _cleanup_(control_freep) Control *control = calloc(1, sizeof(*control));
+        int r;
+
+        if (!control)
+                return error_origin(-ENOMEM);
+        control->daemon = daemon;
+        r = serve_control(control);
+        if (!r)
+                r = serve_metrics(control);
+        if (r)
+                return r > 0 ? CONTROL_E_UNUSABLE : error_fold(r);
+        *controlp = take(control);
+        return 0;
+}
+
+Control *control_free(Control *control) {
+        if (!control)
+                return NULL;
+        receiver_free(control->socket);
+        receiver_free(control->port);
+        free(control);
+        return NULL;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Whether and how fast is sampled: the kill switch, `spanprof pause`, and the limits on the daemon itself. This flows
+ * against the path of samples, so it is in one place. Every change ends the window, so that the period stays true.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
+#include "service/run/daemon-private.h"
+#include "service/run/self.h"
+
+/* Root's alone, as the directory is: no user of the machine and no part of the daemon can take it away. */
+#define DISABLED_PATH "/etc/spanprof/disabled"
+
+static const struct {
+        const char *name;
+        enum counter counter;
+} reasons[] = {
+        [DAEMON_PAUSE_DISABLED] = { "disabled", COUNTER_PAUSES_DISABLED },
+        [DAEMON_PAUSE_COMMAND] = { "command", COUNTER_PAUSES_COMMAND },
+        [DAEMON_PAUSE_MEMORY] = { "memory", COUNTER_PAUSES_MEMORY },
+};
+
+const char *daemon_pause_reason(const Daemon *daemon) {
+        for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+                if (daemon->pauses & 1u << i)
+                        return reasons[i].name;
+        return NULL;
+}
+
+static void set_pause(Daemon *daemon, enum daemon_pause reason, bool on) {
+        unsigned bit = 1u << reason;
+
+        if (on == !!(daemon->pauses & bit))
+                return;
+        daemon->pauses ^= bit;
+        if (on)
+                stat_add(reasons[reason].counter, 1);
+}
+
+/* ENOENT alone says that it is not there: what cannot be looked at may be. */
+static bool is_disabled(void) {
+        struct stat st;
+
+        return !lstat(DISABLED_PATH, &st) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* Takes in what was sampled before, so that it is in the window that ends here. */
+static int pause_now(Daemon *daemon) {
+        int r;
+
+        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon), "sampling is paused (%s)",
+                        daemon_pause_reason(daemon));
+        sd_notifyf(0, "STATUS=paused (%s)", daemon_pause_reason(daemon));
+        daemon->pause_ns = clock_monotonic_ns();
+        sampler_pause(daemon->sampler);
+        daemon->is_paused = true;
+        if (!daemon->drain_timer)               /* not started yet */
+                return 0;
+        r = sampler_drain(daemon->sampler, NULL);
+        return r ? error_fold(r) : daemon_close_window(daemon);
+}
+
+static int resume_now(Daemon *daemon) {
+        int r = daemon_close_window(daemon);
+
+        if (r)
+                return error_fold(r);
+        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_RESUMED, "resume", "sampling goes on");
+        r = sampler_resume(daemon->sampler);
+        if (r)
+                return r > 0 ? error_origin(-EIO) : error_fold(r);
+        daemon->is_paused = false;
+        daemon->window_start_ns = clock_monotonic_ns();         /* what passed since the last one ended is no part of a period */
+        daemon->n_cpus = sampler_n_cpus(daemon->sampler);
+        return 0;
+}
+
+static int apply(Daemon *daemon) {
+        if (daemon->stop_ns || !!daemon->pauses == daemon->is_paused)
+                return 0;
+        return daemon->pauses ? pause_now(daemon) : resume_now(daemon);
+}
+
+int daemon_pause_by_command(Daemon *daemon, bool paused) {
+        daemon->totals->paused = paused;
+        set_pause(daemon, DAEMON_PAUSE_COMMAND, paused);
+        return apply(daemon);
+}
+
+int daemon_check_disabled(Daemon *daemon) {
+        set_pause(daemon, DAEMON_PAUSE_DISABLED, is_disabled());
+        return apply(daemon);
+}
+
+/* What we cost is also what those cost that read files for us. */
+static uint64_t cpu_ns(const Daemon *daemon) {
+        return self_cpu_ns() + (daemon->totals->zygotes ? zygotes_cpu_ns(daemon->totals->zygotes) : 0);
+}
+
+static uint64_t resident_bytes(const Daemon *daemon) {
+        return self_resident_bytes() + (daemon->totals->zygotes ? zygotes_resident_bytes(daemon->totals->zygotes) : 0);
+}
+
+void daemon_make_governor(Daemon *daemon) {
+        const Config *config = daemon->config;
+
+        governor_init(&daemon->governor, (uint32_t)config->frequency, config->max_cpu, config->max_memory_bytes,
+                      clock_monotonic_ns(), cpu_ns(daemon));
+        volume_init(&daemon->volume, (uint32_t)config->frequency, config->max_export_rate, config->max_samples,
+                    config->export_interval_ns);
+        if (daemon->totals->paused)
+                set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
+}
+
+/*
+ * A sample stands for the period of its window. So those that wait in the ring when the frequency changes go into a window that
+ * ends with the old one: in the next, at a tenth of the frequency, each would stand for ten times the time.
+ */
+static int change_frequency(Daemon *daemon) {
+        int r;
+
+        sampler_set_frequency(daemon->sampler, daemon_frequency(daemon));
+        r = sampler_drain(daemon->sampler, NULL);
+        return r ? error_fold(r) : daemon_close_window(daemon);
+}
+
+static int follow_cpu(Daemon *daemon) {
+        uint32_t before = daemon->governor.frequency, now;
+        int r = governor_cpu(&daemon->governor, clock_monotonic_ns(), cpu_ns(daemon));
+
+        if (!r)
+                return 0;
+        now = daemon->governor.frequency;
+        stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
+        log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
+                        r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm", "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%",
+                        now, before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->max_cpu);
+        return change_frequency(daemon);
+}
+
+uint32_t daemon_frequency(const Daemon *daemon) {
+        return MIN(daemon->governor.frequency, daemon->volume.frequency);
+}
+
+/* Of one process: the window has a profile for each type. */
+static uint64_t most_samples(const Window *window) {
+        uint64_t most = 0;
+
+        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
+                const WindowProfile *profile = window_get_profile(window, i);
+
+                most = profile->type == PROFILE_CPU ? MAX(most, profile->n_events) : most;
+        }
+        return most;
+}
+
+/* Between two windows; what ends with a change is too short a window to be judged again. */
+int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns) {
+        Volume *volume = &daemon->volume;
+        uint32_t before = volume->frequency;
+        uint64_t n_bytes = exports_submitted_bytes(daemon->exports) - daemon->volume_bytes;
+        bool lowered;
+        int r;
+
+        daemon->volume_bytes += n_bytes;
+        if (daemon->stop_ns || daemon->is_paused)
+                return 0;
+        r = volume_window(volume, length_ns, n_bytes, most_samples(window));
+        if (!r)
+                return 0;
+        lowered = r == VOLUME_E_LOWERED;
+        stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
+        log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED, lowered ? "volume" : "calm",
+                        "sampling at %u Hz from now on, not %u: profiles are %s %s", volume->frequency, before,
+                        lowered ? "above" : "far below",
+                        !volume->max_samples || (volume->max_rate && volume->by_rate) ? "max-export-rate" : "max-samples");
+        return change_frequency(daemon);
+}
+
+/* What a window held is free once it is closed, but only the allocator knows. */
+static int follow_memory(Daemon *daemon) {
+        uint64_t resident = daemon->config->max_memory_bytes ? resident_bytes(daemon) : 0;
+        bool was = daemon->governor.too_large, is = governor_memory(&daemon->governor, resident);
+        int r;
+
+        if (is && !was)
+                log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_MEMORY_LIMIT, "max-memory",
+                                "our own memory is %" PRIu64 " KiB, above max-memory: no samples until it is less", resident >> 10);
+        set_pause(daemon, DAEMON_PAUSE_MEMORY, is);
+        r = apply(daemon);
+        if (is)
+                malloc_trim(0);
+        return r;
+}
+
+int daemon_govern(Daemon *daemon) {
+        uint64_t n_ok = stat_get(COUNTER_EXPORT_OK);
+        int r;
+
+        if (n_ok != daemon->totals->n_exported) {
+                daemon->totals->n_exported = n_ok;
+                daemon->totals->exported_ns = clock_monotonic_ns();
+        }
+        r = follow_cpu(daemon);
+        return r ? r : follow_memory(daemon);
+}

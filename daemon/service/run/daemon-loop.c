@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The event loop has few hands:
+ *
+ *     drain     each 70 ms while samples flow, 250 ms while mappings change (20 ms at the start): mappings, notices, samples;
+ *               where nothing flows the loop sleeps for a second, or until the kernel half wakes it; and at once when it is
+ *               called, by the first sample in memory that was not known of its target
+ *     window    0.5 s after the start, then each export interval: encode and hand over
+ *     second    about once a second: jitter, counters, targets' housekeeping
+ *     duration, SIGTERM, SIGINT: stop
+ *     SIGHUP    reads the configuration anew; if it is good, this daemon stops and another one is made with it
+ *
+ * A stop takes the samplers off, drains what is in the rings, closes the last window and
+ * gives the exporter `stop-timeout` to send it.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <systemd/sd-daemon.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
+#include "service/run/daemon-private.h"
+
+#define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
+#define DRAIN_BUSY_NS (70 * NS_PER_MS)          /* and 10 to 30 ms until a library is known and its rows are in force */
+#define DRAIN_IDLE_NS (250 * NS_PER_MS)
+#define DRAIN_WOKEN_NS (20 * NS_PER_MS)         /* what woke us is seldom alone */
+#define ASLEEP_NS (450 * NS_PER_MS)             /* any timer, while nothing flows; with the slack a second at most: */
+#define ASLEEP_SLACK_NS (550 * NS_PER_MS)       /* sd-event prefers whole seconds, so that they wake us up together */
+#define FIRST_WINDOW_NS (500 * NS_PER_MS)
+#define LAST_NAMES_NS (250 * NS_PER_MS)
+
+/* ---- the end ---- */
+
+static void on_flushed(void *userdata) {
+        Daemon *daemon = userdata;
+
+        sd_event_exit(daemon->event, 0);
+}
+
+void daemon_remove_timers(Daemon *daemon) {
+        sd_event_source **timers[] = { &daemon->drain_timer, &daemon->window_timer, &daemon->second_timer,
+                                       &daemon->work_timer, &daemon->coroutines_timer, &daemon->wake_source,
+                                       &daemon->call_source };
+
+        for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
+                *timers[i] = sd_event_source_disable_unref(*timers[i]);
+}
+
+/* Takes the last samples in and sends them; a second call does not wait for that any longer. */
+int daemon_stop(Daemon *daemon) {
+        uint64_t now_ns = clock_monotonic_ns();
+        int r;
+
+        if (daemon->stop_ns)
+                return sd_event_exit(daemon->event, 0);
+        daemon->stop_ns = now_ns;
+        sd_notify(0, daemon->reloading ? "STATUS=reloading: flushing the last window" :
+                                         "STOPPING=1\nSTATUS=flushing the last window");
+        daemon_remove_timers(daemon);
+        sampler_stop(daemon->sampler);
+        targets_cpu_time(daemon->targets);      /* now, though the sum comes later */
+        r = sampler_drain(daemon->sampler, NULL);
+        targets_noticed(daemon->targets, UINT64_MAX);   /* nothing else will be told */
+        daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);  /* with those whose exit was still in the ring */
+        if (!r)
+                r = sampler_read_counters(daemon->sampler);
+        if (!r)         /* nothing is sampled any more: names of the last window may have a moment */
+                r = naming_wait(daemon->naming, clock_monotonic_ns() + LAST_NAMES_NS);
+        if (!r)
+                r = daemon_close_window(daemon);
+        if (r)
+                return error_fold(r);
+        if (daemon->sink)
+                return sd_event_exit(daemon->event, 0);
+        return exports_stop(daemon->exports, now_ns + daemon->config->stop_timeout_ns, on_flushed, daemon);
+}
+
+/* Of what ends by itself, or to begin anew, the first signal takes nothing away: the flush goes on. */
+static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+        Daemon *daemon = userdata;
+        bool already = daemon->stop_ns && !daemon->stop_signal;
+
+        log_info("%s: %s", strsignal((int)info->ssi_signo), already ? "is stopping already; once more, and it ends at once" : "stopping");
+        daemon->stop_signal = (int)info->ssi_signo;
+        daemon->stopped_by_terminal = info->ssi_code == SI_KERNEL;
+        daemon->reloading = false;
+        return already ? 0 : daemon_stop(daemon);
+}
+
+/* systemd takes the reload for done at the next READY=1 that is younger than this. */
+static void notify_reloading(void) {
+        sd_notifyf(0, "RELOADING=1\nSTATUS=reading the configuration\nMONOTONIC_USEC=%" PRIu64, clock_monotonic_ns() / NS_PER_US);
+}
+
+static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+        Daemon *daemon = userdata;
+
+        if (!daemon->reload)
+                return on_stop_signal(source, info, userdata);
+        if (daemon->stop_ns)            /* on its way out already */
+                return 0;
+        notify_reloading();
+        if (daemon->reload(daemon->reload_userdata)) {
+                sd_notify(0, "READY=1\nSTATUS=the new configuration is wrong: the old one stays in force");
+                return 0;
+        }
+        daemon->reloading = true;
+        return daemon_stop(daemon);
+}
+
+/* ---- timers ---- */
+
+static int again(sd_event_source *source, uint64_t after_ns) {
+        int r = sd_event_source_set_time_relative(source, after_ns / NS_PER_US);
+
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static bool is_done(const Daemon *daemon) {
+        return daemon_has_pids_alone(daemon) && !targets_count(daemon->targets);
+}
+
+/* Without them it would go on and read nothing that is new; with rights of its own it reads nothing (docs/SECURITY.md). */
+static bool has_lost_workers(const Daemon *daemon) {
+        return daemon->totals->zygotes && !zygotes_is_there(daemon->totals->zygotes);
+}
+
+/* Woken twice within a second: rather look from time to time. */
+static bool is_restless(const Daemon *daemon) {
+        return daemon->woken_before_ns && daemon->woken_ns < daemon->woken_before_ns + NS_PER_SEC &&
+               clock_monotonic_ns() < daemon->woken_ns + NS_PER_SEC;
+}
+
+static uint64_t drain_interval_ns(const Daemon *daemon, const SamplerDrained *drained) {
+        if (!daemon->totals->first_sample_ns && clock_monotonic_ns() < daemon->start_ns + NS_PER_SEC)
+                return DRAIN_FIRST_NS;
+        if (drained->n_samples)
+                return DRAIN_BUSY_NS;
+        return drained->n_changes || is_restless(daemon) ? DRAIN_IDLE_NS : ASLEEP_NS;
+}
+
+/* Asleep, timers go off together and records wake us up; awake, none does. */
+static int set_asleep(Daemon *daemon, bool asleep) {
+        sd_event_source *timers[] = { daemon->drain_timer, daemon->second_timer, daemon->work_timer };
+        int r = 0;
+
+        if (asleep == daemon->is_asleep)
+                return 0;
+        daemon->is_asleep = asleep;
+        sampler_sleep(daemon->sampler, asleep);
+        for (size_t i = 0; i < ARRAY_SIZE(timers) && r >= 0; i++)
+                r = sd_event_source_set_time_accuracy(timers[i], (asleep ? ASLEEP_SLACK_NS : NS_PER_MS) / NS_PER_US);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->wake_source, asleep ? SD_EVENT_ON : SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = set_asleep(daemon, false);
+
+        daemon->woken_before_ns = daemon->woken_ns;
+        daemon->woken_ns = clock_monotonic_ns();
+        return r ? r : again(daemon->drain_timer, DRAIN_WOKEN_NS);
+}
+
+/* Once between two looks at most: a call costs a look. Who sleeps is woken otherwise. */
+static void listen_to_calls(Daemon *daemon) {
+        daemon->listens = !daemon->is_asleep && !daemon->was_called;
+        daemon->was_called = false;
+        sampler_listen(daemon->sampler, daemon->listens);
+}
+
+/* There may be an edge without a call: at the start, and for who sleeps. */
+static int on_call(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        Daemon *daemon = userdata;
+
+        if (!daemon->listens)
+                return 0;
+        daemon->listens = false;
+        daemon->was_called = true;
+        stat_add(COUNTER_CALLS_ANSWERED, 1);
+        return again(daemon->drain_timer, 0);
+}
+
+static int drain(Daemon *daemon, SamplerDrained *drainedp) {
+        uint64_t begin_ns = clock_monotonic_ns();
+        int r;
+
+        targets_begin_turn(daemon->targets);
+        r = sampler_drain(daemon->sampler, drainedp);
+        targets_noticed(daemon->targets, begin_ns);
+        daemon->drained_ns = clock_monotonic_ns();
+        stat_add(COUNTER_STAGE_DRAIN_NS, daemon->drained_ns - begin_ns);
+        if (!r && targets_is_reading(daemon->targets))
+                r = MIN(sd_event_source_set_time_relative(daemon->work_timer, 0), 0);
+        return r;
+}
+
+static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        SamplerDrained drained = { 0 };
+        uint64_t after_ns;
+        int r = daemon_check_disabled(daemon);
+
+        if (!r)
+                r = drain(daemon, &drained);
+        if (r)
+                return error_fold(r);
+        r = daemon_scan_coroutines(daemon);
+        if (!r)
+                r = naming_work(daemon->naming);
+        if (r)
+                return error_fold(r);
+        if (is_done(daemon)) {
+                log_info("every process that was chosen has exited: stopping");
+                return daemon_stop(daemon);
+        }
+        if (has_lost_workers(daemon)) {
+                daemon->has_no_workers = true;
+                stat_add(COUNTER_NURSERIES_GONE, 1);
+                log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_WORKERS_GONE, "workers",
+                                "stopping with status 1, so that the service manager starts it again: it may start no process itself");
+                return daemon_stop(daemon);
+        }
+        after_ns = drain_interval_ns(daemon, &drained);
+        r = set_asleep(daemon, after_ns == ASLEEP_NS);
+        listen_to_calls(daemon);
+        return r ? r : again(source, after_ns);
+}
+
+static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = daemon_close_window(daemon);
+
+        if (r)
+                return error_fold(r);
+        daemon_warn_of_other_profilers(daemon);
+        sd_notifyf(0, "STATUS=%s%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
+                   daemon->is_paused ? "paused; " : "", targets_count(daemon->targets), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
+        return again(source, daemon->config->export_interval_ns);
+}
+
+/* What was lost cannot be told: look for it. */
+static int answer_lost_notices(Daemon *daemon) {
+        uint64_t n = stat_get(COUNTER_LOST_NOTICES);
+        int r;
+
+        if (n == daemon->lost_notices)
+                return 0;
+        daemon->lost_notices = n;
+        targets_resync_notices(daemon->targets);
+        r = sd_event_source_set_time_relative(daemon->work_timer, 0);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+/* At random moments, 0.75 to 1.25 s apart, so that the jitter itself is in step with nothing. */
+static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = sampler_read_counters(daemon->sampler);
+
+        if (!r)
+                r = answer_lost_notices(daemon);
+        if (!r)
+                r = sampler_jitter(daemon->sampler);
+        if (!r)
+                r = daemon_govern(daemon);
+        if (r)
+                return error_fold(r);
+        return again(source, daemon->is_asleep ? ASLEEP_NS : (uint64_t)(750 + random() % 500) * NS_PER_MS);
+}
+
+static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
+        uint64_t now_ns = clock_monotonic_ns(), next_ns = 0;
+        Daemon *daemon = userdata;
+        int r = targets_work(daemon->targets, now_ns, &next_ns);
+
+        stat_add(COUNTER_STAGE_DISCOVERY_NS, clock_monotonic_ns() - now_ns);
+        if (r)
+                return error_fold(r);
+        return again(source, next_ns > now_ns ? MIN(next_ns - now_ns, NS_PER_SEC) : 0);
+}
+
+static int on_coroutines(sd_event_source *source, uint64_t usec, void *userdata) {
+        return daemon_scan_coroutines(userdata);
+}
+
+static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
+        int r = sd_event_source_set_enabled(source, SD_EVENT_OFF);      /* a second stop() would not wait */
+
+        return r < 0 ? error_origin(r) : daemon_stop(userdata);
+}
+
+/* A machine that wakes up sets the clock, too. */
+static void on_clock_step(void *userdata) {
+        Daemon *daemon = userdata;
+        int r;
+
+        if (daemon->stop_ns)
+                return;
+        stat_add(COUNTER_CLOCK_STEPS, 1);
+        log_notice("the clock was set, or the machine slept: this window of profiles ends early");
+        r = daemon_close_window(daemon);
+        if (!r)
+                r = sampler_drain(daemon->sampler, NULL);
+        if (!r)
+                r = sampler_renew(daemon->sampler);
+        if (r)
+                sd_event_exit(daemon->event, r < 0 ? r : -EIO);
+}
+
+/* Runs after each turn of the loop, until the first batch has been accepted. */
+static int on_turn(sd_event_source *source, void *userdata) {
+        Daemon *daemon = userdata;
+
+        if (!stat_get(COUNTER_SAMPLES_DELIVERED))
+                return 0;
+        if (!daemon->totals->first_delivery_ns)
+                daemon->totals->first_delivery_ns = clock_monotonic_ns();
+        return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+}
+
+/* ---- making them ---- */
+
+static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_ns, sd_event_time_handler_t handler) {
+        _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
+        int r;
+
+        r = sd_event_add_time_relative(daemon->event, &source, CLOCK_MONOTONIC, after_ns / NS_PER_US, NS_PER_MS / NS_PER_US,
+                                       handler, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(source, SD_EVENT_ON);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(source, true);
+        if (r >= 0 && !sourcep)
+                r = sd_event_source_set_floating(source, true);
+        if (r < 0)
+                return error_origin(r);
+        if (sourcep)
+                *sourcep = take(source);
+        return 0;
+}
+
+/* The whole run has that duration, not each configuration of it. */
+static uint64_t time_left_ns(const Daemon *daemon) {
+        return daemon->config->duration_ns - MIN(daemon->config->duration_ns, daemon->totals->duration_ns);
+}
+
+static int add_wake_source(Daemon *daemon) {
+        int r = sd_event_add_io(daemon->event, &daemon->wake_source, sampler_fd(daemon->sampler), EPOLLIN, on_wake, daemon);
+
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->wake_source, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->wake_source, true);
+        if (r >= 0)
+                r = sd_event_add_io(daemon->event, &daemon->call_source, sampler_call_fd(daemon->sampler), EPOLLIN | EPOLLET, on_call,
+                                    daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->call_source, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+int daemon_add_timers(Daemon *daemon) {
+        int r = add_timer(daemon, &daemon->drain_timer, DRAIN_FIRST_NS, on_drain);
+
+        if (!r)
+                r = add_wake_source(daemon);
+        if (!r)
+                r = add_timer(daemon, &daemon->window_timer, daemon->sink ? daemon->config->export_interval_ns : FIRST_WINDOW_NS, on_window);
+        if (!r)
+                r = add_timer(daemon, &daemon->second_timer, NS_PER_SEC, on_second);
+        if (!r)
+                r = add_timer(daemon, &daemon->work_timer, 0, on_work);
+        if (!r)
+                r = add_timer(daemon, &daemon->coroutines_timer, NS_PER_SEC, on_coroutines);
+        if (!r && daemon->config->duration_ns)
+                r = add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
+        return error_fold(r);
+}
+
+static int add_signals(Daemon *daemon) {
+        static const struct {
+                int signal;
+                sd_event_signal_handler_t handler;
+        } signals[] = { { SIGTERM, on_stop_signal }, { SIGINT, on_stop_signal }, { SIGHUP, on_hangup } };
+        sigset_t set;
+        int r;
+
+        sigemptyset(&set);
+        for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+                sigaddset(&set, signals[i].signal);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return error_origin(-errno);
+        for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+                _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
+
+                r = sd_event_add_signal(daemon->event, &source, signals[i].signal, signals[i].handler, daemon);
+                if (r >= 0)     /* a stop that fails must still end the program */
+                        r = sd_event_source_set_exit_on_failure(source, true);
+                if (r >= 0)
+                        r = sd_event_source_set_floating(source, true);
+                if (r < 0)
+                        return error_origin(r);
+        }
+        return 0;
+}
+
+int daemon_make_loop(Daemon *daemon) {
+        sd_event_source *turn;
+        int r = sd_event_new(&daemon->event);
+
+        if (r >= 0)
+                r = sd_event_set_watchdog(daemon->event, true);
+        if (r >= 0)
+                r = sd_event_add_post(daemon->event, &turn, on_turn, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_floating(turn, true);
+        if (r < 0)
+                return error_origin(r);
+        sd_event_source_unref(turn);
+        r = add_signals(daemon);
+        if (!r)
+                r = clock_watch_new(&daemon->clock_watch, daemon->event, on_clock_step, daemon);
+        return error_fold(r);
+}

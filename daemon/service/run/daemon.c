@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes every stage, starts them in the one right order, and says at the start what was found and at the end what was
+ * done. What flows between the stages is in daemon-stages.c, when it flows in daemon-loop.c.
+ */
+
+#include "service/run/daemon.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/utsname.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/log.h"
+#include "base/util/stat.h"
+#include "sampling/sample/machine.h"
+#include "service/run/daemon-private.h"
+#include "service/run/summary.h"
+
+enum { UNUSED_OBJECTS = 256 };          /* files that stay known though no target maps them: the next one may */
+
+/* ---- making it ---- */
+
+static int on_tables_work(sd_event_source *source, void *userdata) {
+        return daemon_step_tables(userdata);
+}
+
+static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        return daemon_step_tables(userdata);
+}
+
+static int make_exporter(Daemon *daemon) {
+        const Config *config = daemon->config;
+        int r = daemon->sink ? 0 : exports_new(&daemon->exports, daemon->event, config);
+
+        return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+}
+
+static int make_sampler(Daemon *daemon) {
+        const Config *config = daemon->config;
+        SamplerConfig sampler = {
+                .frequency = (uint32_t)config->frequency,
+                .depth = (uint32_t)config->depth,
+                .kernel_stacks = config->kernel_stacks,
+                .jitter = config->jitter,
+                .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED : ABI_STATE_REJECTED,
+                .watch_targets = true,          /* a chosen target may start to publish later, too */
+                .watch_non_targets = selector_is_default(daemon->selector),
+                .self_tgid = (uint32_t)getpid(),
+                .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
+                .btf_path = getenv("SPANPROF_BTF"),
+        };
+        int r = sampler_new(&daemon->sampler, &sampler);
+
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        other_profilers_init(&daemon->rivals, sampler_processes_fd(daemon->sampler));
+        sampler_set_callbacks(daemon->sampler, daemon_on_sample, daemon_on_notice, daemon);
+        sampler_set_sideband(daemon->sampler, daemon_on_mapping, daemon_on_mappings_end);
+        return 0;
+}
+
+static int refresh(void *userdata, Process *process) {
+        Daemon *daemon = userdata;
+
+        return targets_refresh(daemon->targets, process);
+}
+
+static int make_frames(Daemon *daemon) {
+        const NamingConfig config = { .objects = !strcmp(daemon->config->symbols, "local"), .code = daemon->config->jit_symbols,
+                                      .zygotes = daemon->totals->zygotes };
+        FramesNaming hooks;
+        int r = frames_new(&daemon->frames);
+
+        if (!r)
+                r = naming_new(&daemon->naming, &config);
+        if (r)
+                return error_fold(r);
+        frames_set_refresh(daemon->frames, refresh, daemon);
+        hooks = naming_hooks(daemon->naming);
+        frames_set_naming(daemon->frames, &hooks);
+        return 0;
+}
+
+/* Its work has the lowest priority: samples, windows and the exporter go first. */
+static int make_tables(Daemon *daemon) {
+        TablesConfig tables = {
+                .array_fd = sampler_row_tables_fd(daemon->sampler),
+                .nodes_fd = sampler_row_nodes_fd(daemon->sampler),
+                .zygotes = daemon->totals->zygotes,
+        };
+        int r = tables_new(&daemon->tables, &tables);
+
+        if (r)
+                return error_fold(r);
+        r = sd_event_add_defer(daemon->event, &daemon->tables_work, on_tables_work, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(daemon->tables_work, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_priority(daemon->tables_work, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->tables_work, true);
+        if (r >= 0)
+                r = sd_event_add_io(daemon->event, &daemon->tables_ready, tables_fd(daemon->tables), EPOLLIN, on_tables_ready,
+                                    daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->tables_ready, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int on_threads_ready(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        return daemon_step_threads(userdata);
+}
+
+static int make_threads(Daemon *daemon) {
+        int r = thread_reader_new(&daemon->threads, daemon->totals->zygotes);
+
+        if (r)
+                return error_fold(r);
+        object_cache_set_ask(daemon->objects, thread_reader_ask, daemon->threads);
+        r = sd_event_add_io(daemon->event, &daemon->threads_ready, thread_reader_fd(daemon->threads), EPOLLIN, on_threads_ready, daemon);
+        if (r >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->threads_ready, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int make_targets(Daemon *daemon) {
+        TargetsConfig targets = {
+                .selector = daemon->selector,
+                .environment = daemon->config->target_environment,
+                .callbacks = { .row_set = daemon_set_row, .row_remove = daemon_remove_row, .adopt = daemon_adopt,
+                               .mapped = daemon_on_mapped, .stations = daemon_on_stations, .userdata = daemon },
+        };
+        int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);
+
+        if (r)
+                return error_fold(r);
+        targets.objects = daemon->objects;
+        r = targets_new(&daemon->targets, &targets);
+        if (!r && daemon->totals->zygotes)
+                r = make_threads(daemon);
+        return error_fold(r);
+}
+
+static int make_aggregator(Daemon *daemon) {
+        const ConfigList *allow = &daemon->config->attributes_allow, *deny = &daemon->config->attributes_deny;
+        AttributeFilter filter = { allow->items, deny->items, allow->n_items, deny->n_items, daemon->config->coroutine_ids };
+        int r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
+
+        if (r)
+                return error_fold(r);
+        aggregator_set_filter(daemon->aggregator, &filter);
+        return 0;
+}
+
+static int check_summary(const char *path) {
+        int r = *path ? summary_check(path) : 0;
+
+        if (!r)
+                return 0;
+        log_error("cannot write the summary %s: %s", path, strerror(-r));
+        return DAEMON_E_UNUSABLE;
+}
+
+int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, const DaemonSink *sink) {
+        _cleanup_(daemon_freep) Daemon *daemon = calloc(1, sizeof(*daemon));
+        int r;
+
+        if (!daemon)
+                return error_origin(-ENOMEM);
+        daemon->config = config;
+        daemon->totals = totals;
+        daemon->sink = sink;
+        daemon->start_ns = clock_monotonic_ns();
+        if (!totals->start_ns)
+                totals->start_ns = daemon->start_ns;
+        r = config_selector_init(&daemon->selection, config);
+        daemon->selector = &daemon->selection.selector;
+        if (totals->zygotes) {
+                daemon->selection.selector.is_ours = zygotes_is_ours;
+                daemon->selection.selector.userdata = totals->zygotes;
+        }
+        if (!r)
+                r = check_summary(config->summary);
+        if (!r)
+                r = daemon_make_loop(daemon);
+        if (!r)
+                r = make_exporter(daemon);
+        if (!r)
+                r = make_sampler(daemon);
+        if (!r)
+                r = make_tables(daemon);
+        if (!r)
+                r = make_targets(daemon);
+        if (!r)
+                r = make_frames(daemon);
+        if (!r)
+                r = coro_join_new(&daemon->coroutines);
+        if (!r)
+                coro_join_set_suspended(daemon->coroutines, daemon_on_suspended, daemon);
+        if (!r)
+                r = make_aggregator(daemon);
+        if (r)
+                return r;
+        *daemonp = take(daemon);
+        return 0;
+}
+
+Daemon *daemon_free(Daemon *daemon) {
+        if (!daemon)
+                return NULL;
+        daemon_remove_timers(daemon);
+        control_free(daemon->control);
+        exports_free(daemon->exports);
+        text_deinit(&daemon->exports_json);
+        aggregator_free(daemon->aggregator);
+        frames_free(daemon->frames);
+        naming_free(daemon->naming);
+        targets_free(daemon->targets);
+        coro_join_free(daemon->coroutines);
+        sd_event_source_disable_unref(daemon->tables_work);
+        sd_event_source_disable_unref(daemon->tables_ready);
+        tables_free(daemon->tables);
+        sampler_free(daemon->sampler);
+        sd_event_source_disable_unref(daemon->threads_ready);
+        thread_reader_free(daemon->threads);
+        object_cache_free(daemon->objects);
+        clock_watch_free(daemon->clock_watch);
+        sd_event_unref(daemon->event);
+        config_selector_deinit(&daemon->selection);
+        free(daemon);
+        return NULL;
+}
+
+/* ---- running ---- */
+
+static void log_targets(Daemon *daemon) {
+        size_t n = targets_count(daemon->targets), n_all = targets_count_all(daemon->targets);
+
+        if (n)
+                log_info("profiling %zu process%s of %zu", n, n == 1 ? "" : "es", n_all);
+        else if (selector_is_default(daemon->selector))
+                log_info("no process publishes a trace context yet; `--all` would profile %zu processes; --pid, --comm, "
+                         "--unit and others choose some: see `spanprof targets`", n_all);
+        else
+                log_info("no process matches yet; `--all` would profile %zu processes", n_all);
+}
+
+static void log_start(Daemon *daemon) {
+        struct utsname name;
+        char lost[512];
+
+        uname(&name);
+        machine_lost_features(lost, sizeof(lost));
+        log_info("spanprof %s on Linux %s with BTF%s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB", SPANPROF_VERSION,
+                 name.release, *lost ? "" : " and all capabilities", daemon->n_cpus, daemon->config->frequency,
+                 sampler_map_bytes(daemon->sampler) >> 10);
+        if (*lost)
+                log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
+                                "capabilities that are missing, and what that costs: %s", lost);
+        log_targets(daemon);
+        if (!daemon->sink)
+                log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->shown_url);
+}
+
+static int start_sampling(Daemon *daemon) {
+        int r = sampler_start(daemon->sampler);
+
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        daemon->sampling_ns = daemon->window_start_ns = clock_monotonic_ns();
+        targets_begin_cpu_time(daemon->targets);
+        daemon->window_entries = sampler_entries(daemon->sampler);
+        daemon->window_programmed = sampler_programmed(daemon->sampler);
+        daemon->n_cpus = sampler_n_cpus(daemon->sampler);
+        return 0;
+}
+
+/* One that works for its own process alone has nothing to tell others: a service manager, `spanprof status`. */
+static int open_to_others(Daemon *daemon) {
+        int r = daemon->sink ? 0 : control_new(&daemon->control, daemon);
+
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        log_start(daemon);
+        if (!daemon->sink)
+                sd_notify(0, "READY=1");
+        return 0;
+}
+
+bool daemon_has_pids_alone(const Daemon *daemon) {
+        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector);
+}
+
+static int check_pids(const Daemon *daemon) {
+        uint32_t missing = targets_missing_pid(daemon->targets);
+        size_t n_excluded = targets_n_excluded_pids(daemon->targets);
+
+        if (missing) {
+                log_error("there is no process %u", missing);
+                return DAEMON_E_NO_TARGET;
+        }
+        if (!n_excluded)
+                return 0;
+        if (n_excluded == daemon->selector->n_pids && daemon_has_pids_alone(daemon)) {
+                log_error("nothing is left to profile: --exclude takes away every process of --pid");
+                return DAEMON_E_NO_TARGET;
+        }
+        log_notice("--exclude takes away %zu of %zu processes of --pid", n_excluded, daemon->selector->n_pids);
+        return 0;
+}
+
+/* Watchers first, then the pass over /proc, so that no process falls in between; then rows for all that was found. */
+static int start(Daemon *daemon) {
+        uint64_t next_ns;
+        int r;
+
+        daemon_make_governor(daemon);
+        r = daemon_check_disabled(daemon);
+        if (!r)
+                r = sampler_watch(daemon->sampler);
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        r = targets_scan(daemon->targets);
+        if (!r)         /* rings that lie where most do are found in the first go */
+                r = targets_work(daemon->targets, clock_monotonic_ns(), &next_ns);
+        if (r)
+                return error_fold(r);
+        r = check_pids(daemon);
+        if (!r)
+                r = daemon_prepare_tables(daemon);
+        if (!r)
+                r = start_sampling(daemon);
+        if (r)
+                return r;
+        r = open_to_others(daemon);
+        if (r)
+                return r;
+        daemon->drained_ns = clock_monotonic_ns();
+        r = daemon_add_timers(daemon);
+        if (!r && daemon->sink && daemon->sink->started)
+                r = daemon->sink->started(daemon->sink->userdata);
+        return error_fold(r);
+}
+
+sd_event *daemon_loop(Daemon *daemon) {
+        return daemon->event;
+}
+
+int daemon_stop_signal(const Daemon *daemon) {
+        return daemon->stop_signal;
+}
+
+bool daemon_stopped_by_terminal(const Daemon *daemon) {
+        return daemon->stopped_by_terminal;
+}
+
+size_t daemon_n_targets(const Daemon *daemon) {
+        return targets_count(daemon->targets);
+}
+
+static uint64_t since_start(const Daemon *daemon, uint64_t time_ns) {
+        return time_ns ? time_ns - daemon->totals->start_ns : 0;
+}
+
+static void add_up(Daemon *daemon) {
+        DaemonTotals *totals = daemon->totals;
+
+        totals->duration_ns += daemon->stop_ns - daemon->sampling_ns;
+        totals->target_cpu_ns += daemon->target_cpu_ns;
+        totals->sampler_entries += sampler_entries(daemon->sampler);
+        totals->programmed += sampler_programmed(daemon->sampler);
+}
+
+void daemon_summarize(const Daemon *daemon, Summary *summary) {
+        const DaemonTotals *totals = daemon->totals;
+
+        *summary = (Summary){
+                .duration_ns = totals->duration_ns,
+                .frequency = (uint32_t)daemon->config->frequency,
+                .n_cpus = daemon->n_cpus,
+                .target_cpu_ns = totals->target_cpu_ns,
+                .sampler_entries = totals->sampler_entries,
+                .programmed = totals->programmed,
+                .n_pending = stat_get(COUNTER_TICKS) - stat_get(COUNTER_SAMPLES_DELIVERED) - stat_lost(),
+                .first_sample_ns = since_start(daemon, totals->first_sample_ns),
+                .first_delivery_ns = since_start(daemon, totals->first_delivery_ns),
+                .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
+                .exports = daemon->exports_json.data,
+        };
+}
+
+static int report(Daemon *daemon) {
+        Summary summary;
+        int r;
+
+        daemon_summarize(daemon, &summary);
+        summary_log(&summary);
+        if (!*daemon->config->summary)
+                return 0;
+        r = summary_write(&summary, daemon->config->summary);
+        if (!r)
+                return 0;
+        log_error("cannot write %s: %s", daemon->config->summary, strerror(-r));
+        return DAEMON_E_SUMMARY;
+}
+
+void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata) {
+        daemon->reload = reload;
+        daemon->reload_userdata = userdata;
+}
+
+int daemon_run(Daemon *daemon) {
+        int r = start(daemon), r_report;
+
+        if (r)
+                return r;
+        r = sd_event_loop(daemon->event);
+        if (daemon->exports) {
+                exports_append_json(daemon->exports, &daemon->exports_json);
+                exports_log(daemon->exports);
+        }
+        daemon->exports = exports_free(daemon->exports);
+        add_up(daemon);
+        if (r >= 0 && daemon->reloading)
+                return DAEMON_E_RELOAD;
+        r_report = report(daemon);
+        return r < 0 ? r : r_report ?: daemon->has_no_workers ? DAEMON_E_WORKERS : 0;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Daemon
+ *
+ * Wires the stages together and turns the event loop:
+ *
+ *     targets ──rows──▶ sampler ──records──▶ decode ─▶ aggregate ─window─▶ encode ─▶ exporter
+ *        ▲                 │
+ *        └────notices──────┘
+ *
+ * Time, counters and errors flow one way. This folder alone knows every stage.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "base/sandbox/zygotes.h"
+#include "base/util/macro.h"
+#include "profile/window.h"
+#include "service/config/config.h"
+#include "service/run/summary.h"
+
+typedef struct Daemon Daemon;
+
+enum {
+        _DAEMON_E_SUCCESS,
+        DAEMON_E_UNUSABLE,              /* the kernel or the configuration cannot be used; the reason was logged */
+        DAEMON_E_SUMMARY,               /* it ran, but the summary could not be written; logged */
+        DAEMON_E_NO_TARGET,             /* a process that was asked for does not exist, or all are excluded; logged */
+        DAEMON_E_WORKERS,               /* it stopped since no worker can be had any more: to be started again; logged */
+        DAEMON_E_RELOAD,                /* it stopped for a new configuration: make another with that */
+};
+
+/* What the daemons of one process, one after the other, each with its configuration, add up to. */
+typedef struct DaemonTotals {
+        uint64_t start_ns;              /* of the first one, MONOTONIC; 0 = there was none */
+        uint64_t duration_ns;           /* of sampling */
+        uint64_t target_cpu_ns;
+        uint64_t sampler_entries;
+        double programmed;
+        uint64_t first_sample_ns, first_delivery_ns;    /* MONOTONIC, 0 = none yet; so is the next */
+        uint64_t exported_ns;           /* when a request was accepted last */
+        uint64_t n_exported;            /* requests accepted until then */
+        bool paused;                    /* `spanprof pause` is in force */
+        Zygotes *zygotes;               /* of workers that read targets' files for all of them, borrowed; NULL = none */
+} DaemonTotals;
+
+/*
+ * Takes the windows in the exporters' place, in this process: nothing is encoded or sent, and there is no socket for
+ * `status` and no metrics.
+ */
+typedef struct DaemonSink {
+        /*
+         * A closed window, borrowed for the call. *n_lostp: events of it that were not kept (0 before the call), the others are
+         * delivered. Return: 0, or -errno, which ends the daemon.
+         */
+        int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
+        int (*started)(void *userdata); /* sampling is on. Return: 0, -errno. May be NULL */
+        void *userdata;
+} DaemonSink;
+
+/*
+ * Makes everything, samples nothing yet. @config and @totals are borrowed, and so is @sink, which is NULL for a daemon that
+ * exports. Return: 0, DAEMON_E_UNUSABLE, -errno.
+ */
+int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, const DaemonSink *sink);
+Daemon *daemon_free(Daemon *daemon);
+DEFINE_CLEANUP(Daemon, daemon_free)
+
+/*
+ * What SIGHUP asks for: reads the configuration anew. Return: 0 = the daemon shall end with DAEMON_E_RELOAD, anything
+ * else = it goes on as it is; the reason was logged. Without such a function SIGHUP stops the daemon, as it does for
+ * one whose terminal hangs up.
+ */
+typedef int (*DaemonReload)(void *userdata);
+void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata);
+
+/* Runs until a signal or the configured duration ends it, and flushes. Return: 0, DAEMON_E_*, -errno. */
+int daemon_run(Daemon *daemon);
+
+/* For users of a sink: the loop, for what they wait for themselves. It is the daemon's. */
+sd_event *daemon_loop(Daemon *daemon);
+
+/* Ends daemon_run(), as a signal would. Return: 0, -errno. */
+int daemon_stop(Daemon *daemon);
+
+/* The signal that has ended it, 0 = none, and whether a terminal sent it, to everybody in front of it. */
+int daemon_stop_signal(const Daemon *daemon);
+bool daemon_stopped_by_terminal(const Daemon *daemon);
+
+/* How many processes are sampled now, and what was done until now or, after daemon_run(), in all. */
+size_t daemon_n_targets(const Daemon *daemon);
+void daemon_summarize(const Daemon *daemon, Summary *summary);

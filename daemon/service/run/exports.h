@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Exports
+ *
+ * All the receivers of a daemon: each gets every request, over an exporter of its own with its own queue, spool and
+ * counters. One that is in trouble holds up no other. The first is the one that the books of util/stat are kept
+ * for; what became of the samples at the others is told beside them.
+ */
+
+#include "base/util/text.h"
+#include "delivery/export/exporter.h"
+#include "service/config/config.h"
+
+typedef struct Exports Exports;
+
+enum {
+        _EXPORTS_E_SUCCESS,
+        EXPORTS_E_UNUSABLE,             /* of one of them; a message was logged */
+};
+
+/* Return: 0, EXPORTS_E_UNUSABLE, -errno. */
+int exports_new(Exports **exportsp, sd_event *event, const Config *config);
+Exports *exports_free(Exports *exports);
+DEFINE_CLEANUP(Exports, exports_free)
+
+/* As exporter.h's; @done is called once, when all of them are. */
+int exports_submit(Exports *exports, const uint8_t *data, size_t size, uint64_t n_events);
+int exports_stop(Exports *exports, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
+
+uint64_t exports_queued_events(const Exports *exports);
+size_t exports_queued_bytes(const Exports *exports);
+
+/* Of all requests so far, as they go to the one to which most goes. */
+uint64_t exports_submitted_bytes(const Exports *exports);
+
+/* In memory alone, at the one where most are: what our death would lose. */
+uint64_t exports_unsaved_events(const Exports *exports);
+
+/* `[{"name": "…", "delivered": 7, …}, …]`, the first one first. */
+void exports_append_json(const Exports *exports, Text *text);
+
+/* For `spanprof status`: a line for each if there are several. For Prometheus: families spanprof_receiver_… with the label `receiver`. */
+void exports_append_status(const Exports *exports, Text *text);
+void exports_append_metrics(const Exports *exports, Text *text);
+
+/* A line for each but the first. */
+void exports_log(const Exports *exports);

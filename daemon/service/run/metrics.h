@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Metrics
+ *
+ * The daemon's state as text: for Prometheus, for people, and as JSON. Counters come from the one table
+ * (bpf/counters.h), so that none can be forgotten here. Values in, text out.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/util/text.h"
+#include "service/run/exports.h"
+#include "service/run/self.h"
+#include "symbol/naming/naming.h"
+
+typedef struct Metrics {
+        uint32_t pid;
+        uint64_t age_ns;                /* since the first start */
+        uint32_t frequency, nominal_frequency;  /* Hz */
+        uint32_t n_cpus;                /* sampled now */
+        const char *pause;              /* why nothing is sampled: disabled, command, memory; NULL = it is */
+        const char *unready;            /* what is not as it must be, NULL = ready */
+        uint64_t n_targets, n_processes;
+        uint64_t queued_events, queued_bytes, unsaved_events;
+        const Exports *exports;         /* NULL = nothing is shown of single receivers */
+        uint64_t exported_ns;           /* since a request was accepted, UINT64_MAX = none was */
+        const char *url;                /* that profiles go to */
+        uint64_t map_bytes;
+        NamingState naming;
+        Self self;
+} Metrics;
+
+/* Text format 0.0.4 of Prometheus. */
+void metrics_print(Text *text, const Metrics *metrics);
+
+/* For `spanprof status`. */
+void metrics_print_status(Text *text, const Metrics *metrics);
+void metrics_print_json(Text *text, const Metrics *metrics);

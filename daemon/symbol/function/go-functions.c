@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table says where functions are from runtime.text, which is where Go's code begins: the start of .text, unless C's objects
+ * were put before it (-linkmode=external). The header had the address until some version of Go took it out. What
+ * has it in all versions is runtime.firstmoduledata, which begins with where the parts of the table are:
+ *
+ *     word   0  the table                 in a position-independent program these are relocations, and with some
+ *            1, 4, 7, 10, 13  its parts   linkers (gold, lld) the words themselves are zero
+ *            17  functions, and one
+ *            20  the first function
+ *            22  runtime.text
+ *
+ * It is looked for in what is writable, by these words; nothing else has them all.
+ */
+#include "symbol/function/go-functions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/error.h"
+
+enum {
+        MODULE_WORDS = 24,
+        MODULE_N = 17,
+        MODULE_FIRST = 20,
+        MODULE_TEXT = 22,
+        MAX_TABLES = 4,                 /* places that look like a table */
+        MAX_MODULES = 8,                /* pointers to one of them */
+        SEARCHED = 4,                   /* times as many bytes as a table may have */
+        MAX_DYNAMIC = 64 << 10,         /* bytes */
+};
+
+#define TABLE_BEGINS UINT64_C(0x08010000fffffff0)      /* but for the last bit: go_table_count() */
+
+typedef struct Reader {
+        const ElfImage *image;
+        Elf64_Phdr *segments;
+        uint32_t n_segments;
+        uint64_t max_bytes;
+        uint64_t left;                  /* bytes that may still be searched: segments may lie upon each other, and be many */
+        bool may_map;
+        GoTable table;
+        uint64_t address;               /* of the table */
+} Reader;
+
+void go_functions_deinit(GoFunctions *functions) {
+        image_bytes_deinit(&functions->bytes);
+        *functions = (GoFunctions){ 0 };
+}
+
+/* ---- runtime.text ---- */
+
+static bool is_code(const Reader *reader, uint64_t text) {
+        uint64_t size = go_table_end(&reader->table);
+
+        for (uint32_t i = 0; i < reader->n_segments; i++) {
+                const Elf64_Phdr *segment = &reader->segments[i];
+
+                if (segment->p_type == PT_LOAD && segment->p_flags & PF_X && text >= segment->p_vaddr &&
+                    text - segment->p_vaddr <= segment->p_memsz && size <= segment->p_memsz - (text - segment->p_vaddr))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_module(const Reader *reader, const uint64_t words[MODULE_WORDS]) {
+        for (unsigned part = 0; part < GO_N_PARTS; part++)
+                if (words[1 + 3 * part] != reader->address + reader->table.parts[part])
+                        return false;
+        return words[0] == reader->address && words[MODULE_N] == reader->table.n + UINT64_C(1) &&
+               words[MODULE_FIRST] == words[MODULE_TEXT] + go_table_start(&reader->table) && is_code(reader, words[MODULE_TEXT]);
+}
+
+/* Return: whether it is in these bytes of a segment, which begin at a multiple of 8. */
+static bool find_module(const Reader *reader, const ImageBytes *bytes, uint64_t *textp) {
+        uint64_t words[MODULE_WORDS];
+
+        for (uint64_t at = 0; at + sizeof(words) <= bytes->size; at += sizeof(*words)) {
+                if (go_table_word(bytes->data + at) != reader->address)
+                        continue;
+                memcpy(words, bytes->data + at, sizeof(words));
+                if (is_module(reader, words)) {
+                        *textp = words[MODULE_TEXT];
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* What the file has of a segment, from the first multiple of 8. Return: 0, IMAGE_E_*, -ENOMEM. */
+static int take_segment(Reader *reader, const Elf64_Phdr *segment, ImageBytes *bytes, uint64_t *addressp) {
+        uint64_t before = -segment->p_vaddr & 7, size;
+        int r;
+
+        if (segment->p_type != PT_LOAD || segment->p_filesz < before || segment->p_offset > UINT64_MAX - before)
+                return IMAGE_E_ABSENT;
+        size = MIN(MIN(segment->p_filesz - before, reader->max_bytes), reader->left);
+        reader->left -= size;
+        r = image_bytes_init(bytes, reader->image, segment->p_offset + before, size, reader->may_map);
+        *addressp = segment->p_vaddr + before;
+        return r < 0 ? error_fold(r) : r;
+}
+
+/* Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
+static int find_text_in_data(Reader *reader, uint64_t *textp) {
+        for (uint32_t i = 0; i < reader->n_segments; i++) {
+                _cleanup_(image_bytes_deinit) ImageBytes bytes = { 0 };
+                uint64_t address;
+                int r;
+
+                if (!(reader->segments[i].p_flags & PF_W))
+                        continue;
+                r = take_segment(reader, &reader->segments[i], &bytes, &address);
+                if (r < 0)
+                        return error_fold(r);
+                if (!r && find_module(reader, &bytes, textp))
+                        return 0;
+        }
+        return GO_FUNCTIONS_E_NONE;
+}
+
+/* ---- the same, where it is made of relocations ---- */
+
+/* Return: whether the file has all of these addresses. */
+static bool find_offset(const Reader *reader, uint64_t address, uint64_t size, uint64_t *offsetp) {
+        for (uint32_t i = 0; i < reader->n_segments; i++) {
+                const Elf64_Phdr *segment = &reader->segments[i];
+
+                if (segment->p_type != PT_LOAD || address < segment->p_vaddr || address - segment->p_vaddr > segment->p_filesz ||
+                    size > segment->p_filesz - (address - segment->p_vaddr))
+                        continue;
+                *offsetp = segment->p_offset + (address - segment->p_vaddr);
+                return true;
+        }
+        return false;
+}
+
+static int take_addresses(const Reader *reader, uint64_t address, uint64_t size, ImageBytes *bytes) {
+        uint64_t offset;
+        int r;
+
+        if (size > reader->max_bytes || !find_offset(reader, address, size, &offset))
+                return IMAGE_E_ABSENT;
+        r = image_bytes_init(bytes, reader->image, offset, size, reader->may_map);
+        return r < 0 ? error_fold(r) : r;
+}
+
+/* Return: 0, IMAGE_E_*, -ENOMEM. */
+static int take_relocations(const Reader *reader, ImageBytes *relocations) {
+        _cleanup_(freep) char *dynamic = NULL;
+        uint64_t size = 0, address = 0, n_bytes = 0;
+        int r = IMAGE_E_ABSENT;
+
+        for (uint32_t i = 0; i < reader->n_segments && r == IMAGE_E_ABSENT; i++)
+                if (reader->segments[i].p_type == PT_DYNAMIC) {
+                        size = MIN(reader->segments[i].p_filesz, (uint64_t)MAX_DYNAMIC);
+                        r = elf_image_read(reader->image, reader->segments[i].p_offset, size, &dynamic);
+                }
+        if (r)
+                return r < 0 ? error_fold(r) : r;
+        for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= size; at += sizeof(Elf64_Dyn)) {
+                Elf64_Dyn entry;
+
+                memcpy(&entry, dynamic + at, sizeof(entry));
+                address = entry.d_tag == DT_RELA ? entry.d_un.d_ptr : address;
+                n_bytes = entry.d_tag == DT_RELASZ ? entry.d_un.d_val : n_bytes;
+        }
+        r = take_addresses(reader, address, n_bytes, relocations);
+        return r < 0 ? error_fold(r) : r;
+}
+
+static bool next_relative(const ImageBytes *relocations, uint64_t *atp, Elf64_Rela *rela) {
+        while (relocations->size - *atp >= sizeof(*rela)) {
+                memcpy(rela, relocations->data + *atp, sizeof(*rela));
+                *atp += sizeof(*rela);
+                if (ELF64_R_TYPE(rela->r_info) == R_X86_64_RELATIVE)
+                        return true;
+        }
+        return false;
+}
+
+/* The words at @module as the dynamic linker leaves them, in a program that lies where its file says. Return: 0, IMAGE_E_*, -ENOMEM. */
+static int relocate(const Reader *reader, const ImageBytes *relocations, uint64_t module, uint64_t words[MODULE_WORDS]) {
+        const uint64_t size = MODULE_WORDS * sizeof(*words);
+        _cleanup_(image_bytes_deinit) ImageBytes bytes = { 0 };
+        int r = take_addresses(reader, module, size, &bytes);
+        Elf64_Rela rela;
+
+        if (r)
+                return r < 0 ? error_fold(r) : r;
+        memcpy(words, bytes.data, size);
+        for (uint64_t at = 0; next_relative(relocations, &at, &rela);) {
+                uint64_t offset = rela.r_offset - module;
+
+                if (offset < size && offset % sizeof(*words) == 0)
+                        words[offset / sizeof(*words)] = (uint64_t)rela.r_addend;
+        }
+        return 0;
+}
+
+/* Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
+static int find_text_in_relocations(Reader *reader, uint64_t *textp) {
+        _cleanup_(image_bytes_deinit) ImageBytes relocations = { 0 };
+        int r = take_relocations(reader, &relocations);
+        uint64_t words[MODULE_WORDS];
+        unsigned n_modules = 0;
+        Elf64_Rela rela;
+
+        if (r)
+                return r < 0 ? error_fold(r) : GO_FUNCTIONS_E_NONE;
+        for (uint64_t at = 0; n_modules < MAX_MODULES && next_relative(&relocations, &at, &rela);) {
+                if ((uint64_t)rela.r_addend != reader->address)
+                        continue;
+                n_modules++;
+                if (relocations.size > reader->left)
+                        break;
+                reader->left -= relocations.size;
+                r = relocate(reader, &relocations, rela.r_offset, words);
+                if (r < 0)
+                        return error_fold(r);
+                if (!r && is_module(reader, words)) {
+                        *textp = words[MODULE_TEXT];
+                        return 0;
+                }
+        }
+        return GO_FUNCTIONS_E_NONE;
+}
+
+/* Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
+static int find_text(Reader *reader, uint64_t *textp) {
+        int r = find_text_in_data(reader, textp);
+
+        if (r > 0)
+                r = find_text_in_relocations(reader, textp);
+        if (r > 0 && reader->table.text && is_code(reader, reader->table.text)) {
+                *textp = reader->table.text;
+                r = 0;
+        }
+        return r < 0 ? error_fold(r) : r;
+}
+
+/* ---- the table ---- */
+
+static int take_table(Reader *reader, const char *data, uint64_t size, uint64_t address, uint64_t *textp) {
+        int r;
+
+        if (!go_table_init(&reader->table, data, size))
+                return GO_FUNCTIONS_E_REFUSED;
+        reader->address = address;
+        r = find_text(reader, textp);
+        return r < 0 ? error_fold(r) : r ? GO_FUNCTIONS_E_REFUSED : 0;
+}
+
+static const Elf64_Shdr *find_section(const ElfImage *image) {
+        static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+        const Elf64_Shdr *section;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!elf_image_find_section(image, names[i], &section) && section->sh_type != SHT_NOBITS)
+                        return section;
+        return NULL;
+}
+
+/* Return: 0, GO_FUNCTIONS_E_*, -ENOMEM. */
+static int read_section(Reader *reader, const Elf64_Shdr *section, GoFunctions *to) {
+        int r = section->sh_size > reader->max_bytes ? IMAGE_E_MALFORMED
+                        : image_bytes_init(&to->bytes, reader->image, section->sh_offset, section->sh_size, reader->may_map);
+
+        if (!r)
+                r = take_table(reader, to->bytes.data, to->bytes.size, section->sh_addr, &to->text);
+        return r < 0 ? error_fold(r) : r ? GO_FUNCTIONS_E_REFUSED : 0;
+}
+
+/* In the bytes of a segment, at @address. *n_leftp: how many more places are tried. */
+static int search(Reader *reader, GoFunctions *to, uint64_t address, unsigned *n_leftp) {
+        const ImageBytes *bytes = &to->bytes;
+
+        for (uint64_t at = 0; at + GO_TABLE_HEADER <= bytes->size && *n_leftp; at += sizeof(uint64_t)) {
+                int r;
+
+                if ((go_table_word(bytes->data + at) & ~UINT64_C(1)) != TABLE_BEGINS)
+                        continue;
+                (*n_leftp)--;
+                r = take_table(reader, bytes->data + at, bytes->size - at, address + at, &to->text);
+                if (r <= 0)
+                        return r;
+        }
+        return GO_FUNCTIONS_E_REFUSED;
+}
+
+/* Return: 0, GO_FUNCTIONS_E_REFUSED, -ENOMEM. */
+static int read_segments(Reader *reader, GoFunctions *to) {
+        unsigned n_left = MAX_TABLES;
+        int r = GO_FUNCTIONS_E_REFUSED;
+
+        for (uint32_t i = 0; i < reader->n_segments && r > 0; i++) {
+                uint64_t address;
+
+                if (reader->segments[i].p_flags & PF_X)
+                        continue;
+                r = take_segment(reader, &reader->segments[i], &to->bytes, &address);
+                if (!r)
+                        r = search(reader, to, address, &n_left);
+                if (r)
+                        image_bytes_deinit(&to->bytes);
+        }
+        return r < 0 ? error_fold(r) : r ? GO_FUNCTIONS_E_REFUSED : 0;
+}
+
+/* Whether Go has linked it. Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
+static int check_go(const ElfImage *image) {
+        const Elf64_Shdr *section;
+        ImageIds ids;
+        int r;
+
+        if (!elf_image_find_section(image, ".go.buildinfo", &section))
+                return section->sh_type == SHT_NOBITS ? GO_FUNCTIONS_E_NONE : 0;
+        r = elf_image_ids(image, &ids);
+        return r ? error_fold(r) : ids.go[0] ? 0 : GO_FUNCTIONS_E_NONE;
+}
+
+/* Return: 0 = it has more, GO_FUNCTIONS_E_NONE, -ENOMEM. */
+static int check_count(const ElfImage *image, const Elf64_Shdr *section, uint32_t n_known) {
+        _cleanup_(freep) char *header = NULL;
+        int r = section ? elf_image_read(image, section->sh_offset, GO_TABLE_HEADER, &header) : IMAGE_E_ABSENT;
+
+        return r < 0 ? error_fold(r) : r || go_table_count(header) <= n_known ? GO_FUNCTIONS_E_NONE : 0;
+}
+
+static int read_any(Reader *reader, uint32_t n_known, GoFunctions *to) {
+        const Elf64_Shdr *section = find_section(reader->image);
+        int r = 0;
+
+        if (n_known)
+                r = check_count(reader->image, section, n_known);
+        else if (!section)
+                r = check_go(reader->image);
+        if (r)
+                return r < 0 ? error_fold(r) : r;
+        r = elf_image_segments(reader->image, &reader->segments, &reader->n_segments);
+        if (!r)
+                r = section ? read_section(reader, section, to) : read_segments(reader, to);
+        return r < 0 ? error_fold(r) : r ? GO_FUNCTIONS_E_REFUSED : 0;
+}
+
+int go_functions_init(GoFunctions *functions, const ElfImage *image, uint32_t n_known, uint64_t max_bytes, bool may_map) {
+        Reader reader = { .image = image, .max_bytes = max_bytes, .left = SEARCHED * max_bytes, .may_map = may_map };
+        GoFunctions new = { 0 };
+        int r = read_any(&reader, n_known, &new);
+
+        free(reader.segments);
+        if (r) {
+                go_functions_deinit(&new);
+                return r < 0 ? error_fold(r) : r;
+        }
+        new.table = reader.table;
+        *functions = new;
+        return 0;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/function/symbol-session.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/file.h"
+#include "symbol/function/symbol-wire.h"
+
+#define WORKER_NS (8 * NS_PER_SEC)              /* for one object; less than whoever waits for us has */
+
+enum {
+        MAX_TRIES = 2,                  /* a worker may be killed by whoever does not mean it */
+        MAX_DEATHS = 4,                 /* over the names of one session */
+};
+
+typedef struct Work {
+        WorkerSession session;
+        Symbolizer *symbolizer;
+        const SymbolObject *object;
+        int fd;                         /* of the object, -1 = not here */
+        uint64_t size;
+        SymbolState state;              /* why it is not */
+} Work;
+
+/* ---- debug files ---- */
+
+static bool is_elf(int fd) {
+        char magic[SELFMAG];
+
+        return file_pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) && !memcmp(magic, ELFMAG, sizeof(magic));
+}
+
+/* The next file that may be it, or none. A worker is given nothing that no debug file can be. Return: 0, WORKER_SESSION_E_*. */
+static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
+        SymbolOffer offer = { .magic = SYMBOL_WIRE_MAGIC };
+        _cleanup_(closep) int fd = -1;
+        SymbolState state;
+
+        while (!offer.has_file && debug_search_next(search)) {
+                closep(&fd);
+                fd = -1;
+                if (symbol_file_look(search->root, search->path, &fd, &offer.size, &state))
+                        continue;
+                offer.has_file = is_elf(fd);
+                offer.by_link = search->by_link;
+        }
+        *is_endp = !offer.has_file;
+        return worker_session_send(&work->session, &offer, sizeof(offer), offer.has_file ? fd : -1);
+}
+
+/* Until it has said something else than that it wants another one. */
+static int converse(Work *work, SymbolAnswer *answer) {
+        DebugSearch search = { .object = work->object, .directory = symbolizer_debug_directory(work->symbolizer) };
+        DebugLink link = { 0 };
+        bool is_end = false;
+
+        for (;;) {
+                int r = worker_session_receive(&work->session, answer, sizeof(*answer));
+
+                if (r)
+                        return r;
+                if (!symbol_wire_check(answer) || (is_end && answer->kind == SYMBOL_SAID_WANT))
+                        return worker_session_refuse(&work->session);
+                if (answer->kind != SYMBOL_SAID_WANT)
+                        return 0;
+                if (!search.link && answer->link[0]) {
+                        memcpy(link.name, answer->link, sizeof(link.name));
+                        search.link = &link;
+                }
+                r = offer_next(work, &search, &is_end);
+                if (r)
+                        return r;
+        }
+}
+
+/* ---- tables ---- */
+
+static int receive_functions(Work *work, SymbolTable *table) {
+        SymbolWireFunction piece[512];
+        uint32_t n = symbol_table_n_symbols(table), n_here;
+        int r;
+
+        for (uint32_t at = 0; at < n; at += n_here) {
+                n_here = MIN(n - at, (uint32_t)ARRAY_SIZE(piece));
+                r = worker_session_receive(&work->session, piece, n_here * sizeof(*piece));
+                if (r)
+                        return r;
+                if (!symbol_wire_put_functions(table, at, piece, n_here))
+                        return worker_session_refuse(&work->session);
+        }
+        return 0;
+}
+
+/* Return: 0 with *tablep (NULL = it has none), WORKER_SESSION_E_*, -ENOMEM. */
+static int receive_table(Work *work, const SymbolAnswer *answer, SymbolTable **tablep) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        int r;
+
+        if (!answer->n)
+                return 0;
+        r = symbol_wire_table_new(&table, answer);
+        if (r)
+                return error_fold(r);
+        r = receive_functions(work, table);
+        r = r ?: worker_session_receive(&work->session, symbol_wire_names(table), answer->names_size);
+        if (r)
+                return r;
+        if (!symbol_wire_finish(table))
+                return worker_session_refuse(&work->session);
+        *tablep = take(table);
+        return 0;
+}
+
+/* They fit: can_be_known(). */
+static void put_ids(SymbolRequest *request, const SymbolObject *object) {
+        strcpy(request->gnu, object->build_id_gnu);
+        strcpy(request->go, object->build_id_go);
+}
+
+static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep, SymbolGo *gop) {
+        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_ASK_TABLE, .size = work->size,
+                                  .has_file = work->fd >= 0, .state = work->state };
+        SymbolAnswer answer;
+        int r = worker_session_begin(&work->session);
+
+        put_ids(&request, work->object);
+        r = r ?: worker_session_send(&work->session, &request, sizeof(request), work->fd);
+        r = r ?: converse(work, &answer);
+        r = r ?: receive_table(work, &answer, tablep);
+        if (!r) {
+                *statep = answer.state;
+                *gop = answer.go;
+        }
+        return r;
+}
+
+static void open_own(Work *work) {
+        const SymbolSource *source = work->object->source;
+        int r;
+
+        if (source && source->open)
+                r = symbol_source_open(source, &work->fd, &work->size, &work->state);
+        else
+                r = symbol_file_look(symbol_object_root(work->object), work->object->path, &work->fd, &work->size, &work->state);
+        if (r)
+                work->fd = -1;
+}
+
+/* No build id, or one that is longer than any, is no reason to read. */
+static bool can_be_known(const SymbolObject *object) {
+        return (object->build_id_gnu[0] || object->build_id_go[0]) && strlen(object->build_id_gnu) < SYMBOL_WIRE_ID &&
+               strlen(object->build_id_go) < SYMBOL_WIRE_ID;
+}
+
+/* Return: 0, SYMBOL_SESSION_E_FAILED, -ENOMEM. */
+static int read_object(Work *work) {
+        SymbolState state = SYMBOL_STATE_NO_ID;
+        SymbolGo go = SYMBOL_GO_NONE;
+        SymbolTable *table = NULL;
+        int r = 0;
+
+        if (can_be_known(work->object)) {
+                open_own(work);
+                r = WORKER_SESSION_E_DIED;
+        }
+        for (int i = 0; i < MAX_TRIES && r == WORKER_SESSION_E_DIED; i++)
+                r = ask_table(work, &table, &state, &go);
+        if (r)
+                return r < 0 ? error_fold(r) : SYMBOL_SESSION_E_FAILED;
+        r = symbolizer_put(work->symbolizer, work->object, table, state, go);
+        return r ? error_fold(r) : 0;
+}
+
+/* ---- names ---- */
+
+typedef struct Names {
+        const char *names[SYMBOL_WIRE_MAX_NAMES];
+        uint32_t n, n_done;
+} Names;
+
+static void add(Names *names, const char *name) {
+        for (uint32_t i = 0; i < names->n; i++)
+                if (names->names[i] == name)
+                        return;
+        names->names[names->n++] = name;
+}
+
+static int send_names(Work *work, const Names *names) {
+        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_ASK_READABLE, .n = names->n - names->n_done,
+                                  .style = symbolizer_style(work->symbolizer) };
+        _cleanup_(freep) char *all = malloc(names->n * (sizeof(uint32_t) + SYMBOL_MAX_NAME));
+        int r;
+
+        if (!all)
+                return error_origin(-ENOMEM);
+        put_ids(&request, work->object);
+        for (uint32_t i = names->n_done; i < names->n; i++) {
+                uint32_t size = (uint32_t)strlen(names->names[i]);
+
+                memcpy(all + request.bytes, &size, sizeof(size));
+                memcpy(all + request.bytes + sizeof(size), names->names[i], size);
+                request.bytes += (uint32_t)sizeof(size) + size;
+        }
+        r = worker_session_send(&work->session, &request, sizeof(request), -1);
+        return r ?: worker_session_send(&work->session, all, request.bytes, -1);
+}
+
+/* Return: 0, WORKER_SESSION_E_*, -ENOMEM; those that are done are done. */
+static int ask_names(Work *work, Names *names) {
+        char text[DEMANGLE_MAX_OUTPUT];
+        int r = worker_session_begin(&work->session);
+
+        r = r ?: send_names(work, names);
+        while (!r && names->n_done < names->n) {
+                uint32_t size;
+
+                r = worker_session_receive(&work->session, &size, sizeof(size));
+                if (!r && size >= sizeof(text))
+                        r = worker_session_refuse(&work->session);
+                r = r ?: worker_session_receive(&work->session, text, size);
+                if (!r && memchr(text, 0, size))
+                        r = worker_session_refuse(&work->session);
+                if (r)
+                        return r;
+                r = symbolizer_put_readable(work->symbolizer, work->object, names->names[names->n_done], text, size);
+                if (r)
+                        return error_fold(r);
+                names->n_done++;
+        }
+        return r;
+}
+
+/* A name over which two workers died stays as it is in the file; the others are asked for again. */
+static int read_names(Work *work, Names *names) {
+        const char *suspect = NULL;
+        unsigned n_died = 0;
+        int r = 0;
+
+        while (!r && names->n_done < names->n) {
+                r = ask_names(work, names);
+                if (r != WORKER_SESSION_E_DIED || ++n_died > MAX_DEATHS)
+                        break;
+                r = 0;
+                if (names->names[names->n_done] == suspect)
+                        r = symbolizer_put_readable(work->symbolizer, work->object, names->names[names->n_done++], "", 0);
+                else
+                        suspect = names->names[names->n_done];
+        }
+        return r > 0 ? SYMBOL_SESSION_E_FAILED : r < 0 ? error_fold(r) : 0;
+}
+
+int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
+                      WorkerSessionCounts *counts) {
+        Work work = { .session = { .zygotes = zygotes, .end_ns = clock_monotonic_ns() + WORKER_NS, .counts = counts, .socket = -1 },
+                      .symbolizer = symbolizer, .object = object, .fd = -1 };
+        Names names = { 0 };
+        int r = symbolizer_knows(symbolizer, object) ? 0 : read_object(&work);
+
+        for (uint32_t i = 0; i < n && !r && names.n < SYMBOL_WIRE_MAX_NAMES; i++) {
+                const char *name = symbolizer_unread(symbolizer, object, addresses[i]);
+
+                if (name)
+                        add(&names, name);
+        }
+        if (!r)
+                r = read_names(&work, &names);
+        worker_session_end(&work.session);
+        closep(&work.fd);
+        return r < 0 ? error_fold(r) : r;
+}

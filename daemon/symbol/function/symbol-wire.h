@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Symbol Wire
+ *
+ * How a worker without rights (base/sandbox/worker-session.h) is asked for the symbols of a file, and for names as people wrote them. It
+ * can open nothing, so it says which debug file it wants, and is offered one after the other until one is it:
+ *
+ *     ask     SymbolRequest, with the file        READABLE: { size, name }…
+ *     answer  SymbolAnswer WANT  ◀── none, or one that was not it
+ *     ask     SymbolOffer, with a file or without: there are no more
+ *     answer  SymbolAnswer TABLE, { start, size }…, names, each with a NUL
+ *                                                 READABLE: { size, text }… one by one, so that it is known which killed it
+ *
+ * A table is in order, and its names are as many as its functions: so nothing in it is an index.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "symbol/function/debug-file.h"
+#include "symbol/function/symbols.h"
+
+enum {
+        SYMBOL_WIRE_MAGIC = 0x53594d31,
+        SYMBOL_WIRE_MAX_BYTES = 128 << 20,      /* of a table, as it lies in memory */
+        SYMBOL_WIRE_PIECE = 4096,       /* functions that are sent at a time */
+        SYMBOL_WIRE_MAX_NAMES = 64,     /* that are asked for at a time */
+        SYMBOL_WIRE_ID = 136,           /* bytes of a build id's text */
+};
+
+typedef enum SymbolAsk { SYMBOL_ASK_TABLE, SYMBOL_ASK_READABLE } SymbolAsk;
+
+typedef struct SymbolRequest {
+        uint32_t magic, kind;
+        uint64_t size;                  /* TABLE: of the file, if @has_file */
+        uint32_t has_file;
+        uint32_t state;                 /* why there is none */
+        uint32_t n, bytes;              /* READABLE: names, and all that follows */
+        uint32_t style, zero;
+        char gnu[SYMBOL_WIRE_ID], go[SYMBOL_WIRE_ID];   /* the object's build ids */
+} SymbolRequest;
+
+typedef struct SymbolOffer {
+        uint32_t magic, has_file;
+        uint64_t size;
+        uint32_t by_link, zero;         /* the sum in its link counts */
+} SymbolOffer;
+
+typedef enum SymbolSaid { SYMBOL_SAID_WANT, SYMBOL_SAID_TABLE } SymbolSaid;
+
+typedef struct SymbolAnswer {
+        uint32_t magic, kind;
+        uint64_t base;
+        uint32_t state, is_full;
+        uint32_t n, names_size, n_left_out;
+        uint32_t go;                    /* SymbolGo */
+        char link[sizeof(((DebugLink *)NULL)->name)];   /* WANT: "" = by build id alone */
+} SymbolAnswer;
+
+typedef struct SymbolWireFunction {
+        uint32_t start, size;           /* from the base */
+} SymbolWireFunction;
+
+/* Pure. Whether it may be an answer to a request for a table. */
+bool symbol_wire_check(const SymbolAnswer *answer);
+
+/* Room for what @answer, which was found sound, says that follows. Return: 0, -ENOMEM. */
+int symbol_wire_table_new(SymbolTable **tablep, const SymbolAnswer *answer);
+
+/* The next @n functions, from the @at-th; they fit. Return: whether they are in order. */
+bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWireFunction *functions, uint32_t n);
+
+/* Where the names go. */
+char *symbol_wire_names(SymbolTable *table);
+
+/* When all is there. Return: whether each function has a name; then it can be used. */
+bool symbol_wire_finish(SymbolTable *table);
+
+/* In the worker: answers @first and what else is asked, until nobody asks. @fd: came with it, or -1; owned. */
+void symbol_serve(int socket, int fd, const SymbolRequest *first);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Symbol Table
+ *
+ * The functions of one ELF file, as symbol-list.h finds them, sorted by address in
+ * 16 bytes each beside their names. Takes a descriptor and limits, touches no
+ * globals. Names are as in the file, without the default version (`@@GLIBC_2.2.5`).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/util/macro.h"
+#include "symbol/function/symbol-list.h"
+
+typedef struct SymbolTable SymbolTable;
+
+/* How much of a list a table takes: functions within 4 GiB from the first, and no more than some bytes in all. */
+typedef struct SymbolExtent {
+        uint64_t base;                  /* the first one's address */
+        uint32_t n;
+        uint32_t names_size;            /* each with a NUL */
+        uint32_t n_left_out;
+        bool is_full;                   /* static functions too: there was a .symtab, or Go's table */
+} SymbolExtent;
+
+/* @most: bytes of the table; functions behind are left out and counted. */
+void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *extent);
+
+/* Return: 0, -ENOMEM. */
+int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list);
+
+/* The same of a file, or of two (symbol-list.h). Return: 0, IMAGE_E_*, -ENOMEM. */
+int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits);
+int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
+                           const SymbolLimits *limits);
+
+SymbolTable *symbol_table_free(SymbolTable *table);
+DEFINE_CLEANUP(SymbolTable, symbol_table_free)
+
+/*
+ * The function that holds @address (an ELF address), the innermost if they nest. Return: its name, which lives
+ * as long as the table, and *offsetp from its start; or NULL.
+ */
+const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *offsetp);
+
+uint32_t symbol_table_n_symbols(const SymbolTable *table);
+uint32_t symbol_table_n_left_out(const SymbolTable *table);     /* over a cap */
+bool symbol_table_is_full(const SymbolTable *table);
+size_t symbol_table_memory(const SymbolTable *table);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Perf Map
+ *
+ * Reads the text of /tmp/perf-PID.map, in which a compiler at run time says what it has put into memory: one line a
+ * function, `START SIZE NAME`, both numbers in hexadecimal, with or without 0x. Text in, code ranges out: it opens no
+ * file. The file grows while it is read, so the text comes in pieces, and a line counts when its end is there.
+ *
+ * The writer is a stranger. A line that is none is counted and passed over; a name is cut at CODE_MAX_NAME.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "symbol/jit/code.h"
+
+enum { PERF_MAP_MAX_LINE = CODE_MAX_NAME + 64 };        /* of a line that is kept; two numbers take 38 */
+
+typedef struct PerfMap {
+        char line[PERF_MAP_MAX_LINE];   /* what came of a line whose end is not there yet */
+        size_t size;
+        uint64_t n_lines;               /* ended, of either kind */
+        uint64_t n_malformed;
+} PerfMap;
+
+/* Forgets the begin of a line: what comes next begins one. Counts stay. */
+void perf_map_restart(PerfMap *map);
+
+/* The next piece of the text. Return: 0, or what @sink returned, which ends it: feed nothing more then. */
+int perf_map_feed(PerfMap *map, const char *data, size_t size, CodeSink sink, void *userdata);

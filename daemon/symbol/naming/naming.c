@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/naming/naming.h"
+
+#include <errno.h>
+
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/stat.h"
+#include "symbol/naming/code-names.h"
+#include "symbol/naming/object-names.h"
+
+struct Naming {
+        ObjectNames *objects;           /* NULL = not wanted */
+        CodeNames *code;                /* the same */
+};
+
+int naming_new(Naming **namingp, const NamingConfig *config) {
+        _cleanup_(naming_freep) Naming *naming = calloc(1, sizeof(*naming));
+        const ObjectNamesLimits objects = { .time_limit_ns = config->time_limit_ns };
+        const CodeNamesLimits code = { .time_limit_ns = config->time_limit_ns };
+        int r = 0;
+
+        if (!naming)
+                return error_origin(-ENOMEM);
+        if (config->objects)
+                r = object_names_new(&naming->objects, &objects, config->zygotes);
+        if (!r && config->code)
+                r = code_names_new(&naming->code, &code, config->zygotes);
+        if (r)
+                return error_fold(r);
+        *namingp = take(naming);
+        return 0;
+}
+
+Naming *naming_free(Naming *naming) {
+        if (!naming)
+                return NULL;
+        object_names_free(naming->objects);
+        code_names_free(naming->code);
+        free(naming);
+        return NULL;
+}
+
+/* ---- while stacks are made ---- */
+
+static int name_code(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
+                     size_t *sizep, bool *is_pastp) {
+        static const enum counter counters[] = {
+                COUNTER_CODE_FRAMES_NAMED,
+                [CODE_NAMES_E_NONE] = COUNTER_CODE_FRAMES_NONE,
+                [CODE_NAMES_E_LATER] = COUNTER_CODE_FRAMES_LATER,
+        };
+        Naming *naming = userdata;
+        int r = code_names_find(naming->code, process, address, time_ns, namep, sizep, is_pastp);
+
+        if (r < 0)
+                return error_fold(r);
+        stat_add(counters[r], 1);
+        return r == CODE_NAMES_E_NONE ? FRAMES_E_UNNAMED : r == CODE_NAMES_E_LATER ? FRAMES_E_LATER : 0;
+}
+
+static int code_serial(void *userdata, const Process *process, uint64_t *serialp) {
+        Naming *naming = userdata;
+        int r = code_names_serial(naming->code, process, serialp);
+
+        return r ? error_fold(r) : 0;
+}
+
+static int want_object(void *userdata, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
+                       FrameWord word) {
+        Naming *naming = userdata;
+        int r = object_names_want(naming->objects, window, process, mapping, address, word);
+
+        return r ? error_fold(r) : 0;
+}
+
+FramesNaming naming_hooks(Naming *naming) {
+        return (FramesNaming){ .code = naming->code ? name_code : NULL, .serial = naming->code ? code_serial : NULL,
+                               .object = naming->objects ? want_object : NULL, .userdata = naming };
+}
+
+/* ---- between samples, and at the end of a window ---- */
+
+int naming_work(Naming *naming) {
+        int r = 0;
+
+        if (naming->objects)
+                r = object_names_work(naming->objects);
+        if (!r && naming->code)
+                r = code_names_work(naming->code);
+        return r ? error_fold(r) : 0;
+}
+
+int naming_window(Naming *naming, Window *window) {
+        uint64_t begin_ns = clock_monotonic_ns();
+        int r = naming_work(naming);
+
+        if (!r && naming->objects)
+                r = object_names_apply(naming->objects, window);
+        stat_add(COUNTER_STAGE_NAMING_NS, clock_monotonic_ns() - begin_ns);
+        return r ? error_fold(r) : 0;
+}
+
+int naming_wait(Naming *naming, uint64_t end_ns) {
+        int r = naming->objects ? object_names_wait(naming->objects, end_ns) : 0;
+
+        if (naming->code)
+                code_names_wait(naming->code, end_ns);
+        return r ? error_fold(r) : 0;
+}
+
+NamingState naming_state(const Naming *naming) {
+        NamingState state = { .objects = naming->objects, .code = naming->code };
+
+        if (naming->objects) {
+                state.n_waiting = object_names_n_waiting(naming->objects);
+                state.memory = object_names_memory(naming->objects);
+        }
+        if (naming->code) {
+                state.n_processes = code_names_n_processes(naming->code);
+                state.memory += code_names_memory(naming->code);
+        }
+        return state;
+}

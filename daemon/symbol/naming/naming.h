@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Naming
+ *
+ * The stage between aggregation and encoding that gives frames the names of their functions, as far as that is wanted:
+ *
+ *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote: nobody looks
+ *     jit-symbols  on: code that a target makes while it runs, by what the target says of it (code-names.h)
+ *
+ * Nothing here is waited for: what is not known in time goes out without a name. With remote and off nothing is done
+ * at all; with remote and on nothing is, before a target runs in memory without a file.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sandbox/zygotes.h"
+#include "base/util/macro.h"
+#include "profile/window.h"
+#include "sampling/frames/frames.h"
+
+typedef struct Naming Naming;
+
+typedef struct NamingConfig {
+        bool objects;                   /* symbols = local */
+        bool code;                      /* jit-symbols = on */
+        uint64_t time_limit_ns;           /* for one question; 0 = 10 s */
+        Zygotes *zygotes;               /* of workers that read what targets wrote, borrowed; NULL = it is read here */
+} NamingConfig;
+
+/* Return: 0, -ENOMEM. */
+int naming_new(Naming **namingp, const NamingConfig *config);
+Naming *naming_free(Naming *naming);
+DEFINE_CLEANUP(Naming, naming_free)
+
+/* What frames are to ask while stacks are made. */
+FramesNaming naming_hooks(Naming *naming);
+
+/* Between samples: sends questions, takes answers in. Return: 0, -ENOMEM. */
+int naming_work(Naming *naming);
+
+/* The stage: a window that was closed and is to be encoded. Return: 0, -ENOMEM. */
+int naming_window(Naming *naming, Window *window);
+
+/* Before the last window: waits for answers that are under way until @end_ns. Return: 0, -ENOMEM. */
+int naming_wait(Naming *naming, uint64_t end_ns);
+
+typedef struct NamingState {
+        bool objects, code;
+        uint32_t n_waiting;             /* addresses that were asked for */
+        uint32_t n_processes;           /* that make code */
+        size_t memory;
+} NamingState;
+
+NamingState naming_state(const Naming *naming);

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ *     frame ──want──▶ [object: addresses] ──work──▶ worker: name-job.c ──▶ names ──apply──▶ window
+ *
+ * A name is found by two steps, since frames of one window are met again and again: the frame's word in this window, and
+ * if that is new, object and address.
+ */
+#include "symbol/naming/object-names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util/arena.h"
+#include "base/util/clock.h"
+#include "base/util/error.h"
+#include "base/util/hashmap.h"
+#include "base/util/intern.h"
+#include "base/util/stat.h"
+#include "symbol/naming/name-job.h"
+
+#define DEFAULT_RETRY_NS (10 * NS_PER_SEC)      /* after a file could not be opened; another process may have it */
+
+enum {
+        DEFAULT_MAX_NAMES = 128 << 10,
+        DEFAULT_MAX_TEXT_BYTES = 32 << 20,
+        MAX_IDS = 64 << 10,             /* of files, which may be many of one build */
+        NO_TEXT = UINT32_MAX,
+        MAX_DOUBLINGS = 6,              /* of that, after workers have failed: eleven minutes */
+};
+
+typedef enum NameState { NAME_NEW, NAME_ASKED, NAME_KNOWN, NAME_NONE } NameState;
+
+typedef struct NamedObject NamedObject;
+
+typedef struct Name {
+        uint64_t address;
+        uint32_t name, linkage_name;    /* of Intern texts; NO_TEXT = the same as name */
+        NameState state;
+} Name;
+
+struct NamedObject {
+        char *gnu, *go, *path;          /* owned */
+        bool is_vdso;
+        Hashmap names;                  /* address → Name */
+        Name *asked[NAME_JOB_MAX];      /* not sent yet */
+        uint32_t n_asked;
+        NamedObject *next_asked;        /* among those that have some */
+        uint64_t retry_ns;
+        unsigned n_failed;              /* times in a row that no worker could read it */
+        NamePlace place;                /* where it was met last */
+};
+
+struct ObjectNames {
+        ObjectNamesLimits limits;
+        Zygotes *zygotes;               /* borrowed; NULL = none */
+        Worker *worker;
+        uint64_t window_serial;
+        Hashmap words;                  /* frame word of this window → Name */
+        Hashmap ids;                    /* Object.id → NamedObject */
+        Hashmap builds;                 /* hash of build ids and path → NamedObject; each is in here once */
+        Arena rows;                     /* Names */
+        Intern texts;
+        uint32_t n_names, n_waiting;
+        NamedObject *first_asked;
+        bool is_over;                   /* a cap was met: clear when no job is out */
+};
+
+/* ---- making and clearing ---- */
+
+int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygotes *zygotes) {
+        _cleanup_(object_names_freep) ObjectNames *names = calloc(1, sizeof(*names));
+        WorkerConfig worker = { .name = "names", .begin = name_job_begin, .end = name_job_end, .userdata = names };
+        int r;
+
+        if (!names)
+                return error_origin(-ENOMEM);
+        if (limits)
+                names->limits = *limits;
+        names->limits.max_names = names->limits.max_names ?: DEFAULT_MAX_NAMES;
+        names->limits.max_text_bytes = names->limits.max_text_bytes ?: DEFAULT_MAX_TEXT_BYTES;
+        names->zygotes = zygotes;
+        names->limits.retry_ns = names->limits.retry_ns ?: DEFAULT_RETRY_NS;
+        intern_init(&names->texts, UINT32_MAX - 1);
+        worker.max_jobs = names->limits.max_jobs;
+        worker.time_limit_ns = names->limits.time_limit_ns;
+        r = worker_new(&names->worker, &worker);
+        if (r)
+                return error_fold(r);
+        *namesp = take(names);
+        return 0;
+}
+
+static void free_object(NamedObject *object) {
+        hashmap_deinit(&object->names);
+        free(object->gnu);
+        free(object->go);
+        free(object->path);
+        free(object);
+}
+
+static void clear(ObjectNames *names) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&names->builds, &at)))
+                free_object(entry->value);
+        hashmap_deinit(&names->builds);
+        hashmap_deinit(&names->ids);
+        hashmap_deinit(&names->words);
+        arena_deinit(&names->rows);
+        intern_deinit(&names->texts);
+        names->n_names = names->n_waiting = 0;
+        names->first_asked = NULL;
+        names->is_over = false;
+}
+
+ObjectNames *object_names_free(ObjectNames *names) {
+        if (!names)
+                return NULL;
+        worker_free(names->worker);
+        clear(names);
+        free(names);
+        return NULL;
+}
+
+/* ---- wanting ---- */
+
+static uint64_t build_hash(const Object *object, const char *path) {
+        uint64_t hashes[3] = { hash_bytes(object->build_id_gnu, strlen(object->build_id_gnu)),
+                               hash_bytes(object->build_id_go, strlen(object->build_id_go)), hash_bytes(path, strlen(path)) };
+
+        return hash_bytes(hashes, sizeof(hashes));
+}
+
+/* Of two objects that hash to one number the later one has no names. */
+static bool is_same(const NamedObject *named, const Object *object, const char *path) {
+        return !strcmp(named->gnu, object->build_id_gnu) && !strcmp(named->go, object->build_id_go) && !strcmp(named->path, path);
+}
+
+static int new_object(const Mapping *mapping, NamedObject **namedp) {
+        NamedObject *named = calloc(1, sizeof(*named));
+
+        if (!named)
+                return error_origin(-ENOMEM);
+        named->gnu = strdup(mapping->object->build_id_gnu);
+        named->go = strdup(mapping->object->build_id_go);
+        named->path = strdup(mapping->kind == MAPPING_VDSO ? "[vdso]" : mapping->path);
+        named->is_vdso = mapping->kind == MAPPING_VDSO;
+        if (!named->gnu || !named->go || !named->path) {
+                free_object(named);
+                return error_origin(-ENOMEM);
+        }
+        *namedp = named;
+        return 0;
+}
+
+/* *namedp stays NULL if it can have none. */
+static int find_object(ObjectNames *names, const Mapping *mapping, NamedObject **namedp) {
+        const char *path = mapping->kind == MAPPING_VDSO ? "[vdso]" : mapping->path;
+        NamedObject *named = hashmap_get(&names->ids, mapping->object->id);
+        uint64_t hash;
+        int r = 0;
+
+        if (!named) {
+                hash = build_hash(mapping->object, path);
+                named = hashmap_get(&names->builds, hash);
+                if (named && !is_same(named, mapping->object, path))
+                        return 0;
+                if (!named) {
+                        r = new_object(mapping, &named);
+                        if (r)
+                                return error_fold(r);
+                        r = hashmap_put(&names->builds, hash, named);
+                        if (r) {
+                                free_object(named);
+                                return error_fold(r);
+                        }
+                }
+                r = hashmap_put(&names->ids, mapping->object->id, named);
+                names->is_over = names->is_over || names->ids.n_entries > MAX_IDS;
+        }
+        *namedp = named;
+        return r ? error_fold(r) : 0;
+}
+
+static void note_place(NamedObject *object, const Process *process, const Mapping *mapping) {
+        object->place = (NamePlace){
+                .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns,
+                .start = mapping->start, .end = mapping->end,
+        };
+        if (!object->is_vdso)
+                object->place.file = object_file(mapping->object);
+}
+
+/* *namep stays NULL over the cap. */
+static int find_name(ObjectNames *names, NamedObject *object, uint64_t address, Name **namep) {
+        Name *name = hashmap_get(&object->names, address);
+        int r;
+
+        if (!name && names->n_names >= names->limits.max_names) {
+                names->is_over = true;
+                stat_add(COUNTER_NAMES_DROPPED, 1);
+                return 0;
+        }
+        if (!name) {
+                name = arena_zero(&names->rows, 1, sizeof(*name));
+                if (!name)
+                        return error_origin(-ENOMEM);
+                name->address = address;
+                r = hashmap_put(&object->names, address, name);
+                if (r)
+                        return error_fold(r);
+                names->n_names++;
+        }
+        *namep = name;
+        return 0;
+}
+
+/* These were asked for, and will not be answered. */
+static void give_back(ObjectNames *names, const NameJob *job, enum counter why) {
+        stat_add(why, job->n);
+        names->n_waiting -= job->n;
+        for (uint32_t i = 0; i < job->n; i++) {
+                Name *name = job->names[i];
+
+                name->state = NAME_NEW;
+        }
+}
+
+static void take_answers(WorkerJob *base, void *userdata);
+
+static void give_up(WorkerJob *base, void *userdata) {
+        NameJob *job = (NameJob *)base;
+        NamedObject *object = job->object;
+
+        give_back(userdata, job, COUNTER_NAMES_STUCK);
+        object->retry_ns = UINT64_MAX;
+}
+
+static int send_job(ObjectNames *names, NamedObject *object) {
+        NameJob *job;
+        int r = name_job_new(&job, object->gnu, object->go, object->path, object->is_vdso, &object->place,
+                             names->zygotes);
+
+        if (r)
+                return error_fold(r);
+        job->job.done = take_answers;
+        job->job.stuck = give_up;
+        job->object = object;
+        job->n = object->n_asked;
+        for (uint32_t i = 0; i < job->n; i++) {
+                job->names[i] = object->asked[i];
+                job->addresses[i] = object->asked[i]->address;
+        }
+        object->n_asked = 0;
+        r = worker_push(names->worker, &job->job);
+        if (r > 0)
+                give_back(names, job, COUNTER_NAMES_DROPPED);
+        if (r)
+                name_job_discard(&job->job);
+        return r < 0 ? error_fold(r) : 0;
+}
+
+static int ask(ObjectNames *names, NamedObject *object, Name *name) {
+        name->state = NAME_ASKED;
+        names->n_waiting++;
+        if (!object->n_asked) {
+                object->next_asked = names->first_asked;
+                names->first_asked = object;
+        }
+        object->asked[object->n_asked++] = name;
+        return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names);
+}
+
+static void begin_window(ObjectNames *names, const Window *window) {
+        names->window_serial = window_serial(window);
+        hashmap_deinit(&names->words);
+        if (names->is_over && !worker_n_waiting(names->worker)) {
+                stat_add(COUNTER_NAMES_FORGOTTEN, names->n_names);
+                clear(names);
+        }
+}
+
+int object_names_want(ObjectNames *names, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
+                      FrameWord word) {
+        NamedObject *object = NULL;
+        Name *name = NULL;
+        int r;
+
+        if (names->window_serial != window_serial(window))
+                begin_window(names, window);
+        if (hashmap_get(&names->words, word))
+                return 0;
+        r = find_object(names, mapping, &object);
+        if (!r && object)
+                r = find_name(names, object, address, &name);
+        if (r || !name)
+                return r;
+        r = hashmap_put(&names->words, word, name);
+        if (r || name->state != NAME_NEW || clock_monotonic_ns() < object->retry_ns)
+                return r;
+        note_place(object, process, mapping);
+        return ask(names, object, name);
+}
+
+/* ---- answers ---- */
+
+static enum counter counter_of(const NameJob *job, uint32_t i) {
+        static const enum counter counters[SYMBOL_N_STATES] = {
+                [SYMBOL_STATE_NAMED] = COUNTER_NAMES_NONE,          [SYMBOL_STATE_DYNAMIC] = COUNTER_NAMES_NONE,
+                [SYMBOL_STATE_NO_ID] = COUNTER_NAMES_NO_ID,         [SYMBOL_STATE_ABSENT] = COUNTER_NAMES_UNREADABLE,
+                [SYMBOL_STATE_OTHER] = COUNTER_NAMES_OTHER,         [SYMBOL_STATE_UNREADABLE] = COUNTER_NAMES_UNREADABLE,
+                [SYMBOL_STATE_STRIPPED] = COUNTER_NAMES_STRIPPED,   [SYMBOL_STATE_LARGE] = COUNTER_NAMES_LARGE,
+        };
+
+        return job->found[i].name ? COUNTER_NAMES_NAMED : counters[job->found[i].state];
+}
+
+/* Without room for its text a name stays unknown. Return: whether it is there. */
+static bool keep_text(ObjectNames *names, const char *text, uint32_t *indexp) {
+        int r;
+
+        if (!intern_find(&names->texts, text, strlen(text), indexp))
+                return true;
+        if (names->texts.arena.total + strlen(text) > names->limits.max_text_bytes) {
+                names->is_over = true;
+                return false;
+        }
+        r = intern_add(&names->texts, text, strlen(text), indexp);
+        return r == 0 || r == INTERN_E_FOUND;
+}
+
+static void take_answer(ObjectNames *names, const NameJob *job, uint32_t i) {
+        Name *name = job->names[i];
+
+        stat_add(counter_of(job, i), 1);
+        name->state = NAME_NONE;
+        if (!job->found[i].name || !keep_text(names, job->found[i].name, &name->name))
+                return;
+        name->linkage_name = NO_TEXT;
+        if (job->found[i].linkage_name && !keep_text(names, job->found[i].linkage_name, &name->linkage_name))
+                return;
+        name->state = NAME_KNOWN;
+}
+
+/* Each file is read once; a table that is cut counts as that alone. */
+static void count(const NameJob *job) {
+        const uint64_t *n = job->read.n_objects;
+        uint64_t n_read = n[SYMBOL_STATE_NAMED] + n[SYMBOL_STATE_DYNAMIC], n_none = 0;
+
+        for (size_t i = 0; i < SYMBOL_N_STATES; i++)
+                n_none += n[i];
+        n_none -= n_read + n[SYMBOL_STATE_LARGE];
+        stat_add(COUNTER_SYMBOL_TABLES_LOADED, n_read - job->read.n_cut);
+        stat_add(COUNTER_SYMBOL_TABLES_CUT, job->read.n_cut);
+        stat_add(COUNTER_SYMBOL_TABLES_NONE, n_none);
+        stat_add(COUNTER_SYMBOL_TABLES_LARGE, n[SYMBOL_STATE_LARGE]);
+        stat_add(COUNTER_GO_TABLES_READ, job->read.n_go[SYMBOL_GO_READ]);
+        stat_add(COUNTER_GO_TABLES_REFUSED, job->read.n_go[SYMBOL_GO_REFUSED]);
+        stat_add(COUNTER_SYMBOL_TABLES_FAILED, job->is_failed);
+        worker_session_count(&job->workers);
+}
+
+/* A file that kills whoever reads it does that after ten seconds again, and less and less often. */
+static void try_later(const ObjectNames *names, NamedObject *object, bool is_failed) {
+        unsigned doublings = is_failed ? MIN(object->n_failed, (unsigned)MAX_DOUBLINGS) : 0;
+
+        object->n_failed += is_failed;
+        object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
+}
+
+static void take_answers(WorkerJob *base, void *userdata) {
+        NameJob *job = (NameJob *)base;
+        NamedObject *object = job->object;
+        ObjectNames *names = userdata;
+
+        count(job);
+        if (job->is_unopened) {
+                give_back(names, job, job->is_failed ? COUNTER_NAMES_FAILED : COUNTER_NAMES_UNREADABLE);
+                try_later(names, object, job->is_failed);
+        } else {
+                object->n_failed = 0;
+                names->n_waiting -= job->n;
+                for (uint32_t i = 0; i < job->n; i++)
+                        take_answer(names, job, i);
+        }
+        name_job_discard(base);
+}
+
+int object_names_work(ObjectNames *names) {
+        NamedObject *object;
+
+        if (!names->n_waiting)
+                return 0;
+        worker_collect(names->worker, clock_monotonic_ns());
+        while ((object = names->first_asked)) {
+                int r;
+
+                names->first_asked = object->next_asked;
+                r = object->n_asked ? send_job(names, object) : 0;
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
+
+/* ---- naming ---- */
+
+static int name_word(ObjectNames *names, Window *window, FrameWord word, const Name *name) {
+        const InternItem *text = intern_get(&names->texts, name->name), *linkage;
+        WindowFunction function = { 0 };
+        uint32_t index;
+        int r;
+
+        r = window_string(window, text->data, text->size, &function.name);
+        if (!r && name->linkage_name != NO_TEXT) {
+                linkage = intern_get(&names->texts, name->linkage_name);
+                r = window_string(window, linkage->data, linkage->size, &function.system_name);
+        }
+        if (!r)
+                r = window_function(window, &function, &index);
+        return r ? r : window_name_frame(window, word, index);
+}
+
+int object_names_apply(ObjectNames *names, Window *window) {
+        const HashmapEntry *entry;
+        uint32_t at = 0;
+
+        if (names->window_serial != window_serial(window))
+                return 0;
+        while ((entry = hashmap_next(&names->words, &at))) {
+                const Name *name = entry->value;
+                int r;
+
+                stat_add(COUNTER_NAMES_LATE, name->state == NAME_NEW || name->state == NAME_ASKED);
+                if (name->state != NAME_KNOWN)
+                        continue;
+                r = name_word(names, window, entry->key, name);
+                if (r < 0)
+                        return error_fold(r);
+                if (r == WINDOW_E_FULL)
+                        stat_add(COUNTER_NAMES_LATE, 1);
+        }
+        return 0;
+}
+
+int object_names_wait(ObjectNames *names, uint64_t end_ns) {
+        int r = object_names_work(names);
+
+        if (r || !names->n_waiting)
+                return r;
+        worker_wait(names->worker, end_ns);
+        worker_collect(names->worker, clock_monotonic_ns());
+        return 0;
+}
+
+uint32_t object_names_n_waiting(const ObjectNames *names) {
+        return names->n_waiting;
+}
+
+size_t object_names_memory(const ObjectNames *names) {
+        return names->rows.total + names->texts.arena.total + names->texts.items_size * sizeof(InternItem) +
+               names->texts.n_slots * sizeof(uint32_t) + names->words.n_slots * sizeof(HashmapEntry);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Names of Functions in Files
+ *
+ * Native frames of a window get their functions from the files that targets map, by a thread that nobody waits for: an
+ * address is asked for when it is first met, and when its window is closed it has its name, or goes out without one and
+ * has it in the next. Answers are kept by build id, so each address of a file is looked up once, whoever runs it.
+ *
+ * Files are opened as sampling/process/object.h describes: where a process has them mapped, and only those that it has read
+ * before; so containers' and deleted files are, and nothing is that may never answer. Debug files are looked for on
+ * this machine.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sandbox/zygotes.h"
+#include "base/util/macro.h"
+#include "profile/window.h"
+#include "sampling/process/process.h"
+
+typedef struct ObjectNames ObjectNames;
+
+typedef struct ObjectNamesLimits {
+        uint32_t max_names;             /* addresses known; 0 = 131,072. Over it, all are forgotten at the next window */
+        size_t max_text_bytes;          /* of their names; 0 = 32 MiB. The same */
+        uint32_t max_jobs;              /* that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
+        uint64_t time_limit_ns;           /* for one of them; 0 = 10 s */
+        uint64_t retry_ns;              /* after a file could not be opened or read; 0 = 10 s */
+} ObjectNamesLimits;
+
+/* @limits may be NULL. @zygotes: of workers that read the files, borrowed; NULL = they are read here. Return: 0, -ENOMEM. */
+int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygotes *zygotes);
+ObjectNames *object_names_free(ObjectNames *names);
+DEFINE_CLEANUP(ObjectNames, object_names_free)
+
+/* A frame of @window that lies at @address of the object of @mapping, which @process has. Return: 0, -ENOMEM. */
+int object_names_want(ObjectNames *names, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
+                      FrameWord word);
+
+/* Sends what was asked for on its way, and takes in what has come. Return: 0, -ENOMEM. */
+int object_names_work(ObjectNames *names);
+
+/* Gives the frames of @window, closed or not, the names that are there. Return: 0, -ENOMEM. */
+int object_names_apply(ObjectNames *names, Window *window);
+
+/* Waits until every question has its answer, or @end_ns. Return: 0, -ENOMEM. */
+int object_names_wait(ObjectNames *names, uint64_t end_ns);
+
+uint32_t object_names_n_waiting(const ObjectNames *names);      /* addresses */
+size_t object_names_memory(const ObjectNames *names);           /* the loop's part */
