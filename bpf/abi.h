@@ -33,8 +33,10 @@ enum {
         ABI_MAX_KERNEL_FRAMES = 127,    /* kernel.perf_event_max_stack's default */
         ABI_COMM_SIZE = 16,             /* TASK_COMM_LEN */
         ABI_MAX_PROCESSES = 16384,      /* rows of the process table; over it: TARGETS_OVER_CAP */
-        ABI_MAX_ATTRIBUTES_SIZE = 640,  /* bytes of one thread context's attributes; longer ones are left out */
-        ABI_KEPT_SLOTS = 4096,          /* rings up to this capacity: their slots' counts are removed with the process */
+        /* bytes of one thread context's attributes; longer ones are left out */
+        ABI_MAX_ATTRIBUTES_SIZE = 640,
+        /* rings up to this capacity: their slots' counts are removed with the process */
+        ABI_KEPT_SLOTS = 4096,
         ABI_START_TICK_NS = 10000000,   /* of /proc: USER_HZ is 100 on every architecture that we run on */
 };
 
@@ -74,7 +76,8 @@ enum abi_form {
 /* How the thread context's variable is found from the thread pointer. */
 enum abi_thread_model {
         ABI_THREAD_UNPUBLISHED = 0,
-        ABI_THREAD_STATIC = 1,          /* at thread pointer + offset: local exec, initial exec, TLSDESC in static TLS */
+        /* at thread pointer + offset: local exec, initial exec, TLSDESC in static TLS */
+        ABI_THREAD_STATIC = 1,
         ABI_THREAD_GLIBC = 2,           /* in a module's block, by glibc's DTV */
         ABI_THREAD_MUSL = 3,            /* the same by musl's */
 };
@@ -88,7 +91,8 @@ enum abi_context {
         ABI_CONTEXT_AMBIGUOUS = 4,      /* another living thread of the process has the same slot */
         ABI_CONTEXT_STALE = 5,          /* the slot is as it was before the thread was born */
         ABI_CONTEXT_UNREADABLE = 6,     /* fault, or the header is no longer right */
-        ABI_CONTEXT_INVALID = 7,        /* a thread record with valid = 0: NONE or BUSY, by what was there before */
+        /* a thread record with valid = 0: NONE or BUSY, by what was there before */
+        ABI_CONTEXT_INVALID = 7,
         ABI_CONTEXT_N,
 };
 
@@ -106,11 +110,13 @@ enum abi_state {
  */
 struct abi_process {
         uint64_t generation;
-        uint64_t start_time_ns;         /* leader's start, ns or rounded down to a tick; a row of another process is void. 0 = any */
+        /* leader's start, ns or rounded down to a tick; a row of another process is void. 0 = any */
+        uint64_t start_time_ns;
         uint64_t ring_address;          /* header of its context ring in the target, 0 = none */
         uint32_t ring_capacity;         /* slots, 1 … 2^24 */
         uint32_t state;                 /* enum abi_state */
-        int64_t thread_offset;          /* of the thread context's variable: from the thread pointer, or in the module's block */
+        /* of the thread context's variable: from the thread pointer, or in the module's block */
+        int64_t thread_offset;
         uint32_t thread_module;         /* module id; 0 in the STATIC model */
         uint8_t thread_model;           /* enum abi_thread_model */
         uint8_t thread_form;            /* enum abi_form: what the variable points to */
@@ -158,7 +164,8 @@ struct abi_sample {
         uint8_t kind;                   /* enum abi_kind */
         uint8_t stack_end;              /* enum abi_stack_end */
         uint8_t context;                /* enum abi_context */
-        uint8_t interrupted;            /* index of the first user frame that a signal interrupted; 0 = none, or beyond 255 */
+        /* index of the first user frame that a signal interrupted; 0 = none, or beyond 255 */
+        uint8_t interrupted;
         char comm[ABI_COMM_SIZE];       /* the thread's name; any bytes, NUL-terminated */
         struct abi_span span;           /* meaningful if context is PRESENT, else zeros or what was found */
         uint16_t attributes_size;       /* bytes, 0 … ABI_MAX_ATTRIBUTES_SIZE; also without a span */
@@ -172,7 +179,8 @@ enum abi_notice_kind {
         ABI_NOTICE_EXEC = 1,            /* tgid runs a new program */
         ABI_NOTICE_EXIT = 2,            /* the last thread of tgid is gone; value: its CPU time, ns */
         ABI_NOTICE_MAPPINGS = 3,        /* a tick on a stranger whose address space has changed */
-        ABI_NOTICE_SETTLED = 4,         /* tgid was reaped; value: CPU time that its exit did not know of yet, ns */
+        /* tgid was reaped; value: CPU time that its exit did not know of yet, ns */
+        ABI_NOTICE_SETTLED = 4,
 };
 
 struct abi_notice {

@@ -36,11 +36,12 @@ static __always_inline bool context_is_zero(const struct abi_span *span) {
 }
 
 /*
- * The slot of the thread. The header is read each time, since the mapping may be gone or be something else by now.
+ * The slot of the thread. The header is read each time, since the mapping may be gone or be something else by
+ * now.
  * Return: enum abi_context; *span means something if PRESENT.
  */
-static __always_inline uint8_t context_slot(const struct abi_process *process, const struct abi_sample *sample,
-                                            struct abi_span *span) {
+static __always_inline uint8_t context_slot(const struct abi_process *process,
+                                            const struct abi_sample *sample, struct abi_span *span) {
         uint64_t header[sizeof(struct spanprof_ring_header) / 8], address = process->ring_address;
         uint32_t capacity = process->ring_capacity;
         struct spanprof_ring_slot slot;
@@ -64,12 +65,15 @@ static __always_inline uint8_t context_slot(const struct abi_process *process, c
 }
 
 /*
- * The block of a module, by the thread's DTV. glibc: pairs of words, of which the first holds the number of slots one
- * pair before the array that the thread knows; a slot that is not allocated yet holds −1 (TLS_DTV_UNALLOCATED). musl:
- * words, the first is the number. Return: enum abi_context; NONE = this thread has not got that block (yet).
+ * The block of a module, by the thread's DTV. glibc: pairs of words, of which the first holds the number of
+ * slots one pair before the array that the thread knows; a slot that is not allocated yet holds −1
+ * (TLS_DTV_UNALLOCATED). musl: words, the first is the number. Return: enum abi_context; NONE = this thread
+ * has not got that block (yet).
  */
-static __always_inline uint8_t context_block(const struct abi_process *process, uint64_t dtv, uint64_t *blockp) {
-        uint64_t module = process->thread_module, shift = process->thread_model == ABI_THREAD_MUSL ? 3 : 4, n = 0;
+static __always_inline uint8_t context_block(const struct abi_process *process, uint64_t dtv,
+                                             uint64_t *blockp) {
+        uint64_t module = process->thread_module, shift = process->thread_model == ABI_THREAD_MUSL ? 3 : 4,
+                 n = 0;
         uint64_t count = shift == 4 ? dtv - 16 : dtv;
 
         if (!module || module > CONTEXT_MAX_MODULE || bpf_probe_read_user(&n, sizeof(n), (const void *)count))
@@ -82,9 +86,9 @@ static __always_inline uint8_t context_block(const struct abi_process *process, 
 }
 
 /*
- * The record that the variable points to. The first word at the thread pointer is the pointer itself, by the ABI
- * (ELF Handling for Thread-Local Storage, 3.4.2): another one there means that user space has moved it without a word
- * to the kernel.
+ * The record that the variable points to. The first word at the thread pointer is the pointer itself, by the
+ * ABI (ELF Handling for Thread-Local Storage, 3.4.2): another one there means that user space has moved it
+ * without a word to the kernel.
  */
 static __always_inline uint8_t context_record(const struct abi_process *process, struct task_struct *task,
                                               uint64_t *recordp) {
@@ -98,7 +102,8 @@ static __always_inline uint8_t context_record(const struct abi_process *process,
                 if (outcome != ABI_CONTEXT_PRESENT)
                         return outcome;
         }
-        if (bpf_probe_read_user(recordp, sizeof(*recordp), (const void *)(base + (uint64_t)process->thread_offset)))
+        if (bpf_probe_read_user(recordp, sizeof(*recordp),
+                                (const void *)(base + (uint64_t)process->thread_offset)))
                 return ABI_CONTEXT_UNREADABLE;
         return *recordp ? ABI_CONTEXT_PRESENT : ABI_CONTEXT_NONE;
 }
@@ -148,8 +153,8 @@ static __always_inline uint8_t context_of_elastic(uint64_t record, struct abi_sp
 }
 
 /*
- * Global functions: the verifier walks through each once, not once for every way that leads to it and out of it. They may
- * get nothing but plain memory.
+ * Global functions: the verifier walks through each once, not once for every way that leads to it and out of
+ * it. They may get nothing but plain memory.
  */
 __attribute__((noinline)) int context_of_thread(const struct abi_process *process, struct abi_sample *sample,
                                                 uint64_t *attributesp) {
@@ -171,7 +176,10 @@ __attribute__((noinline)) int context_of_ring(const struct abi_process *process,
         return process && sample ? context_slot(process, sample, &sample->span) : ABI_CONTEXT_UNPUBLISHED;
 }
 
-/* The thread's own record comes first: it is the thread's alone. A ring's outcome counts where the record says less. */
+/*
+ * The thread's own record comes first: it is the thread's alone. A ring's outcome counts where the record
+ * says less.
+ */
 static __always_inline void context_read(const struct abi_process *process, struct scratch *scratch) {
         struct abi_sample *sample = &scratch->sample;
         uint8_t outcome = ABI_CONTEXT_UNPUBLISHED, form = ABI_FORM_NONE, ring;

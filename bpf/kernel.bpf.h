@@ -71,7 +71,8 @@ typedef struct {
 
 struct signal_struct {
         atomic_t live;           /* threads that have not begun to exit */
-        unsigned long long sum_sched_runtime;   /* CPU time of threads already reaped, ns; the leader is the last of them */
+        /* CPU time of threads already reaped, ns; the leader is the last of them */
+        unsigned long long sum_sched_runtime;
 } KERNEL_TYPE;
 
 struct sched_entity {
@@ -80,7 +81,8 @@ struct sched_entity {
 
 /* Architecture's part of a task; x86-64. */
 struct thread_struct {
-        unsigned long fsbase;           /* thread pointer, as the kernel knows it: of user space since the last switch */
+        /* thread pointer, as the kernel knows it: of user space since the last switch */
+        unsigned long fsbase;
 } KERNEL_TYPE;
 
 struct task_struct {

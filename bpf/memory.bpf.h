@@ -23,7 +23,8 @@ enum {
 
 struct window {
         uint64_t base;                  /* address of words[0] */
-        uint64_t n_valid;               /* a pair of words can be read at offsets below it; 0 = nothing was read */
+        /* a pair of words can be read at offsets below it; 0 = nothing was read */
+        uint64_t n_valid;
         uint64_t n_words;               /* the same for one word */
         uint64_t words[WINDOW_SIZE / 8 + 1];    /* one more, so that a masked pair stays inside */
 };
@@ -47,7 +48,8 @@ static inline bool window_fill(struct window *window, uint64_t address, uint64_t
 }
 
 /* Reads the two words at @address (8-aligned). Return: false on a fault, outputs untouched. */
-static inline bool window_read_pair(struct window *window, uint64_t address, uint64_t *firstp, uint64_t *secondp) {
+static inline bool window_read_pair(struct window *window, uint64_t address, uint64_t *firstp,
+                                    uint64_t *secondp) {
         uint64_t offset = address - window->base;
         const uint64_t *pair;
 
@@ -56,7 +58,10 @@ static inline bool window_read_pair(struct window *window, uint64_t address, uin
                         return false;
                 offset = 0;
         }
-        /* Twice, around a barrier: clang drops a mask that it can prove needless, and the verifier then misses it. */
+        /*
+         * Twice, around a barrier: clang drops a mask that it can prove needless, and the verifier then
+         * misses it.
+         */
         offset &= WINDOW_MASK;
         barrier_var(offset);
         offset &= WINDOW_MASK;

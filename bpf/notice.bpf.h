@@ -33,8 +33,8 @@ static __always_inline bool notice_send(struct abi_notice *notice) {
         return true;
 }
 
-static __always_inline bool notice_post(struct task_struct *task, const struct identity *identity, uint32_t kind,
-                                        uint64_t time_ns, uint64_t value) {
+static __always_inline bool notice_post(struct task_struct *task, const struct identity *identity,
+                                        uint32_t kind, uint64_t time_ns, uint64_t value) {
         struct abi_notice notice = {
                 .time_ns = time_ns,
                 .start_time_ns = identity->start_time_ns,

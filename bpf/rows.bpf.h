@@ -21,7 +21,8 @@
 
 enum {
         ROWS_CACHE_SHIFT = 11,
-        ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,        /* × 16 bytes: 32 KiB, the largest value a per-CPU map may have */
+        /* × 16 bytes: 32 KiB, the largest value a per-CPU map may have */
+        ROWS_CACHE_SIZE = 1 << ROWS_CACHE_SHIFT,
         ROWS_LINE = 64,                                 /* bytes of a processor's cache line */
 };
 
@@ -35,7 +36,10 @@ enum {
  */
 #define ROWS_TAG_FACTOR 0x9e3779b97f4a7c15ull
 
-/* A pc has its own entry, and a second chance in that of its neighbour: both lie in one line of the processor's cache. */
+/*
+ * A pc has its own entry, and a second chance in that of its neighbour: both lie in one line of the
+ * processor's cache.
+ */
 struct rows_cache_entry {
         uint64_t tag;
         uint64_t rule;
@@ -54,10 +58,10 @@ struct rows_place {
 };
 
 /* One halving: `low` moves up if its middle is not above what is searched for. */
-#define ROWS_HALVE(_low, _left, _difference)                                                                   \
-        do {                                                                                                   \
-                _low += (_left >> 1) & (uint32_t) ~((int64_t)(_difference) >> 63);                             \
-                _left -= _left >> 1;                                                                           \
+#define ROWS_HALVE(_low, _left, _difference) \
+        do { \
+                _low += (_left >> 1) & (uint32_t) ~((int64_t)(_difference) >> 63); \
+                _left -= _left >> 1; \
         } while (0)
 
 static inline const struct unwind_mapping *rows_mapping_at(const struct unwind_node *node, uint32_t index) {
@@ -81,8 +85,8 @@ static inline const struct unwind_mapping *rows_search_node(const struct unwind_
 }
 
 /* Return: 0, ABI_STACK_NO_MAPPING, ABI_STACK_STALE (root and leaf are of different sets). */
-static inline uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, uint64_t generation, uint64_t pc,
-                                       struct rows_place *place) {
+static inline uint32_t rows_find_place(const struct unwind_node *root, uint32_t tgid, uint64_t generation,
+                                       uint64_t pc, struct rows_place *place) {
         const struct unwind_mapping *mapping = rows_search_node(root, pc);
         uint64_t size;
 
@@ -122,8 +126,8 @@ static inline uint32_t rows_index_at(const uint8_t *block, uint32_t at) {
         return block[at];
 }
 
-#define ROWS_HALVE_KEYS(_block, _record, _key, _low, _left)                                                    \
-        ROWS_HALVE(_low, _left,                                                                                \
+#define ROWS_HALVE_KEYS(_block, _record, _key, _low, _left) \
+        ROWS_HALVE(_low, _left, \
                    (int64_t)(_key) - (int64_t)rows_key_at(_block, (_record) + ((_low + (_left >> 1)) << 1)))
 
 /* The row of a record of @n that is in force at @key (offset in the page). */
@@ -147,7 +151,9 @@ static inline uint32_t rows_search_record(const uint8_t *block, uint32_t record,
         return low;
 }
 
-/* Begins to fetch what will be needed: all lines at once, where a search would wait for one after the other. */
+/*
+ * Begins to fetch what will be needed: all lines at once, where a search would wait for one after the other.
+ */
 static inline void rows_touch(const uint8_t *block, uint32_t at) {
         barrier_var(at);
         at &= UNWIND_BLOCK_SIZE - 1;
@@ -161,7 +167,8 @@ static inline void rows_touch_record(const uint8_t *block, uint32_t record) {
         rows_touch(block, record + 3 * ROWS_LINE);
         rows_touch(block, record + 4 * ROWS_LINE);
         rows_touch(block, record + 5 * ROWS_LINE);
-        rows_touch(block, UNWIND_BLOCK_SIZE - ROWS_LINE);       /* a block's first rules are those most used */
+        /* a block's first rules are those most used */
+        rows_touch(block, UNWIND_BLOCK_SIZE - ROWS_LINE);
         rows_touch(block, UNWIND_BLOCK_SIZE - 2 * ROWS_LINE);
         rows_touch(block, UNWIND_BLOCK_SIZE - 3 * ROWS_LINE);
 }
@@ -184,7 +191,8 @@ static inline uint64_t rows_read_table(uint32_t table, uint64_t offset) {
         record = (uint32_t)(word >> 32) & 0xffff;
         rows_touch_record(block, record);
         row = rows_search_record(block, record, n, (uint32_t)offset & (UNWIND_PAGE_SIZE - 1));
-        return rows_word_at(block, UNWIND_BLOCK_SIZE - 8 - (rows_index_at(block, record + (n << 1) + row) << 3));
+        return rows_word_at(block,
+                            UNWIND_BLOCK_SIZE - 8 - (rows_index_at(block, record + (n << 1) + row) << 3));
 }
 
 static inline uint32_t rows_cache_index(uint64_t pc) {

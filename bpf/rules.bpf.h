@@ -22,8 +22,10 @@
  */
 
 enum {
-        RULES_MAX_SIGNALS = 8,          /* frames of signal handlers in one stack: they alone may lead downwards */
-        RULES_SIGNAL_RBP = 120,         /* in struct rt_sigframe, from the rsp at its start (arch/x86/include/asm/sigframe.h) */
+        /* frames of signal handlers in one stack: they alone may lead downwards */
+        RULES_MAX_SIGNALS = 8,
+        /* in struct rt_sigframe, from the rsp at its start (arch/x86/include/asm/sigframe.h) */
+        RULES_SIGNAL_RBP = 120,
         RULES_SIGNAL_RBX = 128,
         RULES_SIGNAL_RSP = 160,
         RULES_SIGNAL_RIP = 168,
@@ -42,10 +44,12 @@ struct rules {
         uint32_t tgid;
         uint32_t first;                 /* index of frame 0 */
         uint32_t n_signals;
-        uint32_t interrupted;           /* frames from frame 0 to the first that a signal interrupted; 0 = none */
+        /* frames from frame 0 to the first that a signal interrupted; 0 = none */
+        uint32_t interrupted;
         uint32_t is_exact;              /* the pc in work was interrupted: it is not a return address */
         uint64_t leaf_value;            /* of the register that frame 0's rule names */
-        uint64_t registers[RULES_N_REGISTERS];  /* of frame 0 by DWARF number; rsp, rbp and rbx are elsewhere */
+        /* of frame 0 by DWARF number; rsp, rbp and rbx are elsewhere */
+        uint64_t registers[RULES_N_REGISTERS];
 };
 
 /* Pointers of one walk: they live on the BPF stack, everything else in map values. */
@@ -57,7 +61,10 @@ struct rows_walk {
         struct rows_cache *cache;
 };
 
-/* A walk of the same generation, which is the same process, goes on in the mapping that the last one looked up. */
+/*
+ * A walk of the same generation, which is the same process, goes on in the mapping that the last one looked
+ * up.
+ */
 static inline void rules_begin(struct rules *rules, uint32_t tgid, uint64_t generation, uint32_t first) {
         if (rules->generation != generation) {
                 rules->place.start = 0;
@@ -132,7 +139,8 @@ static inline bool rules_signal(struct unwind *unwind, struct rules *rules) {
 
         if (rules->n_signals >= RULES_MAX_SIGNALS)
                 return rules_end(unwind, ABI_STACK_BAD_CFA);
-        if (!window_read_word(window, sp + RULES_SIGNAL_RBP, &bp) || !window_read_word(window, sp + RULES_SIGNAL_RBX, &bx) ||
+        if (!window_read_word(window, sp + RULES_SIGNAL_RBP, &bp) ||
+            !window_read_word(window, sp + RULES_SIGNAL_RBX, &bx) ||
             !window_read_word(window, sp + RULES_SIGNAL_RSP, &caller_sp) ||
             !window_read_word(window, sp + RULES_SIGNAL_RIP, &pc))
                 return rules_end(unwind, ABI_STACK_FAULT);
@@ -148,7 +156,10 @@ static inline bool rules_signal(struct unwind *unwind, struct rules *rules) {
 }
 
 static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *rules) {
-        /* The same bound as in unwind.bpf.h; here 0 alone can be an end, anything else means that there is no frame pointer. */
+        /*
+         * The same bound as in unwind.bpf.h; here 0 alone can be an end, anything else means that there is no
+         * frame pointer.
+         */
         if (unwind->bp && unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
                 return rules_end(unwind, ABI_STACK_NO_ROWS);
         rules->bx = 0;                  /* whoever saved it did not say where */
@@ -178,7 +189,8 @@ struct rules_terms {
 };
 
 enum {
-        RULES_TERMS_LEAF = 16,          /* index of the kinds that have a register's number in their low four bits */
+        /* index of the kinds that have a register's number in their low four bits */
+        RULES_TERMS_LEAF = 16,
         RULES_N_TERMS = 32,
 };
 
@@ -217,14 +229,15 @@ static inline int64_t rules_offset(const struct rules_terms *terms, uint64_t pc,
         return terms->is_stub * stub + (1 - terms->is_stub) * (int64_t)offset;
 }
 
-static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rules, uint32_t kind, int32_t offset,
-                                        uint64_t *cfap) {
+static inline bool rules_find_other_cfa(struct unwind *unwind, struct rules *rules, uint32_t kind,
+                                        int32_t offset, uint64_t *cfap) {
         const struct rules_terms *terms = rules_terms_of(kind & (UNWIND_CFA_LANDING - 1));
         uint64_t base;
 
         if (kind == UNWIND_CFA_END)
                 return rules_end(unwind, ABI_STACK_COMPLETE);
-        if (!(terms->sp | terms->bp | terms->leaf) || (terms->is_leaf && unwind->n_frames != rules->first + 1))
+        if (!(terms->sp | terms->bp | terms->leaf) ||
+            (terms->is_leaf && unwind->n_frames != rules->first + 1))
                 return rules_end(unwind, ABI_STACK_UNSUPPORTED);
         rules->is_exact = kind / UNWIND_CFA_LANDING;
         rules->leaf_value = rules_leaf_register(rules, kind);
@@ -262,7 +275,10 @@ static inline bool rules_restore(struct unwind *unwind, struct rules *rules, uin
         return true;
 }
 
-/* The leaf has popped its return address into a register: nothing is left to be read. It happens once, so the CFA may stay. */
+/*
+ * The leaf has popped its return address into a register: nothing is left to be read. It happens once, so the
+ * CFA may stay.
+ */
 static inline bool rules_leaf_return(struct unwind *unwind, struct rules *rules, uint64_t cfa) {
         if (cfa < unwind->sp || (cfa & 7))
                 return rules_end(unwind, ABI_STACK_BAD_CFA);
@@ -309,7 +325,9 @@ static inline bool rules_step(const struct rows_walk *walk) {
 
         if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES)
                 return rules_end(unwind, ABI_STACK_DEPTH);
-        /* To its readers every frame but the first is a return address: an interrupted pc is written as one. */
+        /*
+         * To its readers every frame but the first is a return address: an interrupted pc is written as one.
+         */
         walk->frames[n] = pc + (rules->is_exact & (n != rules->first));
         unwind->n_frames = n + 1;
         /* A return address may be the first byte behind its function: the row of the call itself counts. */

@@ -112,7 +112,10 @@ static __always_inline void interrupted_registers(const volatile uint64_t *conte
         registers[15] = context[CONTEXT_WORD_R15];
 }
 
-/* Registers of the user code: interrupted now, or those that it entered the kernel with. Return: false if there are none. */
+/*
+ * Registers of the user code: interrupted now, or those that it entered the kernel with. Return: false if
+ * there are none.
+ */
 static __always_inline bool user_registers(const volatile uint64_t *context, struct task_struct *task,
                                            struct unwind *unwind, struct rules *rules) {
         const struct pt_regs *registers;
@@ -168,7 +171,8 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
  * nothing but the interrupted pc is sure.
  */
 static __always_inline void walk_by_rows(const volatile uint64_t *context, struct task_struct *task,
-                                         struct scratch *scratch, const struct unwind_node *root, uint32_t tgid) {
+                                         struct scratch *scratch, const struct unwind_node *root,
+                                         uint32_t tgid) {
         const volatile struct unwind_node *live = root;
         struct unwind *unwind = &scratch->unwind;
         struct rules *rules = &scratch->rules;
@@ -217,8 +221,11 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         scratch->sample.stack_end = unwind->end;
 }
 
-/* Attributes that do not fit, or cannot be read, are left out; the span stays. Return: bytes in the record. */
-static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_t n_frames, struct counters *counters) {
+/*
+ * Attributes that do not fit, or cannot be read, are left out; the span stays. Return: bytes in the record.
+ */
+static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_t n_frames,
+                                                struct counters *counters) {
         uint64_t size = scratch->sample.attributes_size;
 
         if (!size)

@@ -19,7 +19,10 @@ enum {
         SELECT_NOTICE_LAST_NS = 500000000,
 };
 
-/* Copies a row. Return: false if it is of an earlier process, or was replaced under the copy (elements are recycled). */
+/*
+ * Copies a row. Return: false if it is of an earlier process, or was replaced under the copy (elements are
+ * recycled).
+ */
 static __always_inline bool select_copy(const volatile struct abi_process *row, uint64_t start_time_ns,
                                         struct abi_process *process) {
         process->generation = row->generation;
@@ -51,7 +54,8 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
                      now.time_ns - seen->time_ns < seen->interval_ns))
                 return;
         if (seen)
-                now.interval_ns = 2 * seen->interval_ns < SELECT_NOTICE_LAST_NS ? 2 * seen->interval_ns : SELECT_NOTICE_LAST_NS;
+                now.interval_ns = 2 * seen->interval_ns < SELECT_NOTICE_LAST_NS ? 2 * seen->interval_ns
+                                                                                : SELECT_NOTICE_LAST_NS;
         /* One that finds no room is posted at the next tick. */
         if (!notice_post(task, identity, ABI_NOTICE_MAPPINGS, now.time_ns, 0))
                 return;
@@ -63,7 +67,8 @@ static __always_inline void select_watch(struct task_struct *task, const struct 
 
 /* Whether it may start to publish, and that would matter. */
 static __always_inline bool select_may_publish(const struct abi_process *process) {
-        return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) && process->state != ABI_STATE_REJECTED;
+        return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES) &&
+                process->state != ABI_STATE_REJECTED;
 }
 
 /* By name as well: a shell may have started a child before it became the daemon. */

@@ -33,10 +33,16 @@ const volatile bool setting_watch_non_targets = false;
 /* Depth of setting_namespace in the tree; found by identify(), which runs in the daemon once. */
 uint32_t namespace_level = 0;
 
-/* The daemon sleeps until somebody wakes it. Set by the daemon, cleared by whoever wakes it (wake.bpf.h) or by itself. */
+/*
+ * The daemon sleeps until somebody wakes it. Set by the daemon, cleared by whoever wakes it (wake.bpf.h) or
+ * by itself.
+ */
 volatile uint32_t daemon_sleeps = 0;
 
-/* The daemon comes at once if it is called. Set by the daemon, cleared by who calls it (wake.bpf.h) or by itself. */
+/*
+ * The daemon comes at once if it is called. Set by the daemon, cleared by who calls it (wake.bpf.h) or by
+ * itself.
+ */
 volatile uint32_t daemon_listens = 0;
 
 /* A table of slots.bpf.h was full once. */

@@ -25,9 +25,10 @@
 enum {
         SLOTS_CLONE_THREAD = 0x10000,
         /*
-         * Entries of small rings stay at zero, until the daemon takes them away with their process: deleting one while
-         * another thread that gets the same slot is being born would lose that one. In a larger ring two such threads
-         * are thousands of ids apart, and cannot be born and die within these few instructions.
+         * Entries of small rings stay at zero, until the daemon takes them away with their process: deleting
+         * one while another thread that gets the same slot is being born would lose that one. In a larger
+         * ring two such threads are thousands of ids apart, and cannot be born and die within these few
+         * instructions.
          */
         SLOTS_KEPT = ABI_KEPT_SLOTS,
 };
@@ -115,7 +116,8 @@ static __always_inline bool slots_ring(uint32_t tgid, uint64_t *addressp, uint32
 /* In the task that makes the new one, which shares its memory and does not run yet. */
 SEC("raw_tp/task_newtask")
 int watch_thread(struct bpf_raw_tracepoint_args *context) {
-        struct task_struct *current = bpf_get_current_task_btf(), *task = (struct task_struct *)context->args[0];
+        struct task_struct *current = bpf_get_current_task_btf(),
+                           *task = (struct task_struct *)context->args[0];
         struct spanprof_ring_slot slot = {};
         struct ring_thread thread = {};
         struct identity identity = {};
@@ -175,7 +177,8 @@ static __always_inline bool slots_left(struct ring_owners *owners, const struct 
 }
 
 /* What is known of the slot that a sample found these ids in. */
-static __always_inline uint8_t slots_judge(uint32_t tgid, uint32_t tid, uint32_t slot, const struct abi_span *span) {
+static __always_inline uint8_t slots_judge(uint32_t tgid, uint32_t tid, uint32_t slot,
+                                           const struct abi_span *span) {
         struct ring_slot key = { .tgid = tgid, .slot = slot };
         struct ring_thread *thread = bpf_map_lookup_elem(&ring_threads, &tid);
         struct ring_owners *owners = bpf_map_lookup_elem(&ring_slots, &key);

@@ -15,7 +15,10 @@
 #include "unwind.bpf.h"
 
 enum {
-        /* Steps in one call of the walk's loop. Two are enough for bpf_loop, but iterating over a map costs more a call. */
+        /*
+         * Steps in one call of the walk's loop. Two are enough for bpf_loop, but iterating over a map costs
+         * more a call.
+         */
         ROUND_STEPS = 4,
         /* One step more than frames: it finds that there is no room for another one. */
         ROUNDS = ABI_MAX_FRAMES / ROUND_STEPS + 1,
@@ -32,7 +35,8 @@ uint64_t rows_rule(uint32_t table, uint64_t offset);
 
 /* A sample under construction. */
 struct scratch {
-        uint64_t attributes_address;    /* in the target; what the header says of their size is read from there at the end */
+        /* in the target; what the header says of their size is read from there at the end */
+        uint64_t attributes_address;
         uint64_t calls;                 /* the daemon: the target is where nobody knows it to be */
         struct unwind unwind;
         struct rules rules;
@@ -41,7 +45,8 @@ struct scratch {
                 struct {
                         uint8_t header[sizeof(struct abi_sample)];
                         uint64_t frames[UNWIND_MAX_FRAMES];
-                        uint8_t room[ABI_MAX_ATTRIBUTES_SIZE + 8];      /* for attributes behind the last frame, and for what the verifier fears */
+                        /* for attributes behind the last frame, and for what the verifier fears */
+                        uint8_t room[ABI_MAX_ATTRIBUTES_SIZE + 8];
                 };
         };
 };
@@ -91,7 +96,8 @@ enum { SLOT_TRUSTED, SLOT_LEFT_BEHIND, SLOT_LEFT_IDS };
 
 struct ring_owners {
         uint32_t n;                     /* living threads with this slot */
-        uint32_t left;                  /* SLOT_*; LEFT_IDS: `ids` are what it held at the first sample after that death */
+        /* SLOT_*; LEFT_IDS: `ids` are what it held at the first sample after that death */
+        uint32_t left;
         struct abi_span ids;
 };
 
@@ -126,8 +132,8 @@ struct leaver {
 };
 
 /*
- * Leader's task_struct → leaver. Watchers write and read. Only those in use take memory (as `processes`): a target that
- * nobody reaps keeps its place, and at the cap the last bit of CPU time of a process is not told.
+ * Leader's task_struct → leaver. Watchers write and read. Only those in use take memory (as `processes`): a
+ * target that nobody reaps keeps its place, and at the cap the last bit of CPU time of a process is not told.
  */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
@@ -137,7 +143,10 @@ struct {
         __type(value, struct leaver);
 } leavers SEC(".maps");
 
-/* Sampler's working memory; the BPF stack ends at 512 bytes. One per CPU: an event never interrupts another one. */
+/*
+ * Sampler's working memory; the BPF stack ends at 512 bytes. One per CPU: an event never interrupts another
+ * one.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
         __uint(max_entries, 1);
@@ -169,7 +178,10 @@ struct {
         __uint(max_entries, 1 << 17);
 } notices SEC(".maps");
 
-/* Nobody writes. Something to iterate over: the walk's loop on kernels without bpf_loop (below 5.17). One value a round. */
+/*
+ * Nobody writes. Something to iterate over: the walk's loop on kernels without bpf_loop (below 5.17). One
+ * value a round.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
         __uint(max_entries, ROW_ROUNDS);   /* the larger of both */
@@ -177,7 +189,10 @@ struct {
         __type(value, uint32_t);
 } rounds SEC(".maps");
 
-/* One table of rows: 4 KiB a value, as many as the file needs. Daemon fills it through mmap, before it is in `row_tables`. */
+/*
+ * One table of rows: 4 KiB a value, as many as the file needs. Daemon fills it through mmap, before it is in
+ * `row_tables`.
+ */
 struct row_table {
         __uint(type, BPF_MAP_TYPE_ARRAY);
         __uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);    /* the latter: sizes may differ (5.10) */
@@ -204,7 +219,10 @@ struct {
         __type(value, struct unwind_node);
 } row_nodes SEC(".maps");
 
-/* Sampler writes and reads: rules of the addresses seen last. Entries of dead generations are never found again. */
+/*
+ * Sampler writes and reads: rules of the addresses seen last. Entries of dead generations are never found
+ * again.
+ */
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
         __uint(max_entries, 1);
@@ -219,16 +237,18 @@ static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block)
 }
 
 /*
- * A global function: the verifier follows it once, not once for every way that leads to it. Besides, the walk's loop stays
- * short: where most samples find the processor's caches cold, each line of its code costs as much as one of its data.
+ * A global function: the verifier follows it once, not once for every way that leads to it. Besides, the
+ * walk's loop stays short: where most samples find the processor's caches cold, each line of its code costs
+ * as much as one of its data.
  */
 __attribute__((noinline)) uint64_t rows_rule(uint32_t table, uint64_t offset) {
         return rows_read_table(table, offset);
 }
 
 /*
- * An update of a hash map puts the new element at the head of its chain and then takes the old one away: a reader that has
- * passed the head and has not reached the old one meets neither. The second look meets the new one.
+ * An update of a hash map puts the new element at the head of its chain and then takes the old one away: a
+ * reader that has passed the head and has not reached the old one meets neither. The second look meets the
+ * new one.
  */
 static __always_inline const struct unwind_node *rows_leaf(uint32_t tgid, uint32_t leaf) {
         struct unwind_node_key key = { .tgid = tgid, .leaf = leaf };

@@ -69,16 +69,20 @@ enum unwind_cfa {
         UNWIND_CFA_SIGNAL = 7,          /* the kernel's signal frame lies at rsp */
         UNWIND_CFA_END = 8,             /* return address undefined: the outermost frame */
         UNWIND_CFA_BAD = 9,             /* a row that this format cannot express */
-        UNWIND_CFA_FP = 10,             /* never in a table: the walk's cache remembers that it went by rbp here */
+        /* never in a table: the walk's cache remembers that it went by rbp here */
+        UNWIND_CFA_FP = 10,
         UNWIND_CFA_REGISTER = 16,       /* + DWARF number 0 … 15: register + offset; leaf frames only */
         UNWIND_CFA_REGISTER_LAST = 31,
-        UNWIND_CFA_RETURN = 32,         /* + DWARF number: rsp + offset, and the return address is in that register; leaf only */
+        /* + DWARF number: rsp + offset, and the return address is in that register; leaf only */
+        UNWIND_CFA_RETURN = 32,
         UNWIND_CFA_RETURN_LAST = 47,
-        UNWIND_CFA_INDEXED = 48,        /* + DWARF number: as DEREF_RSP, 8 × that register further up; leaf only */
+        /* + DWARF number: as DEREF_RSP, 8 × that register further up; leaf only */
+        UNWIND_CFA_INDEXED = 48,
         UNWIND_CFA_INDEXED_LAST = 63,
         UNWIND_CFA_SUM = 64,            /* + DWARF number: rbp + register + offset; leaf only */
         UNWIND_CFA_SUM_LAST = 79,
-        UNWIND_CFA_LANDING = 128,       /* added to RSP, REGISTER, RETURN, SUM: an exception goes there, it has not called us */
+        /* added to RSP, REGISTER, RETURN, SUM: an exception goes there, it has not called us */
+        UNWIND_CFA_LANDING = 128,
 };
 
 /* Where the caller's rbp is. */
@@ -95,7 +99,8 @@ enum {
         UNWIND_RBX_LOST = 63,
 };
 
-static inline uint64_t unwind_rule(uint32_t cfa, int32_t offset, uint32_t rbp, int16_t rbp_offset, uint32_t rbx) {
+static inline uint64_t unwind_rule(uint32_t cfa, int32_t offset, uint32_t rbp, int16_t rbp_offset,
+                                   uint32_t rbx) {
         return (uint64_t)(uint32_t)offset | (uint64_t)(uint16_t)rbp_offset << 32 |
                (uint64_t)(cfa & 0xff) << 48 | (uint64_t)(rbp & 3) << 56 | (uint64_t)(rbx & 63) << 58;
 }
@@ -159,7 +164,8 @@ struct unwind_node {
         uint64_t generation;            /* global, never reused, never 0 */
         uint16_t n;                     /* 1 … UNWIND_MAX_MAPPINGS */
         uint16_t is_leaf;
-        uint32_t called;                /* the sampler's, in a root: when it called the daemon last (wake.bpf.h); 0 = never */
+        /* the sampler's, in a root: when it called the daemon last (wake.bpf.h); 0 = never */
+        uint32_t called;
         struct unwind_mapping mappings[UNWIND_MAX_MAPPINGS];    /* sorted by start, all below 2^63 */
 };
 

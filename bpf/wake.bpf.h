@@ -4,15 +4,16 @@
 /*
  * Wake-Ups
  *
- * A wake-up costs more than a whole sample, so records do without while the daemon looks into the rings by itself. When it
- * has found nothing it says so and goes to sleep: then the first record that it must not miss wakes it, and that one
- * alone. A record that is written in the very moment in which the daemon goes to sleep may wake nobody: it waits for the
- * next one, or for the daemon's own look after a second.
+ * A wake-up costs more than a whole sample, so records do without while the daemon looks into the rings by
+ * itself. When it has found nothing it says so and goes to sleep: then the first record that it must not miss
+ * wakes it, and that one alone. A record that is written in the very moment in which the daemon goes to sleep
+ * may wake nobody: it waits for the next one, or for the daemon's own look after a second.
  *
- * One sample does call a daemon that is awake: that of a target which has left all mappings that are known of it, since it
- * has loaded something. What that is waits in the rings of mappings already, and each ms until the next look is a stack that
- * cannot be walked. Code of its own making may lead a target's stacks nowhere for ever: hence once per set of nodes, then
- * once a second, and never before the daemon has looked by its own clock again.
+ * One sample does call a daemon that is awake: that of a target which has left all mappings that are known of
+ * it, since it has loaded something. What that is waits in the rings of mappings already, and each ms until
+ * the next look is a stack that cannot be walked. Code of its own making may lead a target's stacks nowhere
+ * for ever: hence once per set of nodes, then once a second, and never before the daemon has looked by its
+ * own clock again.
  */
 
 #include "settings.bpf.h"
@@ -49,7 +50,8 @@ static __always_inline uint64_t wake_for_notice(const struct abi_notice *notice,
         if (!daemon_sleeps)
                 return BPF_RB_NO_WAKEUP;
         if (notice->kind != ABI_NOTICE_MAPPINGS && !bpf_map_lookup_elem(&processes, &notice->tgid) &&
-            2 * bpf_ringbuf_query(&notices, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&notices, BPF_RB_RING_SIZE))
+            2 * bpf_ringbuf_query(&notices, BPF_RB_AVAIL_DATA) <
+                    bpf_ringbuf_query(&notices, BPF_RB_RING_SIZE))
                 return BPF_RB_NO_WAKEUP;
         return wake_now(counters);
 }

@@ -21,7 +21,8 @@ int watch_exec(struct bpf_raw_tracepoint_args *context) {
         if (!identity_read(task, &identity))
                 return 0;
         slots_forget(identity.tid);
-        if (!setting_namespace)         /* what it had before it took the leader's id over; told in the first namespace's */
+        /* what it had before it took the leader's id over; told in the first namespace's */
+        if (!setting_namespace)
                 slots_forget(context->args[1]);
         notice_post(task, &identity, ABI_NOTICE_EXEC, bpf_ktime_get_ns(), 0);
         return 0;
@@ -43,7 +44,8 @@ static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
 }
 
 /* Whose CPU time matters is what a tick on it would be: selection without a look at its address space. */
-static __always_inline void leaver_put(struct task_struct *task, const struct identity *identity, uint64_t cpu_ns) {
+static __always_inline void leaver_put(struct task_struct *task, const struct identity *identity,
+                                       uint64_t cpu_ns) {
         const struct abi_process *row = bpf_map_lookup_elem(&processes, &identity->tgid);
         struct leaver leaver = {
                 .start_time_ns = identity->start_time_ns,
@@ -76,7 +78,10 @@ int watch_exit(void *context) {
         return 0;
 }
 
-/* The address of a task that was reaped, and that no namespace has a number for any more. All its group's CPU time is known. */
+/*
+ * The address of a task that was reaped, and that no namespace has a number for any more. All its group's CPU
+ * time is known.
+ */
 static __always_inline uint64_t reaped_cpu_time(uint64_t leader) {
         struct task_struct *task = (struct task_struct *)leader;
         struct signal_struct *signal = NULL;

@@ -37,7 +37,8 @@ static int finish(int status) {
         if (!(fflush(stdout) | ferror(stdout)))
                 return status;
         if (!reader_is_gone())
-                log_error("cannot write to standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+                log_error("cannot write to standard output%s%s", errno ? ": " : "",
+                          errno ? strerror(errno) : "");
         return status ? status : STATUS_FAILURE;
 }
 

@@ -12,11 +12,14 @@ import tempfile
 
 
 def soname(package, compiler):
-    libraries = subprocess.run(["pkg-config", "--libs", package], check=True, capture_output=True, text=True).stdout.split()
+    libraries = subprocess.run(["pkg-config", "--libs", package], check=True, capture_output=True,
+                               text=True).stdout.split()
     with tempfile.TemporaryDirectory() as directory:
         made = pathlib.Path(directory) / "made.so"
-        subprocess.run([*compiler, "-shared", "-nostdlib", "-Wl,--no-as-needed", "-o", made, *libraries], check=True)
-        dynamic = subprocess.run(["readelf", "-d", "-W", made], check=True, capture_output=True, text=True, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
+        subprocess.run([*compiler, "-shared", "-nostdlib", "-Wl,--no-as-needed", "-o", made, *libraries],
+                       check=True)
+        dynamic = subprocess.run(["readelf", "-d", "-W", made], check=True, capture_output=True, text=True,
+                                 env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
     names = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic.stdout)
     if not names:
         sys.exit(f"soname.py: {package} is no shared library here")

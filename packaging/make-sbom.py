@@ -33,8 +33,11 @@ LICENCES = {
 
 
 def package(name, version, licence, home):
-    return {"name": name, "SPDXID": f"SPDXRef-Package-{name}", "versionInfo": version, "downloadLocation": home,
-            "filesAnalyzed": False, "licenseConcluded": licence, "licenseDeclared": licence, "copyrightText": "NOASSERTION"}
+    return {
+        "name": name, "SPDXID": f"SPDXRef-Package-{name}", "versionInfo": version, "downloadLocation": home,
+        "filesAnalyzed": False, "licenseConcluded": licence, "licenseDeclared": licence,
+        "copyrightText": "NOASSERTION"
+    }
 
 
 def document(version, libraries):
@@ -43,14 +46,22 @@ def document(version, libraries):
         if name not in LICENCES:
             sys.exit(f"make-sbom.py: {name} has no licence in the table")
         packages.append(package(name, number, *LICENCES[name]))
-    links = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": packages[0]["SPDXID"]}]
-    links += [{"spdxElementId": packages[0]["SPDXID"], "relationshipType": "DYNAMIC_LINK", "relatedSpdxElement": p["SPDXID"]}
-              for p in packages[1:]]
+    links = [{
+        "spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES",
+        "relatedSpdxElement": packages[0]["SPDXID"]
+    }]
+    links += [{
+        "spdxElementId": packages[0]["SPDXID"], "relationshipType": "DYNAMIC_LINK",
+        "relatedSpdxElement": p["SPDXID"]
+    } for p in packages[1:]]
     digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:32]
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", 0))))
-    return {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"spanprof-{version}",
-            "documentNamespace": f"urn:spanprof:sbom:{version}:{digest}",
-            "creationInfo": {"created": created, "creators": ["Tool: make-sbom.py"]}, "packages": packages, "relationships": links}
+    return {
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"spanprof-{version}", "documentNamespace": f"urn:spanprof:sbom:{version}:{digest}",
+        "creationInfo": {"created": created,
+                         "creators": ["Tool: make-sbom.py"]}, "packages": packages, "relationships": links
+    }
 
 
 def main():

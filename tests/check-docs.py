@@ -13,7 +13,8 @@ import sys
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^    .*$|`[^`\n]+`", re.M)       # indented lines and `words`
-FILE = re.compile(r"(?<![\w/.<*-])(?:[\w.-]+/)*[\w.-]+\.(?:bpf\.[ch]|[ch]|cc|hpp|py|js|sh|md|json|proto)(?![\w/*])")
+FILE = re.compile(
+    r"(?<![\w/.<*-])(?:[\w.-]+/)*[\w.-]+\.(?:bpf\.[ch]|[ch]|cc|hpp|py|js|sh|md|json|proto)(?![\w/*])")
 TEST = re.compile(r"\b(?:(?:test|fuzz)-[a-z][a-z0-9-]*|long-[a-z-]+)(?![\w*/=-])")
 COMMAND = re.compile(r"(?:^ *|`|[|;&] )(?:sudo )?(?:\S*/)?spanprof ([a-z]+)((?: [^\s`#|;&)]+)*)", re.M)
 OPTION = re.compile(r"(?<=\s)--?[a-zA-Z][\w-]*")
@@ -22,7 +23,10 @@ PLACEHOLDER = re.compile(r"MODULE|NAME|XXX")
 
 def anchors(text):
     """Headings as GitHub makes links of them."""
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*?)\s*$", text, re.M)}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*?)\s*$", text, re.M)
+    }
 
 
 class Tree:
@@ -51,7 +55,10 @@ class Tree:
             return [f"spanprof {verb}: no such verb"]
         ours = re.split(r" -- |\|", rest + " ")[0]
         known = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", shown.stdout))
-        return [f"spanprof {verb} {option}: no such option" for option in OPTION.findall(ours) if option not in known]
+        return [
+            f"spanprof {verb} {option}: no such option" for option in OPTION.findall(ours)
+            if option not in known
+        ]
 
 
 def check(tree, path):
@@ -78,7 +85,8 @@ def check(tree, path):
 
 def main():
     tree = Tree(pathlib.Path(sys.argv[1]), sys.argv[2])
-    documents = sorted(path for path in tree.paths if path.endswith(".md") and not path.startswith("tests/data/"))
+    documents = sorted(path for path in tree.paths
+                       if path.endswith(".md") and not path.startswith("tests/data/"))
     errors = [f"{path}: {mistake}" for path in documents for mistake in check(tree, path)]
     if not documents:
         errors.append("no document found: wrong source root?")

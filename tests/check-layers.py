@@ -11,7 +11,8 @@ import pathlib
 import re
 import sys
 
-# group of rooms → groups that its files may include; bpf/ and sdk/ headers ("abi", "sdk") lie below all groups
+# group of rooms → groups that its files may include; bpf/ and sdk/ headers ("abi", "sdk") lie below all
+# groups
 GROUPS = {
     "base": set(),
     "profile": {"base"},
@@ -68,8 +69,10 @@ LIBRARIES = {
     r"microhttpd\.h": {"daemon/delivery/receive/receiver.c"},
     r"xxhash\.h": {"daemon/base/util/intern.c"},
     r"cjson/.*": {"daemon/formats/otlp/json.c"},
-    r"protobuf-c/.*": {"daemon/formats/otlp/wire.h", "daemon/formats/otlp/json.h", "daemon/formats/otlp/json-name.h",
-                       "daemon/formats/otlp/message-field.h"},
+    r"protobuf-c/.*": {
+        "daemon/formats/otlp/wire.h", "daemon/formats/otlp/json.h", "daemon/formats/otlp/json-name.h",
+        "daemon/formats/otlp/message-field.h"
+    },
     r"zlib\.h": {"daemon/base/util/gzip.c"},
     r"zstd\.h": {"daemon/base/util/zstd.c"},
     r"lz4.*\.h": {"daemon/base/util/lz4.c"},
@@ -110,7 +113,8 @@ def edge(room, to):
 
 def allowed_edges():
     tables = {"GROUPS": GROUPS, "ROOMS": ROOMS}
-    return {(name, key, value) for name, table in tables.items() for key, values in table.items() for value in values}
+    return {(name, key, value) for name, table in tables.items() for key, values in table.items()
+            for value in values}
 
 
 def wrong_libraries(relative, include):
@@ -143,7 +147,8 @@ def check_kernel_half(path):
 def idle_counters(root):
     names = re.findall(r"X\((\w+), \"", (root / "bpf/counters.h").read_text())
     sources = [*(root / "daemon").rglob("*.[ch]"), *(root / "bpf").glob("*.[ch]")]
-    used = set(re.findall(r"\bCOUNTER_(\w+)\b", "\n".join(p.read_text() for p in sources if p.name != "counters.h")))
+    used = set(
+        re.findall(r"\bCOUNTER_(\w+)\b", "\n".join(p.read_text() for p in sources if p.name != "counters.h")))
     if not names:
         yield "bpf/counters.h: no counter found"
     for name in names:
@@ -162,7 +167,9 @@ def table_lines():
 
 def stale_table(root):
     section = (root / "docs/ARCHITECTURE.md").read_text().split("\n## Layers\n")[-1].split("\n## ")[0]
-    said = {" ".join(part.split()) for line in section.split("\n") for part in line.split("   ") if "→" in part}
+    said = {
+        " ".join(part.split()) for line in section.split("\n") for part in line.split("   ") if "→" in part
+    }
     want = set(table_lines())
     yield from (f"docs/ARCHITECTURE.md, Layers: should say {line}" for line in sorted(want - said))
     yield from (f"docs/ARCHITECTURE.md, Layers: should not say {line}" for line in sorted(said - want))
@@ -175,7 +182,10 @@ def main():
         errors += check_file(path, path.relative_to(root).as_posix(), used)
     for path in sorted((root / "bpf").glob("*.[ch]")):
         errors += check_kernel_half(path)
-    errors += [f"check-layers.py: no file needs {key} → {value} any more" for _, key, value in sorted(allowed_edges() - used)]
+    errors += [
+        f"check-layers.py: no file needs {key} → {value} any more"
+        for _, key, value in sorted(allowed_edges() - used)
+    ]
     errors += idle_counters(root)
     errors += stale_table(root)
     print("\n".join(sorted(set(errors))) or f"{len(used - {None})} edges between rooms, all allowed and used")

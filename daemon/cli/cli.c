@@ -50,7 +50,10 @@ unsigned cli_output_width(void) {
 
 int cli_load(Cli *cli, Text *errors) {
         ConfigSource source = {
-                .root = "", .environment = (const char *const *)environ, .verb = cli->verb->bit, .files = cli->verb->reads_files,
+                .root = "",
+                .environment = (const char *const *)environ,
+                .verb = cli->verb->bit,
+                .files = cli->verb->reads_files,
         };
         int r = config_load(&cli->config, &source, errors);
         int level;

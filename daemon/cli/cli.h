@@ -22,7 +22,8 @@ enum status {
         STATUS_OK = 0,
         STATUS_FAILURE = 1,             /* it was tried and did not work */
         STATUS_USAGE = 2,               /* wrong command line */
-        STATUS_CONFIG = 78,             /* configuration or kernel not usable (EX_CONFIG); systemd need not restart */
+        /* configuration or kernel not usable (EX_CONFIG); systemd need not restart */
+        STATUS_CONFIG = 78,
 };
 
 typedef struct Cli Cli;
@@ -36,8 +37,10 @@ typedef struct Verb {
         const char *summary;            /* one line, for the list of verbs */
         const char *description;        /* paragraphs of `spanprof VERB --help`; may end with examples */
         const char *refusal;            /* hint for an argument too many; may be NULL */
-        bool takes_command;             /* its arguments are a command line: options end with its first word */
-        bool raw;                       /* reads its command line itself: arguments are all that follows the verb */
+        /* its arguments are a command line: options end with its first word */
+        bool takes_command;
+        /* reads its command line itself: arguments are all that follows the verb */
+        bool raw;
         int (*run)(Cli *cli);           /* Return: enum status */
 } Verb;
 
@@ -55,7 +58,8 @@ extern const Verb *const verbs[];
 extern const Verb verb_record, verb_top;
 extern const Verb verb_coro, verb_corotracer;
 extern const Verb verb_status, verb_pause, verb_resume, verb_doctor;
-extern const Verb verb_run, verb_targets, verb_contexts, verb_report, verb_convert, verb_receive, verb_validate, verb_spool, verb_config, verb_help, verb_version;
+extern const Verb verb_run, verb_targets, verb_contexts, verb_report, verb_convert, verb_receive,
+        verb_validate, verb_spool, verb_config, verb_help, verb_version;
 
 /* Return: the verb, or NULL and a message with the nearest name. */
 const Verb *verb_find(const char *name);
@@ -73,8 +77,8 @@ int cli_parse(Cli *cli, int argc, char **argv);
 int cli_load(Cli *cli, Text *errors);
 
 /*
- * Reads command line, environment and files anew, for a verb without arguments. *configp is initialized by this; on
- * anything but 0 the reasons were logged and it holds nothing. Return: 0, CONFIG_E_INVALID, -errno.
+ * Reads command line, environment and files anew, for a verb without arguments. *configp is initialized by
+ * this; on anything but 0 the reasons were logged and it holds nothing. Return: 0, CONFIG_E_INVALID, -errno.
  */
 int cli_reload(const Cli *cli, Config *configp);
 

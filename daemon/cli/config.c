@@ -106,8 +106,8 @@ static int load(Cli *cli) {
 }
 
 /*
- * For the unit's ExecCondition=: whether anybody has said where profiles shall go. A configuration that is wrong is
- * left to `run`, which names the mistake and ends with a status that systemd understands.
+ * For the unit's ExecCondition=: whether anybody has said where profiles shall go. A configuration that is
+ * wrong is left to `run`, which names the mistake and ends with a status that systemd understands.
  */
 static int endpoint(Cli *cli) {
         Text errors = { 0 };
@@ -122,7 +122,8 @@ static int endpoint(Cli *cli) {
                 printf("%s\n", cli->config.shown_url);
                 return STATUS_OK;
         }
-        log_error("no endpoint is set: set `endpoint` in the section [export] of /etc/spanprof/spanprof.conf");
+        log_error(
+                "no endpoint is set: set `endpoint` in the section [export] of /etc/spanprof/spanprof.conf");
         return STATUS_FAILURE;
 }
 
@@ -135,7 +136,8 @@ static int run(Cli *cli) {
         if (!strcmp(word, "endpoint") && cli->n_arguments == 1)
                 return endpoint(cli);
         if ((strcmp(word, "show") && strcmp(word, "check")) || cli->n_arguments == 2) {
-                log_error("config: `%s`: use `show`, or `check [FILE]`, or `endpoint`", cli->arguments[cli->n_arguments - 1]);
+                log_error("config: `%s`: use `show`, or `check [FILE]`, or `endpoint`",
+                          cli->arguments[cli->n_arguments - 1]);
                 return STATUS_USAGE;
         }
         r = load(cli);
@@ -155,9 +157,10 @@ const Verb verb_config = {
         .max_arguments = 2,
         .reads_files = true,
         .summary = "show every setting and its origin, or check a file",
-        .description = "`show` prints every setting with where it comes from: command line, environment, file and line,\n"
-                       "or default. `check` names file and line of each mistake; without FILE it checks what is installed\n"
-                       "and the environment. `endpoint` prints where profiles go, and fails if nobody has set it: the\n"
-                       "service does not start then.",
+        .description =
+                "`show` prints every setting with where it comes from: command line, environment, file and line,\n"
+                "or default. `check` names file and line of each mistake; without FILE it checks what is installed\n"
+                "and the environment. `endpoint` prints where profiles go, and fails if nobody has set it: the\n"
+                "service does not start then.",
         .run = run,
 };

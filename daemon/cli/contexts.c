@@ -64,8 +64,8 @@ static void print_attribute(const ContextAttribute *attribute) {
 static void print_process_context(const ProcessContext *context) {
         uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME), age_ns = now_ns - MIN(now_ns, context->published_ns);
 
-        printf("process context at 0x%" PRIx64 ": version 2, %zu bytes, published %.1f s ago\n", context->address,
-               context->payload_size, (double)age_ns / 1e9);
+        printf("process context at 0x%" PRIx64 ": version 2, %zu bytes, published %.1f s ago\n",
+               context->address, context->payload_size, (double)age_ns / 1e9);
         for (size_t i = 0; i < context->n_attributes; i++)
                 print_attribute(&context->attributes[i]);
         if (context->schema.size) {
@@ -79,7 +79,8 @@ static void print_process_context(const ProcessContext *context) {
                 printf("\n");
         }
         if (context->n_left_out)
-                printf("  %zu attributes are left out: of another kind, without a key, or too many\n", context->n_left_out);
+                printf("  %zu attributes are left out: of another kind, without a key, or too many\n",
+                       context->n_left_out);
 }
 
 static void print_thread_context(const ThreadContext *thread, const char *unread) {
@@ -87,14 +88,15 @@ static void print_thread_context(const ThreadContext *thread, const char *unread
 
         if (thread->form)
                 printf("thread contexts%s: %s, module %" PRIu32 ", offset %" PRId64 "\n",
-                       thread->form == ABI_FORM_ELASTIC ? " of Elastic" : "", models[thread->model], thread->module, thread->offset);
+                       thread->form == ABI_FORM_ELASTIC ? " of Elastic" : "", models[thread->model],
+                       thread->module, thread->offset);
         else if (unread)
                 printf("thread contexts are not read: %s\n", unread);
 }
 
 /*
- * Since when a thread's context is as it is: nobody writes that down. It stood when it was first seen, and is younger than
- * the last look that saw another one, or than its thread.
+ * Since when a thread's context is as it is: nobody writes that down. It stood when it was first seen, and is
+ * younger than the last look that saw another one, or than its thread.
  */
 typedef struct Age {
         uint64_t hash;
@@ -142,8 +144,8 @@ static int print_age(Show *show, uint64_t key, uint32_t tid, const struct abi_sp
 }
 
 static int print_span(Show *show, uint64_t key, uint32_t tid, const struct abi_span *span) {
-        printf("trace %016" PRIx64 "%016" PRIx64 " span %016" PRIx64 "%s", span->trace_high, span->trace_low, span->span,
-               span->trace_high ? "" : " (a local root, not a trace id?)");
+        printf("trace %016" PRIx64 "%016" PRIx64 " span %016" PRIx64 "%s", span->trace_high, span->trace_low,
+               span->span, span->trace_high ? "" : " (a local root, not a trace id?)");
         return print_age(show, key, tid, span);
 }
 
@@ -151,7 +153,8 @@ static int print_span(Show *show, uint64_t key, uint32_t tid, const struct abi_s
 static int print_slot(void *userdata, const struct abi_adoption *adoption) {
         Show *show = userdata;
         const Process *process = show->process;
-        uint64_t address = process->ring_address + sizeof(struct spanprof_ring_header) + adoption->slot * SPANPROF_RING_SLOT_SIZE;
+        uint64_t address = process->ring_address + sizeof(struct spanprof_ring_header) +
+                adoption->slot * SPANPROF_RING_SLOT_SIZE;
         struct spanprof_ring_slot slot, again;
         struct abi_span span;
         int r = 0;
@@ -228,8 +231,8 @@ static int print_records(Show *show) {
 static int look(Process *process, uint32_t *versionp, int *conditionp) {
         RingBudget budget = { .n_entries = MAX_ENTRIES, .n_reads = MAX_READS };
         RingSearch search = { 0 };
-        int r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget, &process->ring_address,
-                          &process->ring_capacity);
+        int r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget,
+                          &process->ring_address, &process->ring_capacity);
 
         *conditionp = PROCESS_CONTEXT_E_NONE;
         if (r < 0)
@@ -237,7 +240,8 @@ static int look(Process *process, uint32_t *versionp, int *conditionp) {
         if (r == RING_E_GONE || r == RING_E_DENIED)
                 return r == RING_E_GONE ? PROCESS_E_GONE : PROCESS_E_DENIED;
         if (search.context_address)
-                *conditionp = process_context_read((pid_t)process->pid, search.context_address, versionp, &process->context);
+                *conditionp = process_context_read((pid_t)process->pid, search.context_address, versionp,
+                                                   &process->context);
         return MIN(*conditionp, 0);
 }
 
@@ -262,14 +266,16 @@ static int print_all(Show *show, ObjectCache *objects) {
         else if (condition == PROCESS_CONTEXT_E_VERSION)
                 printf("process context: version %" PRIu32 ", of which only 2 is read\n", version);
         else if (condition != PROCESS_CONTEXT_E_NONE)
-                printf("process context: %s\n", condition == PROCESS_CONTEXT_E_BUSY ? "being updated" : "malformed");
+                printf("process context: %s\n",
+                       condition == PROCESS_CONTEXT_E_BUSY ? "being updated" : "malformed");
         print_thread_context(&process->thread, unread);
         if (!process->thread.form && !unread && process->context && process->context->n_keys)
                 printf("thread contexts: there are names of keys, but no variable that is exported (yet)\n");
         if (process->thread.form)
                 r = print_records(show);
         if (process->ring_address)
-                printf("ring at 0x%" PRIx64 ": version 1, %" PRIu32 " slots\n", process->ring_address, process->ring_capacity);
+                printf("ring at 0x%" PRIx64 ": version 1, %" PRIu32 " slots\n", process->ring_address,
+                       process->ring_capacity);
         if (!r && process->ring_address)
                 r = adopt_threads(process->pid, process->ring_capacity, print_slot, show);
         if (!process->ring_address && !process->context && !process->thread.form)
@@ -323,7 +329,9 @@ static int run(Cli *cli) {
         if (!r || (r == PROCESS_E_GONE && cli->config.watch))
                 return STATUS_OK;
         log_error("contexts: process %" PRIu64 ": %s%s", pid,
-                  r == PROCESS_E_GONE ? "there is none" : r == PROCESS_E_DENIED ? "its memory is not readable for us" : strerror(-r),
+                  r == PROCESS_E_GONE             ? "there is none"
+                          : r == PROCESS_E_DENIED ? "its memory is not readable for us"
+                                                  : strerror(-r),
                   r == PROCESS_E_DENIED && geteuid() ? ": run it as root" : "");
         return STATUS_FAILURE;
 }

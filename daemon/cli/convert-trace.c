@@ -40,7 +40,8 @@ static bool find_form(const char *path, TraceForm *formp) {
         else if (strstr(start, "probe_id"))
                 *formp = TRACE_CSV;
         else {
-                log_error("%s: is no trace of coroutines (JSON lines, CSV or SQLite), and the output is one", path);
+                log_error("%s: is no trace of coroutines (JSON lines, CSV or SQLite), and the output is one",
+                          path);
                 return false;
         }
         return true;
@@ -60,8 +61,9 @@ static int is_with_payload(void *userdata, const CoroEvent *event) {
 static bool has_payload(const char *path, TraceForm form) {
         TraceReadCounts counts;
 
-        return form == TRACE_SQLITE ? trace_read(path, form, is_with_payload, NULL, &counts) > 0 && counts.any_payload
-                                    : trace_mentions_payload(path);
+        return form == TRACE_SQLITE
+                ? trace_read(path, form, is_with_payload, NULL, &counts) > 0 && counts.any_payload
+                : trace_mentions_payload(path);
 }
 
 /* What the columns of the output must have room for. */
@@ -78,7 +80,8 @@ static void look_at_columns(const char *path, TraceForm form, TraceOptions *opti
 typedef struct Copying {
         TraceWriter *writer;
         TraceSample sample;
-        Hashmap *owners;                /* coroutine → number of the input that it was in last, as a pointer; NULL = there is one input */
+        /* coroutine → number of the input that it was in last, as a pointer; NULL = there is one input */
+        Hashmap *owners;
         uintptr_t number;               /* of this one, from 1 */
         uint64_t n_shared;              /* its coroutines that an earlier one had, too */
 } Copying;
@@ -102,15 +105,27 @@ static int put_event(void *userdata, const CoroEvent *event) {
 /* What stations said at their end. */
 static int put_station(void *userdata, const TraceStationEnd *end) {
         Copying *copying = userdata;
-        StationState state = { .probe_id = end->probe_id, .birth_ns = end->birth_ns, .dead = end->dead, .torn = end->torn,
-                               .corrupt = end->corrupt, .n_read = end->n_read, .n_lost = end->n_lost,
-                               .n_rejected = end->n_rejected, .n_skipped = end->n_skipped, .last_ns = end->last_ns,
-                               .last_tid = end->last_tid, .last_address = end->last_address, .active = end->active };
+        StationState state = { .probe_id = end->probe_id,
+                               .birth_ns = end->birth_ns,
+                               .dead = end->dead,
+                               .torn = end->torn,
+                               .corrupt = end->corrupt,
+                               .n_read = end->n_read,
+                               .n_lost = end->n_lost,
+                               .n_rejected = end->n_rejected,
+                               .n_skipped = end->n_skipped,
+                               .last_ns = end->last_ns,
+                               .last_tid = end->last_tid,
+                               .last_address = end->last_address,
+                               .active = end->active };
 
         /* Older traces do not say until when they looked: until its last event. */
-        trace_writer_station(copying->writer, &(TraceStation){ .pid = (uint32_t)end->pid, .index = (uint32_t)end->station, .state = &state,
-                                                               .until_ns = MAX(MAX(end->until_ns, end->last_ns), UINT64_C(1)),
-                                                               .code = end->code });
+        trace_writer_station(copying->writer,
+                             &(TraceStation){ .pid = (uint32_t)end->pid,
+                                              .index = (uint32_t)end->station,
+                                              .state = &state,
+                                              .until_ns = MAX(MAX(end->until_ns, end->last_ns), UINT64_C(1)),
+                                              .code = end->code });
         return 0;
 }
 
@@ -129,7 +144,10 @@ static int copy_all(const char *path, TraceForm form, Copying *copying, uint64_t
 
         *n_eventsp += counts.n_events;
         if (r)
-                log_error("%s: cannot be read: %s", path, r < 0 ? strerror(-r) : errno ? strerror(errno) : "see above");
+                log_error("%s: cannot be read: %s", path,
+                          r < 0           ? strerror(-r)
+                                  : errno ? strerror(errno)
+                                          : "see above");
         trace_read_tell(&counts, &problem);
         q = trace_side_files_read(path, form, &copying->sample, &beside, &problem);
         if (problem.size)
@@ -145,7 +163,9 @@ static int copy_inputs(const Cli *cli, TraceWriter *writer, uint64_t *n_eventsp)
         TraceForm form;
 
         for (int i = 0; i < cli->n_arguments; i++) {
-                Copying copying = { .writer = writer, .owners = cli->n_arguments > 1 ? &owners : NULL, .number = (uintptr_t)i + 1 };
+                Copying copying = { .writer = writer,
+                                    .owners = cli->n_arguments > 1 ? &owners : NULL,
+                                    .number = (uintptr_t)i + 1 };
 
                 find_form(cli->arguments[i], &form);
                 status |= copy_all(cli->arguments[i], form, &copying, n_eventsp);

@@ -24,7 +24,8 @@
 
 enum {
         SEND_BYTES = 4 << 20,                   /* of one request */
-        SEND_AGE_SECONDS = 30,                  /* somebody waits for the command: retry for less long than a daemon */
+        /* somebody waits for the command: retry for less long than a daemon */
+        SEND_AGE_SECONDS = 30,
 };
 
 typedef struct ConvertRun {
@@ -63,7 +64,8 @@ static int begin(ConvertRun *run, const Cli *cli) {
         if (!r)
                 r = inputs_init(&run->inputs, cli);
         if (!r && run->writer && (run->writer->names || run->config->lines))
-                r = symbolizer_new(&run->symbolizer, &(SymbolizerOptions){ .want_lines = run->config->lines });
+                r = symbolizer_new(&run->symbolizer,
+                                   &(SymbolizerOptions){ .want_lines = run->config->lines });
         run->inputs.options.symbolizer = run->symbolizer;
         run->inputs.options.timestamps_asked |= run->writer && run->writer->times;
         return r;
@@ -92,7 +94,8 @@ static int open_exporter(ConvertRun *run) {
 }
 
 static int send_all(ConvertRun *run) {
-        OtlpOptions options = { .scope_version = SPANPROF_VERSION, .timestamps = run->inputs.options.timestamps };
+        OtlpOptions options = { .scope_version = SPANPROF_VERSION,
+                                .timestamps = run->inputs.options.timestamps };
         uint64_t n_lost = 0;
         int r = open_exporter(run);
 
@@ -103,7 +106,8 @@ static int send_all(ConvertRun *run) {
                 r = otlp_encode(run->convert.window, &options, send_document, run, &n_lost);
         run->sent_ns = clock_monotonic_ns();
         if (!r && (n_lost || stat_lost())) {
-                log_error("%" PRIu64 " events were not delivered to %s", n_lost + stat_lost(), run->config->shown_url);
+                log_error("%" PRIu64 " events were not delivered to %s", n_lost + stat_lost(),
+                          run->config->shown_url);
                 r = STATUS_FAILURE;
         }
         return r;
@@ -127,7 +131,8 @@ static void print_read(const ConvertRun *run, FILE *to) {
 }
 
 static void print_tables(FILE *to, const Window *window) {
-        fprintf(to, "tables: %u strings, %u functions, %u frames, %u stacks, %u links, %u attributes, %u modules; %.1f MiB\n",
+        fprintf(to,
+                "tables: %u strings, %u functions, %u frames, %u stacks, %u links, %u attributes, %u modules; %.1f MiB\n",
                 window_n_strings(window) - 1, window_n_functions(window) - 1, window_n_frames(window) - 1,
                 window_n_stacks(window) - 1, window_n_links(window) - 1, window_n_attributes(window) - 1,
                 window_n_modules(window) - 1, (double)window_memory(window) / (1 << 20));
@@ -153,8 +158,10 @@ static void print_diagnostics(const ConvertRun *run) {
         print_profiles(to, run->convert.window);
         print_tables(to, run->convert.window);
         if (run->outputs.n_bytes)
-                fprintf(to, "output: %" PRIu64 " bytes, %.3f of the input's %" PRIu64 "\n", run->outputs.n_bytes,
-                        run->convert.n_bytes ? (double)run->outputs.n_bytes / (double)run->convert.n_bytes : 0.0,
+                fprintf(to, "output: %" PRIu64 " bytes, %.3f of the input's %" PRIu64 "\n",
+                        run->outputs.n_bytes,
+                        run->convert.n_bytes ? (double)run->outputs.n_bytes / (double)run->convert.n_bytes
+                                             : 0.0,
                         run->convert.n_bytes);
         getrusage(RUSAGE_SELF, &usage);
         fprintf(to, "time: %.1f ms reading, %.1f ms writing", milliseconds(run->begin_ns, run->read_ns),
@@ -168,9 +175,12 @@ static void say_filtered(const ConvertRun *run) {
         const CopyCounts *counts = &run->convert.counts;
 
         if (run->convert.n_repeated)
-                log_notice("%" PRIu64 " profiles were there before (same profile id) and count once", run->convert.n_repeated);
+                log_notice("%" PRIu64 " profiles were there before (same profile id) and count once",
+                           run->convert.n_repeated);
         if (counts->n_untimed)
-                log_notice("%" PRIu64 " events have no time, so that none can be chosen by it; they are left out", counts->n_untimed);
+                log_notice("%" PRIu64
+                           " events have no time, so that none can be chosen by it; they are left out",
+                           counts->n_untimed);
 }
 
 static int read_inputs(ConvertRun *run) {

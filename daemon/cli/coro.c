@@ -11,8 +11,9 @@
 enum { STATUS_ENGINE = 125 };           /* ours, not the command's: as env(1) and timeout(1) have it */
 
 static StationDialect dialect_of(const char *name) {
-        return !strcmp(name, "document") ? STATION_DIALECT_DOCUMENT : !strcmp(name, "seqlock") ? STATION_DIALECT_SEQLOCK
-                                                                                               : STATION_DIALECT_UNKNOWN;
+        return !strcmp(name, "document")   ? STATION_DIALECT_DOCUMENT
+                : !strcmp(name, "seqlock") ? STATION_DIALECT_SEQLOCK
+                                           : STATION_DIALECT_UNKNOWN;
 }
 
 static int set_options(CoroOptions *options, const Config *config) {
@@ -36,7 +37,8 @@ static int set_options(CoroOptions *options, const Config *config) {
 /* A command, or processes. */
 static int check_targets(const Cli *cli) {
         if (!cli->n_arguments == !cli->config.pids.n_items) {
-                log_error(cli->n_arguments ? "a command and --pid cannot be used together" : "coro: needs -- COMMAND…, or --pid");
+                log_error(cli->n_arguments ? "a command and --pid cannot be used together"
+                                           : "coro: needs -- COMMAND…, or --pid");
                 return STATUS_ENGINE;
         }
         return 0;
@@ -83,7 +85,8 @@ const Verb verb_coro = {
         .description =
                 "Runs COMMAND with a region of stations in shared memory (CTP_SHM_PATH, CTP_SOCK_PATH, CTP_MAX_STATIONS in its\n"
                 "environment), in which its coroutines say when they are resumed and suspended, and writes each event to a\n"
-                "file: JSON lines, CSV or SQLite, by the ending of --output (default: " DEFAULT_OUTPUT "; - for standard output).\n"
+                "file: JSON lines, CSV or SQLite, by the ending of --output (default: " DEFAULT_OUTPUT
+                "; - for standard output).\n"
                 "With --pid it reads the regions that running processes have mapped, under whatever name, and changes nothing.\n"
                 "Where the program's code lay is kept beside it, so that `spanprof report` names functions (--no-places: not).\n"
                 "What was overwritten before it could be read is counted exactly and named in the trace. Ends with the\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The command line of coroTracer, so that scripts that call it work with spanprof in its place. Flags have one dash
- * or two, and their value behind `=` or in the next word; the first word that is none ends them.
+ * The command line of coroTracer, so that scripts that call it work with spanprof in its place. Flags have
+ * one dash or two, and their value behind `=` or in the next word; the first word that is none ends them.
  */
 
 #include <errno.h>
@@ -20,7 +20,18 @@ typedef struct Flag {
         const char *name, *value;
 } Flag;
 
-enum { FLAG_N, FLAG_CMD, FLAG_SHM, FLAG_SOCK, FLAG_OUT, FLAG_EXPORT, FLAG_IN, FLAG_SQLITE_OUT, FLAG_CSV_OUT, N_OWN };
+enum {
+        FLAG_N,
+        FLAG_CMD,
+        FLAG_SHM,
+        FLAG_SOCK,
+        FLAG_OUT,
+        FLAG_EXPORT,
+        FLAG_IN,
+        FLAG_SQLITE_OUT,
+        FLAG_CSV_OUT,
+        N_OWN
+};
 
 static const Flag defaults[] = {
         [FLAG_N] = { "n", "128" },
@@ -59,7 +70,8 @@ static int parse(Cli *cli, Flag *flags) {
                         return STATUS_OK;
                 }
                 if (!flag || (!name[size] && i + 1 == cli->n_arguments)) {
-                        log_error(flag ? "flag needs an argument: %s" : "flag provided but not defined: %s", word);
+                        log_error(flag ? "flag needs an argument: %s" : "flag provided but not defined: %s",
+                                  word);
                         log_error("try `spanprof corotracer -help`");
                         return STATUS_USAGE;
                 }
@@ -71,15 +83,20 @@ static int parse(Cli *cli, Flag *flags) {
 static int trace(const Flag *flags) {
         char *argv[] = { (char *)"sh", (char *)"-c", (char *)flags[FLAG_CMD].value, NULL };
         CoroOptions options = {
-                .region_path = flags[FLAG_SHM].value, .socket_path = flags[FLAG_SOCK].value, .output = flags[FLAG_OUT].value,
-                .form = TRACE_JSONL, .trace = { .append = true, .mode = 0644 }, .term_on_interrupt = true,
+                .region_path = flags[FLAG_SHM].value,
+                .socket_path = flags[FLAG_SOCK].value,
+                .output = flags[FLAG_OUT].value,
+                .form = TRACE_JSONL,
+                .trace = { .append = true, .mode = 0644 },
+                .term_on_interrupt = true,
         };
         int status = STATUS_FAILURE, r;
         CoroSummary summary;
         uint64_t n;
 
         if (text_u64(flags[FLAG_N].value, REGION_MAX_STATIONS, &n) || !n) {
-                log_error("invalid value \"%s\" for flag -n: 1 to %d", flags[FLAG_N].value, REGION_MAX_STATIONS);
+                log_error("invalid value \"%s\" for flag -n: 1 to %d", flags[FLAG_N].value,
+                          REGION_MAX_STATIONS);
                 return STATUS_USAGE;
         }
         options.n_stations = (uint32_t)n;
@@ -123,19 +140,23 @@ static int write_export(const char *input, const char *output, TraceForm form) {
         else
                 log_info("%" PRIu64 " events from %s to %s", counts.n_events, input, output);
         if (!r && counts.n_malformed)
-                log_warning("%" PRIu64 " lines of %s are no events and were left out", counts.n_malformed, input);
+                log_warning("%" PRIu64 " lines of %s are no events and were left out", counts.n_malformed,
+                            input);
         trace_writer_free(writer);
         return r ? STATUS_FAILURE : STATUS_OK;
 }
 
 static int export_trace(const Flag *flags) {
-        const char *kind = flags[FLAG_EXPORT].value, *input = *flags[FLAG_IN].value ? flags[FLAG_IN].value : flags[FLAG_OUT].value;
+        const char *kind = flags[FLAG_EXPORT].value,
+                   *input = *flags[FLAG_IN].value ? flags[FLAG_IN].value : flags[FLAG_OUT].value;
         bool sqlite = !strcasecmp(kind, "sqlite");
         const char *output = flags[sqlite ? FLAG_SQLITE_OUT : FLAG_CSV_OUT].value;
         _cleanup_(freep) char *derived = NULL;
 
         if (!sqlite && strcasecmp(kind, "csv") && strcasecmp(kind, "dataframe")) {
-                log_error("unsupported export target \"%s\": sqlite, csv and dataframe are there; other databases load the CSV", kind);
+                log_error(
+                        "unsupported export target \"%s\": sqlite, csv and dataframe are there; other databases load the CSV",
+                        kind);
                 return STATUS_FAILURE;
         }
         if (!*output)
@@ -152,7 +173,8 @@ static int run(Cli *cli) {
         if (r >= 0)
                 return r;
         if (!*flags[FLAG_CMD].value == !*flags[FLAG_EXPORT].value) {
-                log_error(*flags[FLAG_CMD].value ? "-cmd and -export cannot be used together" : "either -cmd or -export is required");
+                log_error(*flags[FLAG_CMD].value ? "-cmd and -export cannot be used together"
+                                                 : "either -cmd or -export is required");
                 return STATUS_FAILURE;
         }
         return *flags[FLAG_CMD].value ? trace(flags) : export_trace(flags);

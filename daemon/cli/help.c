@@ -76,8 +76,9 @@ static void print_option(const Option *option) {
 void help_print_verb(const Verb *verb) {
         const char *section = "";
 
-        printf("Usage: spanprof %s%s%s%s\n\n%s%s", verb->name, verb->bit ? " [OPTION…]" : "", *verb->arguments ? " " : "",
-               verb->arguments, verb->description, verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
+        printf("Usage: spanprof %s%s%s%s\n\n%s%s", verb->name, verb->bit ? " [OPTION…]" : "",
+               *verb->arguments ? " " : "", verb->arguments, verb->description,
+               verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
                 const char *title = option->section ? option->section : "options";
@@ -91,7 +92,9 @@ void help_print_verb(const Verb *verb) {
         }
         if (verb->bit)
                 printf("\nEach option can be set in the environment too, e.g. SPANPROF_EXPORT_INTERVAL=30s%s.\n",
-                       verb->reads_files ? ",\nand those under a heading in configuration files: see spanprof.conf(5)" : "");
+                       verb->reads_files
+                               ? ",\nand those under a heading in configuration files: see spanprof.conf(5)"
+                               : "");
 }
 
 void help_print(void) {

@@ -24,7 +24,8 @@ enum {
 };
 
 bool inputs_asked(const Config *config, const char *option) {
-        return config->origins[option_index(option_find(option, strlen(option)))].level == CONFIG_COMMAND_LINE;
+        return config->origins[option_index(option_find(option, strlen(option)))].level ==
+                CONFIG_COMMAND_LINE;
 }
 
 /* Progress: only for people who look at it, and only on work that takes a while. */
@@ -36,8 +37,8 @@ static void show_progress(const char *name, uint64_t done, uint64_t size, void *
                 return;
         inputs->next_progress_ns = now_ns + PROGRESS_NEXT_NS;
         inputs->progress_shown = true;
-        fprintf(stderr, "\r%s: %3.0f %% of %.1f MiB\033[K", name, size ? 100.0 * (double)done / (double)size : 100.0,
-                (double)size / (1 << 20));
+        fprintf(stderr, "\r%s: %3.0f %% of %.1f MiB\033[K", name,
+                size ? 100.0 * (double)done / (double)size : 100.0, (double)size / (1 << 20));
 }
 
 static void hide_progress(Inputs *inputs) {
@@ -55,18 +56,28 @@ static FilterWords words(const ConfigList *list) {
 static const char *operation_of(const WindowLink *link, void *userdata) {
         uint32_t operation;
 
-        return span_list_find(userdata, link->span_id, &operation) ? NULL : span_list_operation(userdata, operation);
+        return span_list_find(userdata, link->span_id, &operation) ? NULL
+                                                                   : span_list_operation(userdata, operation);
 }
 
 static void set_filter(Inputs *inputs) {
         const Config *config = inputs->config;
 
         inputs->options.filter = (FilterOptions){
-                .pids = config->pids.items, .n_pids = config->pids.n_items, .comms = words(&config->comms),
-                .processes = words(&config->processes), .services = words(&config->services), .threads = words(&config->threads),
-                .spans = words(&config->span_ids), .traces = words(&config->trace_ids), .operations = words(&config->operations),
-                .coroutines = words(&config->coroutines), .types = words(&config->types), .operation = inputs->spans ? operation_of : NULL,
-                .userdata = inputs->spans, .end_ns = UINT64_MAX,
+                .pids = config->pids.items,
+                .n_pids = config->pids.n_items,
+                .comms = words(&config->comms),
+                .processes = words(&config->processes),
+                .services = words(&config->services),
+                .threads = words(&config->threads),
+                .spans = words(&config->span_ids),
+                .traces = words(&config->trace_ids),
+                .operations = words(&config->operations),
+                .coroutines = words(&config->coroutines),
+                .types = words(&config->types),
+                .operation = inputs->spans ? operation_of : NULL,
+                .userdata = inputs->spans,
+                .end_ns = UINT64_MAX,
         };
 }
 
@@ -92,11 +103,16 @@ static int set_options(Inputs *inputs) {
         for (size_t i = 0; i < config->resources.n_items; i++)
                 resource[i] = config->resources.items[i];
         inputs->resource = resource;
-        inputs->options = (ConvertOptions){ .end_ns = UINT64_MAX, .timestamps = config->timestamps,
+        inputs->options = (ConvertOptions){ .end_ns = UINT64_MAX,
+                                            .timestamps = config->timestamps,
                                             .timestamps_asked = inputs_asked(config, "timestamps"),
-                                            .payload = config->include_payload, .arguments = config->include_arguments,
-                                            .pretty = config->pretty, .version = SPANPROF_VERSION, .resource = resource,
-                                            .seen = &inputs->seen, .userdata = inputs };
+                                            .payload = config->include_payload,
+                                            .arguments = config->include_arguments,
+                                            .pretty = config->pretty,
+                                            .version = SPANPROF_VERSION,
+                                            .resource = resource,
+                                            .seen = &inputs->seen,
+                                            .userdata = inputs };
         if (isatty(STDERR_FILENO))
                 inputs->options.progress = show_progress;
         inputs->next_progress_ns = clock_monotonic_ns() + PROGRESS_FIRST_NS;
@@ -140,7 +156,8 @@ static int add_path(Inputs *inputs, const char *path) {
 }
 
 static int is_visible(const struct dirent *entry) {
-        return entry->d_name[0] != '.' && (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN);
+        return entry->d_name[0] != '.' &&
+                (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN);
 }
 
 /* A receiver stores each request twice: NNNNNN.json is a copy of NNNNNN.pb. */
@@ -148,7 +165,8 @@ static bool has_twin(const char *path) {
         size_t size = strlen(path);
         _cleanup_(freep) char *twin = NULL;
 
-        if (size < 5 || strcmp(path + size - 5, ".json") || asprintf(&twin, "%.*s.pb", (int)size - 5, path) < 0)
+        if (size < 5 || strcmp(path + size - 5, ".json") ||
+            asprintf(&twin, "%.*s.pb", (int)size - 5, path) < 0)
                 return false;
         return access(twin, F_OK) == 0;
 }
@@ -170,7 +188,9 @@ static int add_directory(Inputs *inputs, const char *directory) {
         if (n < 0 || n == 0) {
                 if (n == 0)
                         free(entries);
-                inputs->status = input_mistake(directory, n ? "cannot be read" : "is a directory without files", n ? strerror(errno) : NULL);
+                inputs->status = input_mistake(directory,
+                                               n ? "cannot be read" : "is a directory without files",
+                                               n ? strerror(errno) : NULL);
                 return 0;
         }
         for (int i = 0; i < n; i++) {
@@ -193,8 +213,8 @@ static int add_argument(Inputs *inputs, const char *argument) {
 bool inputs_is_output(const char *path, const char *output) {
         struct stat x, y;
 
-        if (!strcmp(path, "-") || stat(path, &x) || stat(output, &y) || x.st_dev != y.st_dev || x.st_ino != y.st_ino ||
-            !S_ISREG(x.st_mode))
+        if (!strcmp(path, "-") || stat(path, &x) || stat(output, &y) || x.st_dev != y.st_dev ||
+            x.st_ino != y.st_ino || !S_ISREG(x.st_mode))
                 return false;
         log_error("%s: is input and output", path);
         return true;

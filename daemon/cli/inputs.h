@@ -4,9 +4,9 @@
 /*
  * Inputs
  *
- * What `report` and `convert` were given to read, and how: files, directories, standard input, and the options that
- * say what counts of them. An input that cannot be read is named with the reason and does not end it: the others, and what
- * could be read of this one, count.
+ * What `report` and `convert` were given to read, and how: files, directories, standard input, and the
+ * options that say what counts of them. An input that cannot be read is named with the reason and does not
+ * end it: the others, and what could be read of this one, count.
  */
 
 #include "cli/cli.h"
@@ -34,7 +34,10 @@ bool inputs_asked(const Config *config, const char *option);
 /* Whether they are one file, which writing would destroy; says so. */
 bool inputs_is_output(const char *path, const char *output);
 
-/* Reads the options and looks into directories. Pair with inputs_deinit() in any case. Return: 0, STATUS_* after a message, -ENOMEM. */
+/*
+ * Reads the options and looks into directories. Pair with inputs_deinit() in any case. Return: 0, STATUS_*
+ * after a message, -ENOMEM.
+ */
 int inputs_init(Inputs *inputs, const Cli *cli);
 void inputs_deinit(Inputs *inputs);
 

@@ -11,7 +11,8 @@ enum {
 };
 
 static const char *const reasons[LINES_N_STATES] = {
-        [LINES_STATE_ABSENT] = "there is no debug information of it on this machine (build with -g, or install its -dbgsym or -dbg package)",
+        [LINES_STATE_ABSENT] =
+                "there is no debug information of it on this machine (build with -g, or install its -dbgsym or -dbg package)",
         [LINES_STATE_TIMEOUT] = "reading its debug information took too long, and was cut off",
         [LINES_STATE_FAILED] = "its debug information is damaged, or cannot be read",
 };
@@ -42,7 +43,9 @@ void missing_lines_say(const Symbolizer *symbolizer) {
                 Text names = { 0 };
 
                 if (reasons[state] && list_objects(symbolizer, state, &names) && !names.failed)
-                        log_notice("%s source lines of %s: %s", state == LINES_STATE_TIMEOUT ? "not all" : "no", names.data, reasons[state]);
+                        log_notice("%s source lines of %s: %s",
+                                   state == LINES_STATE_TIMEOUT ? "not all" : "no", names.data,
+                                   reasons[state]);
                 text_deinit(&names);
         }
 }

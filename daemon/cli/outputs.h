@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writing a window in one of the forms of the table, to a file, which appears whole or not at all, or to standard output. */
+/*
+ * Writing a window in one of the forms of the table, to a file, which appears whole or not at all, or to
+ * standard output.
+ */
 
 #include "cli/desk/outfile.h"
 #include "formats/convert/convert.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Options of a command line: `--name VALUE`, `--name=VALUE`, `-n VALUE`, `-nVALUE`; switches as `--name`, `--no-name`,
- * `--name=off`, `-abc`; `--` ends them. Written here and not left to getopt_long(), because names, short flags and the
- * word that somebody nearly typed all come from the table.
+ * Options of a command line: `--name VALUE`, `--name=VALUE`, `-n VALUE`, `-nVALUE`; switches as `--name`,
+ * `--no-name`, `--name=off`, `-abc`; `--` ends them. Written here and not left to getopt_long(), because
+ * names, short flags and the word that somebody nearly typed all come from the table.
  */
 
 #include <errno.h>
@@ -89,7 +89,8 @@ static int parse_short(Parse *parse, const char *letters) {
                 int r;
 
                 if (!option) {
-                        text_printf(&parse->errors, "%s: unknown option -%c\n", parse->cli->verb->name, *letters);
+                        text_printf(&parse->errors, "%s: unknown option -%c\n", parse->cli->verb->name,
+                                    *letters);
                         return complain(parse);
                 }
                 if (option->kind != OPTION_BOOL)

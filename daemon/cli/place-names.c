@@ -82,14 +82,20 @@ static int reopen(void *userdata) {
         const Place *place = userdata;
         int fd;
 
-        return object_reopen(place->object, place->names->proc_fd, place->entry.start, place->entry.end, place->path, &fd) ? -1 : fd;
+        return object_reopen(place->object, place->names->proc_fd, place->entry.start, place->entry.end,
+                             place->path, &fd)
+                ? -1
+                : fd;
 }
 
 static const char *name_in_object(PlaceNames *names, const Place *place, uint64_t address) {
         const SymbolSource source = { .open = reopen, .userdata = (void *)place };
         const Object *object = place->object;
-        const SymbolObject of = { .path = place->path, .build_id_gnu = object->build_id_gnu, .build_id_go = object->build_id_go,
-                                  .build_id_htlhash = object->htlhash, .source = &source };
+        const SymbolObject of = { .path = place->path,
+                                  .build_id_gnu = object->build_id_gnu,
+                                  .build_id_go = object->build_id_go,
+                                  .build_id_htlhash = object->htlhash,
+                                  .source = &source };
         uint32_t segment;
         uint64_t at;
         SymbolName name;
@@ -102,7 +108,9 @@ static const char *name_in_object(PlaceNames *names, const Place *place, uint64_
 
 static const char *name_code(PlaceNames *names, uint64_t address) {
         Place place = { .names = names };
-        ObjectSource source = { .proc_fd = names->proc_fd, .entry = &place.entry, .path = place.path, .mounts = &names->mounts };
+        ObjectSource source = {
+                .proc_fd = names->proc_fd, .entry = &place.entry, .path = place.path, .mounts = &names->mounts
+        };
         Object *object = NULL;
         const char *name;
         int r;
@@ -119,11 +127,15 @@ static const char *name_code(PlaceNames *names, uint64_t address) {
         return name;
 }
 
-/* As GCC and clang lay a frame out: the function that resumes it, then the one that destroys it. NULL after its end. */
+/*
+ * As GCC and clang lay a frame out: the function that resumes it, then the one that destroys it. NULL after
+ * its end.
+ */
 static const char *name_frame(PlaceNames *names, uint64_t frame) {
         uint64_t resume;
 
-        if (names->memory_fd < 0 || file_pread(names->memory_fd, &resume, sizeof(resume), frame) != sizeof(resume))
+        if (names->memory_fd < 0 ||
+            file_pread(names->memory_fd, &resume, sizeof(resume), frame) != sizeof(resume))
                 return NULL;
         return name_code(names, resume);
 }
@@ -133,12 +145,14 @@ const char *place_names_get(PlaceNames *names, uint64_t address) {
 
         if (!address)
                 return NULL;
-        if (!names->maps && file_read_at(names->proc_fd, "maps", MAPS_MAX_TEXT, &names->maps, &names->maps_size))
+        if (!names->maps &&
+            file_read_at(names->proc_fd, "maps", MAPS_MAX_TEXT, &names->maps, &names->maps_size))
                 names->maps_size = 0;
         if (!text) {
                 MapsEntry entry;
 
-                text = find_code(names, address, &entry) ? name_code(names, address) : name_frame(names, address);
+                text = find_code(names, address, &entry) ? name_code(names, address)
+                                                         : name_frame(names, address);
                 if (hashmap_put(&names->known, address, text ? (void *)text : names))
                         return text;
         }

@@ -4,9 +4,9 @@
 /*
  * Place Names
  *
- * Names for addresses of a process that runs, as its coroutines give them: of code, the function; of a coroutine's frame
- * (what C++20 has instead of an address of code), the function that will go on when it is resumed, whose address is the
- * frame's first word. What cannot be told has no name.
+ * Names for addresses of a process that runs, as its coroutines give them: of code, the function; of a
+ * coroutine's frame (what C++20 has instead of an address of code), the function that will go on when it is
+ * resumed, whose address is the frame's first word. What cannot be told has no name.
  */
 
 #include <stdint.h>
@@ -16,7 +16,10 @@
 
 typedef struct PlaceNames PlaceNames;
 
-/* Opens the process, so that no later one with its id is taken for it. Return: 0; 1 = it cannot be looked into; -ENOMEM. */
+/*
+ * Opens the process, so that no later one with its id is taken for it. Return: 0; 1 = it cannot be looked
+ * into; -ENOMEM.
+ */
 int place_names_new(PlaceNames **namesp, uint32_t pid);
 PlaceNames *place_names_free(PlaceNames *names);
 DEFINE_CLEANUP(PlaceNames, place_names_free)

@@ -53,14 +53,15 @@ static uint64_t count_samples(const OtlpRequest *request) {
 
                         for (size_t k = 0; k < scope->n_profiles; k++)
                                 for (size_t l = 0; l < scope->profiles[k]->n_samples; l++)
-                                        n += MAX(scope->profiles[k]->samples[l]->n_timestamps_unix_nano, (size_t)1);
+                                        n += MAX(scope->profiles[k]->samples[l]->n_timestamps_unix_nano,
+                                                 (size_t)1);
                 }
         }
         return n;
 }
 
-static ReceiverVerdict decode(const uint8_t *data, size_t size, bool json, ProtobufCMessage **messagep, char *why,
-                              size_t why_size) {
+static ReceiverVerdict decode(const uint8_t *data, size_t size, bool json, ProtobufCMessage **messagep,
+                              char *why, size_t why_size) {
         char where[128] = "";
         int r;
 
@@ -69,7 +70,8 @@ static ReceiverVerdict decode(const uint8_t *data, size_t size, bool json, Proto
                 return RECEIVER_TOO_LARGE;
         }
         if (json) {
-                r = otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, (const char *)data, size, messagep, where, sizeof(where));
+                r = otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, (const char *)data, size, messagep, where,
+                                    sizeof(where));
                 if (r > 0)
                         snprintf(why, why_size, "no ExportProfilesServiceRequest in JSON: %s%s",
                                  r == OTLP_JSON_E_SYNTAX ? "syntax error" : "wrong value at ", where);
@@ -87,22 +89,23 @@ static ReceiverVerdict decode(const uint8_t *data, size_t size, bool json, Proto
 
 /* A sender comes back every few seconds, and there may be many. */
 static void complain_of_store(const Receive *receive, int r) {
-        const char *why = r == STORE_E_LIMIT ? "it is at its limit (--max-bytes, --max-files); remove what is not needed" :
-                                               strerror(errno);
+        const char *why = r == STORE_E_LIMIT
+                ? "it is at its limit (--max-bytes, --max-files); remove what is not needed"
+                : strerror(errno);
         static LogLimit limit;
         uint64_t n_skipped;
 
         if (!log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
                 return;
         if (n_skipped)
-                log_error("cannot store a request in %s: %s (%" PRIu64 " more since the last message)", receive->output, why,
-                          n_skipped);
+                log_error("cannot store a request in %s: %s (%" PRIu64 " more since the last message)",
+                          receive->output, why, n_skipped);
         else
                 log_error("cannot store a request in %s: %s", receive->output, why);
 }
 
-static ReceiverVerdict keep(Receive *receive, const uint8_t *data, size_t size, const ProtobufCMessage *message, char *why,
-                            size_t why_size) {
+static ReceiverVerdict keep(Receive *receive, const uint8_t *data, size_t size,
+                            const ProtobufCMessage *message, char *why, size_t why_size) {
         _cleanup_(text_deinit) Text json = { 0 };
         uint64_t number;
         int r;
@@ -115,8 +118,9 @@ static ReceiverVerdict keep(Receive *receive, const uint8_t *data, size_t size, 
         r = store_put(receive->store, data, size, json.data, json.size, &number);
         if (r) {
                 complain_of_store(receive, r);
-                snprintf(why, why_size, "%s", r == STORE_E_LIMIT ? "the receiver's store is full (--max-bytes, --max-files)"
-                                                                 : "the receiver cannot write to its store");
+                snprintf(why, why_size, "%s",
+                         r == STORE_E_LIMIT ? "the receiver's store is full (--max-bytes, --max-files)"
+                                            : "the receiver cannot write to its store");
                 return RECEIVER_BUSY;
         }
         receive->first = receive->first ? receive->first : number;
@@ -145,7 +149,8 @@ static ReceiverVerdict on_request(const uint8_t *data, size_t size, bool json, c
         n_samples = count_samples((const OtlpRequest *)message);
         if (receive->store)
                 verdict = keep(receive, data, size, message, why, why_size);
-        if (verdict == RECEIVER_TAKEN && receive->exporter && exporter_submit(receive->exporter, data, size, n_samples))
+        if (verdict == RECEIVER_TAKEN && receive->exporter &&
+            exporter_submit(receive->exporter, data, size, n_samples))
                 log_error("out of memory: a request was not forwarded");
         if (verdict == RECEIVER_TAKEN) {
                 receive->n_requests++;
@@ -165,7 +170,8 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
         if (!receive->exporter || receive->stopping || !exporter_queued_events(receive->exporter))
                 return sd_event_exit(receive->event, 0);
         receive->stopping = true;
-        return exporter_stop(receive->exporter, clock_monotonic_ns() + receive->config->stop_timeout_ns, on_stopped, receive);
+        return exporter_stop(receive->exporter, clock_monotonic_ns() + receive->config->stop_timeout_ns,
+                             on_stopped, receive);
 }
 
 static int open_store(Receive *receive) {
@@ -197,8 +203,11 @@ static int open_exporter(Receive *receive) {
 
 static int open_receiver(Receive *receive) {
         const ReceiverConfig config = {
-                .address = receive->config->listen, .port = (uint16_t)receive->config->port,
-                .max_request_bytes = receive->config->max_request_bytes, .on_request = on_request, .userdata = receive,
+                .address = receive->config->listen,
+                .port = (uint16_t)receive->config->port,
+                .max_request_bytes = receive->config->max_request_bytes,
+                .on_request = on_request,
+                .userdata = receive,
         };
 
         return receiver_new(&receive->receiver, receive->event, &config) ? STATUS_FAILURE : 0;
@@ -241,14 +250,17 @@ static void print_start(const Receive *receive) {
 static void print_summary(const Receive *receive) {
         const ReceiverCounts *counts = receiver_counts(receive->receiver);
 
-        printf("received %" PRIu64 " requests with %" PRIu64 " samples", receive->n_requests, receive->n_samples);
+        printf("received %" PRIu64 " requests with %" PRIu64 " samples", receive->n_requests,
+               receive->n_samples);
         if (receive->first)
                 printf(", stored as %06" PRIu64 " to %06" PRIu64, receive->first, receive->last);
         if (counts->n_malformed + counts->n_refused + counts->n_busy)
-                printf(", refused %" PRIu64 " malformed, %" PRIu64 " misplaced or too large, %" PRIu64 " for want of room",
+                printf(", refused %" PRIu64 " malformed, %" PRIu64 " misplaced or too large, %" PRIu64
+                       " for want of room",
                        counts->n_malformed, counts->n_refused, counts->n_busy);
         if (*receive->config->forward)
-                printf(", forwarded %" PRIu64 " samples, lost %" PRIu64, stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
+                printf(", forwarded %" PRIu64 " samples, lost %" PRIu64, stat_get(COUNTER_SAMPLES_DELIVERED),
+                       stat_lost());
         printf("\n");
 }
 

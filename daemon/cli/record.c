@@ -42,15 +42,17 @@ static bool asked(const Config *config, const char *option) {
 /* ---- before it ---- */
 
 static bool chooses(const Config *config) {
-        return config->all || config->pids.n_items || config->comms.n_items || config->exes.n_items || config->cgroups.n_items ||
-               config->containers.n_items || config->users.n_items || config->units.n_items;
+        return config->all || config->pids.n_items || config->comms.n_items || config->exes.n_items ||
+                config->cgroups.n_items || config->containers.n_items || config->users.n_items ||
+                config->units.n_items;
 }
 
 static int check_targets(const Cli *cli) {
         if (cli->n_arguments && chooses(&cli->config))
                 log_error("a command and a choice of processes cannot be used together");
         else if (!cli->n_arguments && !chooses(&cli->config))
-                log_error("record what? -- COMMAND…, or -p PID, -C NAME, -u UNIT, -a for everything (`spanprof record --help`)");
+                log_error(
+                        "record what? -- COMMAND…, or -p PID, -C NAME, -u UNIT, -a for everything (`spanprof record --help`)");
         else
                 return 0;
         return STATUS_USAGE;
@@ -64,12 +66,16 @@ static int check_output(Record *record) {
         record->path = *config->output ? config->output : DEFAULT_OUTPUT;
         record->writer = convert_find_writer(format, record->path);
         if (!record->writer) {
-                log_error(strcmp(record->path, "-") ? "%s: its ending says no format: .html, .svg, .folded, .pb.gz, .otlp, .json" :
-                                                      "-o %s: say which --format", record->path);
+                log_error(
+                        strcmp(record->path, "-")
+                                ? "%s: its ending says no format: .html, .svg, .folded, .pb.gz, .otlp, .json"
+                                : "-o %s: say which --format",
+                        record->path);
                 return STATUS_USAGE;
         }
         if (!strcmp(record->path, "-") && isatty(STDOUT_FILENO) && strcmp(record->writer->name, "folded")) {
-                log_error("-o -: standard output is a terminal, which is no place for %s", record->writer->name);
+                log_error("-o -: standard output is a terminal, which is no place for %s",
+                          record->writer->name);
                 return STATUS_USAGE;
         }
         r = outfile_check(record->path);
@@ -109,15 +115,17 @@ static int on_started(void *userdata, Daemon *daemon) {
 
 static void show_progress(void *userdata, Daemon *daemon) {
         Record *record = userdata;
-        uint64_t limit_ns = record->cli->config.duration_ns, passed_ns = clock_read_ns(CLOCK_REALTIME) - record->begin_ns;
-        uint64_t n_samples = stat_get(COUNTER_TICKS) - MIN(stat_get(COUNTER_TICKS), stat_get(COUNTER_LOST_NOT_TARGET));
+        uint64_t limit_ns = record->cli->config.duration_ns,
+                 passed_ns = clock_read_ns(CLOCK_REALTIME) - record->begin_ns;
+        uint64_t n_samples = stat_get(COUNTER_TICKS) -
+                MIN(stat_get(COUNTER_TICKS), stat_get(COUNTER_LOST_NOT_TARGET));
         size_t n = daemon_n_targets(daemon);
 
         fprintf(stderr, "\rrecording %.1f", (double)passed_ns / (double)NS_PER_SEC);
         if (limit_ns)
                 fprintf(stderr, " of %.0f", (double)limit_ns / (double)NS_PER_SEC);
-        fprintf(stderr, " s: %zu process%s, %" PRIu64 " samples, %" PRIu64 " lost; Ctrl-C ends it\033[K", n, n == 1 ? "" : "es",
-                n_samples, stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
+        fprintf(stderr, " s: %zu process%s, %" PRIu64 " samples, %" PRIu64 " lost; Ctrl-C ends it\033[K", n,
+                n == 1 ? "" : "es", n_samples, stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
         fflush(stderr);
         record->progress_shown = true;
 }
@@ -161,7 +169,8 @@ static int write_file(Record *record) {
                 log_error("%s: %s", record->path, problem.data);
         text_deinit(&problem);
         if (!r && !record->output.size && !strcmp(record->writer->name, "json"))
-                r = outfile_write(&record->output, "{}\n", 3);  /* without a sample there is no request, but a document there is */
+                /* without a sample there is no request, but a document there is */
+                r = outfile_write(&record->output, "{}\n", 3);
         if (!r)
                 r = outfile_finish(&record->output);
         if (r < 0)
@@ -172,7 +181,8 @@ static int write_file(Record *record) {
 /* On standard error if the recording itself goes to standard output. */
 static int print_tables(const Record *record) {
         const Config *config = &record->cli->config;
-        TablesFormat format = { .rows = asked(config, "top") ? config->top : 10, .width = cli_output_width() };
+        TablesFormat format = { .rows = asked(config, "top") ? config->top : 10,
+                                .width = cli_output_width() };
         FILE *out = strcmp(record->path, "-") ? stdout : stderr;
         Counts counts;
         int r;
@@ -260,7 +270,9 @@ static int run_record(Record *record) {
         FilterWords types = { record->cli->config.types.items, record->cli->config.types.n_items };
         int r, number = 0;
 
-        record->options = (ConvertOptions){ .end_ns = UINT64_MAX, .timestamps = true, .filter = { .end_ns = UINT64_MAX, .types = types },
+        record->options = (ConvertOptions){ .end_ns = UINT64_MAX,
+                                            .timestamps = true,
+                                            .filter = { .end_ns = UINT64_MAX, .types = types },
                                             .version = SPANPROF_VERSION };
         r = convert_init(&record->convert, &record->options);
         record->cli->arguments[record->cli->n_arguments] = NULL;        /* of argv, which ends with one too */
@@ -302,7 +314,8 @@ const Verb verb_record = {
         .description =
                 "Samples COMMAND with all processes that descend from it, from its first instruction until it ends, or\n"
                 "processes that run already, until the duration or Ctrl-C ends it. What came out is written to a file\n"
-                "(default: " DEFAULT_OUTPUT ") in the form that its ending says: .html (a page with a flame graph), .svg,\n"
+                "(default: " DEFAULT_OUTPUT
+                ") in the form that its ending says: .html (a page with a flame graph), .svg,\n"
                 ".folded, .pb.gz (pprof), .otlp or .pb, .json; `-o -` is standard output and needs --format. The file\n"
                 "appears whole or not at all, and one that was there is kept as FILE.old. Ends with tables: the hottest\n"
                 "functions and spans, coverage, losses.\n"

@@ -19,7 +19,8 @@ static bool is_pid(const char *argument, uint32_t *pidp) {
         unsigned long pid = strtoul(argument, NULL, 10);
 
         *pidp = (uint32_t)pid;
-        return *argument && strspn(argument, "0123456789") == strlen(argument) && pid && pid <= 1 << 22 && access(argument, F_OK);
+        return *argument && strspn(argument, "0123456789") == strlen(argument) && pid && pid <= 1 << 22 &&
+                access(argument, F_OK);
 }
 
 static int attach(ReportProcess *process, const Config *config, uint32_t pid) {
@@ -51,7 +52,8 @@ int report_process_trace(ReportProcess *process, Cli *cli) {
                 return STATUS_FAILURE;
         }
         snprintf(process->path, sizeof(process->path), "%s/process-%u.jsonl", process->directory, pid);
-        snprintf(process->stations, sizeof(process->stations), "%s/process-%u.stations.csv", process->directory, pid);
+        snprintf(process->stations, sizeof(process->stations), "%s/process-%u.stations.csv",
+                 process->directory, pid);
         r = place_names_new(&process->names, pid);
         if (r >= 0)
                 r = attach(process, &cli->config, pid);         /* says so if there is no such process */

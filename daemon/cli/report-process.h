@@ -13,8 +13,8 @@ typedef struct ReportProcess {
 } ReportProcess;
 
 /*
- * If the one argument is the id of a process, and no file, puts a trace of it in its place. Return: 0, a status
- * (a message was logged), -errno.
+ * If the one argument is the id of a process, and no file, puts a trace of it in its place. Return: 0, a
+ * status (a message was logged), -errno.
  */
 int report_process_trace(ReportProcess *process, Cli *cli);
 

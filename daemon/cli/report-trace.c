@@ -35,8 +35,8 @@ static int add_mapping(void *userdata, const TraceMapping *mapping) {
 }
 
 /*
- * A trace has no times of the calendar and no spans: of the filters, only that of coroutines fits. What is malformed beside
- * its events costs states and names, no event.
+ * A trace has no times of the calendar and no spans: of the filters, only that of coroutines fits. What is
+ * malformed beside its events costs states and names, no event.
  */
 static int add_events(Adding *adding, const Source *source, Text *problem) {
         ReportTraces *traces = adding->traces;

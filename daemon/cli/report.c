@@ -56,7 +56,8 @@ static int find_form(ReportRun *run) {
                 run->form = FORM_JSON;
         else if (!strcmp(format, "markdown") || (by_suffix && has_suffix(output, ".md")))
                 run->form = FORM_MARKDOWN;
-        else if (!strcmp(format, "text") || (by_suffix && (!*output || !strcmp(output, "-") || has_suffix(output, ".txt"))))
+        else if (!strcmp(format, "text") ||
+                 (by_suffix && (!*output || !strcmp(output, "-") || has_suffix(output, ".txt"))))
                 run->form = FORM_TEXT;
         if (run->form != FORM_WRITER)
                 return 0;
@@ -65,7 +66,8 @@ static int find_form(ReportRun *run) {
 }
 
 static int cannot_write(const ReportRun *run, int error) {
-        log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output", strerror(error));
+        log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output",
+                  strerror(error));
         return STATUS_FAILURE;
 }
 
@@ -142,10 +144,13 @@ static int add_input(ReportRun *run, size_t index) {
 }
 
 static int print_profiles(const ReportRun *run) {
-        ReportFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(),
+        ReportFormat format = { .top = (uint32_t)run->config->top,
+                                .width = cli_output_width(),
                                 .markdown = run->form == FORM_MARKDOWN,
                                 .n_files = run->inputs.n_read + run->inputs.n_partly - run->traces.n_files,
-                                .n_repeated = run->n_repeated, .n_filtered = run->n_filtered, .n_untimed = run->n_untimed };
+                                .n_repeated = run->n_repeated,
+                                .n_filtered = run->n_filtered,
+                                .n_untimed = run->n_untimed };
 
         if (run->before && run->form == FORM_JSON)
                 return report_diff_print_json(run->before, run->report, &format, run->out);
@@ -161,13 +166,19 @@ static const char *name_place(void *userdata, const Coroutine *coroutine, uint64
         const ReportRun *run = userdata;
         const char *name = report_process_name(run->process, address);
 
-        return name || !run->traces.names ? name : trace_names_get(run->traces.names, coroutine ? &coroutine->code : NULL, address);
+        return name || !run->traces.names
+                ? name
+                : trace_names_get(run->traces.names, coroutine ? &coroutine->code : NULL, address);
 }
 
 static int print_traces(const ReportRun *run) {
-        CoroutineFormat format = { .top = (uint32_t)run->config->top, .width = cli_output_width(),
-                                   .markdown = run->form == FORM_MARKDOWN, .n_files = run->traces.n_files,
-                                   .n_malformed = run->traces.n_malformed, .name = name_place, .userdata = (void *)run };
+        CoroutineFormat format = { .top = (uint32_t)run->config->top,
+                                   .width = cli_output_width(),
+                                   .markdown = run->form == FORM_MARKDOWN,
+                                   .n_files = run->traces.n_files,
+                                   .n_malformed = run->traces.n_malformed,
+                                   .name = name_place,
+                                   .userdata = (void *)run };
 
         if (run->form == FORM_JSON)
                 return coroutine_report_print_json(run->traces.report, &format, run->out);
@@ -186,7 +197,10 @@ static int print_report(const ReportRun *run) {
         return r || !run->n_profiles ? r : print_profiles(run);
 }
 
-/* A page of coroutines is another one than that of profiles. Looks at files alone: standard input can be read once. */
+/*
+ * A page of coroutines is another one than that of profiles. Looks at files alone: standard input can be read
+ * once.
+ */
 static bool are_traces(const ReportRun *run) {
         bool are = run->inputs.n_paths;
 
@@ -194,8 +208,8 @@ static bool are_traces(const ReportRun *run) {
                 _cleanup_(source_deinit) Source source = { .fd = -1 };
                 Text problem = { 0 };
 
-                are = strcmp(run->inputs.paths[i], "-") && !source_open(&source, run->inputs.paths[i], &problem) &&
-                      report_is_trace(&source);
+                are = strcmp(run->inputs.paths[i], "-") &&
+                        !source_open(&source, run->inputs.paths[i], &problem) && report_is_trace(&source);
                 text_deinit(&problem);
         }
         return are;
@@ -211,8 +225,12 @@ static int next_side(ReportRun *run, const ReportOptions *options) {
 /* Processes are chosen by the report itself, which says how many it has left out. */
 static int make_report(ReportRun *run) {
         const Config *config = run->config;
-        ReportOptions options = { .symbolizer = run->symbolizer, .spans = run->inputs.spans, .pids = config->pids.items,
-                                  .n_pids = config->pids.n_items, .names = config->comms.items, .n_names = config->comms.n_items,
+        ReportOptions options = { .symbolizer = run->symbolizer,
+                                  .spans = run->inputs.spans,
+                                  .pids = config->pids.items,
+                                  .n_pids = config->pids.n_items,
+                                  .names = config->comms.items,
+                                  .n_names = config->comms.n_items,
                                   .by_total = !strcmp(config->sort, "total") };
         FilterOptions *filter = &run->inputs.options.filter;
         int r = report_new(&run->report, &options);
@@ -266,9 +284,11 @@ static int read_side(ReportRun *run, Convert *convert, size_t first, size_t end)
 }
 
 static int print_diff_page(ReportRun *run, const Convert *before, const Convert *after) {
-        PageOptions options = { .symbolizer = run->symbolizer, .baseline = run->inputs.paths[0],
+        PageOptions options = { .symbolizer = run->symbolizer,
+                                .baseline = run->inputs.paths[0],
                                 .comparison = run->inputs.paths[run->inputs.n_first],
-                                .operation = run->inputs.options.filter.operation, .userdata = run->inputs.options.filter.userdata };
+                                .operation = run->inputs.options.filter.operation,
+                                .userdata = run->inputs.options.filter.userdata };
         int r = open_output(run);
 
         if (!r)
@@ -313,7 +333,8 @@ static int check_options(const Cli *cli) {
         }
         if (!config->raw)
                 return 0;
-        if (config->json || *config->spans || config->pids.n_items || config->comms.n_items || *config->output) {
+        if (config->json || *config->spans || config->pids.n_items || config->comms.n_items ||
+            *config->output) {
                 log_error("--raw prints files as they are: it goes with no other option");
                 return STATUS_USAGE;
         }

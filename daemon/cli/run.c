@@ -29,7 +29,8 @@ static int reload(void *userdata) {
                 return 0;
         }
         stat_add(COUNTER_RELOADS_REFUSED, 1);
-        log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "reload", "the new configuration is wrong: the old one stays in force");
+        log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "reload",
+                        "the new configuration is wrong: the old one stays in force");
         return 1;
 }
 
@@ -48,8 +49,9 @@ static int run_once(Run *run) {
 }
 
 /*
- * A daemon for each configuration, one after the other: whatever an option reaches, a reload applies it. The kernel
- * may still refuse what the parser took (a file that is not there, a port that is taken): then the one before comes back.
+ * A daemon for each configuration, one after the other: whatever an option reaches, a reload applies it. The
+ * kernel may still refuse what the parser took (a file that is not there, a port that is taken): then the one
+ * before comes back.
  */
 static int run_all(Run *run) {
         int r = run_once(run);
@@ -61,7 +63,8 @@ static int run_all(Run *run) {
                 r = run_once(run);
                 if (r != DAEMON_E_UNUSABLE && r != DAEMON_E_NO_TARGET)
                         continue;
-                log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "start", "the new configuration cannot be used: the old one comes back");
+                log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_CONFIG_REFUSED, "start",
+                                "the new configuration cannot be used: the old one comes back");
                 config_deinit(&run->cli->config);
                 run->cli->config = before;
                 before = (Config){ 0 };
@@ -84,7 +87,9 @@ static Zygotes *start_zygotes(void) {
                 r = zygotes_wait(zygotes, ZYGOTE_WAIT_MS);
         if (!r)
                 return zygotes;
-        log_notice("the daemon reads the files of targets itself: there is no process without rights for it (%s)", strerror(-r));
+        log_notice(
+                "the daemon reads the files of targets itself: there is no process without rights for it (%s)",
+                strerror(-r));
         return zygotes_free(zygotes);
 }
 
@@ -97,7 +102,8 @@ static int run(Cli *cli) {
         log_never_wait();
         r = confine();
         if (r < 0)
-                log_notice("the daemon may call what it does not need: no filter of system calls (%s)", strerror(-r));
+                log_notice("the daemon may call what it does not need: no filter of system calls (%s)",
+                           strerror(-r));
         r = run_all(&run);
         if (r == DAEMON_E_UNUSABLE)
                 return STATUS_CONFIG;
@@ -123,6 +129,7 @@ const Verb verb_run = {
                 "  spanprof run                                   profile what publishes spans, ship to localhost:4318\n"
                 "  spanprof run -C 'nginx*' -d 30s                profile nginx for half a minute\n"
                 "  spanprof run -p 812 --endpoint http://collector:4318\n",
-        .refusal = "`run` starts no program: `spanprof record -- ./app` does, or start it yourself, then `spanprof run --pid PID`",
+        .refusal =
+                "`run` starts no program: `spanprof record -- ./app` does, or start it yourself, then `spanprof run --pid PID`",
         .run = run,
 };

@@ -51,12 +51,13 @@ static void print_entry(const Spool *spool, const SpoolEntry *entry, bool json, 
         if (gmtime_r(&seconds, &tm))
                 strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm);
         if (json)
-                printf("%s\n  {\"name\": \"%s\", \"time\": \"%s\", \"samples\": %" PRIu64 ", \"bytes\": %" PRIu64
-                       ", \"request_bytes\": %" PRIu64 ", \"state\": \"%s\"}",
-                       first ? "" : ",", name, date, entry->n_events, entry->size, header.request_size, state);
+                printf("%s\n  {\"name\": \"%s\", \"time\": \"%s\", \"samples\": %" PRIu64
+                       ", \"bytes\": %" PRIu64 ", \"request_bytes\": %" PRIu64 ", \"state\": \"%s\"}",
+                       first ? "" : ",", name, date, entry->n_events, entry->size, header.request_size,
+                       state);
         else
-                printf("%s  %8" PRIu64 " samples  %10" PRIu64 " bytes  %-8s  %s\n", date, entry->n_events, entry->size,
-                       state, name);
+                printf("%s  %8" PRIu64 " samples  %10" PRIu64 " bytes  %-8s  %s\n", date, entry->n_events,
+                       entry->size, state, name);
 }
 
 static int list(const Cli *cli) {
@@ -73,13 +74,14 @@ static int list(const Cli *cli) {
         if (json)
                 printf("\n]\n");
         else
-                printf("%zu requests, %" PRIu64 " samples, %" PRIu64 " bytes in %s\n", spool_n(spool), spool_events(spool),
-                       spool_bytes(spool), cli->config.spool);
+                printf("%zu requests, %" PRIu64 " samples, %" PRIu64 " bytes in %s\n", spool_n(spool),
+                       spool_events(spool), spool_bytes(spool), cli->config.spool);
         return STATUS_OK;
 }
 
 static int write_request(int directory, const char *name, const void *data, size_t size) {
-        _cleanup_(closep) int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        _cleanup_(closep) int fd = openat(directory, name,
+                                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         int r;
 
         if (fd < 0)
@@ -158,7 +160,8 @@ static int flush(const Cli *cli) {
         if (!exporter_new(&exporter, event, &config)) {
                 r = send_all(exporter, event);
                 printf("%" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64 " left in %s\n",
-                       stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), exporter_spooled_events(exporter), config.spool);
+                       stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), exporter_spooled_events(exporter),
+                       config.spool);
         }
         exporter = exporter_free(exporter);
         sd_event_unref(event);

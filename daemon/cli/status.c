@@ -17,11 +17,14 @@ static const char *path_of(const Cli *cli) {
 
 static int explain(const char *path) {
         if (errno == ENOENT || errno == ECONNREFUSED)
-                log_error("no spanprof runs here: nobody listens on %s (`systemctl status spanprof` may say why)", path);
+                log_error(
+                        "no spanprof runs here: nobody listens on %s (`systemctl status spanprof` may say why)",
+                        path);
         else if (errno == EACCES)
                 log_error("%s is for root and the group of the daemon: use sudo", path);
         else
-                log_error("no answer on %s: %s", path, errno == EAGAIN ? "the daemon does not answer" : strerror(errno));
+                log_error("no answer on %s: %s", path,
+                          errno == EAGAIN ? "the daemon does not answer" : strerror(errno));
         return STATUS_FAILURE;
 }
 
@@ -78,8 +81,9 @@ const Verb verb_pause = {
         .arguments = "",
         .reads_files = true,
         .summary = "stop sampling, and keep the daemon",
-        .description = "Takes the samplers off until `spanprof resume`, a restart of the daemon, or of the machine; what has been\n"
-                       "sampled is still sent. To keep it off over restarts: touch /etc/spanprof/disabled.",
+        .description =
+                "Takes the samplers off until `spanprof resume`, a restart of the daemon, or of the machine; what has been\n"
+                "sampled is still sent. To keep it off over restarts: touch /etc/spanprof/disabled.",
         .run = run_pause,
 };
 
@@ -89,6 +93,7 @@ const Verb verb_resume = {
         .arguments = "",
         .reads_files = true,
         .summary = "go on sampling after `pause`",
-        .description = "Fails if something else keeps sampling off: /etc/spanprof/disabled, or the limit on memory.",
+        .description =
+                "Fails if something else keeps sampling off: /etc/spanprof/disabled, or the limit on memory.",
         .run = run_resume,
 };

@@ -18,8 +18,9 @@ enum {
 };
 
 static const Column columns[] = {
-        { "PID", COLUMN_RIGHT }, { "NAME", COLUMN_LEFT },    { "USER", COLUMN_LEFT },  { "CONTAINER/UNIT", COLUMN_CUT },
-        { "SERVICE", COLUMN_CUT }, { "CONTEXT", COLUMN_LEFT }, { "WHY", COLUMN_LEFT }, { "EXECUTABLE", COLUMN_CUT },
+        { "PID", COLUMN_RIGHT },          { "NAME", COLUMN_LEFT },      { "USER", COLUMN_LEFT },
+        { "CONTAINER/UNIT", COLUMN_CUT }, { "SERVICE", COLUMN_CUT },    { "CONTEXT", COLUMN_LEFT },
+        { "WHY", COLUMN_LEFT },           { "EXECUTABLE", COLUMN_CUT },
 };
 
 typedef struct Listing {
@@ -53,7 +54,8 @@ static void add_place(TextTable *table, const Identity *identity) {
         const char *id = identity->container;
 
         if (id)
-                text_table_add(table, "%.*s", strspn(id, "0123456789abcdef") == 64 ? SHORT_ID : (int)strlen(id), id);
+                text_table_add(table, "%.*s",
+                               strspn(id, "0123456789abcdef") == 64 ? SHORT_ID : (int)strlen(id), id);
         else
                 text_table_add(table, "%s", identity->unit ? identity->unit : "");
 }
@@ -78,14 +80,16 @@ static void add_cell(TextTable *table, const char *text) {
 static void add_context(TextTable *table, const SurveyEntry *entry) {
         const Process *process = entry->process;
         char ring[64] = "";
-        const char *rest = process->context && process->thread.form ? "process, threads" : process->context ? "process"
-                           : process->thread.form                   ? "threads"
+        const char *rest = process->context && process->thread.form ? "process, threads"
+                : process->context                                  ? "process"
+                : process->thread.form                              ? "threads"
                                                                     : "";
 
         if (process->ring_address)
-                snprintf(ring, sizeof(ring), "ring 0x%" PRIx64 ", %" PRIu32 " slots%s", process->ring_address, process->ring_capacity,
-                         *rest ? ", " : "");
-        text_table_add(table, "%s%s%s%s", entry->hidden ? "?" : ring, rest, process->stations_address && (*ring || *rest) ? ", " : "",
+                snprintf(ring, sizeof(ring), "ring 0x%" PRIx64 ", %" PRIu32 " slots%s", process->ring_address,
+                         process->ring_capacity, *rest ? ", " : "");
+        text_table_add(table, "%s%s%s%s", entry->hidden ? "?" : ring, rest,
+                       process->stations_address && (*ring || *rest) ? ", " : "",
                        process->stations_address ? "coroutines" : "");
 }
 
@@ -133,15 +137,20 @@ static void add_object(Text *json, const SurveyEntry *entry) {
         add_text(json, "cgroup", identity->cgroup);
         add_text(json, "service", service_name(&identity->environment));
         if (process->ring_address)
-                text_printf(json, ",\"context\":{\"form\":\"ring\",\"address\":\"0x%" PRIx64 "\",\"slots\":%" PRIu32 "}",
+                text_printf(json,
+                            ",\"context\":{\"form\":\"ring\",\"address\":\"0x%" PRIx64 "\",\"slots\":%" PRIu32
+                            "}",
                             process->ring_address, process->ring_capacity);
         if (process->context)
-                text_printf(json, ",\"process_context\":{\"address\":\"0x%" PRIx64 "\"}", process->context->address);
+                text_printf(json, ",\"process_context\":{\"address\":\"0x%" PRIx64 "\"}",
+                            process->context->address);
         if (process->thread.form)
                 text_printf(json, ",\"thread_context\":{\"form\":\"%s\",\"model\":\"%s\"}",
-                            process->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel", models[process->thread.model]);
+                            process->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel",
+                            models[process->thread.model]);
         if (process->stations_address)
-                text_printf(json, ",\"coroutines\":{\"address\":\"0x%" PRIx64 "\"}", process->stations_address);
+                text_printf(json, ",\"coroutines\":{\"address\":\"0x%" PRIx64 "\"}",
+                            process->stations_address);
         if (entry->hidden)
                 text_printf(json, ",\"hidden\":true");
         text_printf(json, "}");
@@ -170,8 +179,8 @@ static void explain(const Listing *listing) {
         log_info("%zu of %zu processes would be profiled%s", listing->n_chosen, listing->n_users,
                  config->verbose ? "" : "; --verbose lists the others too");
         if (listing->n_hidden)
-                log_warning("the memory of %zu of them is not readable for us, so no context is seen there%s", listing->n_hidden,
-                            geteuid() ? ": run it as root" : "");
+                log_warning("the memory of %zu of them is not readable for us, so no context is seen there%s",
+                            listing->n_hidden, geteuid() ? ": run it as root" : "");
         for (size_t i = 0; i < config->pids.n_items; i++)
                 if (kill((pid_t)config->pids.items[i], 0) && errno == ESRCH)
                         log_warning("there is no process %" PRIu32, config->pids.items[i]);
@@ -188,7 +197,8 @@ static int print(Listing *listing) {
 }
 
 static int run(Cli *cli) {
-        unsigned what = IDENTITY_USER | IDENTITY_CGROUP | (cli->config.target_environment ? IDENTITY_ENVIRONMENT : 0);
+        unsigned what = IDENTITY_USER | IDENTITY_CGROUP |
+                (cli->config.target_environment ? IDENTITY_ENVIRONMENT : 0);
         Listing listing = { .config = &cli->config };
         ConfigSelector selection;
         int r = config_selector_init(&selection, &cli->config);

@@ -38,7 +38,8 @@ typedef struct Top {
 static const Counts *shown_counts(const Top *top, ViewFigures *figures) {
         uint64_t n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET);
 
-        *figures = (ViewFigures){ .length_ns = top->view.since_start ? top->all_ns : top->last_ns, .n_lost = n_lost,
+        *figures = (ViewFigures){ .length_ns = top->view.since_start ? top->all_ns : top->last_ns,
+                                  .n_lost = n_lost,
                                   .n_processes = daemon_n_targets(top->daemon) };
         return top->view.since_start ? &top->all : &top->last;
 }
@@ -59,7 +60,9 @@ static int draw(Top *top) {
 
 /* Whoever reads the lines may leave: that is an end like any other. */
 static int print_lines(Top *top) {
-        size_t n_rows = top->config->origins[option_index(option_find("top", 3))].level > CONFIG_DEFAULT ? top->config->top : DEFAULT_ROWS;
+        size_t n_rows = top->config->origins[option_index(option_find("top", 3))].level > CONFIG_DEFAULT
+                ? top->config->top
+                : DEFAULT_ROWS;
         ViewFigures figures;
         const Counts *counts = shown_counts(top, &figures);
         Text text = { 0 };
@@ -199,8 +202,11 @@ static void block_signals(void) {
 }
 
 static int run_top(Top *top) {
-        const SessionOptions options = { .config = top->config, .interval_ns = top->view.interval_ns, .window = on_window,
-                                         .started = on_started, .userdata = top };
+        const SessionOptions options = { .config = top->config,
+                                         .interval_ns = top->view.interval_ns,
+                                         .window = on_window,
+                                         .started = on_started,
+                                         .userdata = top };
         Session session;
         int r = session_init(&session, &options);
 
@@ -217,8 +223,9 @@ static int run_top(Top *top) {
 }
 
 static void choose_all(Config *config) {
-        config->all |= !config->pids.n_items && !config->comms.n_items && !config->exes.n_items && !config->cgroups.n_items &&
-                       !config->containers.n_items && !config->users.n_items && !config->units.n_items;
+        config->all |= !config->pids.n_items && !config->comms.n_items && !config->exes.n_items &&
+                !config->cgroups.n_items && !config->containers.n_items && !config->users.n_items &&
+                !config->units.n_items;
 }
 
 static void set_view(Top *top) {
@@ -226,7 +233,8 @@ static void set_view(Top *top) {
         const char *no_color = getenv("NO_COLOR");
 
         top->on_screen = screen_is_possible() && !config->json;
-        top->view = (View){ .interval_ns = config->interval_ns, .colour = top->on_screen && !(no_color && *no_color) };
+        top->view = (View){ .interval_ns = config->interval_ns,
+                            .colour = top->on_screen && !(no_color && *no_color) };
         view_find_tab(config->view, &top->view.tab);
         top->view.order = !strcmp(config->sort, "total") ? COUNTS_BY_TOTAL : COUNTS_BY_SELF;
         snprintf(top->view.filter, sizeof(top->view.filter), "%s", config->filter);

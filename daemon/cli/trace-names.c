@@ -67,7 +67,9 @@ static const char *name_place(TraceNames *names, const TracePlace *place) {
 
         if (!mapping)
                 return NULL;
-        object = (SymbolObject){ .path = mapping->path, .build_id_gnu = mapping->build_id_gnu, .build_id_go = mapping->build_id_go,
+        object = (SymbolObject){ .path = mapping->path,
+                                 .build_id_gnu = mapping->build_id_gnu,
+                                 .build_id_go = mapping->build_id_go,
                                  .build_id_htlhash = mapping->build_id_htlhash };
         if (symbolizer_name(names->symbolizer, &object, place->address, &name))
                 return NULL;
@@ -98,7 +100,9 @@ static const char *name_for_all(TraceNames *names, uint64_t address) {
 
         names->name.size = 0;
         trace_code_find_all(names->code, address, take_place, &common);
-        return !common.any || common.differ || names->name.failed ? NULL : names->name.data ? names->name.data : "";
+        return !common.any || common.differ || names->name.failed ? NULL
+                : names->name.data                                ? names->name.data
+                                                                  : "";
 }
 
 const char *trace_names_get(TraceNames *names, const StationCode *of, uint64_t address) {
@@ -114,5 +118,6 @@ const char *trace_names_get(TraceNames *names, const StationCode *of, uint64_t a
 
 void trace_names_say(const TraceNames *names) {
         for (size_t i = 0; i < names->n_failed; i++)
-                log_notice("%s: %s; addresses in it have no names", names->failed[i].path, symbol_state_text(names->failed[i].state));
+                log_notice("%s: %s; addresses in it have no names", names->failed[i].path,
+                           symbol_state_text(names->failed[i].state));
 }

@@ -4,8 +4,8 @@
 /*
  * Trace Names
  *
- * Functions at addresses of traces whose programs are gone: where the address lay (coro/trace/trace-code.h), in the file here that
- * is the same build. What is not certain has no name.
+ * Functions at addresses of traces whose programs are gone: where the address lay (coro/trace/trace-code.h),
+ * in the file here that is the same build. What is not certain has no name.
  */
 
 #include <stdint.h>
@@ -24,7 +24,10 @@ DEFINE_CLEANUP(TraceNames, trace_names_free)
 /* For whoever reads traces. */
 TraceCode *trace_names_code(TraceNames *names);
 
-/* The function at an address of the coroutine; NULL = of nobody in particular. Return: a text that lives until the next call, or NULL. */
+/*
+ * The function at an address of the coroutine; NULL = of nobody in particular. Return: a text that lives
+ * until the next call, or NULL.
+ */
 const char *trace_names_get(TraceNames *names, const StationCode *of, uint64_t address);
 
 /* To the log, at most once for each: files in which functions were looked for and not found. */

@@ -33,8 +33,9 @@ static void print_object(const ValidateFinding *finding, void *userdata) {
         ValidateRun *run = userdata;
         _cleanup_(text_deinit) Text text = { 0 };
 
-        text_printf(&text, "%s\n    {\"severity\": \"%s\", \"rule\": \"%s\", \"path\": ", run->n_findings++ ? "," : "",
-                    finding->warning ? "warning" : "error", validate_rule_name(finding->rule));
+        text_printf(&text, "%s\n    {\"severity\": \"%s\", \"rule\": \"%s\", \"path\": ",
+                    run->n_findings++ ? "," : "", finding->warning ? "warning" : "error",
+                    validate_rule_name(finding->rule));
         text_append_json(&text, finding->path);
         text_printf(&text, ", \"text\": ");
         text_append_json(&text, finding->text);
@@ -46,20 +47,23 @@ static void print_head(ValidateRun *run) {
         _cleanup_(text_deinit) Text text = { 0 };
 
         text_append_json(&text, run->name);
-        printf("%s\n  {\"name\": %s, \"findings\": [", run->any_json ? "," : "", text.data ? text.data : "\"\"");
+        printf("%s\n  {\"name\": %s, \"findings\": [", run->any_json ? "," : "",
+               text.data ? text.data : "\"\"");
         run->any_json = true;
 }
 
 static void print_tail(const ValidateRun *run, const ValidateCounts *counts) {
         if (run->config->json)
-                printf("], \"valid\": %s, \"errors\": %llu, \"warnings\": %llu}", counts->n_errors ? "false" : "true",
-                       (unsigned long long)counts->n_errors, (unsigned long long)counts->n_warnings);
+                printf("], \"valid\": %s, \"errors\": %llu, \"warnings\": %llu}",
+                       counts->n_errors ? "false" : "true", (unsigned long long)counts->n_errors,
+                       (unsigned long long)counts->n_warnings);
         else if (run->n_findings > MAX_LINES)
                 printf("%s: … and %u more\n", run->name, run->n_findings - MAX_LINES);
         if (!run->config->json)
-                printf("%s: %s, %llu error%s, %llu warning%s\n", run->name, counts->n_errors ? "invalid" : "valid",
-                       (unsigned long long)counts->n_errors, counts->n_errors == 1 ? "" : "s",
-                       (unsigned long long)counts->n_warnings, counts->n_warnings == 1 ? "" : "s");
+                printf("%s: %s, %llu error%s, %llu warning%s\n", run->name,
+                       counts->n_errors ? "invalid" : "valid", (unsigned long long)counts->n_errors,
+                       counts->n_errors == 1 ? "" : "s", (unsigned long long)counts->n_warnings,
+                       counts->n_warnings == 1 ? "" : "s");
 }
 
 static int validate_document(ValidateRun *run, const char *name, const char *data, size_t size) {
@@ -70,7 +74,8 @@ static int validate_document(ValidateRun *run, const char *name, const char *dat
         run->n_findings = 0;
         if (run->config->json)
                 print_head(run);
-        r = otlp_validate((const uint8_t *)data, size, run->config->json ? print_object : print_line, run, &counts);
+        r = otlp_validate((const uint8_t *)data, size, run->config->json ? print_object : print_line, run,
+                          &counts);
         if (r)
                 return r;
         print_tail(run, &counts);
@@ -90,7 +95,8 @@ static int validate_file(ValidateRun *run, const char *argument) {
                 size_t first = otlp_document_size((const uint8_t *)at, size);
 
                 snprintf(numbered, sizeof(numbered), "%s, document %u", input_name(argument), n);
-                r = validate_document(run, n == 1 && first == size ? input_name(argument) : numbered, at, first);
+                r = validate_document(run, n == 1 && first == size ? input_name(argument) : numbered, at,
+                                      first);
                 at += first;
                 size -= first;
         }

@@ -17,7 +17,8 @@ void version_print(void) {
                "build:     %s, %s, %s\n"
                "libraries: %s\n"
                "kernel:    Linux 5.15 or later with BTF (/sys/kernel/btf/vmlinux)\n",
-               SPANPROF_VERSION, SPANPROF_REVISION, SPANPROF_MACHINE, COMPILER, SPANPROF_BUILDTYPE, SPANPROF_LIBRARIES);
+               SPANPROF_VERSION, SPANPROF_REVISION, SPANPROF_MACHINE, COMPILER, SPANPROF_BUILDTYPE,
+               SPANPROF_LIBRARIES);
 }
 
 static int run(Cli *cli) {
@@ -29,6 +30,7 @@ const Verb verb_version = {
         .name = "version",
         .arguments = "",
         .summary = "version, build and libraries",
-        .description = "Prints the version, how it was built, the libraries it was built with, and the oldest kernel.",
+        .description =
+                "Prints the version, how it was built, the libraries it was built with, and the oldest kernel.",
         .run = run,
 };

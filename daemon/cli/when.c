@@ -53,7 +53,8 @@ static int parse_date(const char *text, uint64_t *nsp) {
                 rest += 1 + n;
         }
         seconds = timegm(&tm);
-        if (sscanf(rest, "%c%2d:%2d%n", &sign, &hours, &minutes, &used) == 3 && strchr("+-", sign) && !rest[used])
+        if (sscanf(rest, "%c%2d:%2d%n", &sign, &hours, &minutes, &used) == 3 && strchr("+-", sign) &&
+            !rest[used])
                 seconds -= (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
         else if (*rest && strcmp(rest, "Z"))
                 return 1;

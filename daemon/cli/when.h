@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Times of a command line: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from where a recording begins. */
+/*
+ * Times of a command line: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from where a recording begins.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -34,7 +34,8 @@ void carry_deinit(Carry *carry) {
         *carry = (Carry){ 0 };
 }
 
-int carry_row(Carry *carry, CarryTable table, uint32_t row, int (*make)(Carry *, uint32_t, uint32_t *), uint32_t *indexp) {
+int carry_row(Carry *carry, CarryTable table, uint32_t row, int (*make)(Carry *, uint32_t, uint32_t *),
+              uint32_t *indexp) {
         uint32_t *known = &carry->known[table][row];
 
         if (!*known) {
@@ -78,7 +79,8 @@ static int make_attribute(Carry *carry, uint32_t row, uint32_t *indexp) {
         return r ? r : window_attribute(carry->into, &attribute, indexp);
 }
 
-int carry_attributes(Carry *carry, const uint32_t *attributes, size_t n, uint32_t carried[static WINDOW_MAX_SET]) {
+int carry_attributes(Carry *carry, const uint32_t *attributes, size_t n,
+                     uint32_t carried[static WINDOW_MAX_SET]) {
         int r = 0;
 
         for (size_t i = 0; i < n && !r; i++)

@@ -4,11 +4,12 @@
 /*
  * Carry
  *
- * Rows of a closed window → an open one. A row is carried over when something first refers to it, with all that it refers
- * to itself; from then on its index over there is known. Merge and copy are built on it: what becomes
- * of samples, profiles and resources is theirs to say.
+ * Rows of a closed window → an open one. A row is carried over when something first refers to it, with all
+ * that it refers to itself; from then on its index over there is known. Merge and copy are built on it: what
+ * becomes of samples, profiles and resources is theirs to say.
  *
- * After WINDOW_E_FULL a carry goes on to be of use: what did not get in is asked for again with the next reference.
+ * After WINDOW_E_FULL a carry goes on to be of use: what did not get in is asked for again with the next
+ * reference.
  */
 
 #include <stddef.h>
@@ -42,7 +43,8 @@ struct Carry {
         size_t stack_room;
 
         /*
-         * Turns the frame @word, which is @frame over there, into one or several by carry_frame(). NULL = it stays one.
+         * Turns the frame @word, which is @frame over there, into one or several by carry_frame(). NULL = it
+         * stays one.
          * Return: what carry_frame() says.
          */
         int (*expand)(Carry *carry, FrameWord word, const WindowFrame *frame);
@@ -50,18 +52,24 @@ struct Carry {
 };
 
 /*
- * Row 0 is row 0 in each table, except resources: what becomes of those, row 0 included, the caller's @make says.
+ * Row 0 is row 0 in each table, except resources: what becomes of those, row 0 included, the caller's @make
+ * says.
  * Return: 0, -ENOMEM (carry_deinit() is due all the same).
  */
 int carry_init(Carry *carry, Window *into, const Window *from);
 void carry_deinit(Carry *carry);
 
-/* *indexp: of @row over there, made by @make if nothing has referred to it yet. Return: 0, or what @make says. */
-int carry_row(Carry *carry, CarryTable table, uint32_t row, int (*make)(Carry *, uint32_t, uint32_t *), uint32_t *indexp);
+/*
+ * *indexp: of @row over there, made by @make if nothing has referred to it yet. Return: 0, or what @make
+ * says.
+ */
+int carry_row(Carry *carry, CarryTable table, uint32_t row, int (*make)(Carry *, uint32_t, uint32_t *),
+              uint32_t *indexp);
 
 /* Each returns 0, WINDOW_E_FULL, -ENOMEM. */
 int carry_string(Carry *carry, uint32_t string, uint32_t *indexp);
-int carry_attributes(Carry *carry, const uint32_t *attributes, size_t n, uint32_t carried[static WINDOW_MAX_SET]);
+int carry_attributes(Carry *carry, const uint32_t *attributes, size_t n,
+                     uint32_t carried[static WINDOW_MAX_SET]);
 int carry_set(Carry *carry, uint32_t set, uint32_t *indexp);
 int carry_link(Carry *carry, uint32_t link, uint32_t *indexp);
 int carry_stack(Carry *carry, uint32_t stack, uint32_t *indexp);

@@ -11,7 +11,8 @@ static int add_name(Carry *carry, const CopyName *name, WindowFrame *frame) {
         int r = window_string(carry->into, name->name, strlen(name->name), &function.name);
 
         if (!r && name->system_name)
-                r = window_string(carry->into, name->system_name, strlen(name->system_name), &function.system_name);
+                r = window_string(carry->into, name->system_name, strlen(name->system_name),
+                                  &function.system_name);
         if (!r && name->file)
                 r = window_string(carry->into, name->file, strlen(name->file), &function.filename);
         frame->line = name->line;
@@ -63,7 +64,8 @@ static void copy_deinit(Copy *copy) {
 static int copy_init(Copy *copy, const CopyOptions *options) {
         static const FilterOptions everything = { .end_ns = UINT64_MAX };
         const Window *from = copy->from;
-        int r = window_new(&copy->to, window_start_ns(from), window_realtime_offset_ns(from), options->limits);
+        int r = window_new(&copy->to, window_start_ns(from), window_realtime_offset_ns(from),
+                           options->limits);
 
         r = r ? r : carry_init(&copy->carry, copy->to, from);
         if (r)
@@ -154,7 +156,8 @@ static int open_profile(Copy *copy, const WindowProfile *old, uint32_t *profilep
                 return r;
         window_set_profile_id(copy->to, *profilep, old->id);
         if (old->payload_format)
-                window_set_profile_payload(copy->to, *profilep, old->payload_format, old->payload, old->payload_size);
+                window_set_profile_payload(copy->to, *profilep, old->payload_format, old->payload,
+                                           old->payload_size);
         return 0;
 }
 
@@ -163,7 +166,8 @@ static int copy_profile(Copy *copy, uint32_t index) {
         uint32_t profile = 0;
         int r;
 
-        if (!filter_wants_resource(&copy->filter, old->resource) || !filter_wants_profile(&copy->filter, old)) {
+        if (!filter_wants_resource(&copy->filter, old->resource) ||
+            !filter_wants_profile(&copy->filter, old)) {
                 copy->counts->n_filtered += old->n_events;
                 return 0;
         }

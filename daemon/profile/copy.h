@@ -5,7 +5,8 @@
  * Window Copy
  *
  * A closed window → another one, with the samples that a filter lets pass and with names for frames that
- * had none. What no sample refers to any more is not copied. Rows are copied when something first refers to them.
+ * had none. What no sample refers to any more is not copied. Rows are copied when something first refers to
+ * them.
  */
 
 #include "profile/filter.h"
@@ -19,7 +20,8 @@ typedef struct CopyName {
 } CopyName;
 
 /*
- * Names the frame @word of the old window, which has a module and no function: innermost first, if functions were inlined.
+ * Names the frame @word of the old window, which has a module and no function: innermost first, if functions
+ * were inlined.
  * Return: how many; 0 = not known.
  */
 typedef size_t (*CopyNamer)(void *userdata, FrameWord word, CopyName names[static COPY_MAX_INLINED]);

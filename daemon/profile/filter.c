@@ -16,12 +16,14 @@ enum { VERDICT_YES = 1, VERDICT_NO };
 
 /* Where programs say what a span does: ours, OpenTelemetry's conventions, Datadog's profiler. */
 static const char *const operation_keys[] = {
-        "operation", "span.name", "http.route", "url.template", "rpc.method", "trace.endpoint", "trace endpoint", "endpoint", NULL,
+        "operation",      "span.name",      "http.route", "url.template", "rpc.method",
+        "trace.endpoint", "trace endpoint", "endpoint",   NULL,
 };
 static const char *const process_keys[] = { "process.executable.name", "service.name", "process.pid", NULL };
 static const char *const service_keys[] = { "service.name", NULL };
 static const char *const thread_keys[] = { "thread.id", "thread.name", NULL };
-static const char *const coroutine_keys[] = { "coroutine.id", "coroutine.probe_id", "coroutine.station", NULL };
+static const char *const coroutine_keys[] = { "coroutine.id", "coroutine.probe_id", "coroutine.station",
+                                              NULL };
 
 static bool by_process(const FilterOptions *options) {
         return options->n_pids || options->comms.n_items || options->processes.n_items;
@@ -32,10 +34,9 @@ bool filter_has_times(const FilterOptions *options) {
 }
 
 bool filter_is_needed(const FilterOptions *options) {
-        return by_process(options) || options->services.n_items || options->threads.n_items || options->spans.n_items ||
-               options->traces.n_items || options->operations.n_items || options->coroutines.n_items ||
-               options->types.n_items ||
-               filter_has_times(options);
+        return by_process(options) || options->services.n_items || options->threads.n_items ||
+                options->spans.n_items || options->traces.n_items || options->operations.n_items ||
+                options->coroutines.n_items || options->types.n_items || filter_has_times(options);
 }
 
 int filter_init(WindowFilter *filter, const FilterOptions *options, const Window *window) {
@@ -60,7 +61,8 @@ static bool matches_any(const FilterWords *words, const char *text) {
         return false;
 }
 
-static const char *attribute_text(const Window *window, const WindowAttribute *attribute, char *to, size_t size) {
+static const char *attribute_text(const Window *window, const WindowAttribute *attribute, char *to,
+                                  size_t size) {
         if (attribute->kind == ATTRIBUTE_STRING)
                 return window_get_string(window, attribute->string, NULL);
         snprintf(to, size, "%" PRId64, attribute->integer);
@@ -75,8 +77,8 @@ static bool is_key(const char *key, const char *const *keys) {
 }
 
 /* Whether one of the attributes has one of the keys and a value that matches one of the words. */
-static bool attributes_match(const WindowFilter *filter, const uint32_t *attributes, size_t n, const char *const *keys,
-                             const FilterWords *words) {
+static bool attributes_match(const WindowFilter *filter, const uint32_t *attributes, size_t n,
+                             const char *const *keys, const FilterWords *words) {
         char number[24];
 
         for (size_t i = 0; i < n; i++) {
@@ -95,7 +97,8 @@ static bool has_pid(const WindowFilter *filter, const uint32_t *attributes, size
         for (size_t i = 0; i < n; i++) {
                 const WindowAttribute *attribute = window_get_attribute(filter->window, attributes[i]);
 
-                if (attribute->kind != ATTRIBUTE_INT || strcmp(window_get_string(filter->window, attribute->key, NULL), "process.pid"))
+                if (attribute->kind != ATTRIBUTE_INT ||
+                    strcmp(window_get_string(filter->window, attribute->key, NULL), "process.pid"))
                         continue;
                 for (size_t k = 0; k < options->n_pids; k++)
                         if (attribute->integer == (int64_t)options->pids[k])
@@ -113,7 +116,8 @@ static bool judge_resource(const WindowFilter *filter, uint32_t resource) {
             !attributes_match(filter, attributes, n, process_keys, &options->comms) &&
             !attributes_match(filter, attributes, n, process_keys, &options->processes))
                 return false;
-        return !options->services.n_items || attributes_match(filter, attributes, n, service_keys, &options->services);
+        return !options->services.n_items ||
+                attributes_match(filter, attributes, n, service_keys, &options->services);
 }
 
 bool filter_wants_resource(WindowFilter *filter, uint32_t resource) {
@@ -127,7 +131,8 @@ bool filter_wants_resource(WindowFilter *filter, uint32_t resource) {
 bool filter_wants_profile(const WindowFilter *filter, const WindowProfile *profile) {
         const FilterWords *types = &filter->options->types;
 
-        return !types->n_items || matches_any(types, window_get_string(filter->window, profile->names.type, NULL));
+        return !types->n_items ||
+                matches_any(types, window_get_string(filter->window, profile->names.type, NULL));
 }
 
 /* Leading zeros do not count: people leave them out, and so do programs that print numbers. */
@@ -158,7 +163,8 @@ static bool wants_link(WindowFilter *filter, uint32_t link) {
         if (!filter->options->spans.n_items && !filter->options->traces.n_items)
                 return true;
         if (!*verdict)
-                *verdict = link && judge_ids(filter, window_get_link(filter->window, link)) ? VERDICT_YES : VERDICT_NO;
+                *verdict = link && judge_ids(filter, window_get_link(filter->window, link)) ? VERDICT_YES
+                                                                                            : VERDICT_NO;
         return *verdict == VERDICT_YES;
 }
 
@@ -166,7 +172,8 @@ static uint64_t number_of(const WindowFilter *filter, const uint32_t *attributes
         for (size_t i = 0; i < n; i++) {
                 const WindowAttribute *attribute = window_get_attribute(filter->window, attributes[i]);
 
-                if (attribute->kind == ATTRIBUTE_INT && !strcmp(window_get_string(filter->window, attribute->key, NULL), key))
+                if (attribute->kind == ATTRIBUTE_INT &&
+                    !strcmp(window_get_string(filter->window, attribute->key, NULL), key))
                         return (uint64_t)attribute->integer;
         }
         return UINT64_MAX;
@@ -190,8 +197,9 @@ static bool judge_set(const WindowFilter *filter, uint32_t set) {
         size_t n;
         const uint32_t *attributes = window_get_attribute_set(filter->window, set, &n);
 
-        return (!options->threads.n_items || attributes_match(filter, attributes, n, thread_keys, &options->threads)) &&
-               (!options->coroutines.n_items || is_coroutine(filter, attributes, n));
+        return (!options->threads.n_items ||
+                attributes_match(filter, attributes, n, thread_keys, &options->threads)) &&
+                (!options->coroutines.n_items || is_coroutine(filter, attributes, n));
 }
 
 static bool wants_set(WindowFilter *filter, uint32_t set) {
@@ -221,7 +229,8 @@ static bool wants_operation(const WindowFilter *filter, const WindowSample *samp
 }
 
 bool filter_wants_sample(WindowFilter *filter, const WindowSample *sample) {
-        return wants_link(filter, sample->link) && wants_set(filter, sample->attributes) && wants_operation(filter, sample);
+        return wants_link(filter, sample->link) && wants_set(filter, sample->attributes) &&
+                wants_operation(filter, sample);
 }
 
 bool filter_wants_time(const WindowFilter *filter, uint64_t time_ns) {

@@ -8,7 +8,8 @@
  * coroutine and time. Words of one kind are alternatives, kinds are all demanded. Whatever is no sample's
  * (a resource, a link, a set of attributes) is judged once, when a sample first has it.
  *
- * Words are compared as text: a number is the id (process.pid, thread.id …), anything else a glob on the name.
+ * Words are compared as text: a number is the id (process.pid, thread.id …), anything else a glob on the
+ * name.
  */
 
 #include <stdbool.h>
@@ -26,7 +27,8 @@ typedef struct FilterWords {
 typedef struct FilterOptions {
         const uint32_t *pids;
         size_t n_pids;
-        FilterWords comms;              /* globs on a process' or service's name; beside `pids` and `processes` */
+        /* globs on a process' or service's name; beside `pids` and `processes` */
+        FilterWords comms;
         FilterWords processes;          /* pid, or glob on the name of process or service */
         FilterWords services;           /* globs on service.name */
         FilterWords threads;            /* thread id, or glob on its name */

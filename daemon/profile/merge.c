@@ -44,7 +44,8 @@ static int merge_profile(Merge *merge, const WindowProfile *profile, uint32_t *i
         return r ? r : window_profile_named(merge->into, resource, &names, profile->period, indexp);
 }
 
-static int merge_events(Merge *merge, const WindowSample *sample, uint32_t profile, uint32_t number, uint64_t *n_donep) {
+static int merge_events(Merge *merge, const WindowSample *sample, uint32_t profile, uint32_t number,
+                        uint64_t *n_donep) {
         int r = 0;
 
         for (uint32_t i = 0; i < sample->n_times && !r; i++) {
@@ -56,8 +57,8 @@ static int merge_events(Merge *merge, const WindowSample *sample, uint32_t profi
 }
 
 /* What was summed up without times is one event; of a sample with both, the rest of the sum. */
-static int merge_untimed(Merge *merge, const WindowSample *sample, uint32_t profile, uint32_t stack, uint32_t set,
-                         uint32_t link, uint64_t *n_donep) {
+static int merge_untimed(Merge *merge, const WindowSample *sample, uint32_t profile, uint32_t stack,
+                         uint32_t set, uint32_t link, uint64_t *n_donep) {
         int64_t rest = sample->value;
         int r;
 

@@ -135,7 +135,8 @@ void window_set_profile_period(Window *window, uint32_t profile, int64_t period)
         window->profiles[profile].period = period;
 }
 
-void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data, size_t size) {
+void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data,
+                                size_t size) {
         window->profiles[profile].payload_format = format;
         window->profiles[profile].payload = data;
         window->profiles[profile].payload_size = size;
@@ -243,7 +244,8 @@ static int find_sample(Window *window, const SampleKey *key, uint32_t *indexp) {
         return 0;
 }
 
-static inline void add_values_of(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint32_t n) {
+static inline void add_values_of(Window *window, uint32_t profile, uint32_t sample, int64_t value,
+                                 uint32_t n) {
         SampleSum *sum = &window->sums[sample];
 
         window->profiles[profile].n_events += n;
@@ -277,7 +279,8 @@ int window_sample_number(Window *window, uint32_t profile, uint32_t stack, uint3
         return find_sample(window, &key, samplep);
 }
 
-int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint64_t time_ns, bool timed) {
+int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint64_t time_ns,
+                        bool timed) {
         int r = timed ? reserve_event(window, value) : 0;
 
         if (r)
@@ -340,8 +343,8 @@ int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t att
         return 0;
 }
 
-int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
-                          int64_t value) {
+int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes,
+                          uint32_t link, int64_t value) {
         SampleKey key = { .profile = profile, .stack = stack, .attributes = attributes, .link = link };
         uint32_t index;
 
@@ -394,7 +397,8 @@ static int sort_samples(Window *window) {
         for (uint32_t i = 0; i < window->samples.n_items; i++) {
                 const SampleKey *key = intern_get(&window->samples, i)->data;
 
-                window->order[window->profile_first[key->profile] + window->profiles[key->profile].n_samples++] = i;
+                window->order[window->profile_first[key->profile] +
+                              window->profiles[key->profile].n_samples++] = i;
         }
         return 0;
 }

@@ -100,7 +100,8 @@ int window_frame(Window *window, const WindowFrame *frame, FrameWord *wordp) {
         r = find_mark(window, row.type, &mark);
         if (r)
                 return r;
-        if (mark != FRAME_MARK_TABLE && !row.function && !row.line && !row.attribute && fits_word(row.module, row.address)) {
+        if (mark != FRAME_MARK_TABLE && !row.function && !row.line && !row.attribute &&
+            fits_word(row.module, row.address)) {
                 *wordp = make_word(mark, row.module, row.address);
                 return 0;
         }

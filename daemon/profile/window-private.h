@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What window.c, rows.c and frames.c (tables) and samples.c (profiles and events) share; nobody else includes it.
+ * What window.c, rows.c and frames.c (tables) and samples.c (profiles and events) share; nobody else includes
+ * it.
  */
 
 #include "base/util/arena.h"
@@ -64,8 +65,8 @@ struct Window {
         int full;                       /* over max_bytes: the tables take no new rows */
 
         /* Each holds its empty row at 0, except profiles and samples. */
-        Intern strings, modules, functions, frames, stacks, links, attributes, sets, resource_keys, profile_keys,
-                samples;
+        Intern strings, modules, functions, frames, stacks, links, attributes, sets, resource_keys,
+                profile_keys, samples;
         Arena arena;                    /* attributes of resources */
         Resource *resources;            /* room for resources_size */
         WindowProfile *profiles;
@@ -92,8 +93,8 @@ struct Window {
 };
 
 /* A row with every byte of padding zero: rows are looked up as bytes. */
-#define WINDOW_ROW(_type, _name)                                                                               \
-        _type _name;                                                                                           \
+#define WINDOW_ROW(_type, _name) \
+        _type _name; \
         memset(&_name, 0, sizeof(_name))
 
 /* intern_add() with the window's rules. Return: 0 (new or found), WINDOW_E_FULL, -ENOMEM. */

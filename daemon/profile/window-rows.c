@@ -175,7 +175,8 @@ int window_attribute(Window *window, const WindowAttribute *attribute, uint32_t 
         return window_add_row(window, &window->attributes, &row, sizeof(row), indexp);
 }
 
-int window_attribute_string(Window *window, const char *key, const char *value, size_t size, uint32_t *indexp) {
+int window_attribute_string(Window *window, const char *key, const char *value, size_t size,
+                            uint32_t *indexp) {
         WindowAttribute attribute = { .kind = ATTRIBUTE_STRING };
         int r;
 

@@ -97,9 +97,9 @@ int window_new(Window **windowp, uint64_t start_ns, int64_t realtime_offset_ns, 
 }
 
 static void for_each_table(Window *window, void (*f)(Intern *table)) {
-        Intern *tables[] = { &window->strings,  &window->modules,       &window->functions,    &window->frames,
-                             &window->stacks,   &window->links,         &window->attributes,   &window->sets,
-                             &window->samples,  &window->resource_keys, &window->profile_keys };
+        Intern *tables[] = { &window->strings, &window->modules,       &window->functions,   &window->frames,
+                             &window->stacks,  &window->links,         &window->attributes,  &window->sets,
+                             &window->samples, &window->resource_keys, &window->profile_keys };
 
         for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
                 f(tables[i]);
@@ -138,9 +138,9 @@ int64_t window_realtime_offset_ns(const Window *window) {
         return window->realtime_offset_ns;
 }
 
-#define N_ROWS(_name, _table)                                                                                  \
-        uint32_t window_n_##_name(const Window *window) {                                                      \
-                return window->_table.n_items;                                                                 \
+#define N_ROWS(_name, _table) \
+        uint32_t window_n_##_name(const Window *window) { \
+                return window->_table.n_items; \
         }
 N_ROWS(strings, strings)
 N_ROWS(modules, modules)
@@ -154,9 +154,9 @@ N_ROWS(resources, resource_keys)
 N_ROWS(profiles, profile_keys)
 #undef N_ROWS
 
-#define GET_ROW(_type, _name, _table)                                                                          \
-        const _type *window_get_##_name(const Window *window, uint32_t index) {                                \
-                return intern_get(&window->_table, index)->data;                                               \
+#define GET_ROW(_type, _name, _table) \
+        const _type *window_get_##_name(const Window *window, uint32_t index) { \
+                return intern_get(&window->_table, index)->data; \
         }
 GET_ROW(WindowModule, module, modules)
 GET_ROW(WindowFunction, function, functions)
@@ -225,7 +225,8 @@ size_t window_memory(const Window *window) {
         size += table_memory(&window->resource_keys) + table_memory(&window->profile_keys);
         size += table_memory(&window->samples);
         if (window->times_ns)
-                size += window->n_times * (sizeof(*window->times_ns) + (window->values ? sizeof(*window->values) : 0));
+                size += window->n_times *
+                        (sizeof(*window->times_ns) + (window->values ? sizeof(*window->values) : 0));
         if (window->order)
                 size += window->samples.n_items * sizeof(*window->order) +
                         window->profile_keys.n_items * sizeof(*window->profile_first);

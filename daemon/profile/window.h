@@ -70,7 +70,8 @@ enum {
 
 /* What a module (mapping, in OTLP) is known by. All strings are window strings. */
 typedef struct WindowModule {
-        uint32_t path;                  /* as the target sees it; `[vdso]`, `vmlinux`, a kernel module's name */
+        /* as the target sees it; `[vdso]`, `vmlinux`, a kernel module's name */
+        uint32_t path;
         uint32_t build_id_gnu;          /* lower-case hex; 0 = none */
         uint32_t build_id_go;
         uint32_t build_id_htlhash;      /* 32 hex digits; 0 = none */
@@ -97,14 +98,20 @@ typedef struct WindowLink {
         uint8_t span_id[8];
 } WindowLink;
 
-typedef enum AttributeKind { ATTRIBUTE_STRING, ATTRIBUTE_INT, ATTRIBUTE_BOOL, ATTRIBUTE_DOUBLE } AttributeKind;
+typedef enum AttributeKind {
+        ATTRIBUTE_STRING,
+        ATTRIBUTE_INT,
+        ATTRIBUTE_BOOL,
+        ATTRIBUTE_DOUBLE
+} AttributeKind;
 
 typedef struct WindowAttribute {
         uint32_t key;                   /* string */
         uint32_t unit;                  /* string */
         uint32_t kind;                  /* AttributeKind */
         uint32_t string;                /* ATTRIBUTE_STRING */
-        int64_t integer;                /* ATTRIBUTE_INT, ATTRIBUTE_BOOL (0, 1), ATTRIBUTE_DOUBLE (its bits) */
+        /* ATTRIBUTE_INT, ATTRIBUTE_BOOL (0, 1), ATTRIBUTE_DOUBLE (its bits) */
+        int64_t integer;
 } WindowAttribute;
 
 typedef enum ProfileType {
@@ -129,7 +136,8 @@ typedef struct WindowSample {
         uint32_t n_times, n_events;     /* n_events: merged into it, with a time or without */
         int64_t value;                  /* sum */
         const uint64_t *times_ns;       /* MONOTONIC, in order of arrival; one for each event with a time */
-        const int64_t *values;          /* one for each time; NULL = every event of the window had the value 1 */
+        /* one for each time; NULL = every event of the window had the value 1 */
+        const int64_t *values;
 } WindowSample;
 
 typedef struct WindowProfile {
@@ -150,7 +158,8 @@ typedef struct WindowLimits {
         uint32_t max_strings, max_modules, max_functions, max_frames, max_stacks, max_links, max_attributes,
                 max_samples, max_resources;
         uint64_t max_times;             /* timestamps in all */
-        size_t max_bytes;               /* of everything that is filled; closing adds up to 20 bytes an event */
+        /* of everything that is filled; closing adds up to 20 bytes an event */
+        size_t max_bytes;
 } WindowLimits;
 
 /* Limits that keep a window under 64 MiB whatever targets do; a copy may be changed. */
@@ -171,9 +180,9 @@ void window_move_start(Window *window, uint64_t start_ns);
 uint64_t window_serial(const Window *window);
 
 /*
- * Closes the window: nothing but names (window_name_frame()) may be added after it. Samples later than @end_ns move the end. Sorts the
- * events by sample, so that window_get_sample() works from here on. Return: 0, -ENOMEM (the window
- * is closed, but without its samples: free it and count window_n_events()).
+ * Closes the window: nothing but names (window_name_frame()) may be added after it. Samples later than
+ * @end_ns move the end. Sorts the events by sample, so that window_get_sample() works from here on. Return:
+ * 0, -ENOMEM (the window is closed, but without its samples: free it and count window_n_events()).
  */
 int window_close(Window *window, uint64_t end_ns);
 
@@ -196,11 +205,13 @@ int window_stack(Window *window, const FrameWord *frames, size_t n_frames, uint3
 int window_link(Window *window, const WindowLink *link, uint32_t *indexp);
 
 /*
- * Gives a frame that came without a function one, wherever it stands in the window; readers see it as if it had been
- * there from the start. The one thing, with the strings and functions for it, that may be added to a closed window.
+ * Gives a frame that came without a function one, wherever it stands in the window; readers see it as if it
+ * had been there from the start. The one thing, with the strings and functions for it, that may be added to a
+ * closed window.
  */
 int window_name_frame(Window *window, FrameWord word, uint32_t function);
-int window_attribute_string(Window *window, const char *key, const char *value, size_t size, uint32_t *indexp);
+int window_attribute_string(Window *window, const char *key, const char *value, size_t size,
+                            uint32_t *indexp);
 int window_attribute_int(Window *window, const char *key, int64_t value, uint32_t *indexp);
 
 int window_attribute(Window *window, const WindowAttribute *attribute, uint32_t *indexp);
@@ -214,7 +225,10 @@ int window_attribute_set(Window *window, const uint32_t *attributes, size_t n, u
 /* A resource by its caller's identity @key (a process generation): the same key yields the same index. */
 int window_resource(Window *window, uint64_t key, uint32_t *indexp);
 
-/* Replaces the attributes of a resource (indexes of window_attribute_*; no key twice: the first wins; order is kept). */
+/*
+ * Replaces the attributes of a resource (indexes of window_attribute_*; no key twice: the first wins; order
+ * is kept).
+ */
 int window_resource_attributes(Window *window, uint32_t resource, const uint32_t *attributes, size_t n);
 
 /* The profile of this type for the resource; made on first use. @period is set for all later. */
@@ -225,14 +239,18 @@ int window_profile_named(Window *window, uint32_t resource, const WindowProfileN
 /* The period of all profiles of @type in this window, made before or after the call. */
 void window_set_period(Window *window, ProfileType type, int64_t period);
 
-/* For producers that learn only while they read what it is: the names that it goes out with. It stays known by those it was made with. */
+/*
+ * For producers that learn only while they read what it is: the names that it goes out with. It stays known
+ * by those it was made with.
+ */
 void window_rename_profile(Window *window, uint32_t profile, const WindowProfileNames *names);
 
 /* The period of one profile. */
 void window_set_profile_period(Window *window, uint32_t profile, int64_t period);
 
 /* What a profile was made from (original_payload). Both are borrowed. */
-void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data, size_t size);
+void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data,
+                                size_t size);
 
 /* Gives a profile the id that it was read with. */
 void window_set_profile_id(Window *window, uint32_t profile, const uint8_t id[static 16]);
@@ -242,12 +260,13 @@ int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t att
                   int64_t value, uint64_t time_ns);
 
 /*
- * The same in two steps, for producers that know an identity again: the sample's number, then its events. @timed: whether
- * its time is kept.
+ * The same in two steps, for producers that know an identity again: the sample's number, then its events.
+ * @timed: whether its time is kept.
  */
 int window_sample_number(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                          uint32_t *samplep);
-int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint64_t time_ns, bool timed);
+int window_sample_event(Window *window, uint32_t profile, uint32_t sample, int64_t value, uint64_t time_ns,
+                        bool timed);
 
 typedef struct WindowEvent {
         uint32_t profile, sample;
@@ -267,8 +286,8 @@ void window_profile_covers(Window *window, uint32_t profile, uint64_t first_ns, 
 void window_drop_times(Window *window);
 
 /* The same without a time: data that was summed up elsewhere. Counts as one event. */
-int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
-                          int64_t value);
+int window_sample_untimed(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes,
+                          uint32_t link, int64_t value);
 
 /*
  * Reading. Indexes in range are the caller's duty; pointers live until the next fill or free. n_x counts
@@ -305,7 +324,8 @@ uint32_t window_get_module_attributes(const Window *window, uint32_t module);
 uint32_t window_get_type_attribute(const Window *window, uint32_t type);
 const uint32_t *window_get_resource(const Window *window, uint32_t index, size_t *n_attributesp);
 const WindowProfile *window_get_profile(const Window *window, uint32_t index);          /* from 0 */
-void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep); /* closed */
+/* closed */
+void window_get_sample(const Window *window, uint32_t profile, uint32_t index, WindowSample *samplep);
 
 /* Takes a frame word apart into the same form for all frames. */
 WindowFrame window_expand_frame(const Window *window, FrameWord word);

@@ -16,8 +16,9 @@ static bool takes(const Verb *verb, const Option *option) {
 }
 
 static bool is_path(const Option *option) {
-        return option->argument && (strstr(option->argument, "FILE") || strstr(option->argument, "DIRECTORY") ||
-                                    strstr(option->argument, "PATH"));
+        return option->argument &&
+                (strstr(option->argument, "FILE") || strstr(option->argument, "DIRECTORY") ||
+                 strstr(option->argument, "PATH"));
 }
 
 /* ---- bash ---- */
@@ -36,9 +37,11 @@ static void bash_values(void) {
                 const Option *option = &option_table[i];
 
                 if (option->kind == OPTION_CHOICE)
-                        printf("                --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", option->name, option->choices);
+                        printf("                --%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n",
+                               option->name, option->choices);
                 else if (is_path(option))
-                        printf("                --%s) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n", option->name);
+                        printf("                --%s) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n",
+                               option->name);
         }
 }
 

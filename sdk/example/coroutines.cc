@@ -81,7 +81,9 @@ struct Payment {
 
 struct Order {
         struct promise_type : spanprof::traced_promise {
-                Order get_return_object() { return { std::coroutine_handle<promise_type>::from_promise(*this) }; }
+                Order get_return_object() {
+                        return { std::coroutine_handle<promise_type>::from_promise(*this) };
+                }
                 std::suspend_always initial_suspend() { return {}; }
                 std::suspend_never final_suspend() noexcept { return {}; }
                 void return_void() {}
@@ -118,7 +120,8 @@ int main(int argc, char **argv) {
 
                         std::printf("order %d will wait for ever: probe id %ju, frame 0x%jx\n", i,
                                     static_cast<std::uintmax_t>(reinterpret_cast<std::uintptr_t>(&promise)),
-                                    static_cast<std::uintmax_t>(reinterpret_cast<std::uintptr_t>(order.handle.address())));
+                                    static_cast<std::uintmax_t>(
+                                            reinterpret_cast<std::uintptr_t>(order.handle.address())));
                         std::fflush(stdout);
                 }
                 scheduler.post(order.handle);

@@ -141,7 +141,8 @@ def start_service():
 def start_receiver(forward):
     argv = [SPANPROF, "receive", "--port", "0", "-o", OUT / "payload"]
     sending = {name: value for name, value in os.environ.items() if name.startswith("OTEL_EXPORTER_OTLP_")}
-    receiver = Program("receiver", argv + (["--forward", forward] if forward else []), {**base_environment(), **sending})
+    receiver = Program("receiver", argv + (["--forward", forward] if forward else []),
+                       {**base_environment(), **sending})
     return receiver, receiver.wait_for(r"listening on http://127\.0\.0\.1:(\d+)")[1]
 
 
@@ -194,11 +195,15 @@ def print_summary(summary):
         raise Failed(f"the books are wrong: {summary['ticks']} ticks, but {accounted} accounted for")
     print("   (ticks = delivered + lost)")
     print(f"   samples with span  {share(contexts['present'], sum(contexts.values())):>8}")
-    print(f"   coverage           {summary['coverage_ratio']:8.3f}   of what the targets' CPU time should give")
+    print(
+        f"   coverage           {summary['coverage_ratio']:8.3f}   of what the targets' CPU time should give")
 
 
 def read_report(pid):
-    argv = [SPANPROF, "report", "--json", "--pid", str(pid), "--top", "8", "--spans", OUT / "spans.csv", *payloads()]
+    argv = [
+        SPANPROF, "report", "--json", "--pid",
+        str(pid), "--top", "8", "--spans", OUT / "spans.csv", *payloads()
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise Failed(f"spanprof report failed ({done.returncode}):\n{done.stderr[-2000:]}")
@@ -220,8 +225,9 @@ def print_operations(profile, truth):
     for row in found:
         print(f"   hottest functions of {row['operation']}")
         for function in [f for f in row["functions"] if f["self"]][:3]:
-            print(f"   {function['self']:8} {share(function['self'], row['value']):>8}   {function['function']}"
-                  f"  ({function['object']})")
+            print(
+                f"   {function['self']:8} {share(function['self'], row['value']):>8}   {function['function']}"
+                f"  ({function['object']})")
 
 
 def print_spans(profile):
@@ -238,14 +244,17 @@ def print_next(forward):
     if forward:
         print(f"   and passed on to {forward}")
     print("== Next")
-    print(f"   {shown(SPANPROF)} report --spans {shown(OUT / 'spans.csv')} {shown(OUT / 'payload')}/*.pb | less")
+    print(
+        f"   {shown(SPANPROF)} report --spans {shown(OUT / 'spans.csv')} {shown(OUT / 'payload')}/*.pb | less"
+    )
     print(f"   {shown(SPANPROF)} report --raw {shown(files[-1])} | less")
     print(f"   sudo {shown(SPANPROF)} run --comm 'python3*' --endpoint http://COLLECTOR:4318")
     print(f"   {shown(SPANPROF)} help")
 
 
 def run(seconds):
-    forward = os.environ.get("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    forward = os.environ.get("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT") or os.environ.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT")
     shutil.rmtree(OUT, ignore_errors=True)
     (OUT / "payload").mkdir(parents=True)
     print("== Starting the example service: three operations on worker threads, a span for each request")

@@ -60,7 +60,9 @@ static void worker_serve(Worker *worker, OperationKind operation) {
 
 /* This is how a service publishes: set when a request begins, clear when it ends. The rest is the log. */
 static void worker_serve_with_span(Worker *worker, OperationKind operation) {
-        SpanLogEntry entry = { .tid = worker->tid, .operation = operation, .span_id = random_id(&worker->random) };
+        SpanLogEntry entry = { .tid = worker->tid,
+                               .operation = operation,
+                               .span_id = random_id(&worker->random) };
         uint64_t trace_high = worker->pool->options.trace_high ? random_id(&worker->random) : 0;
         uint64_t trace_low = random_id(&worker->random);
 
@@ -198,7 +200,8 @@ void pool_read_truth(const Pool *pool, Truth *truth) {
                         const Account *account = &pool->workers[i].accounts[kind];
 
                         truth[kind].cpu_ns += atomic_load_explicit(&account->cpu_ns, memory_order_relaxed);
-                        truth[kind].n_requests += atomic_load_explicit(&account->n_requests, memory_order_relaxed);
+                        truth[kind].n_requests += atomic_load_explicit(&account->n_requests,
+                                                                       memory_order_relaxed);
                         truth[kind].n_spans += atomic_load_explicit(&account->n_spans, memory_order_relaxed);
                 }
         }

@@ -115,11 +115,16 @@ static bool parse_option(Options *options, int letter, const char *value) {
 
 static bool parse_options(Options *options, int argc, char **argv) {
         static const struct option table[] = {
-                { "duration", required_argument, NULL, 'd' }, { "workers", required_argument, NULL, 'w' },
-                { "load", required_argument, NULL, 'l' },     { "rate", required_argument, NULL, 'r' },
-                { "spans", required_argument, NULL, 'o' },    { "json", required_argument, NULL, 'j' },
-                { "seed", required_argument, NULL, 's' },     { "publish-after", required_argument, NULL, 'p' },
-                { "help", no_argument, NULL, 'h' },           { "no-trace-high", no_argument, NULL, 'n' },
+                { "duration", required_argument, NULL, 'd' },
+                { "workers", required_argument, NULL, 'w' },
+                { "load", required_argument, NULL, 'l' },
+                { "rate", required_argument, NULL, 'r' },
+                { "spans", required_argument, NULL, 'o' },
+                { "json", required_argument, NULL, 'j' },
+                { "seed", required_argument, NULL, 's' },
+                { "publish-after", required_argument, NULL, 'p' },
+                { "help", no_argument, NULL, 'h' },
+                { "no-trace-high", no_argument, NULL, 'n' },
                 { 0 },
         };
         int letter;
@@ -150,10 +155,12 @@ static void print_table(const Service *service, const Truth *truth) {
 
         printf("%-10s %10s %10s %8s %10s\n", "operation", "requests", "CPU s", "share", "spans");
         for (int i = 0; i < N_OPERATIONS; i++)
-                printf("%-10s %10" PRIu64 " %10.3f %7.2f%% %10" PRIu64 "\n", operation_name(i), truth[i].n_requests,
-                       (double)truth[i].cpu_ns / 1e9, 100 * (double)truth[i].cpu_ns / total, truth[i].n_spans);
+                printf("%-10s %10" PRIu64 " %10.3f %7.2f%% %10" PRIu64 "\n", operation_name(i),
+                       truth[i].n_requests, (double)truth[i].cpu_ns / 1e9,
+                       100 * (double)truth[i].cpu_ns / total, truth[i].n_spans);
         if (load_n_shed(service->load))
-                printf("%" PRIu64 " requests shed: the workers did not keep up\n", load_n_shed(service->load));
+                printf("%" PRIu64 " requests shed: the workers did not keep up\n",
+                       load_n_shed(service->load));
         fflush(stdout);
 }
 
@@ -163,8 +170,8 @@ static int write_json(const Service *service, const Truth *truth) {
 
         if (!file)
                 return -errno;
-        fprintf(file, "{\"pid\":%d,\"workers\":%u,\"seconds\":%.3f,\"shed\":%" PRIu64 ",\"operations\":[", getpid(),
-                service->options.n_workers, now_s() - service->start_s, load_n_shed(service->load));
+        fprintf(file, "{\"pid\":%d,\"workers\":%u,\"seconds\":%.3f,\"shed\":%" PRIu64 ",\"operations\":[",
+                getpid(), service->options.n_workers, now_s() - service->start_s, load_n_shed(service->load));
         for (int i = 0; i < N_OPERATIONS; i++)
                 fprintf(file,
                         "%s{\"name\":\"%s\",\"requests\":%" PRIu64 ",\"cpu_ns\":%" PRIu64
@@ -185,7 +192,8 @@ static int service_report(const Service *service) {
                 return 0;
         r = write_json(service, truth);
         if (r)
-                fprintf(stderr, "example-service: cannot write %s: %s\n", service->options.json_path, strerror(-r));
+                fprintf(stderr, "example-service: cannot write %s: %s\n", service->options.json_path,
+                        strerror(-r));
         return r;
 }
 
@@ -286,7 +294,8 @@ static int service_stop(Service *service) {
         r = spanlog_close(service->log);
         service->log = NULL;
         if (r)
-                fprintf(stderr, "example-service: %s is not complete: %s\n", service->options.spans_path, strerror(-r));
+                fprintf(stderr, "example-service: %s is not complete: %s\n", service->options.spans_path,
+                        strerror(-r));
         return r;
 }
 
@@ -307,7 +316,9 @@ int main(int argc, char **argv) {
                 fputs(usage, stderr);
                 return 2;
         }
-        /* before any thread is made, so that all of them inherit it and only sigtimedwait() sees the signals */
+        /*
+         * before any thread is made, so that all of them inherit it and only sigtimedwait() sees the signals
+         */
         sigemptyset(&signals);
         sigaddset(&signals, SIGTERM);
         sigaddset(&signals, SIGINT);

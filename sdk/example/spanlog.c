@@ -42,9 +42,10 @@ static void write_chunk(SpanLog *log, const Chunk *chunk) {
         for (unsigned int i = 0; i < chunk->n_entries; i++) {
                 const SpanLogEntry *e = &chunk->entries[i];
 
-                if (fprintf(log->file, "%016" PRIx64 ",%s,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
-                            e->span_id, operation_name(e->operation), e->tid, e->start_before_ns, e->start_after_ns,
-                            e->end_before_ns, e->end_after_ns) < 0 &&
+                if (fprintf(log->file,
+                            "%016" PRIx64 ",%s,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+                            e->span_id, operation_name(e->operation), e->tid, e->start_before_ns,
+                            e->start_after_ns, e->end_before_ns, e->end_after_ns) < 0 &&
                     !log->write_error)
                         log->write_error = -errno;      /* later only ferror() is left of it */
         }

@@ -4,8 +4,8 @@
 /*
  * Storages of a context, inside of the library
  *
- * One of them is in use at a time. A ring that is published gets its sets first (ring.c: that path is the one that is
- * counted in nanoseconds); what it does not take goes on to context_set_elsewhere().
+ * One of them is in use at a time. A ring that is published gets its sets first (ring.c: that path is the one
+ * that is counted in nanoseconds); what it does not take goes on to context_set_elsewhere().
  */
 
 #include <stdbool.h>
@@ -14,8 +14,9 @@
 #include "spanprof/context.h"
 
 /*
- * Variables of a thread, reached without a call and never allocated inside of a signal handler. musl's loader refuses
- * initial-exec in a library that is loaded late, but allocates at dlopen() what the usual model needs.
+ * Variables of a thread, reached without a call and never allocated inside of a signal handler. musl's loader
+ * refuses initial-exec in a library that is loaded late, but allocates at dlopen() what the usual model
+ * needs.
  */
 #if defined(__GLIBC__)
 #define BACKEND_TLS __attribute__((__tls_model__("initial-exec")))

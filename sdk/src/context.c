@@ -2,8 +2,8 @@
 /*
  * Which storage a context goes to, and the operations that work on any
  *
- * Chosen by the options, else by the environment, else the ring. Text is words with commas between them, of which two
- * are ours (`ctxstorage=`, `capacity=`): the rest is for others that read the same text.
+ * Chosen by the options, else by the environment, else the ring. Text is words with commas between them, of
+ * which two are ours (`ctxstorage=`, `capacity=`): the rest is for others that read the same text.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* start, stop; before that of the ring */
 static _Atomic(int) storage;                                    /* in use */
-static _Thread_local bool has_record BACKEND_TLS;               /* the thread's context went to spanprof_otel_set() */
+/* the thread's context went to spanprof_otel_set() */
+static _Thread_local bool has_record BACKEND_TLS;
 
 int backend_storage(void) {
         return atomic_load_explicit(&storage, memory_order_relaxed);
@@ -82,7 +83,10 @@ int spanprof_context_parse(const char *text, struct spanprof_context_options *op
         return r;
 }
 
-/* What the caller left open, by the environment. A mistake there must not keep a service from working: it counts as unset. */
+/*
+ * What the caller left open, by the environment. A mistake there must not keep a service from working: it
+ * counts as unset.
+ */
 static void complete(struct spanprof_context_options *options, uint32_t otherwise) {
         struct spanprof_context_options environment = { .size = sizeof(environment) };
 
@@ -91,7 +95,8 @@ static void complete(struct spanprof_context_options *options, uint32_t otherwis
         if (!options->storage)
                 options->storage = environment.storage ? environment.storage : otherwise;
         if (!options->capacity)
-                options->capacity = environment.capacity ? environment.capacity : SPANPROF_RING_DEFAULT_CAPACITY;
+                options->capacity = environment.capacity ? environment.capacity
+                                                         : SPANPROF_RING_DEFAULT_CAPACITY;
 }
 
 /* ---- life ---- */
@@ -168,7 +173,8 @@ void spanprof_context_clear(void) {
 }
 
 int spanprof_context_attribute(uint8_t index, const char *value, size_t size) {
-        return backend_storage() == SPANPROF_CONTEXT_THREAD ? spanprof_otel_attribute(index, value, size) : -ENOTSUP;
+        return backend_storage() == SPANPROF_CONTEXT_THREAD ? spanprof_otel_attribute(index, value, size)
+                                                            : -ENOTSUP;
 }
 
 static bool read_own(struct backend_ids *ids) {
@@ -212,7 +218,8 @@ bool spanprof_api_is_initialized(void) {
 enum spanprof_api_mode spanprof_api_get_mode(void) {
         int now = backend_storage();
 
-        return now == SPANPROF_CONTEXT_RING || now == SPANPROF_CONTEXT_THREAD ? SPANPROF_API_OTEL : SPANPROF_API_PROFILER;
+        return now == SPANPROF_CONTEXT_RING || now == SPANPROF_CONTEXT_THREAD ? SPANPROF_API_OTEL
+                                                                              : SPANPROF_API_PROFILER;
 }
 
 void spanprof_api_set(uint64_t span, uint64_t root_span) {

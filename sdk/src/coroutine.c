@@ -41,7 +41,10 @@ static uint64_t now_ns(void) {
         return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* A system call costs more than the rest of an event, and a thread keeps its id; but a forked child's is another one. */
+/*
+ * A system call costs more than the rest of an event, and a thread keeps its id; but a forked child's is
+ * another one.
+ */
 static _Thread_local uint64_t cached_tid;
 
 static void forget_tid(void) {
@@ -70,15 +73,18 @@ static void connect_wake(void) {
         wake_fd = fd;
 }
 
-/* The header's own number counts, if the file has room for it: CTP_MAX_STATIONS is for those who cannot ask. */
+/*
+ * The header's own number counts, if the file has room for it: CTP_MAX_STATIONS is for those who cannot ask.
+ */
 static int map_region(int fd) {
         struct spanprof_station_region header;
         struct stat st;
         size_t size;
         void *data;
 
-        if (pread(fd, &header, sizeof(header), 0) != sizeof(header) || header.magic != SPANPROF_STATION_MAGIC ||
-            header.version != SPANPROF_STATION_VERSION || fstat(fd, &st))
+        if (pread(fd, &header, sizeof(header), 0) != sizeof(header) ||
+            header.magic != SPANPROF_STATION_MAGIC || header.version != SPANPROF_STATION_VERSION ||
+            fstat(fd, &st))
                 return -EINVAL;
         size = (1 + (size_t)header.max_stations) * SPANPROF_STATION_SIZE;
         if (!header.max_stations || (uint64_t)st.st_size < size)
@@ -129,14 +135,18 @@ void spanprof_coroutine_begin(struct spanprof_coroutine *coroutine, uint64_t id)
         __atomic_store_n(&coroutine->station->birth_ns, now_ns(), __ATOMIC_RELEASE);
 }
 
-/* One byte, and only for who has set the flag; send() because a write() to a closed socket would end the program. */
+/*
+ * One byte, and only for who has set the flag; send() because a write() to a closed socket would end the
+ * program.
+ */
 static void wake(void) {
         uint32_t one = 1;
 
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (__atomic_load_n(&the_region->tracer_sleeping, __ATOMIC_RELAXED) != 1 || wake_fd < 0)
                 return;
-        if (__atomic_compare_exchange_n(&the_region->tracer_sleeping, &one, 0, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(&the_region->tracer_sleeping, &one, 0, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED))
                 (void)!send(wake_fd, "1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -2,9 +2,9 @@
 /*
  * What ThreadContext.java calls
  *
- * Names and types follow the Java Native Interface, but nothing of a JDK is needed to compile it: numbers come and go as
- * they are, and the one text by two functions of the table that an environment begins with (JNI specification, chapter
- * 4: their places have never changed).
+ * Names and types follow the Java Native Interface, but nothing of a JDK is needed to compile it: numbers
+ * come and go as they are, and the one text by two functions of the table that an environment begins with
+ * (JNI specification, chapter 4: their places have never changed).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +31,8 @@ JNI(uint8_t, initialize0(void *environment, void *class, void *arguments)) {
         bool ready;
 
         memcpy(&get, *(char **)environment + JNI_GET_STRING_UTF_CHARS * sizeof(get), sizeof(get));
-        memcpy(&release, *(char **)environment + JNI_RELEASE_STRING_UTF_CHARS * sizeof(release), sizeof(release));
+        memcpy(&release, *(char **)environment + JNI_RELEASE_STRING_UTF_CHARS * sizeof(release),
+               sizeof(release));
         if (arguments)
                 text = get(environment, arguments, NULL);
         ready = spanprof_api_initialize(text);

@@ -2,18 +2,19 @@
 /*
  * Contexts for a Profiler inside of the Process
  *
- * One record a thread, which no reader outside finds. Those inside look from a signal handler of that thread, or, by a
- * pointer that they got from it, from another one. A write:
+ * One record a thread, which no reader outside finds. Those inside look from a signal handler of that thread,
+ * or, by a pointer that they got from it, from another one. A write:
  *
  *     checksum = 0 | fence | span, root | (release) checksum of both
  *
- * A handler that interrupts the write sees its stores in program order: a checksum of 0 until the last store, and after
- * it one that fits. A reader on another CPU may load the checksum, then ids of which a later write has changed one or
- * both. If one: each half is multiplied by an odd number of its own (and so no two values of it give one product), thus
- * pairs that differ in one half have different checksums. If both: two pairs have one checksum once in 2^64.
+ * A handler that interrupts the write sees its stores in program order: a checksum of 0 until the last store,
+ * and after it one that fits. A reader on another CPU may load the checksum, then ids of which a later write
+ * has changed one or both. If one: each half is multiplied by an odd number of its own (and so no two values
+ * of it give one product), thus pairs that differ in one half have different checksums. If both: two pairs
+ * have one checksum once in 2^64.
  *
- * A handler that sets inside of set() finishes first. The interrupted write sees by `n_writes` that somebody wrote, and
- * writes all of its own again.
+ * A handler that sets inside of set() finishes first. The interrupted write sees by `n_writes` that somebody
+ * wrote, and writes all of its own again.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -31,7 +32,8 @@ struct local {
 static _Thread_local struct local this_local BACKEND_TLS;
 
 uint64_t spanprof_api_checksum(uint64_t span, uint64_t root) {
-        uint64_t sum = span * UINT64_C(0x9E3779B97F4A7C15) ^ (root << 32 | root >> 32) * UINT64_C(0xC2B2AE3D27D4EB4F);
+        uint64_t sum = span * UINT64_C(0x9E3779B97F4A7C15) ^
+                (root << 32 | root >> 32) * UINT64_C(0xC2B2AE3D27D4EB4F);
 
         return sum ? sum : 1;
 }

@@ -3,17 +3,18 @@
  * Writer of Thread and Process Contexts
  *
  * Every thread has a record in a page of its own, which the thread-local pointer
- * otel_thread_ctx_v1 leads to. Readers look while the thread is interrupted, so what counts is the order in which the
- * thread's own instructions reach the record:
+ * otel_thread_ctx_v1 leads to. Readers look while the thread is interrupted, so what counts is the order in
+ * which the thread's own instructions reach the record:
  *
  *     valid = 0 | ids, attributes | valid = 1
  *
- * with compiler fences between them: an interrupt falls between two instructions and sees all stores before it. No
- * fence of the processor is needed, since nobody reads from another CPU. A signal handler that sets a context inside of
- * set() leaves valid at 0; the outer set() sees by `n_writes` that somebody wrote, and writes its own again.
+ * with compiler fences between them: an interrupt falls between two instructions and sees all stores before
+ * it. No fence of the processor is needed, since nobody reads from another CPU. A signal handler that sets a
+ * context inside of set() leaves valid at 0; the outer set() sees by `n_writes` that somebody wrote, and
+ * writes its own again.
  *
- * The process context is one page of a memfd named OTEL_CTX, mapped private. An update stores the time 0, then the rest,
- * then a new time, with fences of the processor: its readers run on other CPUs.
+ * The process context is one page of a memfd named OTEL_CTX, mapped private. An update stores the time 0,
+ * then the rest, then a new time, with fences of the processor: its readers run on other CPUs.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -148,7 +149,10 @@ int spanprof_otel_attribute(uint8_t index, const char *value, size_t size) {
         at = record->head.attributes_size;
         if (size > UINT8_MAX || at + 2 + size > sizeof(record->attributes))
                 return -ENOSPC;
-        /* The bytes lie behind what counts until the size says otherwise: two stores, and the second one is whole. */
+        /*
+         * The bytes lie behind what counts until the size says otherwise: two stores, and the second one is
+         * whole.
+         */
         record->attributes[at] = index;
         record->attributes[at + 1] = (uint8_t)size;
         memcpy(record->attributes + at + 2, value, size);
@@ -175,7 +179,8 @@ bool otel_read(struct backend_ids *ids) {
 
         if (!record || record->valid != SPANPROF_THREAD_VALID)
                 return false;
-        *ids = (struct backend_ids){ get_be64(record->trace_id), get_be64(record->trace_id + 8), get_be64(record->span_id) };
+        *ids = (struct backend_ids){ get_be64(record->trace_id), get_be64(record->trace_id + 8),
+                                     get_be64(record->span_id) };
         return ids->high | ids->low | ids->span;
 }
 
@@ -276,7 +281,8 @@ static uint64_t boottime_ns(void) {
 
 /* A memfd's name shows on every kernel; where there are none, a reader finds the page by its signature. */
 static int map_header(void) {
-        int fd = (int)syscall(SYS_memfd_create, SPANPROF_PROCESS_NAME, 3U /* MFD_CLOEXEC | MFD_ALLOW_SEALING */);
+        int fd = (int)syscall(SYS_memfd_create, SPANPROF_PROCESS_NAME,
+                              3U /* MFD_CLOEXEC | MFD_ALLOW_SEALING */);
         int flags = MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0);
         void *memory, *text;
 

@@ -32,9 +32,9 @@
  * falls *before* in_use: a handler between the two does a full write of its own;
  * the other way round it would leave in_use at 1 for good.
  *
- * Memory is never unmapped, nor used for a later ring: a thread may have loaded its slot's address just before the region
- * was withdrawn, and write the rest of its ids however much later. What it leaves there, half of it wiped, lies in a region
- * that nobody reads any more. A stopped ring costs address space only.
+ * Memory is never unmapped, nor used for a later ring: a thread may have loaded its slot's address just
+ * before the region was withdrawn, and write the rest of its ids however much later. What it leaves there,
+ * half of it wiped, lies in a region that nobody reads any more. A stopped ring costs address space only.
  *
  * Fork: the mapping is wiped in the child by the kernel (also after a bare clone,
  * where no handler runs), so that no slot of the parent's threads shows in a
@@ -61,7 +61,8 @@
 
 /* One mapping. Made at each start, kept for good, so a pointer to it never dangles. */
 struct ring {
-        struct ring *next;                      /* the one before; nobody goes along it but tools that look for lost memory */
+        /* the one before; nobody goes along it but tools that look for lost memory */
+        struct ring *next;
         struct spanprof_ring_header *header;
         struct spanprof_ring_slot *slots;
         uint32_t capacity;
@@ -86,8 +87,8 @@ static _Atomic(struct ring *) ring_published;
 
 static _Thread_local struct thread this_thread BACKEND_TLS;
 
-static inline void slot_write(struct thread *thread, struct spanprof_ring_slot *slot, uint64_t high, uint64_t low,
-                              uint64_t span) {
+static inline void slot_write(struct thread *thread, struct spanprof_ring_slot *slot, uint64_t high,
+                              uint64_t low, uint64_t span) {
         bool nested = thread->writing;
         uint32_t n;
 
@@ -117,7 +118,9 @@ static __attribute__((__noinline__)) void thread_attach(struct thread *thread, s
                 pthread_setspecific(library_key, thread);
 }
 
-/* Destructor of the key. A later destructor may call set() again: that attaches again, and this runs again. */
+/*
+ * Destructor of the key. A later destructor may call set() again: that attaches again, and this runs again.
+ */
 static void thread_exit(void *data) {
         struct thread *thread = data;
 
@@ -165,7 +168,9 @@ static void ring_name(const struct ring *ring, const char *name) {
                     (unsigned long)name);
 }
 
-/* The version comes last: a scan that meets the header before sees version 0, and no half header looks right. */
+/*
+ * The version comes last: a scan that meets the header before sees version 0, and no half header looks right.
+ */
 static void ring_publish(struct ring *ring) {
         ring->header->magic = SPANPROF_RING_MAGIC;
         ring->header->capacity = ring->capacity;

@@ -132,7 +132,8 @@ def need_root():
 
 def main(description, parts, add_options):
     """Runs the parts (name → function of the options) that the command line names, or all. @add_options: takes the parser."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.add_argument("--rounds", type=int, default=3, help="repetitions")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {' '.join(parts)} (default: all)")

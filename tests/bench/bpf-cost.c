@@ -91,7 +91,10 @@ static Victim start_victim(const char *path, char *const argv[]) {
         }
         close(pipes[1]);
         out = fdopen(pipes[0], "r");
-        if (!out || (fscanf(out, "ring %" SCNu64 " %" SCNd64 " %" SCNu64, &victim.ring, &victim.thread_offset, &victim.module_offset) != 3 && fscanf(out, "frames %*u") == EOF))
+        if (!out ||
+            (fscanf(out, "ring %" SCNu64 " %" SCNd64 " %" SCNu64, &victim.ring, &victim.thread_offset,
+                    &victim.module_offset) != 3 &&
+             fscanf(out, "frames %*u") == EOF))
                 die(path);
         fclose(out);
         usleep(100000);
@@ -110,15 +113,19 @@ static void set_row(const Victim *victim, Row kind) {
                 .ring_address = kind == ROW_TARGET_WITH_RING ? victim->ring : 0,
                 .ring_capacity = RING_CAPACITY,
                 .thread_form = ABI_FORM_THREAD,
-                .thread_model = kind == ROW_TARGET_STATIC ? ABI_THREAD_STATIC : kind == ROW_TARGET_DTV ? ABI_THREAD_GLIBC : 0,
+                .thread_model = kind == ROW_TARGET_STATIC ? ABI_THREAD_STATIC
+                        : kind == ROW_TARGET_DTV          ? ABI_THREAD_GLIBC
+                                                          : 0,
                 .thread_module = kind == ROW_TARGET_DTV,
-                .thread_offset = kind == ROW_TARGET_DTV ? (int64_t)victim->module_offset : victim->thread_offset,
+                .thread_offset = kind == ROW_TARGET_DTV ? (int64_t)victim->module_offset
+                                                        : victim->thread_offset,
         };
         const uint32_t tgid = (uint32_t)victim->pid;
 
         if (kind == ROW_NONE)
                 bpf_map__delete_elem(sampler->maps.processes, &tgid, sizeof(tgid), 0);
-        else if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), BPF_ANY))
+        else if (bpf_map__update_elem(sampler->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row),
+                                      BPF_ANY))
                 die("row");
 }
 
@@ -208,9 +215,12 @@ static void load(struct bpf_cost_bpf **otherp) {
                 die("load");
 }
 
-static void compare(char *const paths[2], const char *depth, Variant *variants, int n_variants, int n_repetitions, int ms) {
-        Victim victims[] = { start_victim(paths[0], (char *[]){ paths[0], (char *)depth, (char *)"ring", NULL }),
-                             start_victim(paths[1], (char *[]){ paths[1], (char *)"depth", (char *)depth, NULL }) };
+static void compare(char *const paths[2], const char *depth, Variant *variants, int n_variants,
+                    int n_repetitions, int ms) {
+        Victim victims[] = {
+                start_victim(paths[0], (char *[]){ paths[0], (char *)depth, (char *)"ring", NULL }),
+                start_victim(paths[1], (char *[]){ paths[1], (char *)"depth", (char *)depth, NULL })
+        };
         uint64_t n_before;
         double base;
 
@@ -231,7 +241,8 @@ static void compare(char *const paths[2], const char *depth, Variant *variants, 
                         if (ns > 0 && ns < SANE_NS)
                                 variant->ns[variant->n++] = ns;
                         if (n_records > n_before && record_frames != strtoul(depth, NULL, 10))
-                                printf("! %s: the last record has %" PRIu64 " frames\n", variant->name, record_frames);
+                                printf("! %s: the last record has %" PRIu64 " frames\n", variant->name,
+                                       record_frames);
                 }
         tables_forget(tables, (uint32_t)victims[1].pid);
         stop_victim(&victims[0]);
@@ -243,8 +254,9 @@ static void compare(char *const paths[2], const char *depth, Variant *variants, 
         base = variants[1].n ? variants[1].ns[variants[1].n / 2] : 0;
         for (int i = 0; i < n_variants; i++)
                 if (variants[i].n && base > 0)
-                        printf("| %s | %s | %.0f | %.0f | %.2f |\n", depth, variants[i].name, variants[i].ns[0],
-                               variants[i].ns[variants[i].n / 2], variants[i].ns[variants[i].n / 2] / base);
+                        printf("| %s | %s | %.0f | %.0f | %.2f |\n", depth, variants[i].name,
+                               variants[i].ns[0], variants[i].ns[variants[i].n / 2],
+                               variants[i].ns[variants[i].n / 2] / base);
         fflush(stdout);
 }
 
@@ -272,14 +284,19 @@ int main(int argc, char **argv) {
                         { .name = "bpf_get_stack (user)", .program = other->progs.get_stack },
                         { .name = "spanprof, not a target", .program = sampler->progs.sample },
                         { .name = "spanprof, target", .program = sampler->progs.sample, .row = ROW_TARGET },
-                        { .name = "spanprof, target with a ring", .program = sampler->progs.sample,
+                        { .name = "spanprof, target with a ring",
+                          .program = sampler->progs.sample,
                           .row = ROW_TARGET_WITH_RING },
-                        { .name = "spanprof, target with a thread context, static", .program = sampler->progs.sample,
+                        { .name = "spanprof, target with a thread context, static",
+                          .program = sampler->progs.sample,
                           .row = ROW_TARGET_STATIC },
-                        { .name = "spanprof, target with a thread context, DTV", .program = sampler->progs.sample,
+                        { .name = "spanprof, target with a thread context, DTV",
+                          .program = sampler->progs.sample,
                           .row = ROW_TARGET_DTV },
-                        { .name = "spanprof, target without frame pointers", .program = sampler->progs.sample,
-                          .row = ROW_TARGET, .by_rows = true },
+                        { .name = "spanprof, target without frame pointers",
+                          .program = sampler->progs.sample,
+                          .row = ROW_TARGET,
+                          .by_rows = true },
                 };
 
                 compare(argv + 1, depths[i], variants, 8, n_repetitions, ms);

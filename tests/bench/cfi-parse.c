@@ -116,8 +116,9 @@ static int run(const char *path) {
                 longest = MIN(longest, step);
         }
         printf("%-26.26s %7lu %6lu %8lu %8lu %6u %7zu %8.1f %8.1f %8ld\n", slash ? slash + 1 : path,
-               table.counts.n_entries, sum(table.counts.problems, CFI_PROBLEM_N), table.counts.n_rows, table.n_rows,
-               count_rules(&table), table.size >> 10, (double)best / 1e6, (double)longest / 1e6, peak_kib(path));
+               table.counts.n_entries, sum(table.counts.problems, CFI_PROBLEM_N), table.counts.n_rows,
+               table.n_rows, count_rules(&table), table.size >> 10, (double)best / 1e6, (double)longest / 1e6,
+               peak_kib(path));
         table_deinit(&table);
         return 0;
 }
@@ -125,8 +126,8 @@ static int run(const char *path) {
 int main(int argc, char **argv) {
         int failed = 0;
 
-        printf("%-26s %7s %6s %8s %8s %6s %7s %8s %8s %8s\n", "file", "entries", "bad", "rows", "merged", "rules",
-               "KiB", "ms", "step ms", "peak KiB");
+        printf("%-26s %7s %6s %8s %8s %6s %7s %8s %8s %8s\n", "file", "entries", "bad", "rows", "merged",
+               "rules", "KiB", "ms", "step ms", "peak KiB");
         fflush(stdout);
         for (int i = 1; i < argc; i++) {
                 failed |= run(argv[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What it costs that workers without rights read perf-maps: the same looks at the same file, by turns here and by a worker,
- * with a processor's time of all processes.
+ * What it costs that workers without rights read perf-maps: the same looks at the same file, by turns here
+ * and by a worker, with a processor's time of all processes.
  *
  * usage: code-cost [ROUNDS]
  */
@@ -30,15 +30,18 @@ static double cpu_us(void) {
         struct rusage usage;
 
         getrusage(RUSAGE_SELF, &usage);
-        return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +
-               (double)zygotes_cpu_ns(zygotes) / 1e3;
+        return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +
+                (double)zygotes_cpu_ns(zygotes) / 1e3;
 }
 
 static void write_lines(const char *mode, unsigned first, unsigned n) {
         FILE *file = fopen(path, mode);
 
         for (unsigned i = first; file && i < first + n; i++)
-                fprintf(file, "%x 40 LazyCompile:*someFunction%u /srv/app/node_modules/some-package/lib/index.js:%u:17\n", 0x10000000 + i * 64, i, i);
+                fprintf(file,
+                        "%x 40 LazyCompile:*someFunction%u /srv/app/node_modules/some-package/lib/index.js:%u:17\n",
+                        0x10000000 + i * 64, i, i);
         if (!file || fclose(file))
                 exit(1);
 }

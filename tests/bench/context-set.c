@@ -2,9 +2,9 @@
 /*
  * What publishing a span costs
  *
- * ns per set, in one process and one run, interleaved: an empty call, the SDK in each of its storages, and its rivals, which
- * are the protocols written down straight: the ring, once with a system call for the
- * thread id at each set and once with the id remembered; the record of profiler mode with its checksum.
+ * ns per set, in one process and one run, interleaved: an empty call, the SDK in each of its storages, and
+ * its rivals, which are the protocols written down straight: the ring, once with a system call for the thread
+ * id at each set and once with the id remembered; the record of profiler mode with its checksum.
  *
  * usage: context-set [ROUNDS]      (default 21)
  */
@@ -58,7 +58,8 @@ static _Thread_local struct {
 } plain_local;
 
 static __attribute__((__noinline__)) void set_plain_local(uint64_t high, uint64_t low, uint64_t span) {
-        uint64_t swapped = low << 32 | low >> 32, checksum = (span * 0x9E3779B97F4A7C15) ^ (swapped * 0x9E3779B97F4A7C15);
+        uint64_t swapped = low << 32 | low >> 32,
+                 checksum = (span * 0x9E3779B97F4A7C15) ^ (swapped * 0x9E3779B97F4A7C15);
 
         (void)high;
         __atomic_store_n(&plain_local.checksum, 0, __ATOMIC_RELEASE);
@@ -120,11 +121,13 @@ int main(int argc, char **argv) {
                 return 1;
         for (int round = 0; round < n_rounds; round++)
                 for (int v = 0; v < N_VARIANTS; v++) {
-                        int nth = round % 2 ? N_VARIANTS - 1 - v : v;   /* there and back: drift hits all alike */
+                        /* there and back: drift hits all alike */
+                        int nth = round % 2 ? N_VARIANTS - 1 - v : v;
 
                         results[nth][round] = time_round(&variants[nth]);
                 }
-        printf("%-28s %8s %8s %8s   ns per call, %d rounds of %d\n", "", "min", "median", "max", n_rounds, N_SETS);
+        printf("%-28s %8s %8s %8s   ns per call, %d rounds of %d\n", "", "min", "median", "max", n_rounds,
+               N_SETS);
         for (int v = 0; v < N_VARIANTS; v++) {
                 qsort(results[v], (size_t)n_rounds, sizeof(double), compare);
                 printf("%-28s %8.2f %8.2f %8.2f\n", variants[v].name, results[v][0], results[v][n_rounds / 2],

@@ -35,7 +35,8 @@ def run(argv):
     begin = time.monotonic()
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
-    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, os.waitstatus_to_exitcode(status)
+    return time.monotonic(
+    ) - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, os.waitstatus_to_exitcode(status)
 
 
 def measure(name, argv, rounds, n_samples=0):
@@ -45,12 +46,14 @@ def measure(name, argv, rounds, n_samples=0):
         return
     wall = [r[0] * 1e3 for r in runs]
     rate = f"{n_samples / min(wall) / 1e3:.1f}" if n_samples else ""
-    print(f"| {name} | {min(wall):.1f} | {statistics.median(wall):.1f} | {min(r[1] for r in runs) * 1e3:.1f} | "
-          f"{max(r[2] for r in runs) / 1024:.1f} | {rate} |", flush=True)
+    print(
+        f"| {name} | {min(wall):.1f} | {statistics.median(wall):.1f} | {min(r[1] for r in runs) * 1e3:.1f} | "
+        f"{max(r[2] for r in runs) / 1024:.1f} | {rate} |", flush=True)
 
 
 def count_samples(path):
-    done = subprocess.run([SPANPROF, "convert", path, "-o", "/dev/null", "--format", "otlp", "--diagnostics"], capture_output=True, text=True)
+    done = subprocess.run([SPANPROF, "convert", path, "-o", "/dev/null", "--format", "otlp", "--diagnostics"],
+                          capture_output=True, text=True)
     return sum(int(n) for n in re.findall(r"^profile .*: (\d+) events", done.stderr, re.M))
 
 
@@ -60,8 +63,9 @@ def record(directory, name, options):
     clean = {"PATH": os.environ["PATH"], "HOME": "/"}       # a recording holds the environment
     for _ in range(10):
         path.unlink(missing_ok=True)
-        subprocess.run(["java", *(x.format(path) for x in options), "-cp", directory, "Work", f"{seconds:.1f}"], env=clean, check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            ["java", *(x.format(path) for x in options), "-cp", directory, "Work", f"{seconds:.1f}"],
+            env=clean, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         size = path.stat().st_size
         if 10e6 <= size <= 25e6:
             return path
@@ -73,14 +77,23 @@ def record_all(directory, profiler):
     work = pathlib.Path(__file__).resolve().parents[1] / "data/Work.java"
     subprocess.run(["javac", "-d", directory, work], check=True)
     if profiler:
-        yield record(directory, "async-profiler", [f"-agentpath:{profiler}=start,event=cpu,interval=100us,wall=1ms,alloc=2k,lock=10us,"
-                                                   "jfr,file={}"])
-    events = [f"jdk.{event}#{setting}" for event, setting in (
-        ("ExecutionSample", "period=1ms"), ("NativeMethodSample", "period=1ms"), ("ObjectAllocationInNewTLAB", "enabled=true"),
-        ("ObjectAllocationOutsideTLAB", "enabled=true"), ("ObjectAllocationSample", "throttle=off"), ("JavaMonitorEnter", "threshold=0ms"),
-        ("JavaMonitorWait", "threshold=0ms"), ("ThreadPark", "threshold=0ms"))]
-    yield record(directory, "jdk", ["-XX:StartFlightRecording=filename={},settings=profile," + ",".join(events), "-XX:TLABSize=2k",
-                                    "-XX:-ResizeTLAB"])
+        yield record(directory, "async-profiler", [
+            f"-agentpath:{profiler}=start,event=cpu,interval=100us,wall=1ms,alloc=2k,lock=10us,"
+            "jfr,file={}"
+        ])
+    events = [
+        f"jdk.{event}#{setting}"
+        for event, setting in (("ExecutionSample", "period=1ms"), ("NativeMethodSample", "period=1ms"),
+                               ("ObjectAllocationInNewTLAB",
+                                "enabled=true"), ("ObjectAllocationOutsideTLAB",
+                                                  "enabled=true"), ("ObjectAllocationSample", "throttle=off"),
+                               ("JavaMonitorEnter", "threshold=0ms"), ("JavaMonitorWait", "threshold=0ms"),
+                               ("ThreadPark", "threshold=0ms"))
+    ]
+    yield record(directory, "jdk", [
+        "-XX:StartFlightRecording=filename={},settings=profile," + ",".join(events), "-XX:TLABSize=2k",
+        "-XX:-ResizeTLAB"
+    ])
 
 
 def rivals(path, output, jar):
@@ -108,20 +121,24 @@ def main():
             with made.open("wb") as out:
                 subprocess.run([MAKE_JFR, *map(str, numbers)], stdout=out, check=True)
 
-        print("| recording | lowest ms | median ms | CPU ms | peak MiB | M samples/s |\n|---|--:|--:|--:|--:|--:|")
+        print(
+            "| recording | lowest ms | median ms | CPU ms | peak MiB | M samples/s |\n|---|--:|--:|--:|--:|--:|"
+        )
         measure("(spanprof version)", [SPANPROF, "version"], args.rounds)
         for events in (50, 500, 5000, 500000):
             for depth in (10, 50, 100):
                 for contexts in (100, 1000):
                     make(events, depth, contexts)
-                    measure(f"{events:,} events, depth {depth}, {contexts:,} contexts, {made.stat().st_size / 1e6:.1f} MB",
-                            [SPANPROF, "convert", made, "-o", output], args.rounds, events)
+                    measure(
+                        f"{events:,} events, depth {depth}, {contexts:,} contexts, {made.stat().st_size / 1e6:.1f} MB",
+                        [SPANPROF, "convert", made, "-o", output], args.rounds, events)
         make(732240, 14, 1000)
         measure(f"732,240 events, depth 14, 1,000 contexts, {made.stat().st_size / 1e6:.1f} MB",
                 [SPANPROF, "convert", made, "-o", output], args.rounds, 732240)
         real = args.keep or directory
         real.mkdir(exist_ok=True)
-        made_here = record_all(real, args.profiler and args.profiler.resolve()) if args.real or args.profiler else []
+        made_here = record_all(real, args.profiler and
+                               args.profiler.resolve()) if args.real or args.profiler else []
         for path in [*made_here, *args.recordings]:
             n = count_samples(path)
             name = f"{pathlib.Path(path).name}, {pathlib.Path(path).stat().st_size / 1e6:.1f} MB, {n:,} samples"

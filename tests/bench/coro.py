@@ -49,12 +49,15 @@ def run(directory, *victim, n=1024):
     out = pathlib.Path(directory) / "t.jsonl"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.monotonic()
-    done = subprocess.run([tap.SPANPROF, "coro", "-n", str(n), "-o", out, "--", "sh", "-c", f"{VICTIM} {' '.join(victim)} >/dev/null; times"],
-                          capture_output=True, text=True)
+    done = subprocess.run([
+        tap.SPANPROF, "coro", "-n",
+        str(n), "-o", out, "--", "sh", "-c", f"{VICTIM} {' '.join(victim)} >/dev/null; times"
+    ], capture_output=True, text=True)
     wall = time.monotonic() - begin
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # `times` of the shell: its own, then its children's; minutes and seconds
-    child = sum(60 * int(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", done.stdout.splitlines()[-1]))
+    child = sum(60 * int(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s",
+                                                              done.stdout.splitlines()[-1]))
     total = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     events = int(re.search(r"(\d+) events in", done.stderr)[1])
     lost = re.search(r"(\d+) of \d+ events", done.stderr)
@@ -70,8 +73,9 @@ def limit(victim, n=1024):
 
 
 def load(title, awaits, rates, aim):
-    print(f"\n{title}; the aim: {aim}\n{'events/s':>12} {'written':>10} {'lost':>10} {'%':>7} {'engine CPU %':>13}"
-          f" {'bare reader %':>14}")
+    print(
+        f"\n{title}; the aim: {aim}\n{'events/s':>12} {'written':>10} {'lost':>10} {'%':>7} {'engine CPU %':>13}"
+        f" {'bare reader %':>14}")
     with tempfile.TemporaryDirectory(dir=SHM) as directory:
         for rate in rates:
             turns = max(2, int(2 * rate / (1024 * 2 * awaits)))
@@ -81,53 +85,67 @@ def load(title, awaits, rates, aim):
                 rows.append(run(directory, *victim))
                 limits.append(limit(victim))
             events, lost, wall, cpu = min(rows, key=lambda row: row[1] / (row[0] + row[1]))
-            print(f"{rate:12,} {events + lost:10,} {lost:10,} {100 * lost / (events + lost):7.2f} {100 * cpu / wall:13.0f}"
-                  f" {min(limits):14.2f}", flush=True)
+            print(
+                f"{rate:12,} {events + lost:10,} {lost:10,} {100 * lost / (events + lost):7.2f} {100 * cpu / wall:13.0f}"
+                f" {min(limits):14.2f}", flush=True)
 
 
 def even():
-    load("even: 1,024 coroutines, best of 3", 1, (100_000, 300_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000),
-         "0 % at 5,000,000/s")
+    load("even: 1,024 coroutines, best of 3", 1,
+         (100_000, 300_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000), "0 % at 5,000,000/s")
 
 
 def burst():
-    load("burst: 1,024 coroutines, 64 awaits a turn, best of 3", 64, (10_000, 100_000, 1_000_000), "below 10 % at 100,000/s")
+    load("burst: 1,024 coroutines, 64 awaits a turn, best of 3", 64, (10_000, 100_000, 1_000_000),
+         "below 10 % at 100,000/s")
 
 
 def idle():
-    print(f"\nidle, once names have been learned\n{'stations':>12} {'engine CPU %':>13} {'before, CPU s':>14} {'MiB':>8}   (memory without the region's own pages; the aim: 0.3 % at 100,000, 2 % at 1,000,000)")
+    print(
+        f"\nidle, once names have been learned\n{'stations':>12} {'engine CPU %':>13} {'before, CPU s':>14} {'MiB':>8}   (memory without the region's own pages; the aim: 0.3 % at 100,000, 2 % at 1,000,000)"
+    )
     for n in (128, 10_000, 100_000, 1_000_000):
         with tempfile.TemporaryDirectory(dir=SHM) as directory:
-            engine = subprocess.Popen([tap.SPANPROF, "coro", "-n", str(n), "-o", f"{directory}/t.jsonl", "--", VICTIM, f"coroutines={n}",
-                                       "turns=1", f"hang={n}", "end=hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                      stderr=subprocess.DEVNULL, text=True)
+            engine = subprocess.Popen([
+                tap.SPANPROF, "coro", "-n",
+                str(n), "-o", f"{directory}/t.jsonl", "--", VICTIM, f"coroutines={n}", "turns=1", f"hang={n}",
+                "end=hold"
+            ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             for line in engine.stdout:
                 if line == "done\n":
                     break
-            time.sleep(15)              # stations that told no function are looked at twice, at most five seconds apart
+            # stations that told no function are looked at twice, at most five seconds apart
+            time.sleep(15)
             before, begin = cpu_s(engine.pid), time.monotonic()
             time.sleep(10)
             used = (cpu_s(engine.pid) - before) / (time.monotonic() - begin)
-            print(f"{n:12,} {100 * used:13.2f} {before:14.2f} {rss_mib(engine.pid, 'RssAnon'):8.1f}", flush=True)
+            print(f"{n:12,} {100 * used:13.2f} {before:14.2f} {rss_mib(engine.pid, 'RssAnon'):8.1f}",
+                  flush=True)
             engine.stdin.close()
             engine.wait()
 
 
 def latency():
-    print(f"\nlatency, one event each 5 ms; the aim: p50 of 2 ms at 100,000\n{'stations':>12} {'p50 ms':>8} {'p99 ms':>8}")
+    print(
+        f"\nlatency, one event each 5 ms; the aim: p50 of 2 ms at 100,000\n{'stations':>12} {'p50 ms':>8} {'p99 ms':>8}"
+    )
     for n in (128, 10_000, 100_000):
         with tempfile.TemporaryDirectory(dir=SHM) as directory:
             out = pathlib.Path(directory) / "t.jsonl"
-            engine = subprocess.Popen([tap.SPANPROF, "coro", "-n", str(n), "-o", out, "--", VICTIM, f"coroutines={n}", "turns=1",
-                                       "pause=5000", "end=kill"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            engine = subprocess.Popen([
+                tap.SPANPROF, "coro", "-n",
+                str(n), "-o", out, "--", VICTIM, f"coroutines={n}", "turns=1", "pause=5000", "end=kill"
+            ], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             found, line, end = [], "", time.monotonic() + 5
             while not out.exists():
                 time.sleep(0.001)
             with open(out) as file:
                 while time.monotonic() < end:
-                    line += file.readline()     # a file grows by pages while it is written: a line may come in two pieces
+                    # a file grows by pages while it is written: a line may come in two pieces
+                    line += file.readline()
                     if line.endswith("\n"):
-                        found.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC) - json.loads(line)["ts"]) / 1e6)
+                        found.append(
+                            (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - json.loads(line)["ts"]) / 1e6)
                         line = ""
                     else:
                         time.sleep(0.0001)
@@ -143,13 +161,16 @@ def convert():
         path = pathlib.Path(directory) / "t.jsonl"
         with open(path, "w") as file:
             for k in range(1_000_000):
-                file.write(f'{{"probe_id":{140000000000000 + k % 1000 * 240},"tid":{1000 + k % 8},"addr":"0x{k % 2 * 0x7f0012345678:016x}",'
-                           f'"seq":{2 + k // 8000 * 2},"is_active":{"true" if k % 2 else "false"},"ts":{10**12 + 1000 * k}}}\n')
+                file.write(
+                    f'{{"probe_id":{140000000000000 + k % 1000 * 240},"tid":{1000 + k % 8},"addr":"0x{k % 2 * 0x7f0012345678:016x}",'
+                    f'"seq":{2 + k // 8000 * 2},"is_active":{"true" if k % 2 else "false"},"ts":{10**12 + 1000 * k}}}\n'
+                )
         for name in ("t.csv", "t.db"):
             times = []
             for _ in range(3):
                 begin = time.monotonic()
-                subprocess.run([tap.SPANPROF, "convert", path, "-o", path.with_name(name)], check=True, capture_output=True)
+                subprocess.run([tap.SPANPROF, "convert", path, "-o",
+                                path.with_name(name)], check=True, capture_output=True)
                 times.append(time.monotonic() - begin)
             print(f"{name[2:]:>12} {min(times):8.2f}", flush=True)
 
@@ -161,15 +182,18 @@ def report(n=10_000_000):
         with open(path, "w") as file:
             file.write("probe_id,tid,addr,seq,is_active,ts\n")
             for k in range(n):
-                file.write(f"{140000000000000 + k // 2 % 1000 * 240},{1000 + k % 8},0x{(1 - k % 2) * 0x7f0012345678:016x},"
-                           f"{2 + k // 8000 * 2},{'true' if k % 2 else 'false'},{10**12 + 1000 * k}\n")
+                file.write(
+                    f"{140000000000000 + k // 2 % 1000 * 240},{1000 + k % 8},0x{(1 - k % 2) * 0x7f0012345678:016x},"
+                    f"{2 + k // 8000 * 2},{'true' if k % 2 else 'false'},{10**12 + 1000 * k}\n")
         for name in ("out.txt", "out.json", "out.html"):
-            child = subprocess.Popen([tap.SPANPROF, "report", path, "-o", path.with_name(name)], stderr=subprocess.DEVNULL)
+            child = subprocess.Popen(
+                [tap.SPANPROF, "report", path, "-o", path.with_name(name)], stderr=subprocess.DEVNULL)
             begin = time.monotonic()
             _, status, usage = os.wait4(child.pid, 0)
             assert status == 0, status
-            print(f"{name[4:]:>12} {time.monotonic() - begin:8.2f} {usage.ru_utime + usage.ru_stime:8.2f} {usage.ru_maxrss / 1024:8.0f}",
-                  flush=True)
+            print(
+                f"{name[4:]:>12} {time.monotonic() - begin:8.2f} {usage.ru_utime + usage.ru_stime:8.2f} {usage.ru_maxrss / 1024:8.0f}",
+                flush=True)
 
 
 PARTS = {"even": even, "burst": burst, "idle": idle, "latency": latency, "convert": convert, "report": report}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What coroutine stations cost, the best of many short rounds, so that other work on the machine hardly shows:
- * an event for the program (sdk), a look at an idle station, an event for the reader, a line of a trace.
+ * What coroutine stations cost, the best of many short rounds, so that other work on the machine hardly
+ * shows: an event for the program (sdk), a look at an idle station, an event for the reader, a line of a
+ * trace.
  */
 
 #include <inttypes.h>
@@ -56,9 +57,12 @@ static void write_one(Region *region, uint32_t n, uint64_t number) {
         for (uint32_t i = 0; i < n; i++) {
                 stations[i].probe_id = 0x7000 + 16 * i;
                 stations[i].birth_ns = now - now % NS_PER_SEC;
-                stations[i].epochs[station_epoch_of(STATION_DIALECT_SEQLOCK, number)] = (struct spanprof_epoch){
-                        .time_ns = now + i, .tid = 4711, .address = number % 2 ? 0 : 0x7F0055D0ABC0 + 64 * i,
-                        .seq = station_seq_of(STATION_DIALECT_SEQLOCK, number), .is_active = number % 2 };
+                stations[i].epochs[station_epoch_of(STATION_DIALECT_SEQLOCK, number)] =
+                        (struct spanprof_epoch){ .time_ns = now + i,
+                                                 .tid = 4711,
+                                                 .address = number % 2 ? 0 : 0x7F0055D0ABC0 + 64 * i,
+                                                 .seq = station_seq_of(STATION_DIALECT_SEQLOCK, number),
+                                                 .is_active = number % 2 };
         }
 }
 
@@ -70,7 +74,11 @@ static void write_all(Region *region, uint32_t n, uint64_t lap) {
                 for (unsigned k = 0; k < SPANPROF_STATION_EPOCHS; k++) {
                         struct spanprof_epoch *epoch = &stations[i].epochs[k];
 
-                        *epoch = (struct spanprof_epoch){ .time_ns = now, .tid = 7, .address = 1, .seq = 2 * (lap + 1), .is_active = k & 1 };
+                        *epoch = (struct spanprof_epoch){ .time_ns = now,
+                                                          .tid = 7,
+                                                          .address = 1,
+                                                          .seq = 2 * (lap + 1),
+                                                          .is_active = k & 1 };
                 }
 }
 
@@ -80,7 +88,8 @@ static void bench_harvest(uint32_t n) {
         RegionScanFound found;
         RegionScan scan;
 
-        if (region_create(&region, path, n, 0600) || region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false))
+        if (region_create(&region, path, n, 0600) ||
+            region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false))
                 abort();
         region->header->allocated_count = n;
         for (uint64_t round = 0; round < (n > 100000 ? 5 : ROUNDS); round++) {
@@ -96,8 +105,8 @@ static void bench_harvest(uint32_t n) {
                         idle = least(idle, clock_monotonic_ns() - begin);
                 }
         }
-        printf("%9" PRIu32 " stations: a look at an idle one  %8.2f ns, all %.3f ms; an event %6.1f ns\n", n, (double)idle / n, (double)idle / 1e6,
-               (double)busy / n / 8);
+        printf("%9" PRIu32 " stations: a look at an idle one  %8.2f ns, all %.3f ms; an event %6.1f ns\n", n,
+               (double)idle / n, (double)idle / 1e6, (double)busy / n / 8);
         region_scan_deinit(&scan);
         region_free(region);
 }
@@ -119,7 +128,8 @@ static void bench_even(uint32_t n) {
         RegionScanFound found;
         RegionScan scan;
 
-        if (region_create(&region, path, n, 0600) || region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false) ||
+        if (region_create(&region, path, n, 0600) ||
+            region_scan_init(&scan, region, STATION_DIALECT_SEQLOCK, false) ||
             trace_writer_new(&writer, "/dev/null", TRACE_JSONL, &options))
                 abort();
         region->header->allocated_count = n;
@@ -139,13 +149,18 @@ static void bench_even(uint32_t n) {
                 print = least(print, clock_monotonic_ns() - middle);
                 read = least(read, middle - begin);
         }
-        printf("%9" PRIu32 " stations, two events each: read %.1f ns, made a line %.1f ns an event\n", n, (double)read / n / 2, (double)print / n / 2);
+        printf("%9" PRIu32 " stations, two events each: read %.1f ns, made a line %.1f ns an event\n", n,
+               (double)read / n / 2, (double)print / n / 2);
         region_scan_deinit(&scan);
         region_free(region);
 }
 
 static void bench_print(void) {
-        CoroEvent event = { .probe_id = 140737488346032, .tid = 4711, .address = 0x7F0055D0ABC0, .seq = 6, .time_ns = 987654321012345 };
+        CoroEvent event = { .probe_id = 140737488346032,
+                            .tid = 4711,
+                            .address = 0x7F0055D0ABC0,
+                            .seq = 6,
+                            .time_ns = 987654321012345 };
         uint64_t json = UINT64_MAX, csv = UINT64_MAX;
         TraceParts json_parts = { 0 }, csv_parts = { 0 };
         static char line[TRACE_LINE_MAX];
@@ -161,7 +176,8 @@ static void bench_print(void) {
                 csv = least(csv, clock_monotonic_ns() - middle);
                 json = least(json, middle - begin);
         }
-        printf("%-40s %8.1f ns\n%-40s %8.1f ns\n", "a line of JSON", (double)json / 1000, "a line of CSV", (double)csv / 1000);
+        printf("%-40s %8.1f ns\n%-40s %8.1f ns\n", "a line of JSON", (double)json / 1000, "a line of CSV",
+               (double)csv / 1000);
 }
 
 int main(void) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the protocol lets a reader see: runs a command with stations (seqlock dialect) and reads them with a loop that does
- * nothing but look, copy and count. It has no states, no output, looks at nothing else and never sleeps.
+ * What the protocol lets a reader see: runs a command with stations (seqlock dialect) and reads them with a
+ * loop that does nothing but look, copy and count. It has no states, no output, looks at nothing else and
+ * never sleeps.
  *
  *      coroutine-limit STATIONS COMMAND…       prints: limit READ LOST
  */
@@ -91,7 +92,8 @@ int main(int argc, char **argv) {
         uint64_t *next = argc > 2 ? calloc((size_t)atol(argv[1]), sizeof(*next)) : NULL;
         pid_t child;
 
-        if (!next || mkstemp(path) < 0 || unlink(path) || region_create(&region, path, (uint32_t)atol(argv[1]), 0600))
+        if (!next || mkstemp(path) < 0 || unlink(path) ||
+            region_create(&region, path, (uint32_t)atol(argv[1]), 0600))
                 return 2;
         setenv(SPANPROF_STATION_ENV_REGION, path, 1);
         setenv(SPANPROF_STATION_ENV_MAX, argv[1], 1);

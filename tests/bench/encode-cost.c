@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a sample costs from the window to the bytes: 100,000 samples of depth 30 with 100, 10,000 and 100,000 distinct
- * stacks, in turn. Stacks are made as programs have them: a walk down a call graph of 5,000 places in 20 modules, most of
- * it shared with the stack before. Each sample has a thread; a third of them a span of 1,000.
+ * What a sample costs from the window to the bytes: 100,000 samples of depth 30 with 100, 10,000 and 100,000
+ * distinct stacks, in turn. Stacks are made as programs have them: a walk down a call graph of 5,000 places
+ * in 20 modules, most of it shared with the stack before. Each sample has a thread; a third of them a span of
+ * 1,000.
  *
  * usage: encode-cost [ROUNDS [DIRECTORY]]      best of ROUNDS (5); keeps the requests in DIRECTORY
  */
@@ -38,9 +39,11 @@ static void make_places(Window *window, FrameWord *places) {
                 uint32_t m = i % N_MODULES, module;
 
                 snprintf(path, sizeof(path), "/usr/lib/x86_64-linux-gnu/libexample-%u.so.1", m);
-                snprintf(build_id, sizeof(build_id), "%08x%08x%08x%08x%08x", m, m * 7, m * 11, m * 13, m * 17);
+                snprintf(build_id, sizeof(build_id), "%08x%08x%08x%08x%08x", m, m * 7, m * 11, m * 13,
+                         m * 17);
                 module = fill_module(window, path, build_id, 0x1000, 0x400000);
-                places[i] = fill_native(window, FRAME_MARK_NATIVE, module, 0x1000 + next_random(&random) % 0x3ff000);
+                places[i] = fill_native(window, FRAME_MARK_NATIVE, module,
+                                        0x1000 + next_random(&random) % 0x3ff000);
         }
 }
 
@@ -91,7 +94,8 @@ static Window *make_window(uint32_t n_stacks, uint64_t *fill_nsp) {
                 uint32_t stack, which = i % n_stacks;
 
                 FILL(window_stack(window, stacks[which], DEPTH, &stack));
-                FILL(window_sample(window, profile, stack, sets[which % 16], which % 3 ? 0 : links[which % 1000], 1,
+                FILL(window_sample(window, profile, stack, sets[which % 16],
+                                   which % 3 ? 0 : links[which % 1000], 1,
                                    FILL_START_NS + i * 150000 + next_random(&random) % 150000));
         }
         FILL(window_close(window, FILL_START_NS + UINT64_C(15000000000)));

@@ -43,8 +43,10 @@ class Daemon:
         self.summary_path = b.directory() / "summary.json"
         self.directory, environment = b.receiver()
         self.offset_ns = session.realtime_offset_ns()
-        self.child = b.spawn([*prefix, tap.SPANPROF, "run", "--export-interval", interval, "--summary", self.summary_path, *options],
-                             env={**environment, "SPANPROF_STOP_TIMEOUT": "20s"})
+        self.child = b.spawn([
+            *prefix, tap.SPANPROF, "run", "--export-interval", interval, "--summary", self.summary_path,
+            *options
+        ], env={**environment, "SPANPROF_STOP_TIMEOUT": "20s"})
         self.child.wait_for("profiles go to")
         self.pid = only_child(self.child.pid) if prefix else self.child.pid
 
@@ -54,7 +56,8 @@ class Daemon:
 
     @property
     def rss_mib(self):
-        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text())[1]) / 1024
+        return int(re.search(r"VmRSS:\s+(\d+)",
+                             pathlib.Path(f"/proc/{self.pid}/status").read_text())[1]) / 1024
 
     def stop(self):
         os.kill(self.pid, signal.SIGTERM)
@@ -74,7 +77,9 @@ def only_child(pid):
 
 def namespace(b):
     """How to enter a PID namespace of its own."""
-    holder = b.spawn(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", "echo here; exec sleep 1000"])
+    holder = b.spawn([
+        "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", "echo here; exec sleep 1000"
+    ])
     holder.wait_for("here")
     return ("nsenter", f"--target={only_child(holder.pid)}", "--pid", "--mount")
 
@@ -87,8 +92,11 @@ def crowd(b, n, *more, prefix=()):
 
 def first_pass(options):
     rows = []
-    ways = {"who publishes (memory is looked at)": (), "--comm": ("--comm", "nobody-has-this"), "--unit": ("--unit", "no-such"),
-            "--all": ("--all",), "--comm, all of them chosen": ("--comm", "victim-crowd")}
+    ways = {
+        "who publishes (memory is looked at)": (), "--comm": ("--comm", "nobody-has-this"),
+        "--unit": ("--unit", "no-such"), "--all": ("--all", ),
+        "--comm, all of them chosen": ("--comm", "victim-crowd")
+    }
     for name, way in ways.items():
         costs = []
         for _ in range(options.rounds):
@@ -97,7 +105,8 @@ def first_pass(options):
                 crowd(b, options.processes)
                 costs.append((Daemon(b, *way).cpu_ns - before) / options.processes)
         rows.append([name, bench.spread(costs)])
-    bench.table(f"pass: {options.processes} processes at the start", ["chosen by", "ns of CPU a process"], rows)
+    bench.table(f"pass: {options.processes} processes at the start", ["chosen by", "ns of CPU a process"],
+                rows)
 
 
 def idle(options):
@@ -115,7 +124,8 @@ def idle(options):
                 used = (daemon.cpu_ns - before) / (time.monotonic() - begin) * 60
                 n_samples = len(daemon.stop().samples)
                 rows.append([n, name, f"{used / 1e6:.1f}", n_samples])
-    bench.table("idle", ["idle processes", "chosen by", "CPU ms a minute", "samples (of others, under --all)"], rows)
+    bench.table("idle",
+                ["idle processes", "chosen by", "CPU ms a minute", "samples (of others, under --all)"], rows)
 
 
 def first(options):
@@ -162,17 +172,20 @@ def late(options):
         time.sleep(5)
         daemon.stop()
         for pid, published in times.items():
-            seen = [daemon.time_ns(s) for s in daemon.samples if s.resource["process.pid"] == pid and s.span_id]
+            seen = [
+                daemon.time_ns(s) for s in daemon.samples if s.resource["process.pid"] == pid and s.span_id
+            ]
             if seen:
                 delays.append((min(seen) - published) / 1e6)
-    bench.table("late: a ring after 30 s without one → first sample with a span (aim: 1,000 ms)", ["publishers", "found", "ms"],
-                [[3, len(delays), bench.spread(delays)]])
+    bench.table("late: a ring after 30 s without one → first sample with a span (aim: 1,000 ms)",
+                ["publishers", "found", "ms"], [[3, len(delays), bench.spread(delays)]])
 
 
 def is_attributed(sample):
     """Known by name, and every user frame in a known file."""
     user = [f for f in sample.frames if f.type != "kernel"]
-    return bool(sample.resource.get("process.executable.name")) and all(f.build_id for f in user) and bool(sample.frames)
+    return bool(sample.resource.get("process.executable.name")) and all(f.build_id
+                                                                        for f in user) and bool(sample.frames)
 
 
 def share_row(name, daemon, samples, attributed):
@@ -180,7 +193,10 @@ def share_row(name, daemon, samples, attributed):
     s = daemon.summary
     ticks = s["ticks"] - s["lost_by_reason"].get("not_target", 0)
     coverage = f"{s['coverage_ratio']:.3f}"
-    return [name, ticks, f"{100 * s['delivered'] / ticks:.2f} %", len(samples), f"{100 * attributed / len(samples):.2f} %", coverage]
+    return [
+        name, ticks, f"{100 * s['delivered'] / ticks:.2f} %",
+        len(samples), f"{100 * attributed / len(samples):.2f} %", coverage
+    ]
 
 
 def libraries(b, n):
@@ -205,12 +221,14 @@ def shares(options):
             child.wait()
             child.kill()
         samples = daemon.stop().samples
-        rows.append(share_row("processes of 20 ms, fork and exec", daemon, samples, sum(map(is_attributed, samples))))
+        rows.append(
+            share_row("processes of 20 ms, fork and exec", daemon, samples, sum(map(is_attributed, samples))))
     with bench.Bench() as b:
         daemon = Daemon(b, "--comm", "victim-family")
         b.spawn([LIB / "victim-family", "fork", 200 * options.rounds, 20]).wait(600)
         samples = daemon.stop().samples
-        rows.append(share_row("processes of 20 ms, fork alone", daemon, samples, sum(map(is_attributed, samples))))
+        rows.append(
+            share_row("processes of 20 ms, fork alone", daemon, samples, sum(map(is_attributed, samples))))
     with bench.Bench() as b:
         daemon = Daemon(b, "--comm", "victim-dlopen")
         attributed, inside = 0, []
@@ -218,7 +236,8 @@ def shares(options):
             made = libraries(b, 12)
             victim = b.spawn([LIB / "victim-dlopen", "series", 0.2, *(path for path, _ in made)])
             victim.wait(600)
-            spans = [(int(x), int(y), int(z)) for x, y, z in re.findall(r"^library (\d+) begin (\d+) end (\d+)", victim.out, re.M)]
+            spans = [(int(x), int(y), int(z))
+                     for x, y, z in re.findall(r"^library (\d+) begin (\d+) end (\d+)", victim.out, re.M)]
             inside.append((victim.pid, made, spans))
         samples = daemon.stop().samples
         judged = []
@@ -234,8 +253,11 @@ def shares(options):
         crowd(b, 100, 3, 1)
         time.sleep(10 * options.rounds)
         samples = daemon.stop().samples
-        rows.append(share_row("100 processes, 3 ms of work a second each", daemon, samples, sum(map(is_attributed, samples))))
-    bench.table("shares at 99 Hz", ["what", "ticks", "delivered", "samples judged", "attributed", "coverage"], rows)
+        rows.append(
+            share_row("100 processes, 3 ms of work a second each", daemon, samples,
+                      sum(map(is_attributed, samples))))
+    bench.table("shares at 99 Hz", ["what", "ticks", "delivered", "samples judged", "attributed", "coverage"],
+                rows)
 
 
 def storm(options):
@@ -243,7 +265,10 @@ def storm(options):
     for name, program in (("fork and exec", LIB / "victim-nothing"), ("fork alone", None)):
         with bench.Bench() as b:
             daemon = Daemon(b, "--all")
-            spawners = [b.spawn([LIB / "victim-crowd", "storm", 40000, 1000, *([program] if program else [])]) for _ in range(2)]
+            spawners = [
+                b.spawn([LIB / "victim-crowd", "storm", 40000, 1000, *([program] if program else [])])
+                for _ in range(2)
+            ]
             for spawner in spawners:
                 spawner.wait_for("^spawned 10000$", patience=120)
             rss, cpu, begin = daemon.rss_mib, daemon.cpu_ns, time.monotonic()
@@ -252,18 +277,23 @@ def storm(options):
             after, used, seconds = daemon.rss_mib, daemon.cpu_ns - cpu, time.monotonic() - begin
             daemon.stop()
             c, s = daemon.summary["counters"], daemon.summary
-            rows.append([name, f"{60000 / seconds:.0f}", f"{used / 1e7 / seconds:.1f} %", f"{rss:.1f}", f"{after:.1f}",
-                         f"{c['notices_total']:,}", c["notices_lost_total"] + c["mappings_noticed_total"]["lost"],
-                         f"{s['ticks']:,}", s["lost"]])
-    bench.table("storm: 80,000 processes under --all at 99 Hz; memory after 20,000 and at the end",
-                ["what", "processes/s", "daemon's CPU", "VmRSS MiB", "at the end", "notices", "lost", "ticks", "lost"], rows)
+            rows.append([
+                name, f"{60000 / seconds:.0f}", f"{used / 1e7 / seconds:.1f} %", f"{rss:.1f}", f"{after:.1f}",
+                f"{c['notices_total']:,}", c["notices_lost_total"] + c["mappings_noticed_total"]["lost"],
+                f"{s['ticks']:,}", s["lost"]
+            ])
+    bench.table("storm: 80,000 processes under --all at 99 Hz; memory after 20,000 and at the end", [
+        "what", "processes/s", "daemon's CPU", "VmRSS MiB", "at the end", "notices", "lost", "ticks", "lost"
+    ], rows)
 
 
 def turns(pid, seconds, directory):
     """Lengths in ms of what the main thread does between two waits."""
     data, lengths, begin = directory / "perf.data", [], None
-    bench.run(["perf", "record", "-q", "-e", "syscalls:sys_enter_epoll_wait,syscalls:sys_exit_epoll_wait", "-t", pid, "-o", data,
-               "sleep", seconds])
+    bench.run([
+        "perf", "record", "-q", "-e", "syscalls:sys_enter_epoll_wait,syscalls:sys_exit_epoll_wait", "-t", pid,
+        "-o", data, "sleep", seconds
+    ])
     for line in bench.run(["perf", "script", "-F", "time,event", "-i", data]).stdout.splitlines():
         time_s, event = line.split()[:2]
         if "exit" in event:
@@ -283,7 +313,8 @@ def turn(options):
                 b.victim("hostile", *arguments, *([b.directory()] if arguments[0] == "names" else []))
                 daemon = Daemon(b, "--comm", "victim-hostile")
                 for task in os.listdir(f"/proc/{daemon.pid}/task"):
-                    os.sched_setscheduler(int(task), os.SCHED_FIFO, os.sched_param(1))      # other work is not part of it
+                    # other work is not part of it
+                    os.sched_setscheduler(int(task), os.SCHED_FIFO, os.sched_param(1))
                 longest += [max(turns(daemon.pid, 10, b.directory()))]
                 daemon.stop()
         rows.append([what, bench.spread(longest)])
@@ -293,7 +324,9 @@ def turn(options):
 def main():
     parts = {"pass": first_pass, "idle": idle, "first": first, "late": late, "shares": shares, "storm": storm,
              "turn": turn}
-    bench.main(__doc__, parts, lambda parser: parser.add_argument("--processes", type=int, default=2000, help="of the first pass"))
+    bench.main(
+        __doc__, parts,
+        lambda parser: parser.add_argument("--processes", type=int, default=2000, help="of the first pass"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What one request costs behind the encoder: decoding, validating, JSON, gzip, and a write to the spool with its flush. Best of ROUNDS.
+ * What one request costs behind the encoder: decoding, validating, JSON, gzip, and a write to the spool with
+ * its flush. Best of ROUNDS.
  *
  * usage: otlp-cost REQUEST SPOOL-DIRECTORY [ROUNDS]
  */
@@ -61,7 +62,8 @@ static void store(const Bench *bench) {
         SpoolHeader header = { .form = SPOOL_PROTOBUF, .n_events = 1 };
         SpoolEntry entry;
 
-        check(spool_put(bench->spool, &header, bench->data, bench->size, clock_read_ns(CLOCK_REALTIME), SPOOL_PUT_FLUSHED, &entry));
+        check(spool_put(bench->spool, &header, bench->data, bench->size, clock_read_ns(CLOCK_REALTIME),
+                        SPOOL_PUT_FLUSHED, &entry));
 }
 
 static void measure(const char *name, void (*work)(const Bench *), const Bench *bench, int n_rounds) {

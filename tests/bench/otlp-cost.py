@@ -30,7 +30,9 @@ service:
 
 
 def values(*argv, environment=None):
-    environment = {**{k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}, **(environment or {})}
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}, **(environment or {})
+    }
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=True, env=environment)
     return {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
 
@@ -41,20 +43,28 @@ def free_port():
 
 
 def codecs(requests, spool):
-    print("| distinct stacks | request MB | decode MB/s | validate MB/s | JSON MB/s | gzip MB/s | spool write ms | Go unmarshal, marshal ns a sample |")
+    print(
+        "| distinct stacks | request MB | decode MB/s | validate MB/s | JSON MB/s | gzip MB/s | spool write ms | Go unmarshal, marshal ns a sample |"
+    )
     print("|--:|--:|--:|--:|--:|--:|--:|--:|")
     for path in requests:
-        ours, go = values(BUILD / "tests/bench/otlp-cost", path, spool), values(BUILD / "collector", "bench", path)
-        speed = [f"{ours['bytes'] * 1000 / ours[name + '_ns']:.0f}" for name in ("decode", "validate", "json", "gzip")]
-        print(f"| {int(path.stem):,} | {ours['bytes'] / 1e6:.2f} | {' | '.join(speed)} | {ours['spool_ns'] / 1e6:.1f} | "
-              f"{go['unmarshal_ns'] / N_SAMPLES:.0f}, {go['marshal_ns'] / N_SAMPLES:.0f} |")
+        ours, go = values(BUILD / "tests/bench/otlp-cost", path,
+                          spool), values(BUILD / "collector", "bench", path)
+        speed = [
+            f"{ours['bytes'] * 1000 / ours[name + '_ns']:.0f}"
+            for name in ("decode", "validate", "json", "gzip")
+        ]
+        print(
+            f"| {int(path.stem):,} | {ours['bytes'] / 1e6:.2f} | {' | '.join(speed)} | {ours['spool_ns'] / 1e6:.1f} | "
+            f"{go['unmarshal_ns'] / N_SAMPLES:.0f}, {go['marshal_ns'] / N_SAMPLES:.0f} |")
 
 
 def throughput(request, directory):
     port = free_port()
     (directory / "c.yaml").write_text(CONFIG.format(port=port, path=directory / "out.json"))
-    collector = subprocess.Popen([BUILD / "collector", "--config", f"file:{directory}/c.yaml", "--feature-gates=service.profilesSupport"],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    collector = subprocess.Popen([
+        BUILD / "collector", "--config", f"file:{directory}/c.yaml", "--feature-gates=service.profilesSupport"
+    ], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             try:
@@ -64,9 +74,10 @@ def throughput(request, directory):
                 time.sleep(0.1)
         n, url = 20, f"http://127.0.0.1:{port}/v1development/profiles"
         print("\n| to the collector, 20 requests | MB/s before compression | samples/s |\n|--|--:|--:|")
-        for name, options in (("protobuf, gzip", []), ("protobuf", ["--gzip", 0]), ("JSON, gzip", ["--json", 1])):
-            got = values(DRIVER, url, "--file", request, "--batches", n, "--events", N_SAMPLES, "--queue-bytes", 1 << 30,
-                         "--timeout-ms", 60000, *options)
+        for name, options in (("protobuf, gzip", []), ("protobuf", ["--gzip",
+                                                                    0]), ("JSON, gzip", ["--json", 1])):
+            got = values(DRIVER, url, "--file", request, "--batches", n, "--events", N_SAMPLES,
+                         "--queue-bytes", 1 << 30, "--timeout-ms", 60000, *options)
             assert got["samples_delivered_total{}"] == n * N_SAMPLES, got
             size = n * request.stat().st_size
             print(f"| {name} | {size / got['took_us']:.1f} | {n * N_SAMPLES / got['took_us'] * 1e6:,.0f} |")
@@ -77,34 +88,48 @@ def throughput(request, directory):
 
 def away(request, directory):
     """An hour is 240 windows of 15 s; here one every 10 ms."""
-    print("\n| receiver away for 240 windows | RssAnon before, KiB | after, KiB | peak RSS, KiB |\n|--|--:|--:|--:|")
+    print(
+        "\n| receiver away for 240 windows | RssAnon before, KiB | after, KiB | peak RSS, KiB |\n|--|--:|--:|--:|"
+    )
     for name, options in (("queue of 8 MiB", []), ("with a spool", ["--spool", directory / "away"])):
-        got = values(DRIVER, f"http://127.0.0.1:{free_port()}/x", "--file", request, "--batches", 240, "--interval-ms", 10,
-                     "--queue-bytes", 8 << 20, "--run-ms", 2600, "--stop-ms", 100, *options)
-        print(f"| {name} | {got['start_RssAnon_kib']:,} | {got['end_RssAnon_kib']:,} | {got['end_VmHWM_kib']:,} |")
+        got = values(DRIVER, f"http://127.0.0.1:{free_port()}/x", "--file", request, "--batches", 240,
+                     "--interval-ms", 10, "--queue-bytes", 8 << 20, "--run-ms", 2600, "--stop-ms", 100,
+                     *options)
+        print(
+            f"| {name} | {got['start_RssAnon_kib']:,} | {got['end_RssAnon_kib']:,} | {got['end_VmHWM_kib']:,} |"
+        )
 
 
 def spool_modes(directory):
     """A healthy receiver that is a few ms away: what each window costs to be safe. The calls are counted in a run of their own."""
     fault = BUILD / "tests/lib/libfault-at.so"
-    print("\n| windows of | spool | CPU ms a window | dirtied KiB a window | of it removed in time | flushes a window |\n|--|--|--:|--:|--:|--:|")
+    print(
+        "\n| windows of | spool | CPU ms a window | dirtied KiB a window | of it removed in time | flushes a window |\n|--|--|--:|--:|--:|--:|"
+    )
     for request in sorted(directory.glob("*.pb"))[:2]:
         for name, options in (("none", []), ("failed", [2]), ("ahead", [0]), ("flush", [1])):
             server = fault_server.Server([fault_server.slow(0.005, fault_server.ok())])
             spool, log, n = directory / f"spool-{name}", directory / "calls", 20
             options = [] if name == "none" else ["--spool", spool, "--spool-mode", *options]
-            argv = [DRIVER, server.url(), "--file", request, "--batches", n, "--interval-ms", 100, "--queue-bytes", 1 << 26, "--drained", 1, *options]
+            argv = [
+                DRIVER,
+                server.url(), "--file", request, "--batches", n, "--interval-ms", 100, "--queue-bytes",
+                1 << 26, "--drained", 1, *options
+            ]
             got = min((values(*argv) for _ in range(3)), key=lambda g: g["cpu_us"])
             log.write_text("")
-            values(*argv, environment={"LD_PRELOAD": str(fault), "FAULT_DIR": str(spool), "FAULT_LOG": str(log)})
+            values(*argv,
+                   environment={"LD_PRELOAD": str(fault), "FAULT_DIR": str(spool), "FAULT_LOG": str(log)})
             flushes = sum(call in ("fdatasync", "fsync") for call in log.read_text().split())
-            print(f"| {request.stat().st_size / 1e6:.2f} MB | {name} | {got['cpu_us'] / n / 1000:.2f} | {got['write_bytes'] / n / 1024:.0f} | "
-                  f"{got['cancelled_write_bytes'] / n / 1024:.0f} | {flushes / n:.1f} |")
+            print(
+                f"| {request.stat().st_size / 1e6:.2f} MB | {name} | {got['cpu_us'] / n / 1000:.2f} | {got['write_bytes'] / n / 1024:.0f} | "
+                f"{got['cancelled_write_bytes'] / n / 1024:.0f} | {flushes / n:.1f} |")
             server.close()
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="spanprof-bench-", dir=BUILD) as name:         # a disk, not a tmpfs
+    # a disk, not a tmpfs
+    with tempfile.TemporaryDirectory(prefix="spanprof-bench-", dir=BUILD) as name:
         directory = pathlib.Path(name)
         subprocess.run([BUILD / "tests/bench/encode-cost", "9", directory], check=True)
         requests = sorted(directory.glob("*.pb"))

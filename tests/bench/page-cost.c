@@ -3,7 +3,8 @@
 /*
  * CPU time from a window in memory to a page, as after a recording: no reading of a file is in it.
  *
- * usage: page-cost FILE [ROUNDS]        prints `N events, reading N ms, writing N ms` (of the rounds the lowest)
+ * usage: page-cost FILE [ROUNDS]        prints `N events, reading N ms, writing N ms` (of the rounds the
+ * lowest)
  */
 
 #include <inttypes.h>
@@ -47,8 +48,9 @@ int main(int argc, char **argv) {
         for (int i = argc > 2 ? atoi(argv[2]) : 1; i > 0 && !r; i--)
                 r = write_once(convert.window, &lowest_ns);
         if (!r)
-                printf("%" PRIu64 " events, reading %.0f ms, writing %.0f ms\n", window_n_events(convert.window),
-                       (double)read_ns / NS_PER_MS, (double)lowest_ns / NS_PER_MS);
+                printf("%" PRIu64 " events, reading %.0f ms, writing %.0f ms\n",
+                       window_n_events(convert.window), (double)read_ns / NS_PER_MS,
+                       (double)lowest_ns / NS_PER_MS);
         convert_deinit(&convert);
         text_deinit(&problem);
         return r ? 1 : 0;

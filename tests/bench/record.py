@@ -33,14 +33,17 @@ while True:
 def run(script, **variables):
     """(wall s, CPU s) of a shell script; what it starts counts as well."""
     before, begin = os.times(), time.monotonic()
-    subprocess.run(["sh", "-c", script], env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(["sh", "-c", script], env={**os.environ, **variables}, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, check=True)
     wall, after = time.monotonic() - begin, os.times()
     return wall, after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def samples_of(path):
     text = path.read_text(errors="replace")
-    return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines()) if path.suffix == ".folded" else len(re.findall(r"^\S.*: *$", text, re.M))
+    return sum(int(line.rsplit(" ", 1)[1])
+               for line in text.splitlines()) if path.suffix == ".folded" else len(
+                   re.findall(r"^\S.*: *$", text, re.M))
 
 
 def median(values, scale=1.0):
@@ -53,29 +56,35 @@ def compare(directory, pids, seconds, rounds):
     tools = {
         "spanprof record -o x.html": ("$SPANPROF record -d $S -F $HZ -p $PIDS -o $HTML", html),
         "spanprof record -o x.folded": ("$SPANPROF record -d $S -F $HZ -p $PIDS -o $FOLDED", folded),
-        "perf record -g, perf script": ("perf record -q -e cpu-clock -g -F $HZ -p $PIDS -o $DATA -- sleep $S && perf script -i $DATA >$SCRIPT", script),
+        "perf record -g, perf script": (
+            "perf record -q -e cpu-clock -g -F $HZ -p $PIDS -o $DATA -- sleep $S && perf script -i $DATA >$SCRIPT",
+            script),
     }
     print("| tool | Hz | samples | until the answer, ms | CPU ms | answer, KiB |\n|---|---|---|---|---|---|")
     for frequency in (99, 999):
         figures = {name: [] for name in tools}
         for _ in range(rounds):
             for name, (command, answer) in tools.items():
-                wall, cpu = run(command, SPANPROF=SPANPROF, S=str(seconds), HZ=str(frequency), PIDS=",".join(map(str, pids)), HTML=str(html),
-                                FOLDED=str(folded), SCRIPT=str(script), DATA=str(data))
+                wall, cpu = run(command, SPANPROF=SPANPROF, S=str(seconds), HZ=str(frequency),
+                                PIDS=",".join(map(str, pids)), HTML=str(html), FOLDED=str(folded),
+                                SCRIPT=str(script), DATA=str(data))
                 n = 0 if answer is html else samples_of(answer)
                 figures[name].append((n, wall - seconds, cpu, answer.stat().st_size))
         for name, rows in figures.items():
             n = f"{statistics.median(row[0] for row in rows):,.0f}" if rows[0][0] else ""
-            print(f"| `{name}` | {frequency} | {n} | {median([r[1] for r in rows], 1e3)} | {median([r[2] for r in rows], 1e3)} | "
-                  f"{statistics.median(r[3] for r in rows) / 1024:,.0f} |", flush=True)
+            print(
+                f"| `{name}` | {frequency} | {n} | {median([r[1] for r in rows], 1e3)} | {median([r[2] for r in rows], 1e3)} | "
+                f"{statistics.median(r[3] for r in rows) / 1024:,.0f} |", flush=True)
 
 
 def commands(directory, rounds):
     print("\n| a command that does nothing | wall ms | CPU ms |\n|---|---|---|")
-    for name, script in (("`true`", "true"), ("`spanprof record -- true`", "$SPANPROF record -o $D/x.folded -- true"),
+    for name, script in (("`true`", "true"), ("`spanprof record -- true`",
+                                              "$SPANPROF record -o $D/x.folded -- true"),
                          ("`perf record -g -- true`", "perf record -q -e cpu-clock -g -o $D/x.data -- true")):
         rows = [run(script, SPANPROF=SPANPROF, D=str(directory)) for _ in range(rounds)]
-        print(f"| {name} | {median([r[0] for r in rows], 1e3)} | {median([r[1] for r in rows], 1e3)} |", flush=True)
+        print(f"| {name} | {median([r[0] for r in rows], 1e3)} | {median([r[1] for r in rows], 1e3)} |",
+              flush=True)
 
 
 def main():
@@ -86,7 +95,8 @@ def main():
     victims = [subprocess.Popen([sys.executable, "-c", PROGRAM]) for _ in range(2)]
     try:
         with tempfile.TemporaryDirectory() as directory:
-            compare(pathlib.Path(directory), [victim.pid for victim in victims], options.seconds, options.rounds)
+            compare(pathlib.Path(directory), [victim.pid for victim in victims], options.seconds,
+                    options.rounds)
             for victim in victims:
                 victim.kill()
             commands(pathlib.Path(directory), options.rounds)

@@ -31,15 +31,20 @@ def million(path, n=1_000_000, stacks=20_000, functions=3_000, spans=100_000):
     rng = random.Random(1)
     strings = ["", "samples", "count", "cpu", "nanoseconds"] + [f"function_{i}" for i in range(functions)]
     tables = field(1, b"")
-    tables += field(2, b"", *(field(1, 0) + field(2, i + 1) + field(3, field(1, i + 1)) for i in range(functions)))
+    tables += field(2, b"",
+                    *(field(1, 0) + field(2, i + 1) + field(3, field(1, i + 1)) for i in range(functions)))
     tables += field(3, b"", *(field(1, 5 + i) for i in range(functions)))
-    tables += field(4, b"", *(field(1, b"\1" * 16) + field(2, struct.pack(">Q", i + 1)) for i in range(spans)))
+    tables += field(4, b"",
+                    *(field(1, b"\1" * 16) + field(2, struct.pack(">Q", i + 1)) for i in range(spans)))
     tables += b"".join(field(5, s) for s in strings) + field(6, b"")
-    tables += field(7, b"", *(packed(1, [1 + rng.randrange(functions) for _ in range(30)]) for _ in range(stacks)))
+    tables += field(7, b"",
+                    *(packed(1, [1 + rng.randrange(functions) for _ in range(30)]) for _ in range(stacks)))
     samples = b"".join(field(2, field(1, 1 + rng.randrange(stacks)) + field(3, 1 + rng.randrange(spans))
                              + packed(5, [START + i * 1000], 8)) for i in range(n))
-    profile = (field(1, field(1, 1) + field(2, 2)) + samples + fixed64(3, START) + field(4, n * 1000) + field(5, field(1, 3) + field(2, 4))
-               + field(6, 10_000_000) + field(7, b"\5" * 16))
+    profile = (field(1,
+                     field(1, 1) + field(2, 2)) + samples + fixed64(3, START) + field(4, n * 1000) +
+               field(5,
+                     field(1, 3) + field(2, 4)) + field(6, 10_000_000) + field(7, b"\5" * 16))
     resource = field(1, field(1, "service.name") + field(2, any_value({"stringValue": "bench"})))
     path.write_bytes(field(1, field(1, resource) + field(2, field(2, profile))) + field(2, tables))
 
@@ -47,15 +52,18 @@ def million(path, n=1_000_000, stacks=20_000, functions=3_000, spans=100_000):
 def trace(path, n):
     with path.open("w") as file:
         for i in range(0, n, 1000):
-            file.write("".join(f'{{"probe_id":{4096 + k % 997},"tid":{100 + k % 8},"addr":"0x{0x400000 + k % 64:016x}","seq":{2 * (k // 997)},'
-                               f'"is_active":{"true" if k // 997 % 2 else "false"},"ts":{10**9 + 1000 * k}}}\n' for k in range(i, i + 1000)))
+            file.write("".join(
+                f'{{"probe_id":{4096 + k % 997},"tid":{100 + k % 8},"addr":"0x{0x400000 + k % 64:016x}","seq":{2 * (k // 997)},'
+                f'"is_active":{"true" if k // 997 % 2 else "false"},"ts":{10**9 + 1000 * k}}}\n'
+                for k in range(i, i + 1000)))
 
 
 def measure(name, argv, rounds):
     best = None
     for _ in range(rounds):
         begin = time.monotonic()
-        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
@@ -67,7 +75,8 @@ def measure(name, argv, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--events", type=int, default=10_000_000)
     args = parser.parse_args()
@@ -80,11 +89,13 @@ def main():
         print("| what | wall s | CPU s | MiB |\n|---|---|---|---|")
         measure("spanprof report, OTLP", [SPANPROF, "report", otlp], args.rounds)
         measure("spanprof report --span …, OTLP", [SPANPROF, "report", "--span", "2a", otlp], args.rounds)
-        measure("spanprof report -o html, OTLP", [SPANPROF, "report", otlp, "-o", directory / "m.html"], args.rounds)
+        measure("spanprof report -o html, OTLP", [SPANPROF, "report", otlp, "-o", directory / "m.html"],
+                args.rounds)
         measure("spanprof report, pprof", [SPANPROF, "report", pprof], args.rounds)
         measure("go tool pprof -top, pprof", ["go", "tool", "pprof", "-top", pprof], args.rounds)
         trace(jsonl, args.events)
-        measure(f"spanprof report, {args.events} events of coroutines (JSON lines)", [SPANPROF, "report", jsonl], min(args.rounds, 2))
+        measure(f"spanprof report, {args.events} events of coroutines (JSON lines)",
+                [SPANPROF, "report", jsonl], min(args.rounds, 2))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
  *
  *     found N load_ns N lookup_ns N bytes N hash N     lookup_ns: of all, the best of --rounds, after the first; hash: of all names
  *
- * usage: symbol-cost FILE [names|lines|workers] [ROUNDS]        workers: the file is read by one without rights, as in `run`
+ * usage: symbol-cost FILE [names|lines|workers] [ROUNDS]        workers: the file is read by one without
+ * rights, as in `run`
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,7 +57,8 @@ static ImageIds ids_of(const char *path) {
         struct stat st;
         ImageIds ids;
 
-        if (fd < 0 || fstat(fd, &st) < 0 || elf_image_init(&image, fd, 0, (uint64_t)st.st_size) || elf_image_ids(&image, &ids))
+        if (fd < 0 || fstat(fd, &st) < 0 || elf_image_init(&image, fd, 0, (uint64_t)st.st_size) ||
+            elf_image_ids(&image, &ids))
                 exit(1);
         elf_image_deinit(&image);
         close(fd);
@@ -70,7 +72,8 @@ static void look_up_all(Symbolizer *symbolizer, const SymbolObject *object) {
                 SymbolName name;
 
                 if (zygotes && i % SYMBOL_WIRE_MAX_NAMES == 0 &&
-                    symbol_session_run(zygotes, symbolizer, object, addresses + i, MIN(n_addresses - i, (uint32_t)SYMBOL_WIRE_MAX_NAMES), &counts))
+                    symbol_session_run(zygotes, symbolizer, object, addresses + i,
+                                       MIN(n_addresses - i, (uint32_t)SYMBOL_WIRE_MAX_NAMES), &counts))
                         exit(3);
                 if (symbolizer_name(symbolizer, object, addresses[i], &name))
                         exit(1);
@@ -127,11 +130,11 @@ int main(int argc, char **argv) {
 
                 best_ns = MIN(best_ns, took_ns);
         }
-        printf("found %u load_ns %" PRIu64 " lookup_ns %" PRIu64 " bytes %zu hash %" PRIu64 "\n", n_found, load_ns, best_ns,
-               symbolizer_memory(symbolizer), hash);
+        printf("found %u load_ns %" PRIu64 " lookup_ns %" PRIu64 " bytes %zu hash %" PRIu64 "\n", n_found,
+               load_ns, best_ns, symbolizer_memory(symbolizer), hash);
         if (zygotes)
-                printf("workers %u died %u late %u malformed %u left_out %" PRIu64 "\n", counts.n_started, counts.n_died, counts.n_late,
-                       counts.n_malformed, symbolizer_stats(symbolizer)->n_cut);
+                printf("workers %u died %u late %u malformed %u left_out %" PRIu64 "\n", counts.n_started,
+                       counts.n_died, counts.n_late, counts.n_malformed, symbolizer_stats(symbolizer)->n_cut);
         zygotes_free(zygotes);
         symbolizer_free(symbolizer);
         free(addresses);

@@ -65,8 +65,8 @@ class Bench:
 
     def ours(self, library, addresses, n, mode="names"):
         environment = dict(os.environ, SPANPROF=str(self.options.build / "spanprof"))
-        seconds, peak, out = measure([self.program, library, mode, "5"], addresses, 1 if mode != "lines" else self.options.rounds,
-                                     env=environment)
+        seconds, peak, out = measure([self.program, library, mode, "5"], addresses,
+                                     1 if mode != "lines" else self.options.rounds, env=environment)
         fields = dict(zip(*[iter(out.split())] * 2))
         load, lookups = int(fields["load_ns"]) / 1e9, int(fields["lookup_ns"]) / 1e9
         return seconds, peak, load, lookups, int(fields["found"]), int(fields["bytes"])
@@ -77,7 +77,10 @@ class Bench:
         seconds, peak, load, lookups, found, size = self.ours(library, addresses, n)
         print(f"\n{library.name}: {n:,} addresses, {found:,} in a function\n")
         print("| tool | time | addresses/s | peak memory | |\n|---|---|---|---|---|")
-        row("spanprof, names", n, load + lookups, peak, f"{load * 1000:.0f} ms to read the table ({size / 2**20:.1f} MiB), then {lookups / n * 1e9:.0f} ns each")
+        row(
+            "spanprof, names", n, load + lookups, peak,
+            f"{load * 1000:.0f} ms to read the table ({size / 2**20:.1f} MiB), then {lookups / n * 1e9:.0f} ns each"
+        )
         seconds, peak, _ = measure(["addr2line", "-f", "-e", library], addresses, self.options.rounds)
         row("addr2line -f", n, seconds, peak)
         seconds, peak, _ = measure(["addr2line", "-Cf", "-e", library], addresses, self.options.rounds)
@@ -99,20 +102,33 @@ class Bench:
         if not llc or not shutil.which("perf"):
             print("\n(no llc or no perf: left out)")
             return
-        subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "5000", "-o", data, "--", llc, "-O3", "-o", os.devnull,
-                        self.make_module()], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        seconds, peak, out = measure(["perf", "report", "-i", data, "--stdio", "--sort", "dso,sym", "--percent-limit", "0"], None, self.options.rounds)
+        subprocess.run([
+            "perf", "record", "-q", "-e", "cpu-clock", "-F", "5000", "-o", data, "--", llc, "-O3", "-o",
+            os.devnull,
+            self.make_module()
+        ], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seconds, peak, out = measure(
+            ["perf", "report", "-i", data, "--stdio", "--sort", "dso,sym", "--percent-limit", "0"], None,
+            self.options.rounds)
         names = len([line for line in out.splitlines() if "%" in line and library.name in line])
-        _, _, script = measure(["perf", "script", "-i", data, "-F", "ip,sym,symoff,dso", "--show-mmap-events"], None, 1)
-        maps = [[int(v, 16) for v in match] for match in
-                re.findall(r"\[0x(\w+)\(0x(\w+)\) @ 0x(\w+) [^]]*\]: r-xp \S*" + re.escape(library.name), script)]
+        _, _, script = measure(
+            ["perf", "script", "-i", data, "-F", "ip,sym,symoff,dso", "--show-mmap-events"], None, 1)
+        maps = [[int(v, 16) for v in match] for match in re.findall(
+            r"\[0x(\w+)\(0x(\w+)\) @ 0x(\w+) [^]]*\]: r-xp \S*" + re.escape(library.name), script)]
         if not maps:
-            maps = [[int(a, 16), int(b, 16), int(c or "0", 16)] for a, b, c in
-                    re.findall(r"\[0x(\w+)\(0x(\w+)\) @ (?:0x)?(\w+) [^]]*\]: r-xp \S*" + re.escape(library.name), script)]
-        ips = [int(ip, 16) for ip in re.findall(r"^\s*([0-9a-f]{6,}) .*" + re.escape(library.name), script, re.M)]
-        headers = subprocess.run(["readelf", "-lW", library], capture_output=True, text=True, check=True).stdout
-        bias = next(int(v, 16) - int(o, 16) for o, v in re.findall(r"LOAD\s+0x(\w+)\s+0x(\w+)\s.*R E", headers))
-        addresses = [ip - start + offset + bias for ip in ips for start, size, offset in maps if start <= ip < start + size]
+            maps = [[int(a, 16), int(b, 16), int(c or "0", 16)] for a, b, c in re.findall(
+                r"\[0x(\w+)\(0x(\w+)\) @ (?:0x)?(\w+) [^]]*\]: r-xp \S*" + re.escape(library.name), script)]
+        ips = [
+            int(ip, 16) for ip in re.findall(r"^\s*([0-9a-f]{6,}) .*" + re.escape(library.name), script, re.M)
+        ]
+        headers = subprocess.run(["readelf", "-lW", library], capture_output=True, text=True,
+                                 check=True).stdout
+        bias = next(
+            int(v, 16) - int(o, 16) for o, v in re.findall(r"LOAD\s+0x(\w+)\s+0x(\w+)\s.*R E", headers))
+        addresses = [
+            ip - start + offset + bias for ip in ips for start, size, offset in maps
+            if start <= ip < start + size
+        ]
         (self.work / "sampled").write_text("".join(f"{a:#x}\n" for a in addresses))
         _, peak_ours, load, lookups, found, _ = self.ours(library, self.work / "sampled", len(addresses))
         print(f"\n{len(addresses):,} samples of llc in {library.name}, {names:,} functions\n")
@@ -126,9 +142,12 @@ class Bench:
         n = min(self.options.addresses, 20000)
         addresses = draw(program, n, self.work / "line-addresses")
         seconds, peak, _, _, found, _ = self.ours(program, addresses, n, "lines")
-        print(f"\nA C++ program, {program.stat().st_size / 2**20:.1f} MiB: {n:,} addresses, {found:,} with a line\n")
+        print(
+            f"\nA C++ program, {program.stat().st_size / 2**20:.1f} MiB: {n:,} addresses, {found:,} with a line\n"
+        )
         print("| tool | time | addresses/s | peak memory | |\n|---|---|---|---|---|")
-        row("spanprof, lines and inlined frames", n, seconds, peak, "the process that reads DWARF included; memory is of the larger one")
+        row("spanprof, lines and inlined frames", n, seconds, peak,
+            "the process that reads DWARF included; memory is of the larger one")
         seconds, peak, _ = measure(["addr2line", "-aif", "-e", program], addresses, self.options.rounds)
         row("addr2line -aif", n, seconds, peak)
 
@@ -145,11 +164,17 @@ class Bench:
             for path, mode in itertools.product((whole, bare), ("names", "workers")):
                 _, _, load, _, found, size = self.ours(path, addresses, self.options.addresses, mode)
                 best[path, mode] = min(best.get((path, mode), (load,)), (load, found, size))
-        print(f"\nThe go tool, {whole.stat().st_size / 2**20:.1f} MiB, stripped {bare.stat().st_size / 2**20:.1f} MiB\n")
-        print("| read from | to read the table | by a worker | table in memory | addresses found |\n|---|---|---|---|---|")
+        print(
+            f"\nThe go tool, {whole.stat().st_size / 2**20:.1f} MiB, stripped {bare.stat().st_size / 2**20:.1f} MiB\n"
+        )
+        print(
+            "| read from | to read the table | by a worker | table in memory | addresses found |\n|---|---|---|---|---|"
+        )
         for path, what in ((whole, ".symtab"), (bare, ".gopclntab")):
             (here, found, size), (worker, *_) = best[path, "names"], best[path, "workers"]
-            print(f"| {what} | {here * 1000:.1f} ms | {worker * 1000:.1f} ms | {size / 2**20:.2f} MiB | {found:,} of {self.options.addresses:,} |")
+            print(
+                f"| {what} | {here * 1000:.1f} ms | {worker * 1000:.1f} ms | {size / 2**20:.2f} MiB | {found:,} of {self.options.addresses:,} |"
+            )
 
 
 def main():
@@ -160,7 +185,8 @@ def main():
     parser.add_argument("library", nargs="?", type=pathlib.Path)
     options = parser.parse_args()
     options.build = options.build.resolve()
-    library = options.library or next(iter(sorted(pathlib.Path("/usr/lib/x86_64-linux-gnu").glob("libLLVM*.so*"))), None)
+    library = options.library or next(
+        iter(sorted(pathlib.Path("/usr/lib/x86_64-linux-gnu").glob("libLLVM*.so*"))), None)
     if not library:
         sys.exit("symbols.py: no libLLVM here (apt-get install libllvm14); or name a library")
     with tempfile.TemporaryDirectory() as work:

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]: what walks by unwind rows
- * cost on a program as it is.
+ * unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]: what walks by
+ * unwind rows cost on a program as it is.
  *
  * Starts it, loads the rows of all that it has mapped as the daemon does, and samples
  * its first thread. Prints, as columns of a table: samples, frames (median), ns a
  * sample in BPF by the kernel's own statistics, share of complete stacks; time from
  * the first look at the mappings until the last table is in force; memory of the BPF
- * maps without the rings of samples and notices, and of those that rows alone need; why the other stacks ended. Before it, what loading the sampler
- * took and how many instructions the verifier followed. With -n as many processes run;
- * all have their rows, the first is sampled. SECONDS and SETTLE_MS are of the command's own
- * CPU time, so that the same part of its work is sampled however busy the machine is.
+ * maps without the rings of samples and notices, and of those that rows alone need; why the other stacks
+ * ended. Before it, what loading the sampler took and how many instructions the verifier followed. With -n as
+ * many processes run; all have their rows, the first is sampled. SECONDS and SETTLE_MS are of the command's
+ * own CPU time, so that the same part of its work is sampled however busy the machine is.
  */
 
 #include <bpf/bpf.h>
@@ -57,8 +57,14 @@ static uint32_t depths[MAX_SAMPLES];
 static uint32_t n_samples, n_user, ends[ABI_STACK_END_N];
 
 static const char *const end_names[ABI_STACK_END_N] = {
-        [ABI_STACK_NO_MAPPING] = "no_mapping",   [ABI_STACK_NO_ROWS] = "no_rows", [ABI_STACK_FAULT] = "fault",   [ABI_STACK_BAD_CFA] = "bad_cfa",
-        [ABI_STACK_UNSUPPORTED] = "unsupported", [ABI_STACK_DEPTH] = "depth",     [ABI_STACK_FP_END] = "fp_end", [ABI_STACK_STALE] = "stale",
+        [ABI_STACK_NO_MAPPING] = "no_mapping",
+        [ABI_STACK_NO_ROWS] = "no_rows",
+        [ABI_STACK_FAULT] = "fault",
+        [ABI_STACK_BAD_CFA] = "bad_cfa",
+        [ABI_STACK_UNSUPPORTED] = "unsupported",
+        [ABI_STACK_DEPTH] = "depth",
+        [ABI_STACK_FP_END] = "fp_end",
+        [ABI_STACK_STALE] = "stale",
         [ABI_STACK_INTERNAL] = "internal",
 };
 
@@ -148,7 +154,8 @@ static bool await_cpu(pid_t pid, uint64_t until_ns) {
 static void load_rows(pid_t pid) {
         _cleanup_(process_freep) Process *process = NULL;
 
-        if (process_new(&process, pid) || process_read_mappings(process, objects) || tables_process(tables, process))
+        if (process_new(&process, pid) || process_read_mappings(process, objects) ||
+            tables_process(tables, process))
                 die("rows: has the command ended?");
         while (!tables_is_ready(tables, (uint32_t)pid)) {
                 struct pollfd fd = { .fd = tables_fd(tables), .events = POLLIN };
@@ -261,7 +268,9 @@ static void run(const Options *options, char **argv) {
 
         for (unsigned i = 0; i < options->n; i++) {
                 pids[i] = start(argv);
-                await_cpu(pids[i], (i ? MIN(options->settle_ms, (unsigned)OTHERS_SETTLE_MS) : options->settle_ms) * 1000000ULL);
+                await_cpu(pids[i],
+                          (i ? MIN(options->settle_ms, (unsigned)OTHERS_SETTLE_MS) : options->settle_ms) *
+                                  1000000ULL);
                 kill(pids[i], SIGSTOP);
         }
         for (unsigned i = 0; i < options->n; i++) {
@@ -276,9 +285,10 @@ static void run(const Options *options, char **argv) {
         qsort(depths, n_samples, sizeof(depths[0]), by_value);
         printf("| command | processes | samples | frames | ns a sample | complete | rows ready, ms | maps, KiB | of rows, KiB | others |\n"
                "|---|---|---|---|---|---|---|---|---|---|\n");
-        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " | %" PRIu64 " |", argv[0], options->n, n_samples,
-               n_samples ? depths[n_samples / 2] : 0, ns, n_user ? 100.0 * ends[ABI_STACK_COMPLETE] / n_user : 0, (double)ready / 1e6,
-               bytes.all >> 10, bytes.rows >> 10);
+        printf("| %s | %u | %u | %u | %.0f | %.2f %% | %.1f | %" PRIu64 " | %" PRIu64 " |", argv[0],
+               options->n, n_samples, n_samples ? depths[n_samples / 2] : 0, ns,
+               n_user ? 100.0 * ends[ABI_STACK_COMPLETE] / n_user : 0, (double)ready / 1e6, bytes.all >> 10,
+               bytes.rows >> 10);
         for (unsigned i = 0; i < ABI_STACK_END_N; i++)
                 if (ends[i] && end_names[i])
                         printf(" %s %u", end_names[i], ends[i]);
@@ -305,8 +315,10 @@ int main(int argc, char **argv) {
                 default: return 2;
                 }
         }
-        if (optind == argc || !options.hz || !options.n || !options.depth || options.depth > ABI_MAX_FRAMES || options.n > MAX_PROCESSES) {
-                fprintf(stderr, "usage: unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]\n");
+        if (optind == argc || !options.hz || !options.n || !options.depth || options.depth > ABI_MAX_FRAMES ||
+            options.n > MAX_PROCESSES) {
+                fprintf(stderr,
+                        "usage: unwind-cost [-f HZ] [-s SECONDS] [-n PROCESSES] [-w SETTLE_MS] [-d DEPTH] COMMAND [ARG…]\n");
                 return 2;
         }
         if (geteuid()) {

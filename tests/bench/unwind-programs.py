@@ -70,21 +70,25 @@ def cost(options):
         cc1plus = bench.run(["g++", "-print-prog-name=cc1plus"]).stdout.strip()
         machine = bench.run(["g++", "-print-multiarch"]).stdout.strip()
         gcc = [cc1plus, "-quiet", "-O2", "-imultiarch", machine, "-o", "/dev/null", path]
-        for what, hz, argv in (
-                ("clang -O2, 199 Hz", 199, clang(path)),
-                ("cc1plus -O2, 199 Hz", 199, gcc),
-                ("cc1plus -O2, 199 Hz, depth = 1024", 199, ["-d", "1024", *gcc]),
-                ("python3, 199 Hz", 199, ["python3", "-c", "while 1: sorted(str(i) for i in range(1000))"]),
-                ("perl, 199 Hz", 199, ["perl", "-e", "while (1) { $x = join q(,), sort map { rand } 1..500 }"]),
-                ("exceptions, 199 Hz", 199, [THROW]),
-                ("512 ordinary frames, 3999 Hz", 3999, [OMIT, "depth", "512"]),
-                ("512 frames of 1 KiB, 3999 Hz", 3999, [OMIT, "large", "512"])):
-            seen = [unwind_cost("-f", hz, "-s", options.seconds, "-w", 1000, *argv) for _ in range(options.rounds)]
+        for what, hz, argv in (("clang -O2, 199 Hz", 199, clang(path)), ("cc1plus -O2, 199 Hz", 199, gcc),
+                               ("cc1plus -O2, 199 Hz, depth = 1024", 199, ["-d", "1024", *gcc]),
+                               ("python3, 199 Hz", 199,
+                                ["python3", "-c",
+                                 "while 1: sorted(str(i) for i in range(1000))"]), ("perl, 199 Hz", 199, [
+                                     "perl", "-e", "while (1) { $x = join q(,), sort map { rand } 1..500 }"
+                                 ]), ("exceptions, 199 Hz", 199, [THROW]), ("512 ordinary frames, 3999 Hz",
+                                                                            3999, [OMIT, "depth", "512"]),
+                               ("512 frames of 1 KiB, 3999 Hz", 3999, [OMIT, "large", "512"])):
+            seen = [
+                unwind_cost("-f", hz, "-s", options.seconds, "-w", 1000, *argv) for _ in range(options.rounds)
+            ]
             loads += [load for _, load in seen]
             middle = sorted(seen, key=lambda x: float(x[0][4]))[len(seen) // 2][0]
             rows.append([what, *middle[2:7], middle[9], bench.spread(float(x[0][4]) for x in seen)])
-    bench.table("cost: one thread, median round",
-                ["program", "samples", "frames", "ns a sample", "whole", "rows ready, ms", "the others", "ns of all rounds"], rows)
+    bench.table("cost: one thread, median round", [
+        "program", "samples", "frames", "ns a sample", "whole", "rows ready, ms", "the others",
+        "ns of all rounds"
+    ], rows)
     print("\nload: " + min(loads, key=lambda x: float(re.search(r"in ([\d.]+)", x)[1])))
 
 
@@ -92,41 +96,54 @@ def memory(options):
     rows = []
     with bench.Bench() as b:
         path = source(b)
-        for what, n, argv in (("C++ program", 1, [THROW]), ("C++ program", 100, [THROW]), ("clang with libLLVM", 1, clang(path)),
-                              ("python3", 1, ["python3", "-c", "while 1: pass"])):
+        for what, n, argv in (("C++ program", 1, [THROW]), ("C++ program", 100, [THROW]),
+                              ("clang with libLLVM", 1, clang(path)), ("python3", 1,
+                                                                       ["python3", "-c", "while 1: pass"])):
             line, _ = unwind_cost("-f", 199, "-s", 1, "-n", n, *argv)
             rows.append([what, n, line[7], line[8], line[6]])
-    bench.table("memory: BPF maps without rings, KiB", ["program", "processes", "all maps", "rows, nodes, caches", "first ready, ms"], rows)
+    bench.table("memory: BPF maps without rings, KiB",
+                ["program", "processes", "all maps", "rows, nodes, caches", "first ready, ms"], rows)
 
 
 def ours_beside_perf(b, pid, hz, seconds):
     cgroup, summary = b.cgroup("spanprof"), b.directory() / "summary.json"
     directory, environment = b.receiver()
-    child = b.spawn([tap.SPANPROF, "run", "-p", pid, "-F", hz, "-d", f"{seconds}s", "--summary", summary], cgroup=cgroup,
-                    env=environment)
+    child = b.spawn([tap.SPANPROF, "run", "-p", pid, "-F", hz, "-d", f"{seconds}s", "--summary", summary],
+                    cgroup=cgroup, env=environment)
     if child.wait(600):
         raise SystemExit(f"spanprof failed: {child}")
     ends = {k: v for k, v in json.loads(summary.read_text())["counters"]["stacks_total"].items() if v}
     n = sum(ends.values()) - ends.get("no_user", 0)
     size = sum(path.stat().st_size for path in directory.glob("*.pb"))
-    return ["spanprof", n, f"{cgroup.cpu_ns / 1e6:.0f}", "in it", f"{size / 1024:.0f}", f"{100 * ends.get('complete', 0) / n:.2f} %",
-            ", ".join(f"{k} {v}" for k, v in ends.items() if k not in ("complete", "no_user"))]
+    return [
+        "spanprof", n, f"{cgroup.cpu_ns / 1e6:.0f}", "in it", f"{size / 1024:.0f}",
+        f"{100 * ends.get('complete', 0) / n:.2f} %",
+        ", ".join(f"{k} {v}" for k, v in ends.items() if k not in ("complete", "no_user"))
+    ]
 
 
 def perf_beside_us(b, pid, hz, seconds):
     """CPU of recording and of unwinding apart: perf does the latter as it reports."""
     cgroup, later, data = b.cgroup("perf"), b.cgroup("perf-script"), b.directory() / "perf.data"
-    child = b.spawn(["perf", "record", "-q", "-e", "cpu-clock:u", "-F", hz, "--call-graph", "dwarf", "-p", pid, "-o", data, "--",
-                     "sleep", seconds], cgroup=cgroup)
+    child = b.spawn([
+        "perf", "record", "-q", "-e", "cpu-clock:u", "-F", hz, "--call-graph", "dwarf", "-p", pid, "-o", data,
+        "--", "sleep", seconds
+    ], cgroup=cgroup)
     child.wait(600)
     child = b.spawn(["perf", "script", "-F", "ip,sym", "--no-inline", "-i", data], cgroup=later)
     child.wait(600)
     stacks = [x for x in child.out.split("\n\n") if x.strip()]
-    whole = sum(bool(re.search(r"(_start|__libc_start_main\S*|clone\S*|_dl_start\S*)\s*$", x.strip().splitlines()[-1]))
-                for x in stacks)
-    last = collections.Counter(x.strip().splitlines()[-1].split(None, 1)[-1][:40] for x in stacks).most_common(1)
-    return ["perf --call-graph dwarf", len(stacks), f"{cgroup.cpu_ns / 1e6:.0f}", f"{later.cpu_ns / 1e6:.0f}",
-            f"{data.stat().st_size / 1024:.0f}", f"{100 * whole / max(1, len(stacks)):.2f} %", f"last frames: {last[0][0]}" if last else ""]
+    whole = sum(
+        bool(re.search(r"(_start|__libc_start_main\S*|clone\S*|_dl_start\S*)\s*$",
+                       x.strip().splitlines()[-1])) for x in stacks)
+    last = collections.Counter(x.strip().splitlines()[-1].split(None, 1)[-1][:40]
+                               for x in stacks).most_common(1)
+    return [
+        "perf --call-graph dwarf",
+        len(stacks), f"{cgroup.cpu_ns / 1e6:.0f}", f"{later.cpu_ns / 1e6:.0f}",
+        f"{data.stat().st_size / 1024:.0f}", f"{100 * whole / max(1, len(stacks)):.2f} %",
+        f"last frames: {last[0][0]}" if last else ""
+    ]
 
 
 def dwarf(options):
@@ -140,7 +157,8 @@ def dwarf(options):
                 with bench.Bench() as inner:
                     child = inner.spawn([str(a) for a in argv])
                     rows.append([what, *measure(inner, child.pid, 199, options.seconds)])
-    bench.table(f"199 Hz, {options.seconds} s", ["program", "tool", "samples", "CPU ms", "CPU ms afterwards", "KiB", "whole", "rest"], rows)
+    bench.table(f"199 Hz, {options.seconds} s",
+                ["program", "tool", "samples", "CPU ms", "CPU ms afterwards", "KiB", "whole", "rest"], rows)
 
 
 def samples_of(directory):
@@ -163,8 +181,8 @@ def dlopen(options):
             whole = [t for t, end in inside if not end]
             if whole:
                 waits.append((whole[0] - inside[0][0]) / 1e6)
-    bench.table("dlopen: first tick in the library → first whole stack, ms (999 Hz: a tick is 1 ms)", ["runs", "ms"],
-                [[len(waits), bench.spread(waits)]])
+    bench.table("dlopen: first tick in the library → first whole stack, ms (999 Hz: a tick is 1 ms)",
+                ["runs", "ms"], [[len(waits), bench.spread(waits)]])
 
 
 def start(options):
@@ -184,15 +202,21 @@ def start(options):
                 late += [end for t, end, _ in found if t - begin >= 3e8]
                 whole = [t for t, end, _ in found if not end]
                 first.append((whole[0] - begin) / 1e6)
-        share = [f"{100 * sum(bool(x) for x in ends) / max(1, len(ends)):.2f} % of {len(ends)}" for ends in (early, late)]
+        share = [
+            f"{100 * sum(bool(x) for x in ends) / max(1, len(ends)):.2f} % of {len(ends)}"
+            for ends in (early, late)
+        ]
         rows.append([what, *share, bench.spread(first)])
-    bench.table("start: stacks that are not whole", ["program", "first 0.3 s", "later", "first whole stack after, ms"], rows)
+    bench.table("start: stacks that are not whole",
+                ["program", "first 0.3 s", "later", "first whole stack after, ms"], rows)
 
 
 def main():
     parts = {f.__name__: f for f in (cost, memory, dwarf, dlopen, start)}
     os.environ["LC_ALL"] = "C"
-    bench.main(__doc__, parts, lambda parser: parser.add_argument("--seconds", type=int, default=6, help="length of one measurement"))
+    bench.main(
+        __doc__, parts, lambda parser: parser.add_argument("--seconds", type=int, default=6, help=
+                                                           "length of one measurement"))
 
 
 if __name__ == "__main__":

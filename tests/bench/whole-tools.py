@@ -42,8 +42,9 @@ class Spanprof:
         self.summary_path = b.directory() / "summary.json"
         self.directory, environment = b.receiver()
         self.start = time.monotonic()
-        self.child = b.spawn([tap.SPANPROF, "run", "-p", pids, "-F", hz, "-d", f"{seconds}s", "--summary", self.summary_path],
-                             cgroup=self.cgroup, env=environment)
+        self.child = b.spawn(
+            [tap.SPANPROF, "run", "-p", pids, "-F", hz, "-d", f"{seconds}s", "--summary", self.summary_path],
+            cgroup=self.cgroup, env=environment)
 
     def finish(self):
         if self.child.wait(600):
@@ -59,8 +60,10 @@ class Perf:
         self.cgroup = b.cgroup("perf")
         self.data = b.directory() / "perf.data"
         self.start = time.monotonic()
-        self.child = b.spawn([PERF, "record", "-q", "-k", "CLOCK_MONOTONIC", "-e", "cpu-clock", "-F", hz, "-g", "-p", pids,
-                              "-o", self.data, "--", "sleep", seconds], cgroup=self.cgroup)
+        self.child = b.spawn([
+            PERF, "record", "-q", "-k", "CLOCK_MONOTONIC", "-e", "cpu-clock", "-F", hz, "-g", "-p", pids,
+            "-o", self.data, "--", "sleep", seconds
+        ], cgroup=self.cgroup)
 
     def finish(self):
         self.child.wait(600)
@@ -81,7 +84,8 @@ class Bcc:
     def finish(self):
         if self.child.wait(600):
             return 0
-        return sum(int(line.rsplit(" ", 1)[1]) for line in self.child.out.splitlines() if re.search(r" \d+$", line))
+        return sum(
+            int(line.rsplit(" ", 1)[1]) for line in self.child.out.splitlines() if re.search(r" \d+$", line))
 
 
 def tools():
@@ -104,7 +108,13 @@ def cost(options):
                     samples.append(n)
             if samples:
                 per = [c / n * 10000 for c, n in zip(cpu, samples)]
-                rows.append([make.name, hz, bench.spread(samples), bench.spread(cpu), bench.spread(per), bench.spread(peak)])
+                rows.append([
+                    make.name, hz,
+                    bench.spread(samples),
+                    bench.spread(cpu),
+                    bench.spread(per),
+                    bench.spread(peak)
+                ])
             else:
                 rows.append([make.name, hz, "did not run here", "", "", ""])
     bench.table(f"cost: {options.seconds} s of two busy CPUs, depth 30, start and stop included",
@@ -121,7 +131,8 @@ def idle(options):
     rows = []
     for make in [Spanprof] + [Perf] * bool(PERF):
         for what, start in (("sleeps", lambda b: b.spawn(["sleep", "1000"])),
-                            ("wakes up 50 times a second", lambda b: b.victim("threads", 0, 1, ready=r"^pid (\d+) ready"))):
+                            ("wakes up 50 times a second",
+                             lambda b: b.victim("threads", 0, 1, ready=r"^pid (\d+) ready"))):
             values, wakes = [], []
             for _ in range(options.rounds):
                 with bench.Bench() as b:
@@ -172,12 +183,16 @@ def loss(options):
             t = Spanprof(b, pid_list(victims), hz, options.seconds)
             t.finish()
             s = t.summary
-            rows.append(["spanprof", hz, s["ticks"], s["delivered"], s["lost"], f"{s['coverage_ratio']:.3f}", s["bpf_map_bytes"] >> 10])
+            rows.append([
+                "spanprof", hz, s["ticks"], s["delivered"], s["lost"], f"{s['coverage_ratio']:.3f}",
+                s["bpf_map_bytes"] >> 10
+            ])
             if PERF:
                 t = Perf(b, pid_list(victims), hz, options.seconds)
                 n = t.finish()
                 rows.append(["perf record -g", hz, "–", n, t.lost, "–", "–"])
-    bench.table(f"loss: {options.seconds} s of two busy CPUs", ["tool", "Hz", "ticks", "delivered", "lost", "coverage", "BPF maps KiB"], rows)
+    bench.table(f"loss: {options.seconds} s of two busy CPUs",
+                ["tool", "Hz", "ticks", "delivered", "lost", "coverage", "BPF maps KiB"], rows)
 
 
 def request_figures(b, seconds):
@@ -220,21 +235,27 @@ def interleaved(measure, comm, options):
 
 def rows_of(values, i):
     base = sorted(v[i] for v in values["absent"])[len(values["absent"]) // 2]
-    return [[name, bench.spread(v[i] for v in vs), f"{sorted(v[i] for v in vs)[len(vs) // 2] / base:.3f}"] for name, vs in values.items()]
+    return [[name,
+             bench.spread(v[i] for v in vs), f"{sorted(v[i] for v in vs)[len(vs) // 2] / base:.3f}"]
+            for name, vs in values.items()]
 
 
 def target(options):
     values = interleaved(request_figures, "victim-request", options)
-    bench.table("target: requests a second (a request is 50 µs of work)", ["spanprof", "requests/s", "ratio"], rows_of(values, 0))
+    bench.table("target: requests a second (a request is 50 µs of work)", ["spanprof", "requests/s", "ratio"],
+                rows_of(values, 0))
     bench.table("target: p99 of a request, µs", ["spanprof", "p99 µs", "ratio"], rows_of(values, 1))
     values = interleaved(forker_figures, "nobody-has-this", options)
-    bench.table("bystander: µs per fork of a process that is no target", ["spanprof", "µs", "ratio"], rows_of(values, 0))
+    bench.table("bystander: µs per fork of a process that is no target", ["spanprof", "µs", "ratio"],
+                rows_of(values, 0))
     bench.table("bystander: ns per mmap + munmap", ["spanprof", "ns", "ratio"], rows_of(values, 1))
 
 
 def main():
     parts = {f.__name__: f for f in (cost, idle, start, loss, target)}
-    bench.main(__doc__, parts, lambda parser: parser.add_argument("--seconds", type=int, default=10, help="length of one measurement"))
+    bench.main(
+        __doc__, parts, lambda parser: parser.add_argument("--seconds", type=int, default=10, help=
+                                                           "length of one measurement"))
 
 
 if __name__ == "__main__":

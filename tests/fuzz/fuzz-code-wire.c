@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a worker that somebody has taken over may answer of a perf-map or a jitdump: a byte for the form, the head, the
- * records. What passes the checks goes into an index, whose ranges and names must be sound.
+ * What a worker that somebody has taken over may answer of a perf-map or a jitdump: a byte for the form, the
+ * head, the records. What passes the checks goes into an index, whose ranges and names must be sound.
  */
 
 #include <stdlib.h>

@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
         if (elf_read(&(ElfInput){ .fd = -1, .data = data, .size = size }, NULL, &info))
                 return 0;
-        if (info.n_segments > ELF_MAX_SEGMENTS || info.gnu_size > ELF_MAX_BUILD_ID || strlen(info.go) != info.go_size)
+        if (info.n_segments > ELF_MAX_SEGMENTS || info.gnu_size > ELF_MAX_BUILD_ID ||
+            strlen(info.go) != info.go_size)
                 abort();
         for (uint32_t i = 0; i < info.n_segments; i++)
                 if (info.segments[i].address + info.segments[i].memory_size < info.segments[i].address ||

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Folded stacks that somebody else wrote, and a line of stations: read line by line, the events are the lines that were taken. */
+/*
+ * Folded stacks that somebody else wrote, and a line of stations: read line by line, the events are the lines
+ * that were taken.
+ */
 
 #include <stdlib.h>
 #include <string.h>

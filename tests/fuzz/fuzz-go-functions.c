@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The bytes of an ELF file with Go's table, found and read; and the same bytes as a table at each eighth of them. Each name must
- * lie in the table, with its end or at the cap.
+ * The bytes of an ELF file with Go's table, found and read; and the same bytes as a table at each eighth of
+ * them. Each name must lie in the table, with its end or at the cap.
  */
 
 #include <stdlib.h>
@@ -21,9 +21,11 @@ static uint64_t read_table(const GoTable *table) {
 
                 if (!go_table_function(table, i, &function))
                         continue;
-                if (!function.n_name || function.n_name > SYMBOL_MAX_NAME || memchr(function.name, 0, function.n_name) ||
-                    function.name < table->data || function.name + function.n_name >= table->data + table->size ||
-                    (function.n_name < SYMBOL_MAX_NAME && function.name[function.n_name]) || function.start + function.size < function.start)
+                if (!function.n_name || function.n_name > SYMBOL_MAX_NAME ||
+                    memchr(function.name, 0, function.n_name) || function.name < table->data ||
+                    function.name + function.n_name >= table->data + table->size ||
+                    (function.n_name < SYMBOL_MAX_NAME && function.name[function.n_name]) ||
+                    function.start + function.size < function.start)
                         abort();
                 sum += function.start;
         }

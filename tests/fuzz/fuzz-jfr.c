@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A recording by anybody: read it, whatever is wrong with it, and encode what came out. Events that count are in the
- * window, and a second reading gives as many. Its secrets are overwritten in a copy.
+ * A recording by anybody: read it, whatever is wrong with it, and encode what came out. Events that count are
+ * in the window, and a second reading gives as many. Its secrets are overwritten in a copy.
  */
 
 #include <stdlib.h>
@@ -21,7 +21,9 @@ static int count_events(const uint8_t *data, size_t size, uint64_t n_events, voi
 
 static uint64_t read_once(const JfrMemory *bytes) {
         const JfrInput input = jfr_memory_input(bytes);
-        const JfrOptions options = { .end_ns = UINT64_MAX, .timestamps = true, .max_times = 1000, .arguments = true };
+        const JfrOptions options = {
+                .end_ns = UINT64_MAX, .timestamps = true, .max_times = 1000, .arguments = true
+        };
         const OtlpOptions encoding = { .timestamps = 1 };
         Text diagnostics = { 0 }, problem = { 0 };
         uint64_t n_encoded = 0, n_lost = 0, n;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A jitdump in one piece and in small ones, of which the bytes that say nothing are left out: both yield the same. */
+/*
+ * A jitdump in one piece and in small ones, of which the bytes that say nothing are left out: both yield the
+ * same.
+ */
 #include <stdlib.h>
 #include <string.h>
 

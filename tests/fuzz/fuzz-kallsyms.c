@@ -12,7 +12,8 @@ static void look_up(const Kallsyms *kallsyms, uint64_t address) {
         uint64_t start;
         const char *name = kallsyms_find(kallsyms, address, &start);
 
-        if (name && (start > address || name < kallsyms->names || name >= kallsyms->names + kallsyms->names_used))
+        if (name &&
+            (start > address || name < kallsyms->names || name >= kallsyms->names + kallsyms->names_used))
                 abort();
 }
 

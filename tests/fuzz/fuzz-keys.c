@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What somebody types, and what strangers call themselves: the bytes are keys for `spanprof top`, then a name on its
- * screen. Keys come to an end and leave the view in order; of a name no control character is left, and no column too many.
+ * What somebody types, and what strangers call themselves: the bytes are keys for `spanprof top`, then a name
+ * on its screen. Keys come to an end and leave the view in order; of a name no control character is left, and
+ * no column too many.
  */
 
 #include <stdlib.h>
@@ -24,9 +25,11 @@ static void type(const uint8_t *data, size_t size) {
                 if (!used || used > size - at)
                         abort();
                 at += used;
-                if (view_key(&view, key) > VIEW_QUIT || view.tab >= VIEW_N_TABS || view.order > COUNTS_BY_NAME)
+                if (view_key(&view, key) > VIEW_QUIT || view.tab >= VIEW_N_TABS ||
+                    view.order > COUNTS_BY_NAME)
                         abort();
-                if (!memchr(view.filter, 0, sizeof(view.filter)) || view.interval_ns < VIEW_INTERVAL_MIN_MS * NS_PER_MS ||
+                if (!memchr(view.filter, 0, sizeof(view.filter)) ||
+                    view.interval_ns < VIEW_INTERVAL_MIN_MS * NS_PER_MS ||
                     view.interval_ns > VIEW_INTERVAL_MAX_MS * NS_PER_MS)
                         abort();
         }

@@ -43,7 +43,8 @@ static void fuzz_link(const uint8_t *data, size_t size) {
         const char *name;
         uint32_t crc;
 
-        if (!debug_link_parse((const char *)data, size, &name, &crc) && (!name[0] || strchr(name, '/') || strlen(name) >= size))
+        if (!debug_link_parse((const char *)data, size, &name, &crc) &&
+            (!name[0] || strchr(name, '/') || strlen(name) >= size))
                 abort();
 }
 
@@ -84,12 +85,16 @@ static int open_given(void *userdata) {
         return fd;
 }
 
-/* The object has whatever build id is asked for: the hash of its content is not checked against, a GNU id is. */
+/*
+ * The object has whatever build id is asked for: the hash of its content is not checked against, a GNU id is.
+ */
 static void fuzz_object(const uint8_t *data, size_t size) {
         Given given = { data, size };
         SymbolizerOptions options = { .debug_directory = "/nowhere", .max_bytes = 1 << 20 };
         SymbolSource source = { .open = open_given, .userdata = &given };
-        SymbolObject object = { .path = "/fuzz", .build_id_gnu = "0123456789abcdef0123456789abcdef01234567", .build_id_go = "",
+        SymbolObject object = { .path = "/fuzz",
+                                .build_id_gnu = "0123456789abcdef0123456789abcdef01234567",
+                                .build_id_go = "",
                                 .source = &source };
         Symbolizer *symbolizer = NULL;
 
@@ -108,19 +113,38 @@ static void fuzz_object(const uint8_t *data, size_t size) {
 /* header | note with the id | section names | the packed bytes | section headers */
 static void fuzz_packed(const uint8_t *data, size_t size) {
         static const char names[] = "\0.names\0.gnu_debugdata\0.note";
-        static const uint8_t note[] = "\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67";
-        struct { Elf64_Ehdr header; Elf64_Shdr sections[4]; uint8_t note[36]; char names[sizeof(names)]; } *elf;
+        static const uint8_t note[] =
+                "\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67";
+        struct {
+                Elf64_Ehdr header;
+                Elf64_Shdr sections[4];
+                uint8_t note[36];
+                char names[sizeof(names)];
+        } * elf;
         size_t whole = sizeof(*elf) + size;
 
         elf = calloc(1, whole);
         if (!elf)
                 abort();
-        elf->header = (Elf64_Ehdr){ .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT }, .e_type = ET_DYN,
-                                    .e_machine = EM_X86_64, .e_version = EV_CURRENT, .e_shoff = sizeof(elf->header),
-                                    .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4, .e_shstrndx = 1 };
-        elf->sections[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = (uint64_t)(elf->names - (char *)elf), .sh_size = sizeof(names) };
-        elf->sections[2] = (Elf64_Shdr){ .sh_name = 8, .sh_type = SHT_PROGBITS, .sh_offset = sizeof(*elf), .sh_size = size };
-        elf->sections[3] = (Elf64_Shdr){ .sh_name = 23, .sh_type = SHT_NOTE, .sh_offset = (uint64_t)(elf->note - (uint8_t *)elf), .sh_size = sizeof(elf->note) };
+        elf->header = (Elf64_Ehdr){ .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+                                    .e_type = ET_DYN,
+                                    .e_machine = EM_X86_64,
+                                    .e_version = EV_CURRENT,
+                                    .e_shoff = sizeof(elf->header),
+                                    .e_shentsize = sizeof(Elf64_Shdr),
+                                    .e_shnum = 4,
+                                    .e_shstrndx = 1 };
+        elf->sections[1] = (Elf64_Shdr){ .sh_name = 1,
+                                         .sh_type = SHT_STRTAB,
+                                         .sh_offset = (uint64_t)(elf->names - (char *)elf),
+                                         .sh_size = sizeof(names) };
+        elf->sections[2] = (Elf64_Shdr){
+                .sh_name = 8, .sh_type = SHT_PROGBITS, .sh_offset = sizeof(*elf), .sh_size = size
+        };
+        elf->sections[3] = (Elf64_Shdr){ .sh_name = 23,
+                                         .sh_type = SHT_NOTE,
+                                         .sh_offset = (uint64_t)(elf->note - (uint8_t *)elf),
+                                         .sh_size = sizeof(elf->note) };
         memcpy(elf->note, note, sizeof(elf->note));
         memcpy(elf->names, names, sizeof(names));
         memcpy(elf + 1, data, size);
@@ -130,7 +154,8 @@ static void fuzz_packed(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static void (*const kinds[256])(const uint8_t *data, size_t size) = {
-                ['n'] = fuzz_name, ['l'] = fuzz_link, ['a'] = fuzz_answers, ['e'] = fuzz_object, ['x'] = fuzz_packed,
+                ['n'] = fuzz_name,   ['l'] = fuzz_link,   ['a'] = fuzz_answers,
+                ['e'] = fuzz_object, ['x'] = fuzz_packed,
         };
 
         if (size && kinds[data[0]])

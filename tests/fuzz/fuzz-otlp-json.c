@@ -16,7 +16,8 @@ static ProtobufCMessage *parse(const char *data, size_t size) {
         ProtobufCMessage *message = NULL;
         char where[128];
 
-        return otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, data, size, &message, where, sizeof(where)) ? NULL : message;
+        return otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, data, size, &message, where, sizeof(where)) ? NULL
+                                                                                                    : message;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

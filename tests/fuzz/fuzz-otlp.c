@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A request that somebody else chose (protobuf or JSON): validate it, decode it, import it, and whatever passes must
- * be encoded and decoded again with as many events.
+ * A request that somebody else chose (protobuf or JSON): validate it, decode it, import it, and whatever
+ * passes must be encoded and decoded again with as many events.
  */
 
 #include <stdlib.h>

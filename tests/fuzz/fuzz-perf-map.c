@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A perf-map in pieces, and all that it yields into an index: ranges are sound, names are those of some line. */
+/*
+ * A perf-map in pieces, and all that it yields into an index: ranges are sound, names are those of some line.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +24,8 @@ static void look_up(const CodeIndex *index, uint64_t address) {
 static int take_range(void *userdata, const CodeRange *range) {
         CodeIndex *index = userdata;
 
-        if (!range->size || range->start + range->size < range->start || !range->name_size || range->name_size > CODE_MAX_NAME)
+        if (!range->size || range->start + range->size < range->start || !range->name_size ||
+            range->name_size > CODE_MAX_NAME)
                 abort();
         if (code_index_add(index, range) < 0)
                 abort();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A profile.proto that somebody else wrote: whatever of it is taken must make a window that can be closed, copied whole and
- * filtered, with as many events.
+ * A profile.proto that somebody else wrote: whatever of it is taken must make a window that can be closed,
+ * copied whole and filtered, with as many events.
  */
 
 #include <stdlib.h>
@@ -13,8 +13,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const WindowLimits limits = {
-        .max_strings = 4096, .max_modules = 256, .max_functions = 4096, .max_frames = 4096, .max_stacks = 4096, .max_links = 256,
-        .max_attributes = 4096, .max_samples = 4096, .max_resources = 64, .max_times = 4096, .max_bytes = 16 << 20,
+        .max_strings = 4096,
+        .max_modules = 256,
+        .max_functions = 4096,
+        .max_frames = 4096,
+        .max_stacks = 4096,
+        .max_links = 256,
+        .max_attributes = 4096,
+        .max_samples = 4096,
+        .max_resources = 64,
+        .max_times = 4096,
+        .max_bytes = 16 << 20,
 };
 
 static void check_copies(const Window *window) {
@@ -25,12 +34,13 @@ static void check_copies(const Window *window) {
         CopyCounts counts;
         Window *copy;
 
-        if (window_copy(&copy, window, &options, &counts) || window_n_events(copy) != window_n_events(window) ||
-            counts.n_kept != window_n_events(window))
+        if (window_copy(&copy, window, &options, &counts) ||
+            window_n_events(copy) != window_n_events(window) || counts.n_kept != window_n_events(window))
                 abort();
         window_free(copy);
         options.filter = &filter;
-        if (window_copy(&copy, window, &options, &counts) || counts.n_kept + counts.n_filtered != window_n_events(window))
+        if (window_copy(&copy, window, &options, &counts) ||
+            counts.n_kept + counts.n_filtered != window_n_events(window))
                 abort();
         window_free(copy);
 }

@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
         if (process_context_decode(data, size, &context))
                 return 0;
-        if (context->n_attributes > PROCESS_CONTEXT_MAX_ATTRIBUTES || context->n_keys > PROCESS_CONTEXT_MAX_KEYS)
+        if (context->n_attributes > PROCESS_CONTEXT_MAX_ATTRIBUTES ||
+            context->n_keys > PROCESS_CONTEXT_MAX_KEYS)
                 abort();
         for (size_t i = 0; i < context->n_attributes; i++)
                 sum += touch(context->attributes[i].key) + touch(context->attributes[i].string);

@@ -27,8 +27,8 @@ static void check(const Response *response) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        static const char *const types[] = { "application/x-protobuf", "application/json", "text/plain", "text/html",
-                                             "" };
+        static const char *const types[] = { "application/x-protobuf", "application/json", "text/plain",
+                                             "text/html", "" };
         const char *type;
         Response response;
 

@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (ring_check_header(data + 16, address, end, &capacity) != RING_HEADER_VALID)
                 return 0;
         if (!capacity || capacity > SPANPROF_RING_MAX_CAPACITY || end <= address ||
-            end - address < sizeof(struct spanprof_ring_header) + (uint64_t)capacity * SPANPROF_RING_SLOT_SIZE)
+            end - address <
+                    sizeof(struct spanprof_ring_header) + (uint64_t)capacity * SPANPROF_RING_SLOT_SIZE)
                 abort();
         return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file of the spool that somebody else wrote. Behind its checksums nothing but our own bytes is met, so those are
- * mended first when the first byte says so: then the lengths and the zstd behind them are what is tried.
+ * A file of the spool that somebody else wrote. Behind its checksums nothing but our own bytes is met, so
+ * those are mended first when the first byte says so: then the lengths and the zstd behind them are what is
+ * tried.
  */
 
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void mend(uint8_t *file, size_t size) {
-        uint64_t stored_size = size - SPOOL_HEADER_SIZE, hash = hash_stable(file + SPOOL_HEADER_SIZE, stored_size);
+        uint64_t stored_size = size - SPOOL_HEADER_SIZE,
+                 hash = hash_stable(file + SPOOL_HEADER_SIZE, stored_size);
         uint32_t header_size = SPOOL_HEADER_SIZE;
 
         memcpy(file, "SPANSPL1", 8);
@@ -37,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (data[0] == 'm' && size - 1 >= SPOOL_HEADER_SIZE)
                 mend(file, size - 1);
         r = spool_file_unpack(file, size - 1, &header, &request);
-        if (!r && (!request || header.request_size > SPOOL_MAX_REQUEST || strcmp(header.schema, SPOOL_SCHEMA)))
+        if (!r &&
+            (!request || header.request_size > SPOOL_MAX_REQUEST || strcmp(header.schema, SPOOL_SCHEMA)))
                 abort();
         free(request);
         free(file);

@@ -9,8 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define NOW UINT64_C(1000000000000)
 
 /*
- * Input: one byte of how (bit 0: dialect, bit 1: come late), then the station's bytes as they are at the first look,
- * then patches: two bytes where, eight bytes what, one look after each.
+ * Input: one byte of how (bit 0: dialect, bit 1: come late), then the station's bytes as they are at the
+ * first look, then patches: two bytes where, eight bytes what, one look after each.
  */
 static void look(const struct spanprof_station *station, StationDialect dialect, StationState *state) {
         uint64_t before = state->next;
@@ -22,11 +22,14 @@ static void look(const struct spanprof_station *station, StationDialect dialect,
 
                 if (r == STATION_E_NONE || r == STATION_E_CORRUPT)
                         break;
-                if (!r && (event.number < before || !event.tid || event.tid > 1 << 22 || event.time_ns >= NOW + 1000000000))
+                if (!r &&
+                    (event.number < before || !event.tid || event.tid > 1 << 22 ||
+                     event.time_ns >= NOW + 1000000000))
                         abort();
                 before = state->next;
         }
-        if (!state->corrupt && state->next != state->n_skipped + state->n_read + state->n_lost + state->n_rejected)
+        if (!state->corrupt &&
+            state->next != state->n_skipped + state->n_read + state->n_lost + state->n_rejected)
                 abort();
         if (state->n_lost > NOW)
                 abort();

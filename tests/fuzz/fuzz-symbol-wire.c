@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a worker that somebody has taken over may answer of a file's symbols: the head, the functions, the names. A table
- * of what passes the checks must be sound at every address. Both ends of each function are looked up.
+ * What a worker that somebody has taken over may answer of a file's symbols: the head, the functions, the
+ * names. A table of what passes the checks must be sound at every address. Both ends of each function are
+ * looked up.
  */
 
 #include <stdlib.h>
@@ -59,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         data += sizeof(answer);
         size -= sizeof(answer);
         n_functions = answer.n * (uint64_t)sizeof(SymbolWireFunction);
-        if (!symbol_wire_check(&answer) || answer.kind != SYMBOL_SAID_TABLE || n_functions > size || answer.names_size > size - n_functions)
+        if (!symbol_wire_check(&answer) || answer.kind != SYMBOL_SAID_TABLE || n_functions > size ||
+            answer.names_size > size - n_functions)
                 return 0;
         if (symbol_wire_table_new(&table, &answer))
                 abort();

@@ -31,8 +31,8 @@ static void check_mapping(const char *at, size_t size) {
         if (trace_mapping_parse(at, size, &texts, &mapping))
                 return;
         n = trace_mapping_print(line, &mapping);
-        if (!n || n > sizeof(line) || trace_mapping_parse(line, n - 1, &back_texts, &back) || trace_mapping_print(again, &back) != n ||
-            memcmp(line, again, n))
+        if (!n || n > sizeof(line) || trace_mapping_parse(line, n - 1, &back_texts, &back) ||
+            trace_mapping_print(again, &back) != n || memcmp(line, again, n))
                 abort();
 }
 

@@ -13,7 +13,8 @@ MAGIC = 0x4A695444
 
 
 def header(magic=MAGIC, version=1, size=40, flags=0, order="<"):
-    return struct.pack(order + "IIIIIIQQ", magic, version, size, 62, 0, 4711, 1000, flags) + b"\xee" * (size - 40)
+    return struct.pack(order + "IIIIIIQQ", magic, version, size, 62, 0, 4711, 1000,
+                       flags) + b"\xee" * (size - 40)
 
 
 def record(kind, time, body, size=None):
@@ -21,7 +22,8 @@ def record(kind, time, body, size=None):
 
 
 def load(time, address, code, index, name, code_size=None):
-    fixed = struct.pack("<IIQQQQ", 4711, 4712, address, address, len(code) if code_size is None else code_size, index)
+    fixed = struct.pack("<IIQQQQ", 4711, 4712, address, address,
+                        len(code) if code_size is None else code_size, index)
     return record(0, time, fixed + name + b"\0" + code)
 
 
@@ -41,36 +43,43 @@ PERF_MAPS = {
     "long-name": b"1000 10 " + b"x" * 5000 + b"\n2000 10 y\n",
 }
 JITDUMPS = {
-    "v8": header() + load(2000, 0x1000, b"\xcc" * 64, 0, b"LazyCompile:*spin") + record(2, 2100, b"\0" * 40)
-    + load(3000, 0x2000, b"\xcc" * 16, 1, b"Builtin:Add") + move(4000, 0x1000, 0x3000, 64, 0) + record(3, 5000, b""),
+    "v8": header() + load(2000, 0x1000, b"\xcc" * 64, 0, b"LazyCompile:*spin") + record(2, 2100, b"\0" * 40) +
+    load(3000, 0x2000, b"\xcc" * 16, 1, b"Builtin:Add") + move(4000, 0x1000, 0x3000, 64, 0) +
+    record(3, 5000, b""),
     "cpu-clock": header(flags=1) + load(987654321, 0x1000, b"\xcc" * 8, 0, b"f"),
     "long-header": header(size=56) + load(1, 0x1000, b"\xcc" * 8, 0, b"f"),
     "big-endian": header(order=">"),
     "version-2": header(version=2) + load(1, 0x1000, b"\xcc" * 8, 0, b"f"),
     "short-record": header() + record(0, 1, b"\0" * 4) + record(2, 1, b"", 15),
-    "lies": header() + load(1, 0x1000, b"\xcc" * 8, 0, b"f", 9) + load(1, 2**64 - 4, b"\xcc" * 8, 1, b"g")
-    + load(1, 0x1000, b"", 2, b"h") + load(1, 0x1000, b"\xcc" * 8, 3, b"") + move(1, 1, 2, 3, 77) + load(9, 0x10, b"\xcc", 4, b"i"),
-    "long-name": header() + load(1, 0x1000, b"\xcc" * 8, 0, b"x" * 5000) + load(2, 0x2000, b"\xcc" * 8, 1, b"y"),
+    "lies": header() + load(1, 0x1000, b"\xcc" * 8, 0, b"f", 9) + load(1, 2**64 - 4, b"\xcc" * 8, 1, b"g") +
+    load(1, 0x1000, b"", 2, b"h") + load(1, 0x1000, b"\xcc" * 8, 3, b"") + move(1, 1, 2, 3, 77) +
+    load(9, 0x10, b"\xcc", 4, b"i"),
+    "long-name": header() + load(1, 0x1000, b"\xcc" * 8, 0, b"x" * 5000) +
+    load(2, 0x2000, b"\xcc" * 8, 1, b"y"),
     "huge-size": header() + record(0, 1, b"\0" * 60, 0xFFFFFFFF),
     "cut": (header() + load(2000, 0x1000, b"\xcc" * 64, 0, b"name"))[:-50],
-    "moves": header() + load(1, 0x1000, b"\xcc" * 32, 5, b"f") + b"".join(
-        move(2 + i, 0x1000 + i * 16, 0x1010 + i * 16, 32, 5) for i in range(20)),
+    "moves": header() + load(1, 0x1000, b"\xcc" * 32, 5, b"f") +
+    b"".join(move(2 + i, 0x1000 + i * 16, 0x1010 + i * 16, 32, 5) for i in range(20)),
 }
 
 
 def answer(form, *records, magic=0x434F4431, result=0, skip=0, malformed=0, n=None, size=None):
     data = b"".join(records)
-    head = struct.pack("<IiQIIII", magic, result, skip, malformed, len(records) if n is None else n, len(data) if size is None else size, 0)
+    head = struct.pack("<IiQIIII", magic, result, skip, malformed,
+                       len(records) if n is None else n,
+                       len(data) if size is None else size, 0)
     return bytes([form]) + head + data
 
 
 def said(start, size, name=b"", time=0, index=0, old=0, moved=0, n_name=None):
-    return struct.pack("<QQQQQII", start, size, time, index, old, len(name) if n_name is None else n_name, moved) + name
+    return struct.pack("<QQQQQII", start, size, time, index, old,
+                       len(name) if n_name is None else n_name, moved) + name
 
 
 ANSWERS = {
     "map": answer(0, said(0x1000, 16, b"a"), said(0x1008, 16, b"b b"), malformed=3),
-    "dump": answer(1, said(0x1000, 16, b"a", 5, 7), said(0x2000, 16, time=6, index=7, old=0x1000, moved=1), skip=4000),
+    "dump": answer(1, said(0x1000, 16, b"a", 5, 7), said(0x2000, 16, time=6, index=7, old=0x1000, moved=1),
+                   skip=4000),
     "closed": answer(1, result=2),
     "nothing": answer(0),
     "unknown-move": answer(1, said(0x2000, 16, index=9, old=0x1000, moved=1)),

@@ -16,8 +16,10 @@ def pair(key, value):
 
 def payloads():
     text = field(1, b"v")
-    good = field(1, field(1, pair(b"service.name", text))) + field(2, pair(b"threadlocal.schema_version", text))
-    keys = field(2, pair(b"threadlocal.attribute_key_map", field(5, field(1, text) + field(1, field(1, b"w")))))
+    good = field(1, field(1, pair(b"service.name", text))) + field(2, pair(b"threadlocal.schema_version",
+                                                                           text))
+    keys = field(2, pair(b"threadlocal.attribute_key_map", field(5,
+                                                                 field(1, text) + field(1, field(1, b"w")))))
     nested = b""
     for _ in range(200):
         nested = field(5, field(1, nested))
@@ -43,14 +45,17 @@ def elf(name=b"otel_thread_ctx_v1", kind=6, size=8, types=(16,), chain=0, block=
     hash_at = (strings_at + len(strings) + 7) // 8 * 8
     rela_at = hash_at + 24
     total = rela_at + 24 * len(types)
-    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, 0, 0, 64, 56, n_headers, 64, 0, 0)
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, 0, 0, 64, 56, n_headers, 64,
+                         0, 0)
     load = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, total, total, 4096)
     dyn = struct.pack("<IIQQQQQQ", 2, 4, dynamic_at, dynamic_at, 0, n_dynamic * 16, n_dynamic * 16, 8)
     tls = struct.pack("<IIQQQQQQ", 7, 4, total, total, 0, 0, block, 8)
-    entries = ((6, symbols_at), (5, strings_at), (10, len(strings)), (4, hash_at), (7, rela_at), (8, 24 * len(types)), (0, 0))
+    entries = ((6, symbols_at), (5, strings_at), (10, len(strings)), (4, hash_at), (7, rela_at),
+               (8, 24 * len(types)), (0, 0))
     symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x10 | kind, 0, 1, 8, size)
     table = struct.pack("<IIIII", 1, 2, 1, 0, chain)
-    rela = b"".join(struct.pack("<QQq", 0x4000 + 16 * i, (i not in unnamed) << 32 | t, 0) for i, t in enumerate(types))
+    rela = b"".join(
+        struct.pack("<QQq", 0x4000 + 16 * i, (i not in unnamed) << 32 | t, 0) for i, t in enumerate(types))
     data = header + load + dyn + tls + b"".join(struct.pack("<QQ", *e) for e in entries) + symbols + strings
     return data.ljust(hash_at, b"\0") + table.ljust(24, b"\0") + rela
 

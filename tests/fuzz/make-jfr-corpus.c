@@ -7,21 +7,31 @@
 static void put_events(JfrMaker *maker) {
         uint64_t t = maker->start_ticks;
 
-        MAKER_EVENT(maker, MAKER_JVM, { t }, { .text = "VM" }, { .text = "VM (17) x" }, { .text = "-Ddd.service=s" }, { .text = "M" },
-                    { 1 }, { 7 });
+        MAKER_EVENT(maker, MAKER_JVM, { t }, { .text = "VM" }, { .text = "VM (17) x" },
+                    { .text = "-Ddd.service=s" }, { .text = "M" }, { 1 }, { 7 });
         MAKER_EVENT(maker, MAKER_JDK_EXECUTION, { t }, { 1 }, { 1 }, { 1 });
-        MAKER_EVENT(maker, MAKER_DD_EXECUTION, { t }, { 1 }, { 1 }, { 5 }, { 6 }, { 1 }, { .text = "/a", .number = maker->encoding == 2 });
+        MAKER_EVENT(maker, MAKER_DD_EXECUTION, { t }, { 1 }, { 1 }, { 5 }, { 6 }, { 1 },
+                    { .text = "/a", .number = maker->encoding == 2 });
         MAKER_EVENT(maker, MAKER_DD_OBJECT, { t }, { 1 }, { 1 }, { 1 }, { 8 }, { .real = 1.5 }, { 5 }, { 6 });
         MAKER_EVENT(maker, MAKER_ENTER, { t }, { 9 }, { 1 }, { 1 }, { 1 });
         MAKER_EVENT(maker, MAKER_TLAB, { t }, { 1 }, { 1 }, { 1 }, { 8 }, { 16 });
         MAKER_EVENT(maker, MAKER_WALL, { t }, { 1 }, { 1 }, { 1 }, { 3 });
-        MAKER_EVENT(maker, MAKER_LIBRARY, { t }, { .text = "/l" }, { 1 }, { 2 }, { .text = JFR_MAKER_BUILD_ID }, { 1 });
-        MAKER_EVENT(maker, MAKER_SETTING, { t }, { MAKER_JDK_EXECUTION }, { .text = "period" }, { .text = "10 ms" });
+        MAKER_EVENT(maker, MAKER_LIBRARY, { t }, { .text = "/l" }, { 1 }, { 2 },
+                    { .text = JFR_MAKER_BUILD_ID }, { 1 });
+        MAKER_EVENT(maker, MAKER_SETTING, { t }, { MAKER_JDK_EXECUTION }, { .text = "period" },
+                    { .text = "10 ms" });
 }
 
 static JfrMaker make(int encoding) {
-        return (JfrMaker){ .encoding = encoding, .n_threads = 1, .n_methods = 2, .n_stacks = 1, .depth = 2, .start_ns = 1000000000,
-                           .start_ticks = 10, .ticks_per_second = 1000000000, .remote = encoding == 3 };
+        return (JfrMaker){ .encoding = encoding,
+                           .n_threads = 1,
+                           .n_methods = 2,
+                           .n_stacks = 1,
+                           .depth = 2,
+                           .start_ns = 1000000000,
+                           .start_ticks = 10,
+                           .ticks_per_second = 1000000000,
+                           .remote = encoding == 3 };
 }
 
 static void chunk(JfrMaker *maker) {

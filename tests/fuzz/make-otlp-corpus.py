@@ -51,9 +51,9 @@ def main():
         "twice": '{"dictionary":{},"dictionary":{}}',
         "two-of-one": '{"resourceProfiles":[{"resource":{"attributes":[{"value":{"intValue":1,"boolValue":true}}]}}]}',
         "kinds": '{"resourceProfiles":[{"resource":{"attributes":[{"value":{"doubleValue":"NaN"}},'
-                 '{"value":{"bytesValue":"AP_-"}},{"value":{"kvlistValue":{"values":[{"key":"\\ud83d\\ude00"}]}}}]}}]}',
+        '{"value":{"bytesValue":"AP_-"}},{"value":{"kvlistValue":{"values":[{"key":"\\ud83d\\ude00"}]}}}]}}]}',
         "numbers": '{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"timeUnixNano":1e18,"period":-1.5,'
-                   '"droppedAttributesCount":4294967296}]}]}]}',
+        '"droppedAttributesCount":4294967296}]}]}]}',
     }
     for name, text in texts.items():
         (HERE / "corpus/otlp-json" / name).write_text(text)

@@ -12,34 +12,53 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from wire import field  # noqa: E402
 
 
-STRINGS = ["", "samples", "count", "main", "leaf", "a.c", "thread.id", "trace_id", "ab" * 16, "span_id", "cd" * 8, "service.name", "shop",
-           "/bin/true", "0123456789abcdef0123"]
+STRINGS = [
+    "", "samples", "count", "main", "leaf", "a.c", "thread.id", "trace_id", "ab" * 16, "span_id", "cd" * 8,
+    "service.name", "shop", "/bin/true", "0123456789abcdef0123"
+]
 
 
 def profile(samples, locations=None, before=b"", strings=STRINGS):
     """Tables behind the samples, as most writers have them."""
-    locations = locations if locations is not None else [field(1, 1) + field(2, 7) + field(3, 0x1234) + field(4, field(1, 9) + field(2, 3)),
-                                                         field(1, 2) + field(3, 0x99)]
-    return (before + field(1, field(1, 1) + field(2, 2)) + b"".join(field(2, s) for s in samples)
-            + field(3, field(1, 7) + field(2, 0x1000) + field(3, 0x9000) + field(5, 13) + field(6, 14))
-            + b"".join(field(4, x) for x in locations)
-            + field(5, field(1, 9) + field(2, 4) + field(3, 3) + field(4, 5) + field(5, 1))
-            + field(6, *strings) + field(9, 1_700_000_000_000_000_000) + field(10, 5) + field(11, field(1, 1) + field(2, 2)) + field(12, 10))
+    locations = locations if locations is not None else [
+        field(1, 1) + field(2, 7) + field(3, 0x1234) + field(4,
+                                                             field(1, 9) + field(2, 3)),
+        field(1, 2) + field(3, 0x99)
+    ]
+    return (before + field(1,
+                           field(1, 1) + field(2, 2)) + b"".join(field(2, s) for s in samples) +
+            field(3,
+                  field(1, 7) + field(2, 0x1000) + field(3, 0x9000) + field(5, 13) + field(6, 14)) +
+            b"".join(field(4, x) for x in locations) +
+            field(5,
+                  field(1, 9) + field(2, 4) + field(3, 3) + field(4, 5) + field(5, 1)) + field(6, *strings) +
+            field(9, 1_700_000_000_000_000_000) + field(10, 5) + field(11,
+                                                                       field(1, 1) + field(2, 2)) +
+            field(12, 10))
 
 
-LABELS = (field(3, field(1, 6) + field(3, 4711)) + field(3, field(1, 7) + field(2, 8)) + field(3, field(1, 9) + field(2, 10))
-          + field(3, field(1, 11) + field(2, 12)))
+LABELS = (field(3,
+                field(1, 6) + field(3, 4711)) + field(3,
+                                                      field(1, 7) + field(2, 8)) +
+          field(3,
+                field(1, 9) + field(2, 10)) + field(3,
+                                                    field(1, 11) + field(2, 12)))
 PPROF = {
     "plain": profile([field(1, b"\x01\x02") + field(2, b"\x05")]),
     "not-packed": profile([field(1, 1, 2) + field(2, 5)]),
     "labels": profile([field(1, b"\x01") + field(2, b"\x01") + LABELS]),
     "times-first": profile([field(1, 1) + field(2, 1)], before=field(9, 1) + field(10, 1)),
-    "no-such-location": profile([field(1, 77) + field(2, 1), field(1, 1) + field(2, 1)]),
-    "no-such-string": profile([field(1, 1) + field(2, 1) + field(3, field(1, 99) + field(2, 98))]),
+    "no-such-location": profile([field(1, 77) + field(2, 1),
+                                 field(1, 1) + field(2, 1)]),
+    "no-such-string": profile([field(1, 1) + field(2, 1) + field(3,
+                                                                 field(1, 99) + field(2, 98))]),
     "too-many-values": profile([field(1, 1) + field(2, b"\x01" * 90)]),
     "same-ids": profile([field(1, 1) + field(2, 1)], [field(1, 1) + field(3, 5)] * 4),
-    "inlined": profile([field(1, 1) + field(2, 1)], [field(1, 1) + b"".join(field(4, field(1, 9) + field(2, n)) for n in range(20))]),
-    "many-types": field(1, field(1, 1) + field(2, 2)) * 80 + field(6, *STRINGS),
+    "inlined": profile([field(1, 1) + field(2, 1)],
+                       [field(1, 1) + b"".join(field(4,
+                                                     field(1, 9) + field(2, n)) for n in range(20))]),
+    "many-types": field(1,
+                        field(1, 1) + field(2, 2)) * 80 + field(6, *STRINGS),
     "negative": profile([field(1, 1) + field(2, -5)]),
     "huge-string": profile([field(1, 1) + field(2, 1)], strings=[*STRINGS[:4], "x" * 70000, *STRINGS[5:]]),
     "no-strings": profile([field(1, 1) + field(2, 1)], strings=[]),

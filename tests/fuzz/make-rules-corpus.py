@@ -28,7 +28,8 @@ def table(*rules):
 def stack(n_rules):
     """Every other word returns into the text, the others point upwards into the stack."""
     words = [TEXT + 4]
-    words += [(TEXT + 5 + 16 * (i // 2 % (n_rules + 1))) if i % 2 else STACK + 8 * (i + 4) for i in range(1, 300)]
+    words += [(TEXT + 5 + 16 * (i // 2 % (n_rules + 1))) if i % 2 else STACK + 8 * (i + 4)
+              for i in range(1, 300)]
     return struct.pack(f"<{len(words)}Q", *words)
 
 
@@ -36,11 +37,18 @@ def main():
     directory = pathlib.Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
     kinds = {
-        "rsp": [rule(RSP, 16)], "rbp": [rule(RBP, 16, 1, -16)], "rbx": [rule(RBX, 16, 0, 0, 3)],
-        "deref": [rule(DEREF_RSP, 8 << 8), rule(DEREF_RBP, -8 << 8, 2, 0)], "plt": [rule(PLT, 11)],
-        "signal": [rule(SIGNAL), rule(RSP, 8)], "bad": [rule(BAD)], "register": [rule(16 + 10, 8)],
-        "none": [rule(NONE), rule(RSP, 16)], "mixed": [rule(RSP, 8 * i + 8, i % 4, -16, i) for i in range(60)],
-        "lost": [rule(RSP, 16, 3, 0, 63)], "down": [rule(RSP, -64)],
+        "rsp": [rule(RSP, 16)],
+        "rbp": [rule(RBP, 16, 1, -16)],
+        "rbx": [rule(RBX, 16, 0, 0, 3)],
+        "deref": [rule(DEREF_RSP, 8 << 8), rule(DEREF_RBP, -8 << 8, 2, 0)],
+        "plt": [rule(PLT, 11)],
+        "signal": [rule(SIGNAL), rule(RSP, 8)],
+        "bad": [rule(BAD)],
+        "register": [rule(16 + 10, 8)],
+        "none": [rule(NONE), rule(RSP, 16)],
+        "mixed": [rule(RSP, 8 * i + 8, i % 4, -16, i) for i in range(60)],
+        "lost": [rule(RSP, 16, 3, 0, 63)],
+        "down": [rule(RSP, -64)],
     }
     for name, rules in kinds.items():
         (directory / name).write_bytes(table(*rules) + stack(len(rules)))

@@ -14,8 +14,9 @@ STACK = 0x7FFE0000
 def sample(n_kernel=0, n_user=3, kind=1, end=8, context=1, comm=b"worker", frames=None):
     """struct abi_sample of bpf/abi.h and its frames."""
     addresses = range(0x401000, 0x401000 + n_kernel + n_user) if frames is None else range(frames)
-    return b"\0" + struct.pack("<4Q4I2H4B16s4Q", 10**9, 1, 10**8, 7, 42, 43, 3, 0, n_kernel, n_user, kind, end, context,
-                               0, comm, 0, 1, 2, 0) + b"".join(struct.pack("<Q", x) for x in addresses)
+    return b"\0" + struct.pack("<4Q4I2H4B16s4Q", 10**9, 1, 10**8, 7, 42, 43, 3, 0, n_kernel, n_user, kind,
+                               end, context, 0, comm, 0, 1, 2, 0) + b"".join(
+                                   struct.pack("<Q", x) for x in addresses)
 
 
 def notice(kind, comm=b"sh"):

@@ -25,15 +25,18 @@ def mmap2(file, path, misc=2, pid=812, address=0x7F4496733000, length=0x156000):
 inode = struct.pack("<IIQQ", 253, 1, 4711, 99)
 files = {
     "inode": mmap2(inode, padded(b"/usr/lib/libc.so.6")),
-    "build-id": mmap2(bytes([20, 0, 0, 0]) + bytes(range(20)), padded(b"/bin/a (deleted)"), 2 | MISC_BUILD_ID),
+    "build-id": mmap2(
+        bytes([20, 0, 0, 0]) + bytes(range(20)), padded(b"/bin/a (deleted)"), 2 | MISC_BUILD_ID),
     "build-id-long": mmap2(bytes([255, 0, 0, 0]) + bytes(range(20)), padded(b"/bin/a"), 2 | MISC_BUILD_ID),
     "anonymous": mmap2(bytes(24), padded(b"//anon")),
     "no-path-end": mmap2(inode, b"/12345678901234"[:16].ljust(16, b"x")),
     "no-path": mmap2(inode, b""),
     "over-the-end": mmap2(inode, padded(b"/x"), address=2**64 - 4096, length=8192),
     "foreign": mmap2(inode, padded(b"/x"), pid=0),
-    "exec": record(COMM, MISC_EXEC, struct.pack("<II", 812, 812) + padded(b"victim")),
-    "name": record(COMM, 0, struct.pack("<II", 812, 813) + padded(b"worker")),
+    "exec": record(COMM, MISC_EXEC,
+                   struct.pack("<II", 812, 812) + padded(b"victim")),
+    "name": record(COMM, 0,
+                   struct.pack("<II", 812, 813) + padded(b"worker")),
     "lost": record(LOST, 0, struct.pack("<QQ", 3, 41)),
     "fork": record(FORK, 0, struct.pack("<IIIIQ", 812, 1, 812, 1, 5)),
     "short": struct.pack("<IHH", MMAP2, 2, 16) + bytes(8),

@@ -17,7 +17,8 @@ def zstd(data):
 
 
 def file(stored, size, schema=b"profiles/v1development", form=1):
-    return b"SPANSPL1" + struct.pack("<II24sQQQQQQQ", 96, form, schema, 3, 1, 10**18, size, len(stored), 0, 0) + stored
+    return b"SPANSPL1" + struct.pack("<II24sQQQQQQQ", 96, form, schema, 3, 1, 10**18, size, len(stored), 0,
+                                     0) + stored
 
 
 HERE.mkdir(parents=True, exist_ok=True)

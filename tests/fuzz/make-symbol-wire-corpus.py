@@ -12,9 +12,12 @@ MAGIC, WANT, TABLE = 0x53594D31, 0, 1
 NAMED, DYNAMIC, STRIPPED = 0, 1, 6
 
 
-def answer(functions, names, *, kind=TABLE, base=0x1000, state=NAMED, full=None, n=None, size=None, link=b"", go=0, magic=MAGIC):
-    head = struct.pack("<IIQIIIIII256s", magic, kind, base, state, int(state == NAMED if full is None else full),
-                       len(functions) if n is None else n, len(names) if size is None else size, 0, go, link)
+def answer(functions, names, *, kind=TABLE, base=0x1000, state=NAMED, full=None, n=None, size=None, link=b"",
+           go=0, magic=MAGIC):
+    head = struct.pack("<IIQIIIIII256s", magic, kind, base, state,
+                       int(state == NAMED if full is None else full),
+                       len(functions) if n is None else n,
+                       len(names) if size is None else size, 0, go, link)
     return head + b"".join(struct.pack("<II", *f) for f in functions) + names
 
 

@@ -18,10 +18,15 @@ put("maps", "real", b"""558645495000-55864549a000 r-xp 00002000 fe:00 247026    
 7f3000000000-7f3000001000 rw-s 00000000 00:01 2062                       /memfd:DD_OTEL_CTX (deleted)
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
 """)
-put("maps", "escaped", b"1000-2000 r-xp 0 8:1 5   /a\\012b\\040\xff (deleted)\n2000-3000 r--p 0 8:1 5 /" + b"\\012" * 4100)
-put("maps", "malformed", b"\n2000-1000 r--p 0 0:0 0\n1000-2000 r--q 0 0:0 0\n1000\n1000-2000 r--p 0 0:0 18446744073709551616\n"
+put("maps", "escaped",
+    b"1000-2000 r-xp 0 8:1 5   /a\\012b\\040\xff (deleted)\n2000-3000 r--p 0 8:1 5 /" + b"\\012" * 4100)
+put(
+    "maps", "malformed",
+    b"\n2000-1000 r--p 0 0:0 0\n1000-2000 r--q 0 0:0 0\n1000\n1000-2000 r--p 0 0:0 18446744073709551616\n"
     b"10000000000000000-20000000000000000 r--p 0 0:0 0\n1000-2000 r--p 0 0:0 0")
-put("maps", "mountinfo", b"36 35 254:0 / / rw,noatime master:1 - ext4 /dev/root rw\n40 36 0:45 / /m rw - fuse.sshfs u@h:/ rw\n"
+put(
+    "maps", "mountinfo",
+    b"36 35 254:0 / / rw,noatime master:1 - ext4 /dev/root rw\n40 36 0:45 / /m rw - fuse.sshfs u@h:/ rw\n"
     b"41 36 0:45 / / rw -\n42 0:45\n43 36 0:45 / / rw - ")
 put("maps", "stat", b"7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 12345 1 1")
 
@@ -36,7 +41,8 @@ def elf(segments, notes=b"", phnum=None, shnum=0, klass=2):
 
 
 def note(name, kind, content):
-    return struct.pack("<III", len(name), len(content), kind) + name + bytes(-len(name) % 4) + content + bytes(-len(content) % 4)
+    return struct.pack("<III", len(name), len(content), kind) + name + bytes(
+        -len(name) % 4) + content + bytes(-len(content) % 4)
 
 
 gnu, go = note(b"GNU\0", 3, bytes(range(20))), note(b"Go\0\0", 4, b"abc/def/ghi")
@@ -52,7 +58,9 @@ put("elf", "gnu", elf([load, note_segment(2, len(gnu))], gnu))
 put("elf", "go-and-gnu", elf([load, note_segment(2, len(gnu + go))], go + gnu))
 put("elf", "property-first", elf([load, note_segment(2, len(prop + gnu), 8)], prop + gnu))
 put("elf", "sections-only", elf([], gnu, shnum=2))
-put("elf", "names-no-end", elf([load, note_segment(2, 64)], struct.pack("<III", 0xffffffff, 0xffffffff, 3) + bytes(52)))
+put("elf", "names-no-end",
+    elf([load, note_segment(2, 64)],
+        struct.pack("<III", 0xffffffff, 0xffffffff, 3) + bytes(52)))
 put("elf", "too-many-headers", elf([load], phnum=0xffff))
 put("elf", "17-segments", elf([load] * 17))
 put("elf", "wraps-around", elf([(1, 5, 2**64 - 1, 2**64 - 1, 0, 2, 2, 1)]))
@@ -85,8 +93,14 @@ ffffffffc0404000 t nft_first\t[nf_tables]
 ffffffffc0800000 t bpf_prog_1234_x\t[bpf]
 """)
 put("kallsyms", "hidden", b"0000000000000000 T _text\n0000000000000000 T do_one\n")
-put("kallsyms", "unsorted", b"ffffffff9d000000 T _text\nffffffff9d000300 T c\nffffffff9d000200 T b\nffffffff9d000400 T d\n"
+put(
+    "kallsyms", "unsorted",
+    b"ffffffff9d000000 T _text\nffffffff9d000300 T c\nffffffff9d000200 T b\nffffffff9d000400 T d\n"
     b"00000000000000ff T far\n")
-put("kallsyms", "malformed", b"x T _text\nffffffff9d000000 T _text\nffffffff9d000000 T\nffffffff9d000000 T \n ffff T x\n"
-    b"ffffffff9d000010 t x\t[\nffffffff9d000010 t x\t[]\nffffffff9d000010 t " + b"y" * 600 + b"\nffffffff9d000020 T z")
-put("kallsyms", "low", b"0000000000001000 T _text\n0000000000001008 T a\nffffffffffffffff T b\n0000000080000fff T c\n")
+put(
+    "kallsyms", "malformed",
+    b"x T _text\nffffffff9d000000 T _text\nffffffff9d000000 T\nffffffff9d000000 T \n ffff T x\n"
+    b"ffffffff9d000010 t x\t[\nffffffff9d000010 t x\t[]\nffffffff9d000010 t " + b"y" * 600 +
+    b"\nffffffff9d000020 T z")
+put("kallsyms", "low",
+    b"0000000000001000 T _text\n0000000000001008 T a\nffffffffffffffff T b\n0000000080000fff T c\n")

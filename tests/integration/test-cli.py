@@ -87,7 +87,8 @@ class Mistakes(Cli):
         self.assertIn("unknown option -Q", self.spanprof("config", "show", "-Q", expect=USAGE).stderr)
 
     def test_every_mistake_is_named_at_once(self):
-        done = self.spanprof("config", "show", "-F", "0", "--depth=x", "--all=perhaps", "--no-such", "-d", expect=USAGE)
+        done = self.spanprof("config", "show", "-F", "0", "--depth=x", "--all=perhaps", "--no-such", "-d",
+                             expect=USAGE)
         for part in ("-F: `0` is out of range (1 to 10000)", "--depth: `x` is no number (1 to 1024)",
                      "--all: `perhaps` is neither `on` nor `off`", "--no-such", "-d: needs a value (TIME)"):
             self.assertIn(part, done.stderr)
@@ -103,7 +104,9 @@ class Mistakes(Cli):
         self.spanprof("config", "show", "x", expect=USAGE)
 
     def test_what_is_wrong_is_named_before_what_is_missing(self):
-        self.assertEqual(self.spanprof("spool", "lss", expect=USAGE).stderr, "spanprof: spool: `lss` is none of ls, flush, extract\n")
+        self.assertEqual(
+            self.spanprof("spool", "lss", expect=USAGE).stderr,
+            "spanprof: spool: `lss` is none of ls, flush, extract\n")
         self.assertIn("--spool DIRECTORY", self.spanprof("spool", "ls", expect=USAGE).stderr)
 
     def test_run_starts_no_program(self):
@@ -118,24 +121,30 @@ class Mistakes(Cli):
         self.assertIn("SPANPROF_FREQUENCY: `fast` is no number", done.stderr)
 
     def test_a_nearly_right_variable_is_pointed_out(self):
-        done = self.spanprof("config", "show", env=environment(SPANPROF_FREQENCY="5", SPANPROF_SERVICE_HOST="10.0.0.1"))
-        self.assertIn("SPANPROF_FREQENCY is set, but means nothing; did you mean SPANPROF_FREQUENCY?", done.stderr)
+        done = self.spanprof("config", "show", env=environment(SPANPROF_FREQENCY="5",
+                                                               SPANPROF_SERVICE_HOST="10.0.0.1"))
+        self.assertIn("SPANPROF_FREQENCY is set, but means nothing; did you mean SPANPROF_FREQUENCY?",
+                      done.stderr)
         self.assertNotIn("SERVICE_HOST", done.stderr)
 
 
 class Parsing(Cli):
     def shown(self, *args, **variables):
         done = self.spanprof("config", "show", *args, env=environment(**variables))
-        return {m[1]: (m[2].strip(), m[3]) for m in re.finditer(r"^([a-z-]+) += (.*?) +# (.*)$", done.stdout, re.M)}
+        return {
+            m[1]: (m[2].strip(), m[3])
+            for m in re.finditer(r"^([a-z-]+) += (.*?) +# (.*)$", done.stdout, re.M)
+        }
 
     def test_every_way_to_write_an_option(self):
-        for args, option, value in (
-                (["-F", "5"], "frequency", "5"), (["-F5"], "frequency", "5"), (["--frequency", "5"], "frequency", "5"),
-                (["--frequency=5"], "frequency", "5"), (["-F", "4", "-F", "5"], "frequency", "5"),
-                (["-a"], "all", "on"), (["--all"], "all", "on"), (["--all=off"], "all", "off"),
-                (["--no-jitter"], "jitter", "off"), (["--jitter=off"], "jitter", "off"),
-                (["-aF5"], "frequency", "5"), (["-p", "1", "-p", "2,3"], "pid", "1,2,3"),
-                (["--headers="], "headers", ""), (["-d", "90s"], "duration", "90s")):
+        for args, option, value in ((["-F", "5"], "frequency", "5"), (["-F5"], "frequency", "5"),
+                                    (["--frequency",
+                                      "5"], "frequency", "5"), (["--frequency=5"], "frequency", "5"),
+                                    (["-F", "4", "-F", "5"], "frequency", "5"), (["-a"], "all", "on"),
+                                    (["--all"], "all", "on"), (["--all=off"], "all", "off"),
+                                    (["--no-jitter"], "jitter", "off"), (["--jitter=off"], "jitter", "off"),
+                                    (["-aF5"], "frequency", "5"), (["-p", "1", "-p", "2,3"], "pid", "1,2,3"),
+                                    (["--headers="], "headers", ""), (["-d", "90s"], "duration", "90s")):
             with self.subTest(args=args):
                 self.assertEqual(self.shown(*args)[option], (value, "command line"))
 
@@ -144,13 +153,15 @@ class Parsing(Cli):
         self.assertIn("`-a`", self.spanprof("config", "show", "--", "-a", expect=USAGE).stderr)
 
     def test_show_has_each_section_once(self):
-        sections = re.findall(r"^\[(.*)\]$", self.spanprof("config", "show", "--config", self.file("")).stdout, re.M)
+        sections = re.findall(r"^\[(.*)\]$",
+                              self.spanprof("config", "show", "--config", self.file("")).stdout, re.M)
         self.assertIn("export", sections)
         self.assertEqual(len(sections), len(set(sections)), sections)
 
     def test_show_names_every_origin(self):
         path = self.file("frequency = 1\ndepth = 2\n[export]\ntimeout = 3s\n")
-        shown = self.shown("-c", path, "--timeout=5s", SPANPROF_DEPTH="4", OTEL_EXPORTER_OTLP_COMPRESSION="none")
+        shown = self.shown("-c", path, "--timeout=5s", SPANPROF_DEPTH="4",
+                           OTEL_EXPORTER_OTLP_COMPRESSION="none")
         self.assertEqual(shown["frequency"], ("1", f"{path}:1"))
         self.assertEqual(shown["depth"], ("4", "SPANPROF_DEPTH"))
         self.assertEqual(shown["timeout"], ("5s", "command line"))
@@ -162,21 +173,25 @@ class Parsing(Cli):
         pem = [self.directory() / name for name in ("all", "signal", "own", "here")]
         for path in pem:
             path.touch()
-        for name, values, shown, more in (
-                ("ENDPOINT", ("http://all:1", "http://signal:2/x", "http://own:3", "http://here:4"), None, ()),
-                ("COMPRESSION", ("none", "gzip", "none", "gzip"), None, ()),
-                ("TIMEOUT", ("2000", "3000", "4s", "5s"), ("2s", "3s", "4s", "5s"), ()),
-                ("PROTOCOL", ("http/json", "http/protobuf", "http/json", "http/protobuf"), None, ()),
-                ("CERTIFICATE", [*map(str, pem)], None, ()),
-                ("CLIENT_CERTIFICATE", [*map(str, pem)], None, [f"--client-key={pem[0]}"]),
-                ("CLIENT_KEY", [*map(str, pem)], None, [f"--client-certificate={pem[0]}"])):
+        for name, values, shown, more in (("ENDPOINT", ("http://all:1", "http://signal:2/x", "http://own:3",
+                                                        "http://here:4"), None,
+                                           ()), ("COMPRESSION", ("none", "gzip", "none", "gzip"), None, ()),
+                                          ("TIMEOUT", ("2000", "3000", "4s", "5s"), ("2s", "3s", "4s", "5s"),
+                                           ()), ("PROTOCOL", ("http/json", "http/protobuf", "http/json",
+                                                              "http/protobuf"), None,
+                                                 ()), ("CERTIFICATE", [*map(str, pem)], None, ()),
+                                          ("CLIENT_CERTIFICATE", [*map(str, pem)], None,
+                                           [f"--client-key={pem[0]}"]), ("CLIENT_KEY", [*map(str, pem)], None,
+                                                                         [f"--client-certificate={pem[0]}"])):
             option = name.lower().replace("_", "-")
             names = (f"OTEL_EXPORTER_OTLP_{name}", f"OTEL_EXPORTER_OTLP_PROFILES_{name}", f"SPANPROF_{name}")
             with self.subTest(option):
                 for n in range(3):
                     variables = {**dict.fromkeys(names, ""), **dict(zip(names[:n + 1], values))}
                     self.assertEqual(self.shown(*more, **variables)[option], ((shown or values)[n], names[n]))
-                self.assertEqual(self.shown(*more, f"--{option}={values[3]}", **variables)[option], ((shown or values)[3], "command line"))
+                self.assertEqual(
+                    self.shown(*more, f"--{option}={values[3]}", **variables)[option],
+                    ((shown or values)[3], "command line"))
 
     def test_headers_come_from_each_variable_and_are_never_shown(self):
         for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_PROFILES_HEADERS", "SPANPROF_HEADERS"):
@@ -188,7 +203,8 @@ class Parsing(Cli):
         done = self.spanprof("config", "show", "--headers=authorization=Basic%20c2VjcmV0")
         self.assertNotIn("c2VjcmV0", done.stdout)
         self.assertIn("(set, not shown)", done.stdout)
-        done = self.spanprof("config", "show", "--endpoint=https://me:c2VjcmV0@collector:4318/x?token=c2VjcmV0")
+        done = self.spanprof("config", "show",
+                             "--endpoint=https://me:c2VjcmV0@collector:4318/x?token=c2VjcmV0")
         self.assertNotIn("c2VjcmV0", done.stdout)
         self.assertIn("profiles go to https://collector:4318/x/v1development/profiles\n", done.stdout)
 
@@ -205,9 +221,10 @@ class Check(Cli):
     def test_each_mistake_with_its_line(self):
         path = self.file("[sampling]\nfreqency = 99\nfrequency = 0\n[oops\n")
         done = self.spanprof("config", "check", path, expect=CONFIG)
-        self.assertEqual(done.stderr, f"{path}:2: unknown key `freqency`, did you mean `frequency`?\n"
-                                      f"{path}:3: frequency: `0` is out of range (1 to 10000)\n"
-                                      f"{path}:4: a section is one word between `[` and `]`, or a kind and a name\n")
+        self.assertEqual(
+            done.stderr, f"{path}:2: unknown key `freqency`, did you mean `frequency`?\n"
+            f"{path}:3: frequency: `0` is out of range (1 to 10000)\n"
+            f"{path}:4: a section is one word between `[` and `]`, or a kind and a name\n")
         self.assertEqual(done.stdout, "")
         self.spanprof("config", "show", "-c", path, expect=CONFIG)
 
@@ -219,7 +236,8 @@ class Check(Cli):
     def test_a_file_of_any_size_or_content(self):
         path = self.directory() / "big.conf"
         path.write_bytes(b"#" * (2 << 20))
-        self.assertIn("larger than any configuration", self.spanprof("config", "check", path, expect=CONFIG).stderr)
+        self.assertIn("larger than any configuration",
+                      self.spanprof("config", "check", path, expect=CONFIG).stderr)
         with open(tap.SPANPROF, "rb") as program:
             path.write_bytes(program.read(65536))
         self.assertIn("no UTF-8", self.spanprof("config", "check", path, expect=CONFIG).stderr)
@@ -265,14 +283,15 @@ class Output(Cli):
     def test_a_reader_that_leaves_is_no_news(self):
         reader, writer = os.pipe()
         os.close(reader)
-        done = subprocess.run([tap.SPANPROF, "help"], stdout=writer, stderr=subprocess.PIPE, env=environment(),
-                              timeout=tap.PATIENCE)
+        done = subprocess.run([tap.SPANPROF, "help"], stdout=writer, stderr=subprocess.PIPE,
+                              env=environment(), timeout=tap.PATIENCE)
         os.close(writer)
         self.assertEqual((done.returncode, done.stderr), (FAILURE, b""))
 
     def test_closed_descriptors_are_not_reused_for_files(self):
         path = self.file("frequency = 1\n")
-        done = self.run_command(["sh", "-c", '"$0" config check "$1" 0<&- 2>&-', tap.SPANPROF, path], env=environment())
+        done = self.run_command(["sh", "-c", '"$0" config check "$1" 0<&- 2>&-', tap.SPANPROF, path],
+                                env=environment())
         self.assertEqual((done.returncode, done.stdout), (OK, f"{path}: valid\n"))
 
 

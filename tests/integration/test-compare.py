@@ -26,7 +26,8 @@ def shifted(points):
 
 class Proportions(tap.TestCase):
     def test_p_values_are_those_of_the_tables(self):
-        # 55 of 100 and 40 of 100: pooled 0.475, z = (0.15 - 0.01) / sqrt(0.475 · 0.525 · 0.02) = 1.9824, two-sided 0.0474
+        # 55 of 100 and 40 of 100: pooled 0.475, z = (0.15 - 0.01) / sqrt(0.475 · 0.525 · 0.02) = 1.9824,
+        # two-sided 0.0474
         self.assertAlmostEqual(compare.proportion_p(55, 100, 40, 100), 0.0474, places=4)
         # z = (0.01 - 0.0001) / sqrt(0.105 · 0.895 · 0.0002) = 2.2837, two-sided 0.0224
         self.assertAlmostEqual(compare.proportion_p(1100, 10000, 1000, 10000), 0.0224, places=4)
@@ -35,15 +36,17 @@ class Proportions(tap.TestCase):
 
     def test_accepts_equal_distributions(self):
         rng = random.Random(1)
-        alarms = sum(not compare.two_samples(draw(rng, 4000, WEIGHTS), draw(rng, 6000, WEIGHTS), alpha=0.01).agrees
-                     for _ in range(300))
+        alarms = sum(
+            not compare.two_samples(draw(rng, 4000, WEIGHTS), draw(rng, 6000, WEIGHTS), alpha=0.01).agrees
+            for _ in range(300))
         # At alpha 0.01 at most 3 of 300 are expected; 11 or more has a probability of 0.0003.
         self.assertLess(alarms, 11)
 
     def test_alarms_are_not_impossible(self):
         rng = random.Random(2)
-        alarms = sum(not compare.two_samples(draw(rng, 4000, WEIGHTS), draw(rng, 4000, WEIGHTS), alpha=0.5).agrees
-                     for _ in range(100))
+        alarms = sum(
+            not compare.two_samples(draw(rng, 4000, WEIGHTS), draw(rng, 4000, WEIGHTS), alpha=0.5).agrees
+            for _ in range(100))
         self.assertGreater(alarms, 10)
 
     def test_rejects_shifted_distributions(self):
@@ -52,7 +55,8 @@ class Proportions(tap.TestCase):
             for _ in range(50):
                 result = compare.two_samples(draw(rng, 5000, WEIGHTS), draw(rng, 5000, shifted(points)))
                 self.assertFalse(result.agrees, f"{points} points\n{result}")
-                self.assertTrue({row.category for row in result.different} <= {"function_0", "function_4"}, str(result))
+                self.assertTrue({row.category for row in result.different} <= {"function_0", "function_4"},
+                                str(result))
 
     def test_rejects_a_function_that_only_one_side_has(self):
         a = collections.Counter(x=9500, y=500)
@@ -62,7 +66,8 @@ class Proportions(tap.TestCase):
     def test_small_functions_are_judged_together(self):
         small = {f"small_{i}": 20 for i in range(50)}
         a, b = collections.Counter(big=9000, **small), collections.Counter(big=9000, other=1000)
-        self.assertEqual({row.category for row in compare.two_samples(a, b).different}, {compare.REST, "other"})
+        self.assertEqual({row.category for row in compare.two_samples(a, b).different},
+                         {compare.REST, "other"})
         b = collections.Counter(big=9000, **{f"tiny_{i}": 20 for i in range(50)})
         self.assertTrue(compare.two_samples(a, b).agrees)
 
@@ -110,8 +115,9 @@ class PerfScript(tap.TestCase):
             compare.Frame(0x167ADF, "__strlen_evex", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
             compare.Frame(0x656C61636F6C2F, "[unknown]", "[unknown]")])
         self.assertEqual((web.comm, web.pid, web.tid), ("Web Content", 18458, 18459))
-        self.assertEqual([f.symbol for f in web.frames],
-                         ["__d_lookup_rcu", "ext4_find_extent", "std::map<int, (anonymous namespace)::T>::at(int) const"])
+        self.assertEqual(
+            [f.symbol for f in web.frames],
+            ["__d_lookup_rcu", "ext4_find_extent", "std::map<int, (anonymous namespace)::T>::at(int) const"])
         self.assertEqual(web.frames[2].object, "/opt/a (b)/lib.so")
         self.assertEqual(head.frames, [])
 

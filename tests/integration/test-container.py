@@ -22,7 +22,9 @@ import session
 import tap
 
 FOLDER = tap.SOURCE_DIR / "packaging/kubernetes"
-NUMBERS = {"DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "SYSLOG": 34, "PERFMON": 38, "BPF": 39, "CHECKPOINT_RESTORE": 40}
+NUMBERS = {
+    "DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "SYSLOG": 34, "PERFMON": 38, "BPF": 39, "CHECKPOINT_RESTORE": 40
+}
 PR_CAPBSET_DROP = 24
 CLONE_NEWNS = 0x20000
 MAX_IMAGE_BYTES = 30 << 20
@@ -93,13 +95,15 @@ class Kubernetes(tap.TestCase):
                 with self.subTest(file=name, mistake=spoil.__name__):
                     objects = documents(name)
                     spoil(pod_of(objects))
-                    self.assertEqual(sum(self.refusal(document, KUBERNETES[-1]) is not None for document in objects), 1)
+                    self.assertEqual(
+                        sum(self.refusal(document, KUBERNETES[-1]) is not None for document in objects), 1)
 
     def test_nothing_is_privileged_and_the_capabilities_are_those_of_the_unit(self):
         unit = (tap.SOURCE_DIR / "systemd/spanprof.service.in").read_text()
         held = {name.removeprefix("CAP_") for name in re.findall(r"^AmbientCapabilities=(\w+)$", unit, re.M)}
         self.assertEqual(set(capabilities("daemonset.yaml")), held)
-        self.assertEqual(set(capabilities("sidecar.yaml")), {"BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH"})
+        self.assertEqual(set(capabilities("sidecar.yaml")),
+                         {"BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH"})
         for name in ("daemonset.yaml", "sidecar.yaml"):
             text = (FOLDER / name).read_text()
             self.assertNotIn("privileged: true", text)
@@ -122,7 +126,10 @@ class Kubernetes(tap.TestCase):
 
 def contents(root):
     """Path → mode and content."""
-    return {path.relative_to(root): (oct(path.lstat().st_mode), path.read_bytes() if path.is_file() else None) for path in root.rglob("*")}
+    return {
+        path.relative_to(root): (oct(path.lstat().st_mode), path.read_bytes() if path.is_file() else None)
+        for path in root.rglob("*")
+    }
 
 
 class Image(session.TestCase):
@@ -162,31 +169,40 @@ class Image(session.TestCase):
 
     def test_is_small_and_whole(self):
         root = self.image()
-        size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+        size = sum(path.stat().st_size for path in root.rglob("*")
+                   if path.is_file() and not path.is_symlink())
         self.assertLessEqual(size, MAX_IMAGE_BYTES)
         self.assertFalse((root / "bin/sh").exists())
-        done = subprocess.run(["/usr/sbin/spanprof", "version"], preexec_fn=self.inside(root, []), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["/usr/sbin/spanprof", "version"], preexec_fn=self.inside(root, []),
+                              capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"^spanprof \d")
 
     def test_containerfile_makes_an_image_of_it(self):
         stage, config, layers, root = self.built()
         self.assertEqual(contents(root), contents(stage), "nothing more, nothing less")
-        for size in (sum(layer.stat().st_size for layer in layers), sum(path.stat().st_size for path in root.rglob("*") if path.is_file())):
+        for size in (sum(layer.stat().st_size for layer in layers),
+                     sum(path.stat().st_size for path in root.rglob("*") if path.is_file())):
             self.assertLessEqual(size, MAX_IMAGE_BYTES)
             self.assertGreater(size, 1 << 20)
         self.assertEqual((config["Entrypoint"], config["Cmd"]), (["/usr/sbin/spanprof"], ["run"]))
 
         receiver = session.Receiver(self)
         all_of_them = self.inside(root, capabilities("daemonset.yaml"))
-        done = subprocess.run([*config["Entrypoint"], "doctor", "--json", "--endpoint", receiver.url], preexec_fn=all_of_them,
-                              capture_output=True, text=True, timeout=60, env=session.clean_environment())
+        done = subprocess.run([*config["Entrypoint"], "doctor", "--json", "--endpoint", receiver.url],
+                              preexec_fn=all_of_them, capture_output=True, text=True, timeout=60,
+                              env=session.clean_environment())
         report = json.loads(done.stdout)
-        self.assertEqual((done.returncode, [c for c in report["checks"] if c["result"] == "fail"]), (0, []), done.stderr)
+        self.assertEqual((done.returncode, [c for c in report["checks"] if c["result"] == "fail"]), (0, []),
+                         done.stderr)
         victim = self.victim("chain", 5)
-        run = self.spawn([*config["Entrypoint"], *config["Cmd"], "--duration", "2s"], preexec_fn=self.inside(root, capabilities("daemonset.yaml")),
-                         env=dict(entry.split("=", 1) for entry in config["Env"]) |
-                         {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "SPANPROF_STOP_TIMEOUT": "20s", "SPANPROF_PID": str(victim.pid)})
+        run = self.spawn(
+            [*config["Entrypoint"], *config["Cmd"], "--duration", "2s"],
+            preexec_fn=self.inside(root, capabilities("daemonset.yaml")),
+            env=dict(entry.split("=", 1) for entry in config["Env"]) | {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "SPANPROF_STOP_TIMEOUT": "20s",
+                "SPANPROF_PID": str(victim.pid)
+            })
         self.assertEqual(run.wait(), 0, run)
         self.assertRegex(run.err, r"[1-9]\d* samples delivered \+ 0 lost")
 
@@ -195,9 +211,12 @@ class Image(session.TestCase):
         for name in ("daemonset.yaml", "sidecar.yaml"):
             with self.subTest(example=name):
                 receiver = session.Receiver(self)
-                run = self.spawn(["/usr/sbin/spanprof", "run", "--pid", victim.pid, "--frequency", "499", "--duration", "2s",
-                                  "--export-interval", "1s"], preexec_fn=self.inside(root, capabilities(name)),
-                                 env={"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "SPANPROF_STOP_TIMEOUT": "20s"})
+                run = self.spawn([
+                    "/usr/sbin/spanprof", "run", "--pid", victim.pid, "--frequency", "499", "--duration",
+                    "2s", "--export-interval", "1s"
+                ], preexec_fn=self.inside(root, capabilities(name)), env={
+                    "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "SPANPROF_STOP_TIMEOUT": "20s"
+                })
                 self.assertEqual(run.wait(), 0, run)
                 self.assertRegex(run.err, r"[1-9]\d* samples delivered \+ 0 lost")
                 self.assertGreater(len(receiver.paths()), 0)
@@ -208,65 +227,94 @@ class Image(session.TestCase):
         """A container whose processes the others of its pod see; its program publishes contexts."""
         bundle = self.directory()
         boxed.make_root(bundle / "root", session.SERVICE)
-        return runc.Box(self, bundle, {
-            "ociVersion": "1.0.2", "root": {"path": "root"},
-            "process": {"args": ["/bin/boxed", "--duration", "300"], "cwd": "/", "user": {"uid": 1000, "gid": 1000}, "noNewPrivileges": True,
-                        "env": ["OTEL_SERVICE_NAME=checkout"]},
-            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-            "linux": {"namespaces": [{"type": name} for name in ("pid", "ipc", "uts", "mount", "network")]},
-        })
+        return runc.Box(
+            self, bundle, {
+                "ociVersion": "1.0.2",
+                "root": {"path": "root"},
+                "process": {
+                    "args": ["/bin/boxed", "--duration", "300"], "cwd": "/", "user": {
+                        "uid": 1000, "gid": 1000
+                    }, "noNewPrivileges": True, "env": ["OTEL_SERVICE_NAME=checkout"]
+                },
+                "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+                "linux": {
+                    "namespaces": [{"type": name} for name in ("pid", "ipc", "uts", "mount", "network")]
+                },
+            })
 
     def sidecar(self, pid, **environment):
         """As an engine makes it from the example, in the PID namespace of @pid. Its network is the host's, where the receiver is."""
         example, root = container_of("sidecar.yaml"), self.image()
         rights, held = example["securityContext"], [f"CAP_{name}" for name in capabilities("sidecar.yaml")]
-        self.assertEqual((rights["privileged"], rights["seccompProfile"], rights["capabilities"]["drop"]), (False, {"type": "Unconfined"}, ["ALL"]))
+        self.assertEqual((rights["privileged"], rights["seccompProfile"], rights["capabilities"]["drop"]),
+                         (False, {"type": "Unconfined"}, ["ALL"]))
         for name in ("proc", "sys", "dev", "run/spanprof"):
             (root / name).mkdir(parents=True, exist_ok=True)
         variables = {entry["name"]: entry["value"] for entry in example["env"]} | environment
-        return runc.Box(self, root.parent, {
-            "ociVersion": "1.0.2", "root": {"path": root.name, "readonly": rights["readOnlyRootFilesystem"]},
-            "process": {"args": ["/usr/sbin/spanprof", *example["args"]], "cwd": "/", "user": {"uid": rights["runAsUser"], "gid": 0},
-                        "env": [f"{key}={value}" for key, value in variables.items()],
-                        "noNewPrivileges": not rights["allowPrivilegeEscalation"],
-                        "capabilities": {kind: held for kind in ("bounding", "effective", "permitted")}},
-            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"},
-                       {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
-                       {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]},
-                       *({"destination": mount["mountPath"], "type": "tmpfs", "source": "tmpfs"} for mount in example["volumeMounts"])],
-            "linux": {"namespaces": [{"type": "pid", "path": f"/proc/{pid}/ns/pid"}, *({"type": name} for name in ("ipc", "uts", "mount"))],
-                      "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
-                      "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]},
-        })
+        return runc.Box(
+            self, root.parent, {
+                "ociVersion": "1.0.2",
+                "root": {"path": root.name, "readonly": rights["readOnlyRootFilesystem"]},
+                "process": {
+                    "args": ["/usr/sbin/spanprof", *example["args"]], "cwd": "/", "user": {
+                        "uid": rights["runAsUser"], "gid": 0
+                    }, "env": [f"{key}={value}" for key, value in variables.items()
+                               ], "noNewPrivileges": not rights["allowPrivilegeEscalation"],
+                    "capabilities": {kind: held for kind in ("bounding", "effective", "permitted")}
+                },
+                "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}, {
+                    "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+                    "options": ["nosuid", "mode=755"]
+                }, {
+                    "destination": "/sys", "type": "sysfs", "source": "sysfs",
+                    "options": ["nosuid", "noexec", "nodev", "ro"]
+                }, *({"destination": mount["mountPath"], "type": "tmpfs", "source": "tmpfs"}
+                     for mount in example["volumeMounts"])],
+                "linux": {
+                    "namespaces": [{"type": "pid", "path": f"/proc/{pid}/ns/pid"},
+                                   *({"type": name} for name in ("ipc", "uts", "mount"))],
+                    "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
+                    "readonlyPaths": [
+                        "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"
+                    ]
+                },
+            })
 
     def test_sidecar_profiles_its_pod_and_nobody_else(self):
         service, receiver = self.service(), session.Receiver(self)
         outside = self.spawn([session.SERVICE, "--duration", "300"])
-        sidecar = self.sidecar(service.pid, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, SPANPROF_METRICS="127.0.0.1:0", SPANPROF_FREQUENCY="499",
-                               SPANPROF_EXPORT_INTERVAL="1s", SPANPROF_STOP_TIMEOUT="20s", SPANPROF_VALIDATE="on")
+        sidecar = self.sidecar(service.pid, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url,
+                               SPANPROF_METRICS="127.0.0.1:0", SPANPROF_FREQUENCY="499",
+                               SPANPROF_EXPORT_INTERVAL="1s", SPANPROF_STOP_TIMEOUT="20s",
+                               SPANPROF_VALIDATE="on")
         status = open(f"/proc/{sidecar.pid}/status").read()
         expected = sum(1 << NUMBERS[name] for name in capabilities("sidecar.yaml"))
         for name in ("CapBnd", "CapEff", "CapPrm"):
             self.assertEqual(int(re.search(rf"{name}:\s*(\w+)", status)[1], 16), expected, status)
         self.assertRegex(status, r"NoNewPrivs:\s*1\n")
-        self.assertEqual(os.readlink(f"/proc/{sidecar.pid}/ns/pid"), os.readlink(f"/proc/{service.pid}/ns/pid"))
+        self.assertEqual(os.readlink(f"/proc/{sidecar.pid}/ns/pid"),
+                         os.readlink(f"/proc/{service.pid}/ns/pid"))
 
         def arrived():
             found = [s for path in receiver.paths() for s in otlp_read.samples(path)]
             return found if sum(bool(s.span_id) for s in found) > 100 else None
 
-        samples = tap.wait_until(lambda: self.assertEqual(sidecar.state()["status"], "running", sidecar.output) or arrived(),
-                                 "samples in spans", 2 * tap.PATIENCE)
+        samples = tap.wait_until(
+            lambda: self.assertEqual(sidecar.state()["status"], "running", sidecar.output) or arrived(),
+            "samples in spans", 2 * tap.PATIENCE)
         port = re.search(r"metrics are at (http://127\.0\.0\.1:\d+)/", sidecar.output)[1]
         self.assertEqual(urllib.request.urlopen(port + "/healthz", timeout=tap.PATIENCE).status, 200)
         sidecar.kill("TERM")
         tap.wait_until(lambda: sidecar.state()["status"] == "stopped", "the end of the sidecar")
         self.assertRegex(sidecar.output, r"[1-9]\d* samples delivered \+ 0 lost")
         self.assertIsNone(outside.status)
-        self.assertEqual({(s.resource["service.name"], s.resource["process.pid"], s.resource["process.executable.path"]) for s in samples},
-                         {("checkout", 1, "/bin/boxed")}, "ids are the pod's; the one outside is not seen")
+        self.assertEqual(
+            {(s.resource["service.name"], s.resource["process.pid"], s.resource["process.executable.path"])
+             for s in samples}, {("checkout", 1, "/bin/boxed")},
+            "ids are the pod's; the one outside is not seen")
         build_id = otlp_read.Symbols().build_id(str(session.SERVICE))
-        self.assertIn(build_id, {f.build_id for s in samples for f in s.frames}, "its file is read in its own root")
+        self.assertIn(build_id, {f.build_id for s in samples for f in s.frames},
+                      "its file is read in its own root")
         receiver.child.stop(signal.SIGINT)
         self.assertEqual(oracle.check(receiver.paths()), [])
 

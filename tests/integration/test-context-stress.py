@@ -19,7 +19,10 @@ class Stress(tap.TestCase):
         tap.need_btf()
 
     def stress(self, form, expect=0, samples=None, **options):
-        arguments = [f"{key}={value}" for key, value in {"samples": samples or self.SAMPLES, "seconds": 250, **options}.items()]
+        arguments = [
+            f"{key}={value}"
+            for key, value in {"samples": samples or self.SAMPLES, "seconds": 250, **options}.items()
+        ]
         done = self.run_command([PROGRAM, form, *arguments], timeout=280)
         if done.returncode == 78:
             tap.skip(f"kernel: {done.stderr.strip()}")

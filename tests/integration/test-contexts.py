@@ -53,11 +53,14 @@ def payload(resource, keys):
 
 
 class Contexts(session.TestCase):
-    RESOURCE = {"service.name": "shop", "service.version": "1.2", "shop.shards": 7, "shop.canary": True, "shop.share": 0.25}
+    RESOURCE = {
+        "service.name": "shop", "service.version": "1.2", "shop.shards": 7, "shop.canary": True,
+        "shop.share": 0.25
+    }
 
     def start_victim(self, library, before=3, after=3, program="victim-context", **environment):
-        child = self.spawn([program if "/" in program else LIB / program, library, before, after], stdin=subprocess.PIPE,
-                           env={**session.clean_environment(), **environment})
+        child = self.spawn([program if "/" in program else LIB / program, library, before, after],
+                           stdin=subprocess.PIPE, env={**session.clean_environment(), **environment})
         child.wait_for(r"^pid \d+")
 
         def tell(line):
@@ -76,8 +79,9 @@ class Contexts(session.TestCase):
         return tell(f"wrong {wrong} {path}" if wrong else f"publish {path}")
 
     def threads(self, child, n):
-        found = tap.wait_until(lambda: (lambda x: len(x) == n and x)(re.findall(r"^thread (\d+) (set|none)$", child.out, re.M)),
-                               f"{n} threads of {child}")
+        found = tap.wait_until(
+            lambda: (lambda x: len(x) == n and x)(re.findall(r"^thread (\d+) (set|none)$", child.out, re.M)),
+            f"{n} threads of {child}")
         return {int(tid): kind for tid, kind in found}
 
     def check_thread(self, sample, kind, keys=("http.route", "parity")):
@@ -89,13 +93,15 @@ class Contexts(session.TestCase):
         self.assertEqual(sample.trace_id, TRACE_HIGH + f"{tid:016x}")
         self.assertEqual(sample.span_id, f"{0x5555 << 48 | tid:016x}")
         values = dict(zip(("http.route", "parity"), (f"/route/{tid % 3}", "odd" if tid % 2 else "even")))
-        self.assertEqual({key: sample.attributes.get(key) for key in keys}, {key: values[key] for key in keys})
+        self.assertEqual({key: sample.attributes.get(key) for key in keys},
+                         {key: values[key] for key in keys})
 
     def shown(self, pid):
         """{tid: (trace, span, attributes by name) or None} as `contexts` prints them."""
         found, attributes = {}, None
         for line in self.contexts(pid).stdout.splitlines():
-            thread = re.fullmatch(r"    thread (\d+): (?:trace (\w{32}) span (\w{16}), for [\d.]+ to [\d.]+ s|.*)", line)
+            thread = re.fullmatch(
+                r"    thread (\d+): (?:trace (\w{32}) span (\w{16}), for [\d.]+ to [\d.]+ s|.*)", line)
             if thread:
                 attributes = {}
                 found[int(thread[1])] = (thread[2], thread[3], attributes) if thread[2] else None
@@ -107,15 +113,18 @@ class Contexts(session.TestCase):
     def check_readers(self, child, threads):
         """`contexts` and a reader that shares no code with us say the same of each thread, and what is true."""
         independent = context_oracle.records(child.pid)
-        expected = {tid: (TRACE_HIGH + f"{tid:016x}", f"{0x5555 << 48 | tid:016x}",
-                          {"http.route": f"/route/{tid % 3}", "parity": "odd" if tid % 2 else "even"}) for tid, kind in threads.items()
-                    if kind == "set"}
+        expected = {
+            tid: (TRACE_HIGH + f"{tid:016x}", f"{0x5555 << 48 | tid:016x}",
+                  {"http.route": f"/route/{tid % 3}", "parity": "odd" if tid % 2 else "even"})
+            for tid, kind in threads.items() if kind == "set"
+        }
         keys = {0: "http.route", 1: "parity"}
         self.assertEqual({tid: (x.trace, x.span, {keys[i]: value for i, value in x.attributes.items()})
                           for tid, x in independent.items() if x}, expected)
         # A thread that a full machine does not let run does not stop either; the next look will do.
-        shown = tap.wait_until(lambda: (lambda x: x if sum(map(bool, x.values())) >= len(expected) else None)(self.shown(child.pid)),
-                               f"{len(expected)} contexts of {child}")
+        shown = tap.wait_until(
+            lambda: (lambda x: x if sum(map(bool, x.values())) >= len(expected) else None)
+            (self.shown(child.pid)), f"{len(expected)} contexts of {child}")
         self.assertEqual({tid: x for tid, x in shown.items() if x}, expected)
         self.assertEqual(set(shown), set(independent))
 
@@ -141,7 +150,10 @@ class Contexts(session.TestCase):
                 self.check_thread(sample, threads[sample.thread_id])
         # The library is known a drain after it was mapped; from there on no sample may be without its span.
         first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
-        late = [x for x in samples if result.monotonic_ns(x) > first + 500_000_000 and threads[x.thread_id] == "set"]
+        late = [
+            x for x in samples
+            if result.monotonic_ns(x) > first + 500_000_000 and threads[x.thread_id] == "set"
+        ]
         self.assertGreater(len(late), 30)
         self.assertLess(first - loaded, 5_000_000_000)
         self.assertEqual([x for x in late if not x.trace_id], [], seen)
@@ -156,8 +168,9 @@ class Contexts(session.TestCase):
         self.check_model(LIB / "libcontext-general.so")
 
     def has_spans(self, run):
-        tap.wait_until(lambda: any(x.trace_id for path in run.receiver.paths() if path.with_suffix(".json").exists()
-                                   for x in otlp_read.samples(path)), "a span")
+        tap.wait_until(
+            lambda: any(x.trace_id for path in run.receiver.paths() if path.with_suffix(".json").exists()
+                        for x in otlp_read.samples(path)), "a span")
 
     def workers(self, run):
         """Those that wait: children of the daemon without standard descriptors."""
@@ -186,12 +199,14 @@ class Contexts(session.TestCase):
         result = run.stop()
         samples = [x for x in result.of(child.pid) if threads.get(x.thread_id) == "set"]
         first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
-        self.assertEqual([x for x in samples if not x.trace_id and result.monotonic_ns(x) > first + 500_000_000], [])
+        self.assertEqual(
+            [x for x in samples if not x.trace_id and result.monotonic_ns(x) > first + 500_000_000], [])
         early = sum(x.value for x in samples if not x.trace_id)
         self.assertGreater(early, 20)
         # Not those from before the mapping was known: on a busy machine that may take a while.
         self.assertGreater(result.counter("contexts_early_total"), 20)
-        self.assertLessEqual(result.counter("contexts_early_total"), result.counter("contexts_total", "unpublished"))
+        self.assertLessEqual(result.counter("contexts_early_total"),
+                             result.counter("contexts_total", "unpublished"))
         self.assertGreaterEqual(result.counter("thread_symbols_total", "read"), 1)
         self.assertEqual(result.counter("thread_symbols_total", "failed"), 0)
 
@@ -206,15 +221,18 @@ class Contexts(session.TestCase):
 
     def test_local_exec_in_the_executable(self):
         result = self.check_model("-", program="victim-context-exec")
-        resource = next(x.resource for x in result.samples if x.trace_id and x.trace_id.startswith(TRACE_HIGH))
+        resource = next(x.resource for x in result.samples
+                        if x.trace_id and x.trace_id.startswith(TRACE_HIGH))
         self.assertEqual({key: resource[key] for key in self.RESOURCE}, self.RESOURCE)
 
     def test_musl(self):
         compiler = tap.need_tool("musl-gcc")
         directory, source = self.directory(), tap.SOURCE_DIR / "tests/lib"
         for output, arguments in (("libcontext.so", ["-shared", "-fPIC", source / "context-library.c"]),
-                                  ("victim-musl", [source / "victim-context.c", "-I", tap.SOURCE_DIR / "sdk/include"])):
-            self.run_command([compiler, "-O2", "-D_GNU_SOURCE", "-o", directory / output, *arguments], expect=0)
+                                  ("victim-musl",
+                                   [source / "victim-context.c", "-I", tap.SOURCE_DIR / "sdk/include"])):
+            self.run_command([compiler, "-O2", "-D_GNU_SOURCE", "-o", directory / output, *arguments],
+                             expect=0)
         self.check_model(directory / "libcontext.so", program=str(directory / "victim-musl"))
 
     def test_an_update_makes_a_new_resource_and_new_names(self):
@@ -226,8 +244,9 @@ class Contexts(session.TestCase):
         run.wait_events(200, pid=child.pid)
         updated = self.publish(tell, resource={"service.name": "shop", "service.version": "1.3"})
         run.wait_events(200, pid=child.pid)
-        tap.wait_until(lambda: any("parity" in x.attributes for path in run.receiver.paths() for x in session.otlp_read.samples(path)),
-                       "the new names")
+        tap.wait_until(
+            lambda: any("parity" in x.attributes for path in run.receiver.paths()
+                        for x in session.otlp_read.samples(path)), "the new names")
         result = run.stop()
         versions = {x.resource["service.version"]: [] for x in result.of(child.pid)}
         for sample in result.of(child.pid):
@@ -280,20 +299,28 @@ class Contexts(session.TestCase):
         children.append(("flap", child))
         run.wait_events(300)
         # By the log, which names the process: others on this machine may publish as well.
-        reasons = {"version": "version 1: only version 2 is read", "size": "malformed, and is not read", "payload": "malformed, and is not read",
-                   "nowhere": "malformed, and is not read", "time": "always being updated, and is not read"}
+        reasons = {
+            "version": "version 1: only version 2 is read", "size": "malformed, and is not read",
+            "payload": "malformed, and is not read", "nowhere": "malformed, and is not read",
+            "time": "always being updated, and is not read"
+        }
         for bad, child in children:
             if bad in reasons:
-                tap.wait_until(lambda: re.search(rf"\b{child.pid}\b.*{reasons[bad]}", run.log), f"the reason for {bad}: {run.log}")
+                tap.wait_until(lambda: re.search(rf"\b{child.pid}\b.*{reasons[bad]}", run.log),
+                               f"the reason for {bad}: {run.log}")
         session.wait_cpu([child.pid for _, child in children], 1.0)
         result = run.stop()
         for bad, child in children:
             self.assertTrue(result.of(child.pid), bad)
-            if bad not in ("flap", "stack"):  # which may be met between two updates; which may look like a message
-                self.assertEqual({x.resource.get("service.name") for x in result.of(child.pid)} & {"shop"}, set(), bad)
+            # which may be met between two updates; which may look like a message
+            if bad not in ("flap", "stack"):
+                self.assertEqual({x.resource.get("service.name") for x in result.of(child.pid)} & {"shop"},
+                                 set(), bad)
             if bad in reasons:
-                self.assertEqual(len(re.findall(rf"\b{child.pid}\b.*is not read", result.log) + re.findall(rf"\b{child.pid}\b.*is read", result.log)), 1,
-                                 f"{bad} is told once")
+                self.assertEqual(
+                    len(
+                        re.findall(rf"\b{child.pid}\b.*is not read", result.log) +
+                        re.findall(rf"\b{child.pid}\b.*is read", result.log)), 1, f"{bad} is told once")
         counts = result.counter("process_contexts_total")
         for name, least in (("unsupported", 1), ("malformed", 3), ("busy", 1)):
             self.assertGreaterEqual(counts[name], least, name)
@@ -310,11 +337,13 @@ class Contexts(session.TestCase):
         self.publish(tell)
         run.wait_events(20, pid=hostile.pid)
         with open(server.file, "rb"):
-            pass                                # the server knows no FLUSH: from now on no close waits for its answer
+            # the server knows no FLUSH: from now on no close waits for its answer
+            pass
         tell(f"map {server.file}")
         server.be_silent()
         tell("silent")
-        tap.wait_until(lambda: re.search(rf"\b{hostile.pid}\b.*malformed, and is not read", run.log), f"the reason: {run.log}")
+        tap.wait_until(lambda: re.search(rf"\b{hostile.pid}\b.*malformed, and is not read", run.log),
+                       f"the reason: {run.log}")
         healthy, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
         self.publish(tell, resource={"service.name": "healthy"})
         run.wait_events(40, pid=healthy.pid)
@@ -327,7 +356,8 @@ class Contexts(session.TestCase):
         run = self.start("--frequency", "199")  # whoever publishes
         children = {}
         for header in ("memfd", "memfd-suffix", "anon", "shmem", "unnamed"):
-            child, tell = self.start_victim("-", before=1, after=0, program="victim-context-exec", HEADER=header)
+            child, tell = self.start_victim("-", before=1, after=0, program="victim-context-exec",
+                                            HEADER=header)
             self.publish(tell, resource={"service.name": f"shop-{header}"})
             if header == "shmem" and "\nunnamed\n" in child.out:
                 continue  # a kernel without named memory: shared memory that has no name is not searched
@@ -338,7 +368,8 @@ class Contexts(session.TestCase):
             run.wait_events(20, pid=child.pid)
         result = run.stop()
         for header, (child, names) in children.items():
-            self.assertEqual({x.resource.get("service.name") for x in result.of(child.pid)}, {f"shop-{header}"}, names)
+            self.assertEqual({x.resource.get("service.name") for x in result.of(child.pid)},
+                             {f"shop-{header}"}, names)
         self.assertEqual(children["memfd-suffix"][1], ["/memfd:OTEL_CTX_v2 (deleted)"])
         self.assertEqual(children["unnamed"][1], [])
         self.assertGreaterEqual(result.counter("process_contexts_total", "found"), len(children))
@@ -380,18 +411,25 @@ class Contexts(session.TestCase):
         self.check_elastic(samples, threads)
         first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
         self.assertLess(first - loaded, 5_000_000_000)
-        late = [x for x in samples if result.monotonic_ns(x) > first + 500_000_000 and threads[x.thread_id] == "set"]
+        late = [
+            x for x in samples
+            if result.monotonic_ns(x) > first + 500_000_000 and threads[x.thread_id] == "set"
+        ]
         self.assertGreater(len(late), 30)
         self.assertEqual([x for x in late if not x.trace_id], [])
-        self.assertEqual({tid: x[:2] for tid, x in shown.items() if x},
-                         {tid: (TRACE_HIGH + f"{tid:016x}", f"{0x5555 << 48 | tid:016x}") for tid, kind in threads.items() if kind == "set"})
+        self.assertEqual({tid: x[:2] for tid, x in shown.items() if x}, {
+            tid: (TRACE_HIGH + f"{tid:016x}", f"{0x5555 << 48 | tid:016x}")
+            for tid, kind in threads.items() if kind == "set"
+        })
 
     def test_a_form_that_is_not_read_is_named(self):
         run = self.start("--frequency", "199", "--comm", "victim-context*")
         child, tell = self.start_victim(LIB / "libcontext-node.so", before=1, after=1)
         tell("load")
-        tap.wait_until(lambda: "thread contexts are not read: otel_thread_ctx_nodejs_v1" in run.log, "the reason")
-        self.assertIn("thread contexts are not read: otel_thread_ctx_nodejs_v1", self.contexts(child.pid).stdout)
+        tap.wait_until(lambda: "thread contexts are not read: otel_thread_ctx_nodejs_v1" in run.log,
+                       "the reason")
+        self.assertIn("thread contexts are not read: otel_thread_ctx_nodejs_v1",
+                      self.contexts(child.pid).stdout)
         run.wait_events(50, pid=child.pid)
         result = run.stop()
         self.assertGreaterEqual(result.counter("thread_contexts_total", "unread"), 1)
@@ -419,7 +457,10 @@ class Contexts(session.TestCase):
         for sample in samples:
             self.check_thread(sample, threads[sample.thread_id] if sample.trace_id else "none")
         for name, loaded, leaving, unloaded, end in periods:
-            within = [x for x in samples if loaded < result.monotonic_ns(x) < leaving and threads[x.thread_id] == "set"]
+            within = [
+                x for x in samples
+                if loaded < result.monotonic_ns(x) < leaving and threads[x.thread_id] == "set"
+            ]
             first = min(result.monotonic_ns(x) for x in within if x.trace_id)
             late = [x for x in within if result.monotonic_ns(x) > first + 500_000_000]
             self.assertEqual([x for x in late if not x.trace_id], [], name)
@@ -434,16 +475,19 @@ class Contexts(session.TestCase):
         self.publish(tell)
         self.settled(run, child)
         tell("load")
-        self.assertIn("no word of its process leads to its variable (yet)", run.log, "else this test tests nothing")
+        self.assertIn("no word of its process leads to its variable (yet)", run.log,
+                      "else this test tests nothing")
         tap.wait_until(lambda: self.linked(run, child) > 100, "spans")
         run.stop()
 
     def linked(self, run, child):
         return sum(1 for path in run.receiver.paths() if path.with_suffix(".json").exists()
-                   for x in session.otlp_read.samples(path) if x.resource["process.pid"] == child.pid and x.trace_id)
+                   for x in session.otlp_read.samples(path)
+                   if x.resource["process.pid"] == child.pid and x.trace_id)
 
     def test_what_may_not_leave_stays(self):
-        run = self.start("--frequency", "199", "--attributes-deny", "http.*,shop.s*,thread.name", "--attributes-allow",
+        run = self.start("--frequency", "199", "--attributes-deny", "http.*,shop.s*,thread.name",
+                         "--attributes-allow",
                          "service.*,shop.*,process.*,thread.*,parity,http.*,profile.*,telemetry.*")
         child, tell = self.start_victim("-", program="victim-context-exec")
         self.publish(tell)
@@ -464,26 +508,36 @@ class Contexts(session.TestCase):
         compiler = tap.need_tool("musl-gcc")
         directory, source = self.directory(), tap.SOURCE_DIR / "sdk"
         flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Werror", "-I", source / "include"]
-        self.run_command([compiler, *flags, "-fPIC", "-shared", "-fvisibility=hidden", "-o", directory / "libspanprof-context.so",
-                          *(source / f"src/{name}.c" for name in ("context", "local", "otel", "ring"))], expect=0)
-        self.run_command([compiler, *flags, "-I", tap.SOURCE_DIR / "tests/lib", "-o", directory / "victim-otel",
-                          tap.SOURCE_DIR / "tests/lib/victim-otel.c", f"-L{directory}", "-lspanprof-context", f"-Wl,-rpath,{directory}"],
-                         expect=0)
-        # meson names the directory of the other library in the environment, and that goes before what the program says
+        self.run_command([
+            compiler, *flags, "-fPIC", "-shared", "-fvisibility=hidden", "-o",
+            directory / "libspanprof-context.so", *(source / f"src/{name}.c"
+                                                    for name in ("context", "local", "otel", "ring"))
+        ], expect=0)
+        self.run_command([
+            compiler, *flags, "-I", tap.SOURCE_DIR / "tests/lib", "-o", directory / "victim-otel",
+            tap.SOURCE_DIR / "tests/lib/victim-otel.c", f"-L{directory}", "-lspanprof-context",
+            f"-Wl,-rpath,{directory}"
+        ], expect=0)
+        # meson names the directory of the other library in the environment, and that goes before what the
+        # program says
         self.check_sdk(directory / "victim-otel", env={**os.environ, "LD_LIBRARY_PATH": str(directory)})
 
     def test_the_order_of_a_ring_s_stores_is_kept_on_aarch64(self):
         """There a store may pass another one: in_use = 1, a full fence, three ids, in_use = 0 as a release."""
         output = self.directory() / "ring.s"
-        headers = pathlib.Path("/usr/include/x86_64-linux-musl")  # no header of glibc is there for another machine
+        # no header of glibc is there for another machine
+        headers = pathlib.Path("/usr/include/x86_64-linux-musl")
         if not headers.exists():
             tap.skip("tool: musl-dev is not installed")
-        self.run_command([tap.need_tool("clang"), "--target=aarch64-linux-gnu", "-O2", "-std=c11", "-D_GNU_SOURCE", "-D__GLIBC__=2", "-fPIC", "-S",
-                          "-nostdlibinc", "-I", headers, "-I", tap.SOURCE_DIR / "sdk/include", "-o", output,
-                          tap.SOURCE_DIR / "sdk/src/ring.c"], expect=0)
+        self.run_command([
+            tap.need_tool("clang"), "--target=aarch64-linux-gnu", "-O2", "-std=c11", "-D_GNU_SOURCE",
+            "-D__GLIBC__=2", "-fPIC", "-S", "-nostdlibinc", "-I", headers, "-I",
+            tap.SOURCE_DIR / "sdk/include", "-o", output, tap.SOURCE_DIR / "sdk/src/ring.c"
+        ], expect=0)
         code = re.search(r"^spanprof_context_set:(.*?)^\tret$", output.read_text(), re.M | re.S)[1]
-        stores = re.search(r"strb\tw\d+, \[x(\d+), #24\]\s+dmb\tish\s+str\tx\d+, \[x\1\]\s+str\tx\d+, \[x\1, #8\]\s+str\tx\d+, \[x\1, #16\]"
-                           r".*?\tstlrb\twzr, \[x\d+\]", code, re.S)
+        stores = re.search(
+            r"strb\tw\d+, \[x(\d+), #24\]\s+dmb\tish\s+str\tx\d+, \[x\1\]\s+str\tx\d+, \[x\1, #8\]\s+str\tx\d+, \[x\1, #16\]"
+            r".*?\tstlrb\twzr, \[x\d+\]", code, re.S)
         self.assertTrue(stores, code)
 
     def check_sdk(self, program, **options):
@@ -499,10 +553,12 @@ class Contexts(session.TestCase):
         self.assertGreater(len(spans), 100)
         self.assertTrue([x for x in samples if threads[x.thread_id] == "none"])
         for sample in samples:
-            self.assertEqual((sample.resource["service.name"], sample.resource["service.version"]), ("shop", "1.2"))
+            self.assertEqual((sample.resource["service.name"], sample.resource["service.version"]),
+                             ("shop", "1.2"))
             if threads[sample.thread_id] == "none":
                 self.assertIsNone(sample.trace_id)
-            elif "parity" in sample.attributes:  # else it was interrupted between set() and the second attribute
+            # else it was interrupted between set() and the second attribute
+            elif "parity" in sample.attributes:
                 self.check_thread(sample, "set")
         self.assertGreater(len([x for x in spans if "parity" in x.attributes]), len(spans) // 2)
 
@@ -515,7 +571,8 @@ class Contexts(session.TestCase):
         result = run.stop()
         spans = [x for x in result.of(child.pid) if x.trace_id]
         self.assertGreater(len(spans), 500)
-        # Slots of threads that were there when the ring was found are trusted; all others were born under our eyes.
+        # Slots of threads that were there when the ring was found are trusted; all others were born under our
+        # eyes.
         found = min(result.monotonic_ns(x) for x in spans)
         later = {tid for tid, begin, end in births.values() if begin > found + 500_000_000}
         judged = [x for x in spans if x.thread_id in later]
@@ -524,9 +581,11 @@ class Contexts(session.TestCase):
             tid, begin, end = births[int(sample.span_id, 16)]
             self.assertEqual(sample.thread_id, tid, sample)
             self.assertLessEqual(begin - session.CLOCK_SLACK_NS, result.monotonic_ns(sample), sample)
-            # It looks at its clock before it ends, and may wait for its CPU in between; until another one has its id, the slot is its own.
+            # It looks at its clock before it ends, and may wait for its CPU in between; until another one has
+            # its id, the slot is its own.
             heirs = [other for owner, other, _ in births.values() if owner == tid and other > end]
-            self.assertGreaterEqual(min(heirs, default=end + 30_000_000_000), result.monotonic_ns(sample), sample)
+            self.assertGreaterEqual(min(heirs, default=end + 30_000_000_000), result.monotonic_ns(sample),
+                                    sample)
         self.assertGreater(result.counter("contexts_total", "stale"), 50, "a third of each life")
         self.assertGreater(result.counter("contexts_total", "ambiguous"), 0)
 
@@ -537,7 +596,8 @@ class Contexts(session.TestCase):
         (tid,) = [tid for tid, kind in threads.items() if kind == "set"]
         watch = self.spawn([tap.SPANPROF, "contexts", "--watch", child.pid])
         line = rf"^    thread {tid}: trace \w{{32}} span \w{{16}}, for ([\d.]+) to ([\d.]+) s$"
-        ages = tap.wait_until(lambda: (lambda x: x if len(x) >= 3 else None)(re.findall(line, watch.out, re.M)), "three looks")
+        ages = tap.wait_until(
+            lambda: (lambda x: x if len(x) >= 3 else None)(re.findall(line, watch.out, re.M)), "three looks")
         lower, upper = zip(*((float(a), float(b)) for a, b in ages))
         self.assertEqual(lower[0], 0.0)
         self.assertTrue(lower[0] < lower[1] < lower[2], ages)
@@ -556,8 +616,11 @@ class Contexts(session.TestCase):
         tell("publish 512 3")
         tell("set 1111 2222 3333")
         independent = {tid: value for tid, value in context_oracle.slots(child.pid).items() if value}
-        shown = {int(tid): (trace, span) for tid, trace, span in
-                 re.findall(r"thread (\d+), slot \d+: trace (\w{32}) span (\w{16})", self.contexts(child.pid).stdout)}
+        shown = {
+            int(tid): (trace, span)
+            for tid, trace, span in re.findall(r"thread (\d+), slot \d+: trace (\w{32}) span (\w{16})",
+                                               self.contexts(child.pid).stdout)
+        }
         self.assertEqual(set(shown.values()), {(f"{0x1111:016x}{0x2222:016x}", f"{0x3333:016x}")})
         self.assertEqual(shown, independent)
 
@@ -566,10 +629,16 @@ class Contexts(session.TestCase):
         self.publish(tell)
         ring = self.spawn([session.SERVICE, "--duration", 60])
         ring.wait_for("^example-service")
-        lines = {int(line.split()[0]): line for line in self.spanprof("targets", "--comm", "victim-context*,example-serv*").stdout.splitlines()[1:]}
+        lines = {
+            int(line.split()[0]): line for line in self.spanprof(
+                "targets", "--comm", "victim-context*,example-serv*").stdout.splitlines()[1:]
+        }
         self.assertRegex(lines[child.pid], r" process, threads +\S")
         self.assertRegex(lines[ring.pid], r" ring 0x\w+, 65536 slots +\S")
-        objects = {x["pid"]: x for x in json.loads(self.spanprof("targets", "--json", "--comm", "victim-context*").stdout)}
+        objects = {
+            x["pid"]: x
+            for x in json.loads(self.spanprof("targets", "--json", "--comm", "victim-context*").stdout)
+        }
         self.assertEqual(objects[child.pid]["thread_context"], {"form": "otel", "model": "static"})
         self.assertRegex(objects[child.pid]["process_context"]["address"], "^0x[0-9a-f]+000$")
         self.assertNotIn("context", objects[child.pid])
@@ -579,19 +648,23 @@ class Contexts(session.TestCase):
 
     def test_shows_what_a_process_publishes(self):
         child, tell = self.start_victim("-", program="victim-context-exec")
-        self.assertIn("it publishes nothing", re.sub("thread contexts.*\n", "it publishes nothing", self.contexts(child.pid).stdout))
+        self.assertIn("it publishes nothing",
+                      re.sub("thread contexts.*\n", "it publishes nothing",
+                             self.contexts(child.pid).stdout))
         self.publish(tell, resource={**self.RESOURCE, "shop.name": "a\x1b[31mb"})
         text = self.contexts(child.pid).stdout
-        for line in ("    service.name = shop", "    shop.shards = 7", "    shop.canary = true", "    shop.share = 0.25",
-                     "    shop.name = a?[31mb", "    key 1: parity"):
+        for line in ("    service.name = shop", "    shop.shards = 7", "    shop.canary = true",
+                     "    shop.share = 0.25", "    shop.name = a?[31mb", "    key 1: parity"):
             self.assertIn(line + "\n", text)
         self.assertRegex(text, r"thread contexts: static, module 0, offset -\d+")
         tell("header version")
-        self.assertIn("process context: version 1, of which only 2 is read\n", self.contexts(child.pid).stdout)
+        self.assertIn("process context: version 1, of which only 2 is read\n",
+                      self.contexts(child.pid).stdout)
         service = self.spawn([session.SERVICE, "--duration", 60])
         service.wait_for("^example-service")
-        tap.wait_until(lambda: re.search(r"thread \d+, slot \d+: trace \w{32} span \w{16}", self.contexts(service.pid).stdout),
-                       "a span of the service")
+        tap.wait_until(
+            lambda: re.search(r"thread \d+, slot \d+: trace \w{32} span \w{16}",
+                              self.contexts(service.pid).stdout), "a span of the service")
         self.assertRegex(self.contexts(service.pid).stdout, r"ring at 0x\w+: version 1, 65536 slots")
         service.kill()
         self.assertIn("there is none", self.contexts(service.pid, expect=1).stderr)

@@ -55,8 +55,8 @@ class Status(Case):
         self.assertIsNone(status["paused"])
         self.assertIsNone(status["unready"])
         self.assertEqual(status["ticks"], status["delivered"] + status["lost"] + status["pending"])
-        self.assertAlmostEqual(status["resident_bytes"] / 4096, int(pathlib.Path(f"/proc/{run.pid}/statm").read_text().split()[1]),
-                               delta=512)
+        self.assertAlmostEqual(status["resident_bytes"] / 4096,
+                               int(pathlib.Path(f"/proc/{run.pid}/statm").read_text().split()[1]), delta=512)
         text = self.spanprof("status", "--control", self.socket).stdout
         self.assertIn(f"pid {run.pid}, up ", text)
         self.assertIn("499 Hz on ", text)
@@ -96,7 +96,9 @@ class Status(Case):
         run.wait_events(20)
         os.read(reader, 1 << 16)
         lost()
-        self.assertRegex(os.read(reader, 1 << 16).decode(), r"^spanprof: messages that are missing here, since nobody read them: \d+\n")
+        self.assertRegex(
+            os.read(reader, 1 << 16).decode(),
+            r"^spanprof: messages that are missing here, since nobody read them: \d+\n")
         run.stop(check=False)
         self.assertEqual(run.child.status, 0)
 
@@ -106,11 +108,13 @@ class Status(Case):
         journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(journal.close)
         journal.bind(str(folder / "socket"))
-        script = (f"mount -t tmpfs none /run && mkdir -p /run/systemd/journal && mount --bind {folder} /run/systemd/journal && "
-                  'JOURNAL_STREAM=$(stat --dereference --format %d:%i /proc/self/fd/2) exec "$@"')
+        script = (
+            f"mount -t tmpfs none /run && mkdir -p /run/systemd/journal && mount --bind {folder} /run/systemd/journal && "
+            'JOURNAL_STREAM=$(stat --dereference --format %d:%i /proc/self/fd/2) exec "$@"')
         other = self.victim("chain", 5)
-        run, _ = self.begin("-p", other.pid, "--log-level", "debug", ready=False,
-                            prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
+        run, _ = self.begin(
+            "-p", other.pid, "--log-level", "debug", ready=False,
+            prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
         tap.wait_until(self.connects, "it listens")
 
         def lost():
@@ -122,18 +126,27 @@ class Status(Case):
         def read():
             try:
                 while True:
-                    entries.append(dict(line.split("=", 1) for line in journal.recv(1 << 16, socket.MSG_DONTWAIT).decode().splitlines()))
+                    entries.append(
+                        dict(
+                            line.split("=", 1)
+                            for line in journal.recv(1 << 16, socket.MSG_DONTWAIT).decode().splitlines()))
             except BlockingIOError:
-                return sum(int(n) for e in entries for n in re.findall("missing here, since nobody read them: (.+)", e["MESSAGE"]))
+                return sum(
+                    int(n) for e in entries
+                    for n in re.findall("missing here, since nobody read them: (.+)", e["MESSAGE"]))
 
         tap.wait_until(lost, "messages are lost")
         run.wait_events(20)
         read()
         tap.wait_until(lambda: lost() == read(), "it says how many are missing")
-        self.assertEqual({(e["SYSLOG_IDENTIFIER"], e["PRIORITY"].isdigit(), bool(e["MESSAGE"])) for e in entries}, {("spanprof", True, True)})
+        self.assertEqual(
+            {(e["SYSLOG_IDENTIFIER"], e["PRIORITY"].isdigit(), bool(e["MESSAGE"])) for e in entries},
+            {("spanprof", True, True)})
         other.stop()
-        tap.wait_until(lambda: read() >= 0 and str(other.pid) in {e.get("TARGET_PID") for e in entries}, "word of the target that has gone")
-        self.assertTrue(any(e.get("REASON") and re.fullmatch("[0-9a-f]{32}", e["MESSAGE_ID"]) for e in entries))
+        tap.wait_until(lambda: read() >= 0 and str(other.pid) in {e.get("TARGET_PID") for e in entries},
+                       "word of the target that has gone")
+        self.assertTrue(
+            any(e.get("REASON") and re.fullmatch("[0-9a-f]{32}", e["MESSAGE_ID"]) for e in entries))
         self.assertEqual(run.child.err, "")
         run.stop(check=False)
         self.assertEqual(run.child.status, 0)
@@ -145,8 +158,10 @@ class Status(Case):
     def test_socket_is_for_its_owner_and_group_alone(self):
         run, _ = self.begin(prefix=["sh", "-c", 'umask 0; exec "$@"', "sh"])
         self.assertEqual(stat.S_IMODE(self.socket.stat().st_mode), 0o660)
-        nobody = self.run_command(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
-                                   tap.SPANPROF, "pause", "--control", self.socket])
+        nobody = self.run_command([
+            "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", tap.SPANPROF,
+            "pause", "--control", self.socket
+        ])
         self.assertEqual(nobody.returncode, 1)
         self.assertIsNone(self.status()["paused"])
         run.stop()
@@ -175,7 +190,9 @@ class Metrics(Case):
         run.wait_events(20)
         text = self.ask("/metrics")[1]
         self.assertEqual(prometheus.judge(self, "metrics", text=text), (0, []))
-        status, lines = prometheus.judge(self, "metrics", text=text.replace("TYPE spanprof_ticks_total counter", "TYPE spanprof_ticks_total gauge"))
+        status, lines = prometheus.judge(
+            self, "metrics", text=text.replace("TYPE spanprof_ticks_total counter",
+                                               "TYPE spanprof_ticks_total gauge"))
         self.assertEqual((status, [line.split(":")[0] for line in lines]), (1, ["spanprof_ticks_total"]))
         run.stop()
 
@@ -200,8 +217,9 @@ class Metrics(Case):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             closed = listener.getsockname()[1]
         configuration = self.directory() / "spanprof.conf"
-        configuration.write_text(f"[export refusing]\nendpoint = {refusing.url('')}\n"
-                                 f"[export away]\nendpoint = http://127.0.0.1:{closed}\nspool = {self.directory() / 'spool'}\n")
+        configuration.write_text(
+            f"[export refusing]\nendpoint = {refusing.url('')}\n"
+            f"[export away]\nendpoint = http://127.0.0.1:{closed}\nspool = {self.directory() / 'spool'}\n")
         run, victim = self.begin("--config", configuration)
         run.wait_events(20)
         victim.process.send_signal(signal.SIGSTOP)
@@ -209,26 +227,40 @@ class Metrics(Case):
         def settled():
             """Every request has its outcome everywhere. Nothing is sampled any more, so that a second look sees the same."""
             families = self.metrics()
-            value = lambda name, receiver, **labels: prometheus.value(families, f"spanprof_receiver_{name}", receiver=receiver, **labels)
+            value = lambda name, receiver, **labels: prometheus.value(families, f"spanprof_receiver_{name}",
+                                                                      receiver=receiver, **labels)
             n = prometheus.value(families, "spanprof_samples_delivered_total")
-            pending = prometheus.value(families, "spanprof_ticks_total") - n - sum(families["spanprof_lost_total"].samples.values())
-            same = n == value("lost_total", "refusing", reason="export_refused") == value("spool_samples", "away")
+            pending = prometheus.value(families, "spanprof_ticks_total") - n - sum(
+                families["spanprof_lost_total"].samples.values())
+            same = n == value("lost_total", "refusing", reason="export_refused") == value(
+                "spool_samples", "away")
             return (n and not pending and same) and (families, value, n)
 
         families, value, n = tap.wait_until(settled, "outcomes at each receiver")
         self.assertEqual(prometheus.lint(families), [])
-        self.assertEqual([value("samples_delivered_total", name) for name in ("[export]", "refusing", "away")], [n, 0, 0])
+        self.assertEqual(
+            [value("samples_delivered_total", name) for name in ("[export]", "refusing", "away")], [n, 0, 0])
         self.assertEqual(value("lost_total", "[export]", reason="export_refused"), 0)
         self.assertEqual([value("failing", name) for name in ("[export]", "refusing", "away")], [0, 0, 1])
-        self.assertEqual([value("unsaved_samples", name) for name in ("[export]", "refusing", "away")], [0, 0, 0])
+        self.assertEqual([value("unsaved_samples", name) for name in ("[export]", "refusing", "away")],
+                         [0, 0, 0])
         self.assertEqual(prometheus.value(families, "spanprof_lost_total", reason="export_refused"), 0)
         receivers = {r["name"]: r for r in self.status()["receivers"]}
-        self.assertEqual({name: (r["delivered"], r["lost"], r["in_spool"], r["failing"]) for name, r in receivers.items()},
-                         {"": (n, 0, 0, False), "refusing": (0, n, 0, False), "away": (0, 0, n, True)})
+        self.assertEqual(
+            {name: (r["delivered"], r["lost"], r["in_spool"], r["failing"]) for name, r in receivers.items()},
+            {"": (n, 0, 0, False), "refusing": (0, n, 0, False), "away": (0, 0, n, True)})
         text = self.spanprof("status", "--control", self.socket).stdout
-        self.assertRegex(text, rf"receiver +\[export\] http://127.0.0.1:\d+/v1development/profiles: {n:.0f} samples delivered, 0 lost, 0 wait, 0 in its spool; last accepted \d+ s ago\n")
-        self.assertIn(f"receiver     [export refusing] {refusing.url('')}/v1development/profiles: 0 samples delivered, {n:.0f} lost", text)
-        self.assertRegex(text, rf"\[export away\] .*: 0 samples delivered, 0 lost, 0 wait, {n:.0f} in its spool; has accepted nothing, FAILING\n")
+        self.assertRegex(
+            text,
+            rf"receiver +\[export\] http://127.0.0.1:\d+/v1development/profiles: {n:.0f} samples delivered, 0 lost, 0 wait, 0 in its spool; last accepted \d+ s ago\n"
+        )
+        self.assertIn(
+            f"receiver     [export refusing] {refusing.url('')}/v1development/profiles: 0 samples delivered, {n:.0f} lost",
+            text)
+        self.assertRegex(
+            text,
+            rf"\[export away\] .*: 0 samples delivered, 0 lost, 0 wait, {n:.0f} in its spool; has accepted nothing, FAILING\n"
+        )
         result = run.stop()
         self.assertIn(f"[export away]: 0 samples delivered, 0 lost, {n:.0f} left in its spool", result.log)
 
@@ -239,7 +271,8 @@ class Metrics(Case):
         tap.wait_until(lambda: not self.status()["pending"], "all that was sampled has arrived")
         families = self.metrics()
         value = lambda name, **labels: prometheus.value(families, name, **labels)
-        self.assertAlmostEqual(value("process_open_fds"), len(os.listdir(f"/proc/{run.pid}/fd")), delta=3)    # connections
+        # connections
+        self.assertAlmostEqual(value("process_open_fds"), len(os.listdir(f"/proc/{run.pid}/fd")), delta=3)
         started = float(self.run_command(["stat", "-c", "%Y", f"/proc/{run.pid}"]).stdout)
         self.assertAlmostEqual(value("process_start_time_seconds"), started, delta=3)
         self.assertGreater(value("spanprof_stage_seconds_total", stage="drain"), 0)
@@ -269,8 +302,9 @@ class Probes(Case):
         closed = socket.socket()
         closed.bind(("127.0.0.1", 0))
         run, _ = self.begin(endpoint=f"http://127.0.0.1:{closed.getsockname()[1]}")
-        tap.wait_until(lambda: self.status()["queued_samples"] > 0 or
-                       prometheus.value(self.metrics(), "spanprof_export_requests_total", result="retry"), "a failed export")
+        tap.wait_until(
+            lambda: self.status()["queued_samples"] > 0 or prometheus.value(self.metrics(
+            ), "spanprof_export_requests_total", result="retry"), "a failed export")
         self.assertEqual(self.ask("/healthz")[:2], (200, "ok\n"))
         self.assertEqual(self.ask("/readyz")[:2], (200, "ok\n"))
         run.child.kill()
@@ -344,7 +378,8 @@ class Pause(Case):
 class KillSwitch(Case):
     def begin_in_own_etc(self):
         """The daemon sees an /etc of its own, which we reach by its root."""
-        if not os.path.exists("/proc/filesystems") or "overlay" not in pathlib.Path("/proc/filesystems").read_text():
+        if not os.path.exists("/proc/filesystems") or "overlay" not in pathlib.Path(
+                "/proc/filesystems").read_text():
             tap.skip("kernel: no overlayfs")
         work = self.directory()
         subprocess.run(["mkdir", work / "up", work / "work"], check=True)
@@ -366,7 +401,8 @@ class KillSwitch(Case):
         self.assertEqual(self.status()["ticks"], before)
         done = self.spanprof("resume", "--control", self.socket, expect=1)
         self.assertIn("still paused: disabled", done.stderr)
-        run.child.process.send_signal(signal.SIGHUP)                    # a new daemon must not sample a single time
+        # a new daemon must not sample a single time
+        run.child.process.send_signal(signal.SIGHUP)
         run.child.wait_for(r"(?s)profiles go to.*profiles go to")
         session.wait_cpu([victim.pid], 0.5)
         self.assertEqual(self.status()["ticks"], before)
@@ -404,7 +440,8 @@ class Limits(Case):
         self.assertLessEqual(self.status()["frequency"], 4000)
         before = len(run.receiver.paths())
         tap.wait_until(lambda: len(run.receiver.paths()) > before + 2, "windows at the new frequency")
-        self.assertGreaterEqual(prometheus.value(self.metrics(), "spanprof_frequency_changes_total", direction="lowered"), 1)
+        self.assertGreaterEqual(
+            prometheus.value(self.metrics(), "spanprof_frequency_changes_total", direction="lowered"), 1)
         result = run.stop(check=False)
         last = max(sample.period for sample in result.samples)
         self.assertGreater(last, 1e9 / 8000 * 1.5)

@@ -26,11 +26,14 @@ DATA = tap.SOURCE_DIR / "tests/data"
 MAKE_JFR = tap.BUILD_DIR / "tests/lib/make-jfr"
 SECRET = "hunter2-do-not-tell"
 # group of events → the type of their profile when they are the first that measure it, and when not
-WAYS = [({"jdk.CPUTimeSample"}, "samples", "cpu_time_samples"), ({"jdk.ExecutionSample"}, "samples", "execution_samples"),
-        ({"profiler.WallClockSample"}, "wall-samples", "wall_clock_samples"), ({"jdk.NativeMethodSample"}, "wall-samples", "native_method_samples"),
+WAYS = [({"jdk.CPUTimeSample"}, "samples", "cpu_time_samples"),
+        ({"jdk.ExecutionSample"}, "samples", "execution_samples"),
+        ({"profiler.WallClockSample"}, "wall-samples", "wall_clock_samples"),
+        ({"jdk.NativeMethodSample"}, "wall-samples", "native_method_samples"),
         ({"jdk.ObjectAllocationInNewTLAB", "jdk.ObjectAllocationOutsideTLAB"}, "alloc_space", "tlab_space"),
         ({"jdk.ObjectAllocationSample"}, "alloc_space", "sampled_alloc_space")]
-RECORDINGS = json.loads((DATA / "events.json").read_text())        # name → type → number of events, by `jfr summary`
+# name → type → number of events, by `jfr summary`
+RECORDINGS = json.loads((DATA / "events.json").read_text())
 
 
 class Convert(tap.TestCase):
@@ -50,7 +53,10 @@ class Convert(tap.TestCase):
 
     def check_counts(self, said, summary):
         """Each event that `jfr summary` knows was read; read = converted + the reasons why not."""
-        rows = {m[1]: [int(n) for n in m[2].split()] for m in re.finditer(r"^([\w.$]+) +((?: *\d+){5})$", said, re.M)}
+        rows = {
+            m[1]: [int(n) for n in m[2].split()]
+            for m in re.finditer(r"^([\w.$]+) +((?: *\d+){5})$", said, re.M)
+        }
         for event, n in summary.items():
             if event in ("jdk.Metadata", "jdk.CheckPoint", "jdk.Checkpoint"):
                 continue
@@ -70,8 +76,11 @@ class Convert(tap.TestCase):
         strings, sums = document["dictionary"]["stringTable"], collections.Counter()
         for s in read_samples(document):
             sums[s.type] += s.value
-        return {type_: (sums[type_], int(p.get("period", 0))) for r in document["resourceProfiles"] for p in r["scopeProfiles"][0]["profiles"]
-                for type_ in [strings[p["sampleType"]["typeStrindex"]]]}
+        return {
+            type_: (sums[type_], int(p.get("period", 0))) for r in document["resourceProfiles"]
+            for p in r["scopeProfiles"][0]["profiles"]
+            for type_ in [strings[p["sampleType"]["typeStrindex"]]]
+        }
 
     def check_ways(self, document, path, jfr="jfr"):
         """No total holds two measurements of the same."""
@@ -81,7 +90,10 @@ class Convert(tap.TestCase):
         for events, usual, own in WAYS:
             if n := sum(theirs[event] for event in events):
                 expected[own if usual in expected else usual] = n
-        found = {type_: n for type_, (n, _) in self.profiles(document).items() if type_ in expected or any(type_ in way for way in WAYS)}
+        found = {
+            type_: n for type_, (n, _) in self.profiles(document).items()
+            if type_ in expected or any(type_ in way for way in WAYS)
+        }
         self.assertEqual(found, expected)
 
     def record(self, jdk, version):
@@ -91,29 +103,46 @@ class Convert(tap.TestCase):
         settings = "settings=profile,jdk.ObjectAllocationInNewTLAB#enabled=true,jdk.ObjectAllocationOutsideTLAB#enabled=true"
         if version >= 25:
             settings += ",jdk.CPUTimeSample#enabled=true,jdk.CPUTimeSample#throttle=7ms"
-        self.run_command([jdk / "java", f"-XX:StartFlightRecording=filename={path},{settings}", f"-Dpassword={SECRET}",
-                          "-cp", classes, "Work", "2", SECRET], expect=0, env={**os.environ, "DB_PASSWORD": SECRET})
+        self.run_command([
+            jdk / "java", f"-XX:StartFlightRecording=filename={path},{settings}", f"-Dpassword={SECRET}",
+            "-cp", classes, "Work", "2", SECRET
+        ], expect=0, env={**os.environ, "DB_PASSWORD": SECRET})
         return path
 
     def check_recording(self, jdk, version):
         path = self.record(jdk, version)
         document, said = self.convert(path)
-        summary = dict(re.findall(r"^ ([\w.]+) +(\d+) +\d+$", self.run_command([jdk / "jfr", "summary", path]).stdout, re.M))
+        summary = dict(
+            re.findall(r"^ ([\w.]+) +(\d+) +\d+$",
+                       self.run_command([jdk / "jfr", "summary", path]).stdout, re.M))
         self.check_counts(said, {k: int(n) for k, n in summary.items() if int(n)})
         events = self.check_sums(document, path, jdk / "jfr")
         self.check_ways(document, path, jdk / "jfr")
         periods = {type_: period for type_, (_, period) in self.profiles(document).items()}
         if version >= 25:
-            done = self.run_command([jdk / "jfr", "print", "--json", "--events", "CPUTimeSample", path], expect=0)
-            told = [seconds(event["values"]["samplingPeriod"]) for event in json.loads(done.stdout)["recording"]["events"]]
-            self.assertLessEqual(abs(periods["samples"] - sum(told) / len(told)), 1000)         # the JVM begins with 10 ms
-            lost = re.findall("lostSamples = ([0-9]+)", self.run_command([jdk / "jfr", "print", "--events", "CPUTimeSamplesLost", path]).stdout)
-            self.assertEqual(re.findall(r"the JVM lost (\d+) samples of the CPU's time", said), [str(sum(map(int, lost)))] if lost else [])
-            self.assertIn("has samples and execution_samples, alloc_space and sampled_alloc_space: each two measurements of the same", said)
-        self.assertEqual(periods["execution_samples" if version >= 25 else "samples"], 10_000_000)         # by the JDK's profile.jfc
-        self.assertLessEqual({"jdk.JavaMonitorEnter", "jdk.ObjectAllocationSample", "jdk.ObjectAllocationInNewTLAB"}, events)
+            done = self.run_command([jdk / "jfr", "print", "--json", "--events", "CPUTimeSample", path],
+                                    expect=0)
+            told = [
+                seconds(event["values"]["samplingPeriod"])
+                for event in json.loads(done.stdout)["recording"]["events"]
+            ]
+            # the JVM begins with 10 ms
+            self.assertLessEqual(abs(periods["samples"] - sum(told) / len(told)), 1000)
+            lost = re.findall(
+                "lostSamples = ([0-9]+)",
+                self.run_command([jdk / "jfr", "print", "--events", "CPUTimeSamplesLost", path]).stdout)
+            self.assertEqual(re.findall(r"the JVM lost (\d+) samples of the CPU's time", said),
+                             [str(sum(map(int, lost)))] if lost else [])
+            self.assertIn(
+                "has samples and execution_samples, alloc_space and sampled_alloc_space: each two measurements of the same",
+                said)
+        # by the JDK's profile.jfc
+        self.assertEqual(periods["execution_samples" if version >= 25 else "samples"], 10_000_000)
+        self.assertLessEqual(
+            {"jdk.JavaMonitorEnter", "jdk.ObjectAllocationSample", "jdk.ObjectAllocationInNewTLAB"}, events)
         cpu = "jdk.CPUTimeSample" if version >= 25 else "jdk.ExecutionSample"
-        self.assertTrue(any(s.event == cpu and ("Work.fib" in [f[0] for f in s.frames]) for s in read_samples(document)))
+        self.assertTrue(
+            any(s.event == cpu and ("Work.fib" in [f[0] for f in s.frames]) for s in read_samples(document)))
 
         # secrets: in the recording, never in what is made of it
         self.assertIn(SECRET.encode(), path.read_bytes())
@@ -128,16 +157,23 @@ class Convert(tap.TestCase):
         for options, told in (((), False), (("--include-arguments",), True)):
             self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload", *options)
             request = wire.parse((self.dir / "p.pb").read_bytes())
-            payloads = [p[10][0] for r in request[1] for s in wire.parse(r)[2] for p in map(wire.parse, wire.parse(s)[2]) if p[10]]
+            payloads = [
+                p[10][0] for r in request[1] for s in wire.parse(r)[2]
+                for p in map(wire.parse,
+                             wire.parse(s)[2]) if p[10]
+            ]
             self.assertEqual([len(p) for p in payloads], [path.stat().st_size])
-            for secret in (f"-Dpassword={SECRET}".encode(), f" {SECRET}".encode()):         # two arguments: the JVM's and the program's
+            # two arguments: the JVM's and the program's
+            for secret in (f"-Dpassword={SECRET}".encode(), f" {SECRET}".encode()):
                 self.assertIn(secret, path.read_bytes())
                 self.assertEqual(secret in payloads[0], told, secret)
             masked = self.dir / "masked.jfr"
             masked.write_bytes(payloads[0])
             self.assertEqual(printed(masked, jdk / "jfr"), printed(path, jdk / "jfr"))
-            done = self.run_command([jdk / "jfr", "print", "--events", "InitialEnvironmentVariable,InitialSystemProperty,SystemProcess",
-                                     masked], expect=0)
+            done = self.run_command([
+                jdk / "jfr", "print", "--events",
+                "InitialEnvironmentVariable,InitialSystemProperty,SystemProcess", masked
+            ], expect=0)
             texts = re.findall(r"^  (?:key|value|commandLine) = (.+)$", done.stdout, re.M)
             self.assertGreater(len(texts), 10)
             self.assertEqual({text.strip('"*') for text in texts} - {"N/A"}, {""})
@@ -145,7 +181,8 @@ class Convert(tap.TestCase):
     def test_sums_what_each_jdk_prints_of_its_own_recording(self):
         """The one on the path, and all others that are installed where Debian's packages are."""
         jdks = {}
-        for java in (pathlib.Path(tap.need_tool("java")).resolve(), *pathlib.Path("/usr/lib/jvm").glob("*/bin/java")):
+        for java in (pathlib.Path(tap.need_tool("java")).resolve(),
+                     *pathlib.Path("/usr/lib/jvm").glob("*/bin/java")):
             jdk = java.parent
             version = re.search(r'version "(\d+)', self.run_command([java, "-version"]).stderr)
             if version and (jdk / "javac").exists() and (jdk / "jfr").exists():
@@ -164,8 +201,11 @@ class Convert(tap.TestCase):
             self.check_counts(said, RECORDINGS.get(name, {}))
             events[name] = self.check_sums(document, path)
             self.check_ways(document, path)
-        self.assertEqual(events["async-profiler"], {"jdk.ExecutionSample", "profiler.WallClockSample", "jdk.ObjectAllocationInNewTLAB",
-                                                    "jdk.JavaMonitorEnter"})
+        self.assertEqual(
+            events["async-profiler"], {
+                "jdk.ExecutionSample", "profiler.WallClockSample", "jdk.ObjectAllocationInNewTLAB",
+                "jdk.JavaMonitorEnter"
+            })
         self.assertLessEqual({"profiler.LiveObject", "profiler.Malloc"}, events["kinds"])
         self.assertIn("jdk.ExecutionSample", events["sync"])
 
@@ -186,12 +226,14 @@ class Convert(tap.TestCase):
                           if event["type"] == "jdk.ExecutionSample")
         self.assertEqual(events, {"jdk.ExecutionSample", "profiler.NativeLock"})
         profiles = self.profiles(document)
-        self.assertEqual(profiles["wall-samples"], (states["STATE_RUNNABLE"] + states["STATE_SLEEPING"], 100_000_000))
+        self.assertEqual(profiles["wall-samples"],
+                         (states["STATE_RUNNABLE"] + states["STATE_SLEEPING"], 100_000_000))
         n_cpu, n_faults = profiles["samples"][0], profiles["page-faults"][0]
         self.assertEqual(n_cpu + n_faults, states["STATE_DEFAULT"])
         self.assertEqual(profiles["page-faults"], (331, 100))
         self.assertEqual(profiles["samples"], (38, round((33 * 10_000_000 + 5 * 40_000_000) / 38)))
-        self.assertEqual({s.attributes["profile.type"] for s in read_samples(document)}, {"cpu", "wall", "page-faults", "lock-contention"})
+        self.assertEqual({s.attributes["profile.type"] for s in read_samples(document)},
+                         {"cpu", "wall", "page-faults", "lock-contention"})
 
     def test_keeps_kinds_of_frames_and_periods_of_async_profiler(self):
         document, _ = self.convert(self.unpacked("async-profiler"))
@@ -212,9 +254,13 @@ class Convert(tap.TestCase):
         self.assertEqual(links, {(f"{0x77 + i % 2:032x}", f"{0x1000 + i % 4:016x}") for i in range(1, 5)})
         with_span = [s for s in samples if s.span]
         self.assertEqual({s.attributes["trace.id.source"] for s in with_span}, {"local_root_span"})
-        self.assertEqual({s.attributes["endpoint"] for s in with_span if "endpoint" in s.attributes}, {"/ep0", "/ep1", "/ep2"})
+        self.assertEqual({s.attributes["endpoint"] for s in with_span if "endpoint" in s.attributes},
+                         {"/ep0", "/ep1", "/ep2"})
         self.assertEqual({s.attributes["tier"] for s in with_span if "tier" in s.attributes}, {"gold"})
-        work = [s for s in samples if s.event == "datadog.ExecutionSample" and "Spans.fib" in [f[0] for f in s.frames]]
+        work = [
+            s for s in samples
+            if s.event == "datadog.ExecutionSample" and "Spans.fib" in [f[0] for f in s.frames]
+        ]
         self.assertGreater(sum(s.value for s in work if s.span), 0.9 * sum(s.value for s in work))
         self.assertEqual({s.attributes["profile.type"] for s in samples}, {"cpu", "wall", "alloc-samples"})
 
@@ -226,7 +272,8 @@ class Convert(tap.TestCase):
         self.check_counts(said, RECORDINGS["remote"])
 
         def events(kind):
-            done = self.run_command(["jfr", "print", "--json", "--stack-depth", "2048", "--events", kind, path], expect=0)
+            done = self.run_command(
+                ["jfr", "print", "--json", "--stack-depth", "2048", "--events", kind, path], expect=0)
             return [event["values"] for event in json.loads(done.stdout)["recording"]["events"]]
 
         theirs = collections.Counter()
@@ -238,7 +285,8 @@ class Convert(tap.TestCase):
         paths = {event["buildId"]: event["name"] for event in events("jdk.NativeLibrary") if event["buildId"]}
         d = document["dictionary"]
         strings, ours = d["stringTable"], collections.Counter()
-        for profile in (p for r in document["resourceProfiles"] for s in r["scopeProfiles"] for p in s["profiles"]):
+        for profile in (p for r in document["resourceProfiles"] for s in r["scopeProfiles"]
+                        for p in s["profiles"]):
             for sample in profile["samples"]:
                 for index in d["stackTable"][sample.get("stackIndex", 0)].get("locationIndices", []):
                     location = d["locationTable"][index]
@@ -260,7 +308,8 @@ class Convert(tap.TestCase):
             self.spanprof("convert", *inputs, "-o", output)
         self.assertEqual(oracle.check(outputs, ours=False), [])
         # The name of this type is what its users know; that one reader refuses it is worth the warning.
-        known = re.compile(r": warning: .*sample_type: a hyphen in wall-samples, .*|: valid, 0 errors, \d+ warnings?$")
+        known = re.compile(
+            r": warning: .*sample_type: a hyphen in wall-samples, .*|: valid, 0 errors, \d+ warnings?$")
         self.assertEqual([line for line in oracle.validate(outputs) if not known.search(line)], [])
         document = json.loads(outputs[1].read_text())
         self.assertEqual(len(document["resourceProfiles"]), 2, "one resource for each process")
@@ -284,7 +333,8 @@ class Convert(tap.TestCase):
                 stacks[";".join(f[0] for f in reversed(s.frames))] += s.value
         done = self.spanprof("convert", path, "-o", "-", "--format", "folded")
         lines = collections.Counter()
-        for stack, n in (line.rsplit(" ", 1) for line in done.stdout.splitlines()):     # the same names at other lines are others
+        # the same names at other lines are others
+        for stack, n in (line.rsplit(" ", 1) for line in done.stdout.splitlines()):
             lines[stack] += int(n)
         self.assertEqual(lines, stacks)
         self.assertIn("only samples in count", done.stderr)
@@ -304,44 +354,56 @@ class Convert(tap.TestCase):
     def test_reads_pipes_and_packed_files_as_it_reads_files(self):
         path = self.unpacked("datadog")
         plain = self.spanprof("convert", path, "-o", "-", "--format", "folded").stdout
-        self.assertEqual(self.spanprof("convert", DATA / "datadog.jfr.gz", "-o", "-", "--format", "folded").stdout, plain)
+        self.assertEqual(
+            self.spanprof("convert", DATA / "datadog.jfr.gz", "-o", "-", "--format", "folded").stdout, plain)
         with path.open("rb") as stdin:
-            self.assertEqual(self.spanprof("convert", "-", "-o", "-", "--format", "folded", stdin=stdin).stdout, plain)
+            self.assertEqual(
+                self.spanprof("convert", "-", "-o", "-", "--format", "folded", stdin=stdin).stdout, plain)
         for tool, suffix in (("zstd", "zst"), ("lz4", "lz4")):
             if subprocess.run(["sh", "-c", f"command -v {tool}"], capture_output=True).returncode == 0:
                 self.run_command(["sh", "-c", f"{tool} -q -c {path} > {path}.{suffix}"], expect=0)
-                self.assertEqual(self.spanprof("convert", f"{path}.{suffix}", "-o", "-", "--format", "folded").stdout, plain)
+                self.assertEqual(
+                    self.spanprof("convert", f"{path}.{suffix}", "-o", "-", "--format", "folded").stdout,
+                    plain)
 
     def test_takes_only_events_between_start_and_end(self):
         path = self.unpacked("datadog")
         everything, _ = self.convert(path)
         times = sorted(int(t) for s in read_samples(everything) for t in s.times)
         start, end = times[len(times) // 4], times[len(times) // 2]
-        part, _ = self.convert(path, "--start", f"{start // 10**9}.{start % 10**9:09}", "--end", f"{end // 10**9}.{end % 10**9:09}")
+        part, _ = self.convert(path, "--start", f"{start // 10**9}.{start % 10**9:09}", "--end",
+                               f"{end // 10**9}.{end % 10**9:09}")
         found = sorted(int(t) for s in read_samples(part) for t in s.times)
         self.assertEqual(found, [t for t in times if start <= t < end])
         first, _ = self.convert(path, "--end", "+500s")
         self.assertEqual(sorted(int(t) for s in read_samples(first) for t in s.times), times)
-        self.assertIn("is no time", self.spanprof("convert", path, "-o", "-", "--format", "json", "--start", "noon", expect=2).stderr)
+        self.assertIn(
+            "is no time",
+            self.spanprof("convert", path, "-o", "-", "--format", "json", "--start", "noon", expect=2).stderr)
 
     def test_adds_what_was_asked_for(self):
         path = self.unpacked("datadog")
         document, _ = self.convert(path, "--resource", "service.name=shop,deployment=blue", "--no-timestamps")
-        resource = {a["key"]: any_value(a["value"]) for a in document["resourceProfiles"][0]["resource"]["attributes"]}
+        resource = {
+            a["key"]: any_value(a["value"]) for a in document["resourceProfiles"][0]["resource"]["attributes"]
+        }
         self.assertEqual((resource["service.name"], resource["deployment"]), ("shop", "blue"))
         self.assertEqual({len(s.times) for s in read_samples(document)}, {0})
-        self.assertIn("not KEY=VALUE", self.spanprof("convert", path, "-o", "-", "--resource", "x", expect=2).stderr)
+        self.assertIn("not KEY=VALUE",
+                      self.spanprof("convert", path, "-o", "-", "--resource", "x", expect=2).stderr)
 
         self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload", "--include-arguments")
         request = wire.parse((self.dir / "p.pb").read_bytes())
         profiles = [wire.parse(p) for r in request[1] for s in wire.parse(r)[2] for p in wire.parse(s)[2]]
         self.assertEqual([p[9] for p in profiles if p[9]], [[b"jfr"]])
-        (payload,), = [p[10] for p in profiles if p[10]]                 # as it was, but for the system's properties
+        # as it was, but for the system's properties
+        (payload,), = [p[10] for p in profiles if p[10]]
         self.assertEqual(len(payload), path.stat().st_size)
         self.assertTrue(all(b == a or b == ord("*") for a, b in zip(path.read_bytes(), payload)))
         self.assertIn(b"Spans datadog.jfr", payload)
         # two recordings of one process are one resource, and one recording behind the other
-        self.spanprof("convert", path, path, "-o", self.dir / "p.pb", "--include-payload", "--include-arguments")
+        self.spanprof("convert", path, path, "-o", self.dir / "p.pb", "--include-payload",
+                      "--include-arguments")
         request = wire.parse((self.dir / "p.pb").read_bytes())
         self.assertEqual(len(request[1]), 1)
         profiles = [wire.parse(p) for s in wire.parse(request[1][0])[2] for p in wire.parse(s)[2]]
@@ -349,9 +411,14 @@ class Convert(tap.TestCase):
         # of what is damaged nobody can say where its secrets are
         path.write_bytes(path.read_bytes()[:-100])
         done = self.spanprof("convert", path, "-o", self.dir / "p.pb", "--include-payload", expect=1)
-        self.assertRegex(done.stderr, "is not complete: .*; its payload is left out: there may be secrets in it that could not be found")
+        self.assertRegex(
+            done.stderr,
+            "is not complete: .*; its payload is left out: there may be secrets in it that could not be found"
+        )
         request = wire.parse((self.dir / "p.pb").read_bytes())
-        self.assertFalse(any(p[10] for s in wire.parse(request[1][0])[2] for p in map(wire.parse, wire.parse(s)[2])))
+        self.assertFalse(
+            any(p[10] for s in wire.parse(request[1][0])[2] for p in map(wire.parse,
+                                                                         wire.parse(s)[2])))
 
     def test_stops_what_unpacks_without_end(self):
         """Nothing, packed: gzip in members of 1 MiB, of which each is 1 KiB; the others as they are. In little memory."""
@@ -363,8 +430,10 @@ class Convert(tap.TestCase):
                 bombs.append(self.dir / f"bomb.jfr.{suffix}")
                 self.run_command(["sh", "-c", f"head -c 1G /dev/zero | {tool} -q -c > {bombs[-1]}"], expect=0)
         for bomb in bombs:
-            done = self.run_command(["sh", "-c", 'ulimit -v 300000; exec "$@"', "sh", tap.SPANPROF, "convert", bomb, "-o", self.dir / "out.json"],
-                                    expect=1)
+            done = self.run_command([
+                "sh", "-c", 'ulimit -v 300000; exec "$@"', "sh", tap.SPANPROF, "convert", bomb, "-o",
+                self.dir / "out.json"
+            ], expect=1)
             self.assertIn(f"{bomb.name}: unpacks to more than 250 times its size", done.stderr)
             self.assertFalse((self.dir / "out.json").exists())
 
@@ -374,7 +443,8 @@ class Convert(tap.TestCase):
         os.mkfifo(pipe)
         for terminal in (True, False):
             ours, theirs = pty.openpty() if terminal else os.pipe()
-            child = subprocess.Popen([tap.SPANPROF, "convert", pipe, path, "-o", self.dir / "out.pb"], stderr=theirs, stdin=subprocess.DEVNULL)
+            child = subprocess.Popen([tap.SPANPROF, "convert", pipe, path, "-o", self.dir / "out.pb"],
+                                     stderr=theirs, stdin=subprocess.DEVNULL)
             os.close(theirs)
             with pipe.open("wb") as writer:
                 time.sleep(1.3)
@@ -393,7 +463,8 @@ class Convert(tap.TestCase):
 
     def test_names_of_a_recording_drive_no_terminal(self):
         path = self.unpacked("async-profiler")
-        path.write_bytes(path.read_bytes().replace(b"jdk.CPULoad", b"jdk.\x1b[31mXY").replace(b"profiler.Free", b"prof\x07ler\x7fFree"))
+        path.write_bytes(path.read_bytes().replace(b"jdk.CPULoad", b"jdk.\x1b[31mXY").replace(
+            b"profiler.Free", b"prof\x07ler\x7fFree"))
         _, said = self.convert(path)
         self.assertIn("jdk.?[31mXY", said)
         self.assertNotIn("\x1b", said)
@@ -404,7 +475,8 @@ class Convert(tap.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM):
             server = fault_server.Server([fault_server.hang])
             self.addCleanup(server.close)
-            child = subprocess.Popen([tap.SPANPROF, "convert", path, "-o", out, "--endpoint", server.url("")], stderr=subprocess.PIPE)
+            child = subprocess.Popen([tap.SPANPROF, "convert", path, "-o", out, "--endpoint",
+                                      server.url("")], stderr=subprocess.PIPE)
             tap.wait_until(lambda: server.requests, "a request")
             child.send_signal(number)
             _, said = child.communicate(timeout=10)
@@ -420,7 +492,8 @@ class Convert(tap.TestCase):
         self.spanprof("convert", path, "--endpoint", url)
         document, _ = self.convert(path)
         received = [json.loads(p.read_text()) for p in out.glob("*.json")]
-        self.assertEqual(sum(s.value for r in received for s in read_samples(r)), sum(s.value for s in read_samples(document)))
+        self.assertEqual(sum(s.value for r in received for s in read_samples(r)),
+                         sum(s.value for s in read_samples(document)))
         self.spanprof("convert", path, "--endpoint", url, "--include-payload")
         self.assertEqual(len(list(out.glob("*.json"))), len(received) + 1)
         receiver.stop()
@@ -433,7 +506,8 @@ class Convert(tap.TestCase):
         (broken / "libcurl.so.4").touch()               # the first that the linker finds, and none
         environment = {**os.environ, "LD_LIBRARY_PATH": str(broken)}
         done = self.spanprof("convert", path, "--endpoint", "http://localhost:9", env=environment, expect=1)
-        self.assertRegex(done.stderr, r"libcurl\.so\.4 is needed to send over HTTP, and cannot be loaded: .*too short")
+        self.assertRegex(done.stderr,
+                         r"libcurl\.so\.4 is needed to send over HTTP, and cannot be loaded: .*too short")
         self.spanprof("convert", path, "-o", broken / "out.pb", env=environment)
 
     def test_says_what_is_wrong_and_where(self):
@@ -457,12 +531,15 @@ class Convert(tap.TestCase):
         self.assertIn(f"byte {len(data)}: no chunk begins there", said)
         self.assertEqual(sum(s.value for s in read_samples(document) if s.type == "samples"), n_whole)
 
-        for content, what in ((b"", "is empty"), (b"FLR\0", "no chunk begins"), (zlib.compress(data), "is no profiles file"),
-                              (gzip.compress(data)[:-100], "damaged or cut off as gzip")):
+        for content, what in ((b"", "is empty"), (b"FLR\0", "no chunk begins"),
+                              (zlib.compress(data), "is no profiles file"), (gzip.compress(data)[:-100],
+                                                                             "damaged or cut off as gzip")):
             cut.write_bytes(content)
             done = self.spanprof("convert", cut, "-o", self.dir / "cut.json", expect=1)
             self.assertIn(what, done.stderr)
-        self.assertIn("No such file", self.spanprof("convert", self.dir / "none", "-o", "-", "--format", "json", expect=1).stderr)
+        self.assertIn(
+            "No such file",
+            self.spanprof("convert", self.dir / "none", "-o", "-", "--format", "json", expect=1).stderr)
         self.assertIn("where to?", self.spanprof("convert", path, expect=2).stderr)
         self.assertIn("--format", self.spanprof("convert", path, "-o", "-", expect=2).stderr)
         self.assertIn("suffix", self.spanprof("convert", path, "-o", self.dir / "a.txt", expect=2).stderr)
@@ -471,14 +548,18 @@ class Convert(tap.TestCase):
         path, out = self.unpacked("datadog"), self.dir / "out"
         out.mkdir()
         (out / "a.json").write_text("before")
-        limited = ["sh", "-c", 'ulimit -f 8; [ $0 = ends ] || trap "" XFSZ; exec "$@"']         # at 4 KiB: an error, or the end of us
-        done = self.run_command([*limited, "goes-on", tap.SPANPROF, "convert", path, "-o", out / "a.json"], expect=1)
+        # at 4 KiB: an error, or the end of us
+        limited = ["sh", "-c", 'ulimit -f 8; [ $0 = ends ] || trap "" XFSZ; exec "$@"']
+        done = self.run_command([*limited, "goes-on", tap.SPANPROF, "convert", path, "-o", out / "a.json"],
+                                expect=1)
         self.assertIn(f"{out}/a.json: cannot be written: File too large", done.stderr)
         done = self.run_command([*limited, "ends", tap.SPANPROF, "convert", path, "-o", out / "a.json"])
         self.assertEqual(done.returncode, -signal.SIGXFSZ)
         self.assertEqual({p.name: p.read_text() for p in out.iterdir()}, {"a.json": "before"})
         (out / "link.json").symlink_to("a.json")
-        self.run_command(["sh", "-c", 'umask 027; exec "$@"', "sh", tap.SPANPROF, "convert", path, "-o", out / "link.json"], expect=0)
+        self.run_command([
+            "sh", "-c", 'umask 027; exec "$@"', "sh", tap.SPANPROF, "convert", path, "-o", out / "link.json"
+        ], expect=0)
         self.assertTrue((out / "link.json").is_symlink())
         self.assertEqual(sorted(p.name for p in out.iterdir()), ["a.json", "link.json"])
         self.assertEqual((out / "a.json").stat().st_mode & 0o777, 0o640)
@@ -488,12 +569,15 @@ class Convert(tap.TestCase):
         """In each form, of profiles and of their differences; what is no file (a pipe, a device) is written as it comes."""
         path, other, out = self.unpacked("datadog"), self.unpacked("async-profiler"), self.dir / "out"
         out.mkdir()
-        cases = [(inputs, f"a.{suffix}") for suffix in ("txt", "md", "json", "html") for inputs in ((path,), ("--diff", other, path))]
+        cases = [(inputs, f"a.{suffix}") for suffix in ("txt", "md", "json", "html")
+                 for inputs in ((path, ), ("--diff", other, path))]
         for inputs, name in cases:
             (out / name).write_text("before")
             for what, limit in (("goes-on", 'trap "" XFSZ; '), ("ends", "")):
-                done = self.run_command(["sh", "-c", f'ulimit -f 1; {limit}exec "$@"', "sh", tap.SPANPROF, "report", *inputs, "--top", "50",
-                                         "-o", out / name])
+                done = self.run_command([
+                    "sh", "-c", f'ulimit -f 1; {limit}exec "$@"', "sh", tap.SPANPROF, "report", *inputs,
+                    "--top", "50", "-o", out / name
+                ])
                 self.assertEqual(done.returncode, 1 if limit else -signal.SIGXFSZ, (name, what))
                 if limit:
                     self.assertIn(f"{out}/{name}: cannot be written: File too large", done.stderr)
@@ -504,13 +588,15 @@ class Convert(tap.TestCase):
             (out / name).unlink()
         done = self.spanprof("report", path, "--format", "text", "-o", "/dev/full", expect=1)
         self.assertIn("/dev/full: cannot be written: No space left on device", done.stderr)
-        done = self.run_command(["sh", "-c", 'exec "$@" >/dev/full', "sh", tap.SPANPROF, "report", path], expect=1)
+        done = self.run_command(["sh", "-c", 'exec "$@" >/dev/full', "sh", tap.SPANPROF, "report", path],
+                                expect=1)
         self.assertIn("standard output: cannot be written: No space left on device", done.stderr)
         os.mkfifo(out / "pipe")
         reader = subprocess.Popen(["cat", out / "pipe"], stdout=subprocess.PIPE)
         self.spanprof("report", path, "--format", "json", "-o", out / "pipe")
         json.loads(reader.communicate(timeout=20)[0])
-        done = self.spanprof("report", self.dir / "none", "-o", out / "a.txt", expect=1)        # nothing to say: nothing is written
+        # nothing to say: nothing is written
+        done = self.spanprof("report", self.dir / "none", "-o", out / "a.txt", expect=1)
         self.assertEqual([p.name for p in out.iterdir()], ["pipe"])
 
     def test_never_writes_over_its_input(self):
@@ -518,7 +604,8 @@ class Convert(tap.TestCase):
         before = path.read_bytes()
         (self.dir / "link.pb").symlink_to(path)
         for verb, output in (("convert", path), ("convert", self.dir / "link.pb"), ("report", path)):
-            done = self.spanprof(verb, self.unpacked("remote"), path, "-o", output, "--format", "folded", expect=2)
+            done = self.spanprof(verb, self.unpacked("remote"), path, "-o", output, "--format", "folded",
+                                 expect=2)
             self.assertIn(f"{path}: is input and output", done.stderr)
         self.assertEqual(path.read_bytes(), before)
         self.spanprof("convert", path, path, "-o", "/dev/null", "--format", "otlp")
@@ -532,8 +619,11 @@ class Convert(tap.TestCase):
         for s in read_samples(document):
             total[s.event] += s.value
             spans.add(s.span)
-        self.assertEqual(total, {"datadog.ExecutionSample": 1000, "datadog.MethodSample": 1000, "datadog.ObjectSample": 1500_000,
-                                 "jdk.JavaMonitorEnter": 2_000_000})
+        self.assertEqual(
+            total, {
+                "datadog.ExecutionSample": 1000, "datadog.MethodSample": 1000,
+                "datadog.ObjectSample": 1500_000, "jdk.JavaMonitorEnter": 2_000_000
+            })
         self.assertEqual(len(spans - {None}), 75)       # of 100, those with a type that has spans
         self.assertIn("chunks: 3", said)
 

@@ -29,7 +29,9 @@ class Attach(tap.TestCase):
         return child
 
     def attach(self, *pids, options=(), output="a.jsonl"):
-        return self.spawn([tap.SPANPROF, "coro", "--pid", ",".join(map(str, pids)), "-o", self.dir / output, *options], env=self.env)
+        return self.spawn(
+            [tap.SPANPROF, "coro", "--pid", ",".join(map(str, pids)), "-o", self.dir / output, *options],
+            env=self.env)
 
     def lines(self, output="a.jsonl"):
         path = self.dir / output
@@ -41,23 +43,27 @@ class Attach(tap.TestCase):
         make_region(path, 64)
         victim = self.victim(path, "coroutines=5", "turns=2", "hang=2", "end=hold")
         victim.wait_for("^done")
-        done = self.run_command([tap.SPANPROF, "report", "--json", "-d", "200ms", victim.pid], 0, env=self.env)
+        done = self.run_command([tap.SPANPROF, "report", "--json", "-d", "200ms", victim.pid], 0,
+                                env=self.env)
         coroutines = json.loads(done.stdout)["coroutines"]
         self.assertEqual({c["station"] for c in coroutines}, set(range(5)))
         self.assertEqual(waiting(coroutines), {3, 4})
         for c in coroutines:                    # for as long as we have looked, at least
             self.assertTrue(c["state"] == "dead" or c["state_ns"] >= 200e6, c)
         for name in ("out.md", "out.html"):
-            self.run_command([tap.SPANPROF, "report", "-d", "100ms", "-o", self.dir / name, victim.pid], 0, env=self.env)
+            self.run_command([tap.SPANPROF, "report", "-d", "100ms", "-o", self.dir / name, victim.pid], 0,
+                             env=self.env)
             self.assertGreater((self.dir / name).stat().st_size, 300)
         self.assertEqual(list(pathlib.Path("/tmp").glob(f"spanprof-report-*/process-{victim.pid}.*")), [])
-        self.assertIn("there is no process", self.run_command([tap.SPANPROF, "report", "4194303"], 1, env=self.env).stderr)
+        self.assertIn("there is no process",
+                      self.run_command([tap.SPANPROF, "report", "4194303"], 1, env=self.env).stderr)
 
     def test_finds_a_region_by_what_is_in_it(self):
         for name, deleted in (("no name for a region", False), ("deleted.shm", True)):
             make_region(self.dir / name, 64)
             (self.dir / "other").write_bytes(b"no region" + bytes(100000))
-            victim = self.victim(self.dir / name, "coroutines=5", "turns=40", "wait=300000", "pause=2000", "end=hold", "hang=1")
+            victim = self.victim(self.dir / name, "coroutines=5", "turns=40", "wait=300000", "pause=2000",
+                                 "end=hold", "hang=1")
             if deleted:
                 (self.dir / name).unlink()
             output = f"{deleted}.jsonl"
@@ -77,14 +83,17 @@ class Attach(tap.TestCase):
     def test_starts_with_what_is_left(self):
         for dialect, kept in (("seqlock", 8), ("document", 7)):
             make_region(self.dir / "r", 64)
-            victim = self.victim(self.dir / "r", "coroutines=3", "turns=100", f"dialect={dialect}", "end=hold")
+            victim = self.victim(self.dir / "r", "coroutines=3", "turns=100", f"dialect={dialect}",
+                                 "end=hold")
             victim.wait_for("^done")
             reader = self.attach(victim.pid, options=("-d", "300ms"))
             self.assertEqual(reader.wait(), 0)
-            self.assertEqual(len(self.lines()), 3 * kept)       # the second reader has replaced what the first wrote
+            # the second reader has replaced what the first wrote
+            self.assertEqual(len(self.lines()), 3 * kept)
             self.assertEqual({event["event"] for event in self.lines()}, set(range(200 - kept, 200)))
             self.assertEqual({row["lost"] for row in stations(self.dir / "a.jsonl").values()}, {"0"})
-            self.assertEqual({row["skipped"] for row in stations(self.dir / "a.jsonl").values()}, {str(200 - kept)})
+            self.assertEqual({row["skipped"] for row in stations(self.dir / "a.jsonl").values()},
+                             {str(200 - kept)})
             victim.kill()
 
     def test_only_reads(self):
@@ -94,21 +103,26 @@ class Attach(tap.TestCase):
         before = (self.dir / "r").read_bytes()
         reader = self.attach(victim.pid, options=("-d", "500ms"))
         reader.wait_for("64 stations")
-        mapped = tap.wait_until(lambda: [line for line in pathlib.Path(f"/proc/{reader.pid}/maps").read_text().splitlines()
-                                         if line.endswith("/r")], "mapping")
+        mapped = tap.wait_until(
+            lambda: [
+                line for line in pathlib.Path(f"/proc/{reader.pid}/maps").read_text().splitlines()
+                if line.endswith("/r")
+            ], "mapping")
         self.assertEqual({line.split()[1] for line in mapped}, {"r--s"})
         self.assertEqual(reader.wait(), 0)
         self.assertEqual((self.dir / "r").read_bytes(), before)
 
     def test_reads_beside_an_engine(self):
-        engine = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "e.jsonl", "--", VICTIM, "wait=500000", "end=hold"],
-                            stdin=subprocess.PIPE, env=self.env)
+        engine = self.spawn(
+            [tap.SPANPROF, "coro", "-o", self.dir / "e.jsonl", "--", VICTIM, "wait=500000", "end=hold"],
+            stdin=subprocess.PIPE, env=self.env)
         engine.wait_for("^ready")
         victim = int(pathlib.Path(f"/proc/{engine.pid}/task/{engine.pid}/children").read_text().split()[-1])
         reader = self.attach(victim)
         reader.wait_for("4096 stations")
         engine.wait_for("^done")
-        tap.wait_until(lambda: len(self.lines()) == 64 and len(self.lines("e.jsonl")) == 64, "the events twice")
+        tap.wait_until(lambda: len(self.lines()) == 64 and len(self.lines("e.jsonl")) == 64,
+                       "the events twice")
         engine.process.stdin.close()
         self.assertEqual((engine.wait(), reader.wait()), (0, 0))
         known = ("probe_id", "tid", "addr", "seq", "is_active", "ts", "station", "event", "birth")
@@ -125,21 +139,26 @@ class Attach(tap.TestCase):
         reader = self.attach(one.pid, two.pid, three.pid)
         tap.wait_until(lambda: len(self.lines()) == 2 * 2 * 8 + 2 * 6, "all events")
         self.assertEqual(reader.stop(signal.SIGINT), 0)
-        self.assertEqual(collections.Counter(event["pid"] for event in self.lines()), {one.pid: 32, three.pid: 12})
+        self.assertEqual(collections.Counter(event["pid"] for event in self.lines()),
+                         {one.pid: 32, three.pid: 12})
 
     def test_says_why_it_reads_nothing(self):
         for more, text in (({"version": 2}, "version"), ({"promise": 65}, "more stations than the file"),
-                           ({"promise": 2**32 - 1}, "more stations than the file"), ({"magic": b"CORCTORR"}, "has no region")):
+                           ({"promise": 2**32 - 1}, "more stations than the file"), ({"magic": b"CORCTORR"},
+                                                                                     "has no region")):
             make_region(self.dir / "r", 64, **more)
             victim = self.victim(self.dir / "r", "end=hold", n=63)
-            done = self.run_command([tap.SPANPROF, "coro", "--pid", victim.pid, "-o", self.dir / "a.jsonl"], 125, env=self.env)
+            done = self.run_command([tap.SPANPROF, "coro", "--pid", victim.pid, "-o", self.dir / "a.jsonl"],
+                                    125, env=self.env)
             self.assertIn(text, done.stderr)
             victim.kill()
         gone = self.spawn(["true"])
         gone.wait()
-        self.assertIn("there is no process", self.run_command([tap.SPANPROF, "coro", "--pid", gone.pid], 125, cwd=self.dir).stderr)
+        self.assertIn("there is no process",
+                      self.run_command([tap.SPANPROF, "coro", "--pid", gone.pid], 125, cwd=self.dir).stderr)
         self.assertIn("--pid", self.run_command([tap.SPANPROF, "coro"], 125).stderr)
-        self.assertIn("together", self.run_command([tap.SPANPROF, "coro", "--pid", "1", "--", "true"], 125).stderr)
+        self.assertIn("together",
+                      self.run_command([tap.SPANPROF, "coro", "--pid", "1", "--", "true"], 125).stderr)
 
     def test_survives_what_is_done_to_the_region(self):
         for what in ("cut", "overwritten", "replaced"):
@@ -168,7 +187,8 @@ class Named(tap.TestCase):
     """`spanprof report PID` knows the process' code."""
 
     def report(self, pid, *options):
-        return self.run_command([tap.SPANPROF, "report", "-d", "200ms", *options, pid], 0, env=session.clean_environment())
+        return self.run_command([tap.SPANPROF, "report", "-d", "200ms", *options, pid], 0,
+                                env=session.clean_environment())
 
     def test_an_address_of_a_frame_is_the_coroutine_that_it_is_of(self):
         program, region = tap.BUILD_DIR / "sdk/example/example-coroutines", self.directory() / "region"
@@ -176,14 +196,18 @@ class Named(tap.TestCase):
         if not program.exists():
             tap.skip("tool: the compiler has no C++20 coroutines")
         make_region(region, 64)
-        child = self.spawn([program, "600000"], env={**session.clean_environment(), "CTP_SHM_PATH": str(region), "CTP_MAX_STATIONS": "64"})
+        child = self.spawn(
+            [program, "600000"],
+            env={**session.clean_environment(), "CTP_SHM_PATH": str(region), "CTP_MAX_STATIONS": "64"})
         child.wait_for("will wait for ever")
         dead = lambda: sum(region.read_bytes()[1024 * (1 + i) + 0x10] for i in range(40))
         tap.wait_until(lambda: dead() == 39, "the others' end")
         report = json.loads(self.report(child.pid, "--json", "--top", "100").stdout)
         (stuck,) = (c for c in report["coroutines"] if c["state"] != "dead")
         self.assertIn("handle_order", stuck["last_function"])
-        self.assertRegex(self.report(child.pid, "--format", "markdown").stdout, rf"\| [^|]*handle.?_order[^|]* {stuck['last_address']} \|")
+        self.assertRegex(
+            self.report(child.pid, "--format", "markdown").stdout,
+            rf"\| [^|]*handle.?_order[^|]* {stuck['last_address']} \|")
         child.kill()
 
     def test_an_address_of_code_is_the_function_that_it_is_in(self):
@@ -196,9 +220,15 @@ class Named(tap.TestCase):
         child.process.stdin.flush()
         child.wait_for("^ok")
         report = json.loads(self.report(child.pid, "--json", "--top", "100").stdout)
-        names = subprocess.run(["nm", victim], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-        places = {int(line.split()[0], 16) & 0xfff: line.split()[2] for line in names if line.split()[-1].startswith("wait_for_")}
-        told = {c["station"]: (int(c["last_address"], 16), c.get("last_function")) for c in report["coroutines"]}
+        names = subprocess.run(["nm", victim], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout.splitlines()
+        places = {
+            int(line.split()[0], 16) & 0xfff: line.split()[2] for line in names
+            if line.split()[-1].startswith("wait_for_")
+        }
+        told = {
+            c["station"]: (int(c["last_address"], 16), c.get("last_function")) for c in report["coroutines"]
+        }
         self.assertEqual(len({name for _, name in told.values() if name}), 3)
         for station, (address, name) in told.items():   # one waits at a place in memory where no code is
             self.assertEqual(name, None if station == 24 else places[address & 0xfff], station)

@@ -28,9 +28,13 @@ def region_truth(path):
     """station → (events written, a write is half done, events of a seqlock's slots), by the protocol's own text."""
     data, found = path.read_bytes(), {}
     for station in range(min(struct.unpack_from("<I", data, 0x10)[0], len(data) // 1024 - 1)):
-        seqs = [struct.unpack_from("<Q", data, 1024 * (1 + station) + 0x40 + 64 * slot + 0x18)[0] for slot in range(8)]
+        seqs = [
+            struct.unpack_from("<Q", data, 1024 * (1 + station) + 0x40 + 64 * slot + 0x18)[0]
+            for slot in range(8)
+        ]
         document = seqs[1] % 8 == 1 and seqs[0] % 8 == 0
-        found[station] = (max(seqs), False) if document else (sum(seq >> 1 for seq in seqs), any(seq % 2 for seq in seqs))
+        found[station] = (max(seqs), False) if document else (sum(seq >> 1 for seq in seqs),
+                                                              any(seq % 2 for seq in seqs))
     return found
 
 
@@ -53,8 +57,9 @@ class Coro(tap.TestCase):
         self.env = {**session.clean_environment(), "TMPDIR": str(self.dir)}
 
     def coro(self, *victim, options=(), output="t.jsonl", expect=0, **more):
-        done = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / output, *options, "--", VICTIM, *victim], expect=expect,
-                                env=self.env, **more)
+        done = self.run_command(
+            [tap.SPANPROF, "coro", "-o", self.dir / output, *options, "--", VICTIM, *victim], expect=expect,
+            env=self.env, **more)
         return done
 
     def events(self, output="t.jsonl"):
@@ -86,7 +91,8 @@ class Coro(tap.TestCase):
                 truth, _rows, by_station = self.check_books(done)
                 self.assertEqual(sum(n for n, _ in truth.values()), 100000)
                 self.assertIn(f"({dialect} dialect)", done.stderr)
-                self.assertGreater(len({event["tid"] for events in by_station.values() for event in events}), 1)
+                self.assertGreater(len({event["tid"] for events in by_station.values() for event in events}),
+                                   1)
 
     def test_loses_nothing_that_comes_slowly(self):
         done = self.coro("coroutines=20", "turns=10", "pause=2000")
@@ -119,8 +125,12 @@ class Coro(tap.TestCase):
 
     def test_a_planted_deadlock_is_reported_as_exactly_those(self):
         for dialect in BOTH:
-            done = self.coro("coroutines=1000", "threads=8", "hang=7", "turns=10", f"dialect={dialect}", output=f"{dialect}.jsonl")
-            report = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "2000", self.dir / f"{dialect}.jsonl"], 0).stdout)
+            done = self.coro("coroutines=1000", "threads=8", "hang=7", "turns=10", f"dialect={dialect}",
+                             output=f"{dialect}.jsonl")
+            report = json.loads(
+                self.run_command(
+                    [tap.SPANPROF, "report", "--json", "--top", "2000", self.dir / f"{dialect}.jsonl"],
+                    0).stdout)
             self.assertEqual(report["n_coroutines"], 1000)
             self.assertEqual(waiting(report["coroutines"]), set(range(993, 1000)))
             last = {station: address for station, (_, address) in wrote(done.stdout).items()}
@@ -133,12 +143,17 @@ class Coro(tap.TestCase):
         n_torn = 0
         for turn in range(10):
             region, dialect = self.dir / f"region-{turn}", BOTH[turn % 2]
-            child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / f"{turn}.jsonl", "-n", "64", "--region", region, "--", VICTIM,
-                                "coroutines=64", "threads=4", "turns=100000000", f"dialect={dialect}"], env=self.env)
+            child = self.spawn([
+                tap.SPANPROF, "coro", "-o", self.dir / f"{turn}.jsonl", "-n", "64", "--region", region, "--",
+                VICTIM, "coroutines=64", "threads=4", "turns=100000000", f"dialect={dialect}"
+            ], env=self.env)
             child.wait_for("^ready")
             os.link(region, self.dir / f"kept-{turn}")          # the engine removes its name only
-            target = tap.wait_until(lambda: next((int(pid) for pid in pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
-                                                  if "victim" in pathlib.Path(f"/proc/{pid}/comm").read_text()), None), "the target")
+            target = tap.wait_until(
+                lambda: next((int(pid) for pid in pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children")
+                              .read_text().split()
+                              if "victim" in pathlib.Path(f"/proc/{pid}/comm").read_text()), None),
+                "the target")
             tap.wait_until(lambda: len(region_truth(self.dir / f"kept-{turn}")) == 64, "all stations")
             time.sleep(0.003 * turn)
             os.kill(target, signal.SIGKILL)
@@ -158,8 +173,10 @@ class Coro(tap.TestCase):
         self.assertLessEqual(n_torn, 40, "a thread writes one event at a time")
 
     def test_makes_its_files_for_one_user_and_removes_them(self):
-        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
-                            self.dir / "s", "--", VICTIM, "end=hold"], stdin=subprocess.PIPE, env=self.env)
+        child = self.spawn([
+            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
+            self.dir / "s", "--", VICTIM, "end=hold"
+        ], stdin=subprocess.PIPE, env=self.env)
         child.wait_for("^done")
         for name in ("r", "s"):
             self.assertEqual(stat.S_IMODE((self.dir / name).stat().st_mode), 0o600)
@@ -167,7 +184,8 @@ class Coro(tap.TestCase):
         child.process.stdin.close()
         self.assertEqual(child.wait(), 0)
         modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in self.dir.iterdir()}
-        modes.setdefault("t.mappings.csv", 0o600)       # not there if the target was gone before its mappings could be read
+        # not there if the target was gone before its mappings could be read
+        modes.setdefault("t.mappings.csv", 0o600)
         self.assertEqual(modes, dict.fromkeys(("t.jsonl", "t.mappings.csv", "t.stations.csv"), 0o600))
 
     def test_leaves_strange_files_alone(self):
@@ -185,7 +203,8 @@ class Coro(tap.TestCase):
     def test_passes_the_status_on(self):
         self.coro("status=42", expect=42)
         self.coro("end=kill", expect=128 + 9)
-        run = lambda *argv: self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", *argv], env=self.env).returncode
+        run = lambda *argv: self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", *argv],
+                                             env=self.env).returncode
         self.assertEqual(run("/nonexistent"), 127)
         self.assertEqual(run("/etc/passwd"), 126)
 
@@ -226,25 +245,32 @@ class Coro(tap.TestCase):
 
     def test_survives_a_region_of_random_bytes(self):
         done = self.coro("coroutines=200", "turns=100", "pause=1", "garbage=1", expect=None)
-        self.assertIn(done.returncode, (0, 137, 139, 135), done.stderr)     # the victim may not survive it; we do
+        # the victim may not survive it; we do
+        self.assertIn(done.returncode, (0, 137, 139, 135), done.stderr)
         self.assertRegex(done.stderr, r"numbers that no writer makes|written over the header|nonsense")
         self.events()                                                       # every line is one
 
     def test_lets_the_target_live_when_the_engine_is_killed(self):
-        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
-                            self.dir / "s", "--", VICTIM, "turns=100", "pause=20000", "coroutines=1", "hang=1"], env=self.env)
+        child = self.spawn([
+            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--region", self.dir / "r", "--socket",
+            self.dir / "s", "--", VICTIM, "turns=100", "pause=20000", "coroutines=1", "hang=1"
+        ], env=self.env)
         child.wait_for("^ready")
         tap.wait_until(lambda: (self.dir / "t.jsonl").exists() and self.events_so_far() > 3, "events")
         child.process.kill()
         child.process.wait()
-        tap.wait_until(lambda: "\ndone" in child.out, "the target's end")   # it wrote on, and was not killed by SIGPIPE
+        tap.wait_until(lambda: "\ndone" in child.out,
+                       "the target's end")  # it wrote on, and was not killed by SIGPIPE
         self.assertEqual(wrote(child.out)[0][0], 201)
-        tap.wait_until(lambda: not (self.dir / "r").exists() and not (self.dir / "s").exists(), "the keeper's work")
+        tap.wait_until(lambda: not (self.dir / "r").exists() and not (self.dir / "s").exists(),
+                       "the keeper's work")
 
     def begin(self, *command):
         """An engine with files where it makes them itself; and their directory."""
-        engine = self.spawn([tap.SPANPROF, "coro", "-n", "16", "-o", self.dir / "e.jsonl", "--", "sh", "-c",
-                             'echo "directory ${CTP_SHM_PATH%/*} keeper"; exec "$@"', "sh", *command], stdin=subprocess.PIPE, env=self.env)
+        engine = self.spawn([
+            tap.SPANPROF, "coro", "-n", "16", "-o", self.dir / "e.jsonl", "--", "sh", "-c",
+            'echo "directory ${CTP_SHM_PATH%/*} keeper"; exec "$@"', "sh", *command
+        ], stdin=subprocess.PIPE, env=self.env)
         match = engine.wait_for(r"directory (\S+) keeper\n")
         self.addCleanup(shutil.rmtree, match[1], ignore_errors=True)
         return engine, pathlib.Path(match[1])
@@ -279,7 +305,8 @@ class Coro(tap.TestCase):
         done = self.coro("coroutines=1")
         self.assertIn(f"{too}: removed", done.stderr)
         self.assertFalse(too.exists() or empty.exists())
-        for directory in (its_own, without_keeper, in_use):      # of an engine, of one without a keeper, and of a program that goes on
+        # of an engine, of one without a keeper, and of a program that goes on
+        for directory in (its_own, without_keeper, in_use):
             self.assertTrue((directory / "region.shm").exists(), directory)
         self.assertEqual((strange / "file").read_text(), "mine")
         used.process.stdin.close()              # the program ends
@@ -293,8 +320,10 @@ class Coro(tap.TestCase):
         return (self.dir / "t.jsonl").read_text().count("\n")
 
     def test_counts_what_passed_while_it_stood_still_for_ten_seconds(self):
-        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "turns=12000", "pause=100",
-                            "coroutines=4"], env=self.env)
+        child = self.spawn([
+            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "turns=12000", "pause=100",
+            "coroutines=4"
+        ], env=self.env)
         child.wait_for("^ready")
         tap.wait_until(lambda: (self.dir / "t.jsonl").exists() and self.events_so_far() > 3, "events")
         child.process.send_signal(signal.SIGSTOP)
@@ -309,14 +338,19 @@ class Coro(tap.TestCase):
 
     def test_harvests_several_processes_of_one_command(self):
         script = f"{VICTIM} coroutines=3 & {VICTIM} coroutines=4 threads=2; wait"
-        done = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c", script], 0, env=self.env)
+        done = self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c", script],
+                                0, env=self.env)
         truth, _rows, by_station = self.check_books(done)
         self.assertEqual(set(truth), set(range(7)))
         self.assertEqual(sum(map(len, by_station.values())), 56, done.stderr)
 
     def test_several_engines_at_once(self):
-        children = [self.spawn([tap.SPANPROF, "coro", "-o", self.dir / f"{i}.jsonl", "--", VICTIM, f"coroutines={i + 1}",
-                                f"dialect={BOTH[i % 2]}", "turns=50", "pause=100"], env=self.env) for i in range(4)]
+        children = [
+            self.spawn([
+                tap.SPANPROF, "coro", "-o", self.dir / f"{i}.jsonl", "--", VICTIM, f"coroutines={i + 1}",
+                f"dialect={BOTH[i % 2]}", "turns=50", "pause=100"
+            ], env=self.env) for i in range(4)
+        ]
         for i, child in enumerate(children):
             self.assertEqual(child.wait(), 0)
             self.check_books(child, f"{i}.jsonl")
@@ -335,22 +369,27 @@ class Coro(tap.TestCase):
                 db = sqlite3.connect(self.dir / output)
                 db.row_factory = sqlite3.Row
                 rows = [dict(row) for row in db.execute("SELECT * FROM coro_trace_events ORDER BY id")]
-                self.assertEqual(list(rows[0])[:7], ["id", "probe_id", "tid", "addr", "seq", "is_active", "ts"])
+                self.assertEqual(
+                    list(rows[0])[:7], ["id", "probe_id", "tid", "addr", "seq", "is_active", "ts"])
                 dead = {row["station"] for row in db.execute("SELECT * FROM coro_stations WHERE dead")}
-                self.assertEqual({row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='index' AND sql IS NOT NULL")},
-                                 {f"idx_coro_trace_events_{x}" for x in ("probe_seq", "tid_ts", "ts")})
+                self.assertEqual(
+                    {
+                        row[0] for row in db.execute(
+                            "SELECT name FROM sqlite_master WHERE type='index' AND sql IS NOT NULL")
+                    }, {f"idx_coro_trace_events_{x}" for x in ("probe_seq", "tid_ts", "ts")})
                 self.assertEqual(db.execute("PRAGMA journal_mode").fetchone()[0], "wal")
             self.assertEqual(dead, {0, 1, 2, 3})
             counts = collections.Counter(int(row["station"]) for row in rows)
             lost = sum(int(row["lost"]) for row in rows)
             self.assertEqual(sum(counts.values()) + lost, sum(n for n, _ in truth.values()))
             for row in rows:
-                self.assertEqual(bytes.fromhex(row["payload"]).rstrip(b"\0").decode(), f"event {row['event']}")
+                self.assertEqual(
+                    bytes.fromhex(row["payload"]).rstrip(b"\0").decode(), f"event {row['event']}")
                 self.assertRegex(row["addr"], "^0x[0-9a-f]{16}$")
 
     def test_database_is_readable_while_it_is_written(self):
-        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.db", "--", VICTIM, "end=hold"], stdin=subprocess.PIPE,
-                           env=self.env)
+        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.db", "--", VICTIM, "end=hold"],
+                           stdin=subprocess.PIPE, env=self.env)
         child.wait_for("^done")
 
         def count():
@@ -375,8 +414,9 @@ class Coro(tap.TestCase):
     def test_shows_progress_to_people(self):
         controller, terminal = pty.openpty()
         self.addCleanup(os.close, controller)
-        child = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "coroutines=3", "end=hold"],
-                           stdin=subprocess.PIPE, stderr=terminal, env=self.env)
+        child = self.spawn(
+            [tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "coroutines=3", "end=hold"],
+            stdin=subprocess.PIPE, stderr=terminal, env=self.env)
         os.close(terminal)
         shown = b""
         while b"3 coroutines, 24 events" not in shown:
@@ -391,7 +431,8 @@ class Coro(tap.TestCase):
         keepers = tap.wait_until(lambda: keepers_of(child.pid), "a keeper")
         child.process.stdin.close()
         child.wait()
-        tap.wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in keepers), "the keeper's end")
+        tap.wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in keepers),
+                       "the keeper's end")
 
 
 class CoroTracer(tap.TestCase):
@@ -401,25 +442,31 @@ class CoroTracer(tap.TestCase):
         self.dir = self.directory()
 
     def corotracer(self, *arguments, expect=0, program=(tap.SPANPROF, "corotracer")):
-        return self.run_command([*program, *arguments], expect=expect, cwd=self.dir, env=session.clean_environment())
+        return self.run_command([*program, *arguments], expect=expect, cwd=self.dir,
+                                env=session.clean_environment())
 
     def trace(self, *victim, expect=0, **more):
-        return self.corotracer("-n", "64", "-cmd", f"{VICTIM} {' '.join(victim)}", "--shm=x.shm", "-sock", "x.sock",
-                               expect=expect, **more)
+        return self.corotracer("-n", "64", "-cmd", f"{VICTIM} {' '.join(victim)}", "--shm=x.shm", "-sock",
+                               "x.sock", expect=expect, **more)
 
     def test_writes_exactly_what_its_users_know(self):
         self.trace("coroutines=3")
         lines = (self.dir / "trace_output.jsonl").read_text().splitlines()
         self.assertEqual(len(lines), 24)
         for line in lines:
-            self.assertRegex(line, r'^\{"probe_id":\d+,"tid":\d+,"addr":"0x[0-9a-f]{16}","seq":\d+,"is_active":(true|false),"ts":\d+\}$')
+            self.assertRegex(
+                line,
+                r'^\{"probe_id":\d+,"tid":\d+,"addr":"0x[0-9a-f]{16}","seq":\d+,"is_active":(true|false),"ts":\d+\}$'
+            )
         self.trace("coroutines=3")
-        self.assertEqual(len((self.dir / "trace_output.jsonl").read_text().splitlines()), 48)     # it goes on where it ended
+        # it goes on where it ended
+        self.assertEqual(len((self.dir / "trace_output.jsonl").read_text().splitlines()), 48)
         self.assertEqual([p.name for p in self.dir.iterdir()], ["trace_output.jsonl"])
 
     def test_takes_the_shell_text_and_passes_the_status_on(self):
         self.corotracer("-cmd", "exit 7", "-shm", "x.shm", "-sock", "x.sock", expect=7)
-        done = self.corotracer("-cmd", "echo $CTP_SHM_PATH $CTP_SOCK_PATH $CTP_MAX_STATIONS", "-shm", "x.shm", "-sock", "x.sock")
+        done = self.corotracer("-cmd", "echo $CTP_SHM_PATH $CTP_SOCK_PATH $CTP_MAX_STATIONS", "-shm", "x.shm",
+                               "-sock", "x.sock")
         self.assertEqual(done.stdout, "x.shm x.sock 128\n")
 
     def test_works_under_its_name(self):
@@ -440,10 +487,14 @@ class CoroTracer(tap.TestCase):
             self.assertEqual(len(rows), 25)
         self.corotracer("-export", "sqlite", "-in", "trace_output.jsonl", "-sqlite-out", "d.sqlite")
         db = sqlite3.connect(self.dir / "d.sqlite")
-        self.assertEqual(db.execute("SELECT count(*), count(DISTINCT probe_id) FROM coro_trace_events").fetchone(), (24, 3))
-        sample = db.execute("SELECT probe_id, tid, addr, seq, is_active, ts FROM coro_trace_events WHERE id=1").fetchone()
+        self.assertEqual(
+            db.execute("SELECT count(*), count(DISTINCT probe_id) FROM coro_trace_events").fetchone(),
+            (24, 3))
+        sample = db.execute(
+            "SELECT probe_id, tid, addr, seq, is_active, ts FROM coro_trace_events WHERE id=1").fetchone()
         first = json.loads((self.dir / "trace_output.jsonl").read_text().splitlines()[0])
-        self.assertEqual(sample, (str(first["probe_id"]), first["tid"], first["addr"], first["seq"], int(first["is_active"]), first["ts"]))
+        self.assertEqual(sample, (str(first["probe_id"]), first["tid"], first["addr"], first["seq"],
+                                  int(first["is_active"]), first["ts"]))
 
     def test_keeps_payloads(self):
         self.trace("coroutines=1", "payload=1", "turns=1", "pause=300")
@@ -453,9 +504,12 @@ class CoroTracer(tap.TestCase):
         self.assertEqual(bytes.fromhex(rows[1].split(",")[6]).rstrip(b"\0"), b"event 0")
 
     def test_names_mistakes(self):
-        for arguments, status, text in (((), 1, "required"), (("-cmd", "true", "-export", "csv"), 1, "together"),
-                                        (("-bogus",), 2, "not defined: -bogus"), (("-n",), 2, "needs an argument"),
-                                        (("-n", "x", "-cmd", "true"), 2, "invalid value"), (("-export", "mysql"), 1, "unsupported"),
+        for arguments, status, text in (((), 1, "required"), (("-cmd", "true", "-export", "csv"), 1,
+                                                              "together"), (("-bogus", ), 2,
+                                                                            "not defined: -bogus"),
+                                        (("-n", ), 2, "needs an argument"), (("-n", "x", "-cmd", "true"), 2,
+                                                                             "invalid value"),
+                                        (("-export", "mysql"), 1, "unsupported"),
                                         (("-export", "csv", "-in", "nowhere"), 1, "nowhere")):
             self.assertIn(text, self.corotracer(*arguments, expect=status).stderr)
         self.assertIn("-sock", self.corotracer("-h").stdout)

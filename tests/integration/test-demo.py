@@ -44,14 +44,18 @@ class Demo(tap.TestCase):
     def test_shows_figures_that_add_up_and_leaves_nothing_running(self):
         demo = self.demo(4)
         self.assertEqual(demo.wait(), 0, demo)
-        figures = {m[1]: int(m[2]) for m in re.finditer(r"^   (ticks taken|samples delivered|lost(?:: \w+)?) +(\d+)$",
-                                                       demo.out, re.M)}
+        figures = {
+            m[1]: int(m[2]) for m in re.finditer(
+                r"^   (ticks taken|samples delivered|lost(?:: \w+)?) +(\d+)$", demo.out, re.M)
+        }
         self.assertGreater(figures["ticks taken"], 100)
         self.assertEqual(sum(figures.values()), 2 * figures["ticks taken"], figures)
         for name in ("checkout", "search", "health"):
             self.assertRegex(demo.out, rf"\n   {name} +\d+ +\d+\.\d % +\d+\.\d %\n")
-            self.assertRegex(demo.out, rf"hottest functions of {name}\n +\d+ +\d+\.\d % +{name}_\w+  \(example-service\)")
-        self.assertRegex(demo.out, r"hottest spans .*\n +\d+  (checkout|search|health) +[0-9a-f]{32}  [0-9a-f]{16}\n")
+            self.assertRegex(
+                demo.out, rf"hottest functions of {name}\n +\d+ +\d+\.\d % +{name}_\w+  \(example-service\)")
+        self.assertRegex(demo.out,
+                         r"hottest spans .*\n +\d+  (checkout|search|health) +[0-9a-f]{32}  [0-9a-f]{16}\n")
         payload = re.search(r"OTLP protobuf  (\S+)", demo.out)[1]
         self.assertTrue(os.path.getsize(payload) > 0)
         with open(re.search(r"OTLP/JSON      (\S+)", demo.out)[1]) as file:
@@ -66,7 +70,8 @@ class Demo(tap.TestCase):
         self.assertFalse((self.out / "payload/999999.pb").exists())
 
     def test_ctrl_c_at_any_time_is_clean(self):
-        for moment in ("== Starting the example", "== Starting the receiver", "== Starting spanprof", "== Profiling"):
+        for moment in ("== Starting the example", "== Starting the receiver", "== Starting spanprof",
+                       "== Profiling"):
             for sig in (signal.SIGINT, signal.SIGTERM):
                 with self.subTest(moment=moment, signal=sig):
                     demo = self.spawn([sys.executable, "-u", DEMO, "60"], env=self.environment())

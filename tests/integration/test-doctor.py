@@ -26,8 +26,10 @@ def without(*names):
     """A prefix that runs a program as an unprivileged user with our capabilities but these."""
     held = [name for name in ALL if name not in names]
     add = ",".join(["-all", *(f"+{name}" for name in held)])
-    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={add}", f"--ambient-caps={add}",
-            f"--bounding-set={add}"]
+    return [
+        "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={add}",
+        f"--ambient-caps={add}", f"--bounding-set={add}"
+    ]
 
 
 SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ERRNO, SECCOMP_RET_ALLOW = 0x80000000, 0x50000, 0x7FFF0000
@@ -46,10 +48,12 @@ def forbid(number, action):
 class Doctor(session.TestCase):
     def doctor(self, *options, prefix=(), status=None, env=None):
         """name → finding, and the exit status."""
-        done = self.run_command([*prefix, tap.SPANPROF, "doctor", "--json", *options], env={**session.clean_environment(), **(env or {})})
+        done = self.run_command([*prefix, tap.SPANPROF, "doctor", "--json", *options],
+                                env={**session.clean_environment(), **(env or {})})
         report = json.loads(done.stdout)
         findings = {f["name"]: f for f in report["checks"]}
-        self.assertEqual(done.returncode, 1 if any(f["result"] == "fail" for f in report["checks"]) else 0, done)
+        self.assertEqual(done.returncode, 1 if any(f["result"] == "fail" for f in report["checks"]) else 0,
+                         done)
         for key in ("ok", "warn", "fail"):
             self.assertEqual(report[key], sum(f["result"] == key for f in report["checks"]))
         for finding in report["checks"]:
@@ -67,10 +71,13 @@ class Doctor(session.TestCase):
         receiver = session.Receiver(self)
         findings = self.doctor("--endpoint", receiver.url, status=0)
         self.assertGreaterEqual(len(findings), 22)
-        self.assertEqual(findings["endpoint"]["text"], f"{receiver.url}/v1development/profiles takes profiles")
+        self.assertEqual(findings["endpoint"]["text"],
+                         f"{receiver.url}/v1development/profiles takes profiles")
         self.assertIn("loads and attaches", findings["kernel-half"]["text"])
         text = self.spanprof("doctor", "--endpoint", receiver.url).stdout
-        self.assertEqual(len([line for line in text.splitlines() if line.startswith(("ok ", "warn ", "fail "))]), len(findings))
+        self.assertEqual(
+            len([line for line in text.splitlines() if line.startswith(("ok ", "warn ", "fail "))]),
+            len(findings))
 
     def test_each_capability_missing_alone(self):
         receiver = session.Receiver(self)
@@ -83,8 +90,10 @@ class Doctor(session.TestCase):
                 others = [f for f in findings if f.startswith("CAP_") and f != label]
                 self.assertTrue(all(findings[f]["result"] == "ok" for f in others), findings)
                 self.assertEqual(findings["kernel-half"]["result"], "fail" if name in NEEDED else "ok")
-                done = self.run_command([*without(name), tap.SPANPROF, "run", "--endpoint", receiver.url, "--pid", victim.pid,
-                                         "--duration", "500ms"], env=session.clean_environment())
+                done = self.run_command([
+                    *without(name), tap.SPANPROF, "run", "--endpoint", receiver.url, "--pid", victim.pid,
+                    "--duration", "500ms"
+                ], env=session.clean_environment())
                 self.assertEqual(done.returncode, 78 if name in NEEDED else 0, done.stderr)
                 self.assertIn(label, done.stderr)
                 if name not in NEEDED:
@@ -95,12 +104,15 @@ class Doctor(session.TestCase):
         receiver = session.Receiver(self)
         calls = {"bpf": 321, "perf_event_open": 298, "process_vm_readv": 310, "listxattr": 194}
         for name, number in calls.items():
-            for action in (SECCOMP_RET_ERRNO | errno.EPERM, SECCOMP_RET_ERRNO | errno.ENOSYS, SECCOMP_RET_KILL_PROCESS):
+            for action in (SECCOMP_RET_ERRNO | errno.EPERM, SECCOMP_RET_ERRNO | errno.ENOSYS,
+                           SECCOMP_RET_KILL_PROCESS):
                 if action == SECCOMP_RET_KILL_PROCESS and name != "process_vm_readv":
                     continue        # the check after it loads the kernel half, and dies
                 with self.subTest(call=name, action=hex(action)):
-                    done = subprocess.run([tap.SPANPROF, "doctor", "--json", "--endpoint", receiver.url], capture_output=True, text=True,
-                                          timeout=60, env=session.clean_environment(), preexec_fn=lambda: forbid(number, action))
+                    done = subprocess.run([tap.SPANPROF, "doctor", "--json", "--endpoint", receiver.url],
+                                          capture_output=True, text=True, timeout=60,
+                                          env=session.clean_environment(),
+                                          preexec_fn=lambda: forbid(number, action))
                     findings = {f["name"]: f for f in json.loads(done.stdout)["checks"]}
                     ours = name != "listxattr"
                     self.assertEqual(findings["seccomp"]["result"], "fail" if ours else "ok", findings)
@@ -111,7 +123,8 @@ class Doctor(session.TestCase):
         findings = self.doctor(env={"SPANPROF_BTF": "/nonexistent"})
         self.assertEqual(findings["btf"]["result"], "fail")
         self.assertEqual(findings["kernel-half"]["result"], "fail")
-        done = self.spanprof("run", "--duration", "1s", expect=78, env={**session.clean_environment(), "SPANPROF_BTF": "/nonexistent"})
+        done = self.spanprof("run", "--duration", "1s", expect=78,
+                             env={**session.clean_environment(), "SPANPROF_BTF": "/nonexistent"})
         self.assertIn("CONFIG_DEBUG_INFO_BTF", done.stderr)
 
     def test_tells_what_is_wrong_with_a_receiver(self):
@@ -129,13 +142,16 @@ class Doctor(session.TestCase):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
-        for status, result, word in ((200, "ok", ""), (404, "fail", "path"), (401, "fail", "headers"), (503, "warn", "receiver")):
+        for status, result, word in ((200, "ok", ""), (404, "fail", "path"), (401, "fail", "headers"),
+                                     (503, "warn", "receiver")):
             finding = self.doctor("--endpoint", f"http://127.0.0.1:{server.server_port}/{status}")["endpoint"]
             self.assertEqual(finding["result"], result, finding)
             self.assertIn(word, finding["fix"])
         closed = socket.socket()
         closed.bind(("127.0.0.1", 0))
-        self.assertEqual(self.doctor("--endpoint", f"http://127.0.0.1:{closed.getsockname()[1]}", status=1)["endpoint"]["result"], "fail")
+        self.assertEqual(
+            self.doctor("--endpoint", f"http://127.0.0.1:{closed.getsockname()[1]}",
+                        status=1)["endpoint"]["result"], "fail")
 
     def test_sends_nothing_that_a_receiver_would_store_as_a_profile(self):
         receiver = session.Receiver(self)

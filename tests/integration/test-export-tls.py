@@ -19,12 +19,13 @@ class Tls(ExportCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.temporary.cleanup)
         for ca in ("ours", "other"):
-            cls.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={ca}",
-                        "-keyout", cls.path(f"{ca}.key"), "-out", cls.path(f"{ca}.pem"), "-days", "2")
+            cls.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                        "-nodes", "-subj", f"/CN={ca}", "-keyout", cls.path(f"{ca}.key"), "-out",
+                        cls.path(f"{ca}.pem"), "-days", "2")
         for name, ca in (("server", "ours"), ("client", "ours"), ("stranger", "other")):
-            cls.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
-                        "-addext", "subjectAltName=DNS:localhost", "-keyout", cls.path(f"{name}.key"),
-                        "-out", cls.path(f"{name}.csr"))
+            cls.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                        f"/CN={name}", "-addext", "subjectAltName=DNS:localhost", "-keyout",
+                        cls.path(f"{name}.key"), "-out", cls.path(f"{name}.csr"))
             cls.openssl("x509", "-req", "-in", cls.path(f"{name}.csr"), "-CA", cls.path(f"{ca}.pem"),
                         "-CAkey", cls.path(f"{ca}.key"), "-copy_extensions", "copy", "-days", "2",
                         "-out", cls.path(f"{name}.pem"))
@@ -47,7 +48,8 @@ class Tls(ExportCase):
 
     def test_a_receiver_signed_by_our_authority_is_trusted(self):
         server = self.tls_server(ok())
-        self.assert_delivered(self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), batches=3), 3 * EVENTS)
+        self.assert_delivered(self.drive(server.url(host="localhost"), ca=self.path("ours.pem"), batches=3),
+                              3 * EVENTS)
         self.assertEqual(server.n_connections, 1)
 
     def test_a_receiver_signed_by_another_gets_nothing(self):
@@ -64,11 +66,14 @@ class Tls(ExportCase):
 
     def test_a_receiver_whose_certificate_has_run_out_gets_nothing(self):
         with open(self.path("ca.cnf"), "w") as file:
-            file.write(f"[ca]\ndefault_ca = d\n[d]\ndatabase = {self.path('index')}\nnew_certs_dir = {self.temporary.name}\n"
-                       f"rand_serial = yes\ndefault_md = sha256\npolicy = p\ncopy_extensions = copy\n[p]\ncommonName = supplied\n")
+            file.write(
+                f"[ca]\ndefault_ca = d\n[d]\ndatabase = {self.path('index')}\nnew_certs_dir = {self.temporary.name}\n"
+                f"rand_serial = yes\ndefault_md = sha256\npolicy = p\ncopy_extensions = copy\n[p]\ncommonName = supplied\n"
+            )
         open(self.path("index"), "w").close()
-        self.openssl("ca", "-batch", "-notext", "-config", self.path("ca.cnf"), "-in", self.path("server.csr"), "-cert", self.path("ours.pem"),
-                     "-keyfile", self.path("ours.key"), "-startdate", "20200101000000Z", "-enddate", "20200102000000Z",
+        self.openssl("ca", "-batch", "-notext", "-config", self.path("ca.cnf"),
+                     "-in", self.path("server.csr"), "-cert", self.path("ours.pem"), "-keyfile",
+                     self.path("ours.key"), "-startdate", "20200101000000Z", "-enddate", "20200102000000Z",
                      "-out", self.path("expired.pem"))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.path("expired.pem"), self.path("server.key"))
@@ -97,7 +102,8 @@ class Tls(ExportCase):
             self.assertEqual(server.requests, [])
 
     def test_plain_http_behind_https_is_no_passing_fault(self):
-        server = self.serve(raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), before=lambda c: c.sendall(b"HTTP/1.1 400 Bad\r\n\r\n") or True)
+        server = self.serve(raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+                            before=lambda c: c.sendall(b"HTTP/1.1 400 Bad\r\n\r\n") or True)
         outcome = self.drive(f"https://localhost:{server.port}/x", ca=self.path("ours.pem"))
         self.assert_lost(outcome, "export_refused")
         self.assertIn("http://", outcome.log)

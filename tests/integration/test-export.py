@@ -15,14 +15,16 @@ import tap
 from export_case import DELIVERED, DRIVER, EVENTS, ExportCase, OK, RETRY, SENT, lost
 from fault_server import close, closed_port, cut_by_reset, drip, hang, ok, raw, reply, reset, slow, status
 
-# HTTP/2: SETTINGS, then GOAWAY with PROTOCOL_ERROR (RFC 9113, 6.5 and 6.8): what a gRPC server says to HTTP/1.1
+# HTTP/2: SETTINGS, then GOAWAY with PROTOCOL_ERROR (RFC 9113, 6.5 and 6.8): what a gRPC server says to
+# HTTP/1.1
 GRPC = bytes.fromhex("000000040000000000" "000008070000000000" "0000000000000001")
 
 
 class Request(ExportCase):
     def test_is_what_the_specification_asks_for(self):
         server = self.serve(ok())
-        outcome = self.drive(server.url("/base/v1development/profiles?q=1"), headers="api-key=a%20b%2Cc,X-Empty=")
+        outcome = self.drive(server.url("/base/v1development/profiles?q=1"),
+                             headers="api-key=a%20b%2Cc,X-Empty=")
         self.assert_delivered(outcome)
         (request,) = server.requests
         self.assertEqual((request.method, request.path), ("POST", "/base/v1development/profiles?q=1"))
@@ -43,7 +45,8 @@ class Request(ExportCase):
         self.assertEqual(server.requests[0].marker, "batch-0")
 
     def test_is_json_when_that_is_asked_for(self):
-        server = self.serve(ok(b'{"partialSuccess":{"rejectedProfiles":"1","errorMessage":"odd"}}', "application/json"))
+        server = self.serve(
+            ok(b'{"partialSuccess":{"rejectedProfiles":"1","errorMessage":"odd"}}', "application/json"))
         outcome = self.drive(server.url(), json=1, profiles=4, events=10)
         (request,) = server.requests
         self.assertEqual(request.headers["Content-Type"], "application/json")
@@ -77,12 +80,15 @@ class Request(ExportCase):
 
     def test_takes_the_proxy_of_the_environment(self):
         proxy = self.serve(ok())
-        self.assert_delivered(self.drive("http://collector.invalid:4318/x", {"http_proxy": f"http://127.0.0.1:{proxy.port}"}))
+        self.assert_delivered(
+            self.drive("http://collector.invalid:4318/x", {"http_proxy": f"http://127.0.0.1:{proxy.port}"}))
         self.assertEqual(proxy.requests[0].path, "http://collector.invalid:4318/x")
 
     def test_goes_past_the_proxy_where_the_environment_says_so(self):
         server, proxy = self.serve(ok()), self.serve(ok())
-        environment = {"http_proxy": f"http://127.0.0.1:{proxy.port}", "no_proxy": "collector.example,127.0.0.1"}
+        environment = {
+            "http_proxy": f"http://127.0.0.1:{proxy.port}", "no_proxy": "collector.example,127.0.0.1"
+        }
         self.assert_delivered(self.drive(server.url(), environment))
         self.assertEqual((len(server.requests), len(proxy.requests)), (1, 0))
 
@@ -95,7 +101,8 @@ class Request(ExportCase):
             return True
 
         proxy = self.serve(ok(), before=refuse)
-        outcome = self.drive("https://collector.invalid:4318/x", {"https_proxy": f"http://127.0.0.1:{proxy.port}"}, retries=1)
+        outcome = self.drive("https://collector.invalid:4318/x",
+                             {"https_proxy": f"http://127.0.0.1:{proxy.port}"}, retries=1)
         self.assertEqual(asked[0], b"CONNECT collector.invalid:4318 HTTP/1.1")
         self.assertEqual(sum(outcome.lost().values()), EVENTS)
 
@@ -190,7 +197,8 @@ class Retry(ExportCase):
         self.assertGreaterEqual(server.requests[1].time - server.requests[0].time, 0.99)
 
     def test_garbage_in_retry_after_means_our_own_wait(self):
-        for garbage in ("tomorrow, maybe", "", "-5", "1.5", "0x10", "Sun, 32 Foo 2099 99:99:99 GMT", "\x01\xff" * 100):
+        for garbage in ("tomorrow, maybe", "", "-5", "1.5", "0x10", "Sun, 32 Foo 2099 99:99:99 GMT",
+                        "\x01\xff" * 100):
             with self.subTest(garbage):
                 self.check(status(429, headers=[("Retry-After", garbage)]), ok())
 
@@ -260,9 +268,13 @@ class Retry(ExportCase):
         server = self.serve(*plays)
         outcome = self.drive(server.url(), batches=10, retry_ms=5)
         self.assert_delivered(outcome, 10 * EVENTS)
-        taken = [marker for marker, play in zip(server.markers(), plays) if play not in (close,) and play.__closure__[0].cell_contents[:12] == b"HTTP/1.1 200"]
+        taken = [
+            marker for marker, play in zip(server.markers(), plays)
+            if play not in (close, ) and play.__closure__[0].cell_contents[:12] == b"HTTP/1.1 200"
+        ]
         self.assertEqual(taken, [f"batch-{i}" for i in range(10)])
-        self.assertGreaterEqual(outcome[RETRY], 9, "each 503; a connection that closes under a request is curl's own to try anew")
+        self.assertGreaterEqual(
+            outcome[RETRY], 9, "each 503; a connection that closes under a request is curl's own to try anew")
 
     def test_an_idle_connection_that_the_receiver_closed_costs_nothing(self):
         server = self.serve(ok(keep=False))
@@ -279,7 +291,8 @@ class Unreachable(ExportCase):
 
     def test_a_receiver_that_comes_later_gets_everything(self):
         port = closed_port(self)
-        driver = self.spawn([DRIVER, f"http://127.0.0.1:{port}/x", "--batches", 3], env={"PATH": os.environ["PATH"]})
+        driver = self.spawn([DRIVER, f"http://127.0.0.1:{port}/x", "--batches", 3],
+                            env={"PATH": os.environ["PATH"]})
         driver.wait_for("samples wait")
         server = self.serve(ok(), port=port)
         self.assertEqual(driver.wait(), 0)
@@ -295,7 +308,8 @@ class Unreachable(ExportCase):
     def test_a_full_queue_drops_the_oldest_and_counts(self):
         server = self.serve(hang)
         # the first is under way and in no queue; of the other nine, three have room
-        outcome = self.drive(server.url(), batches=10, padding=10000, queue_bytes=31000, run_ms=1, stop_ms=1500)
+        outcome = self.drive(server.url(), batches=10, padding=10000, queue_bytes=31000, run_ms=1,
+                             stop_ms=1500)
         self.assertEqual(outcome.lost(), {lost("export_queue"): 6 * EVENTS, lost("stop"): 4 * EVENTS})
         self.assertIn("queue is full (31000 bytes)", outcome.log)
         self.assertEqual(server.markers(), ["batch-0"])
@@ -381,8 +395,10 @@ class Success(ExportCase):
         self.assertEqual(server.markers(), ["batch-0", "batch-1"])
 
     def test_an_error_that_is_cut_off_or_a_bomb_is_what_its_status_says(self):
-        bomb = reply(400, [("Content-Type", "application/x-protobuf"), ("Content-Encoding", "gzip")], gzip.compress(bytes(50 << 20)))
-        cut = reply(400, [("Content-Type", "application/x-protobuf")], b"\x12\x20half of a mess", length=100, keep=False)
+        bomb = reply(400, [("Content-Type", "application/x-protobuf"), ("Content-Encoding", "gzip")],
+                     gzip.compress(bytes(50 << 20)))
+        cut = reply(400, [("Content-Type", "application/x-protobuf")], b"\x12\x20half of a mess", length=100,
+                    keep=False)
         server = self.serve(bomb, cut, ok())
         outcome = self.drive(server.url(), batches=3)
         self.assertEqual((outcome[DELIVERED], outcome.lost()), (EVENTS, {lost("export_refused"): 2 * EVENTS}))

@@ -80,31 +80,46 @@ def build(directory, form, name, *linker):
     """A program, linked with these options too."""
     flags, options = FORMS[form]
     (directory / "hot.go").write_text(SOURCE)
-    return GO.build(directory / "hot.go", directory / name, *options, "-ldflags=" + " ".join([flags, *linker]))
+    return GO.build(directory / "hot.go", directory / name, *options,
+                    "-ldflags=" + " ".join([flags, *linker]))
 
 
 def sections(path):
     """{name: (address, offset, size)}"""
     out = subprocess.check_output(["readelf", "-SW", path], text=True)
-    return {m[0]: tuple(int(n, 16) for n in m[1:]) for m in re.findall(r"\] (\S+) +\S+ +(\w+) (\w+) (\w+)", out)}
+    return {
+        m[0]: tuple(int(n, 16) for n in m[1:]) for m in re.findall(r"\] (\S+) +\S+ +(\w+) (\w+) (\w+)", out)
+    }
 
 
 def payload(path, build_id, addresses):
     """A profile of which each sample is one frame of this program."""
     start = 1_700_000_000_000_000_000
-    profile = {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "timeUnixNano": str(start), "durationNano": "1000000000",
-               "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": "1000000", "profileId": "11" * 16,
-               "samples": [{"stackIndex": i + 1, "timestampsUnixNano": [str(start + i)]} for i in range(len(addresses))]}
-    return {"resourceProfiles": [{"resource": {"attributes": []}, "scopeProfiles": [{"scope": {}, "profiles": [profile]}]}],
-            "dictionary": {
-                "stringTable": ["", "samples", "count", "cpu", "nanoseconds", "process.executable.build_id.go", str(path),
-                                "profile.frame.type"],
-                "functionTable": [{}], "linkTable": [{}],
-                "attributeTable": [{}, {"keyStrindex": 5, "value": {"stringValue": build_id}},
-                                   {"keyStrindex": 7, "value": {"stringValue": "native"}}],
-                "mappingTable": [{}, {"memoryStart": "0", "memoryLimit": str(1 << 40), "filenameStrindex": 6, "attributeIndices": [1]}],
-                "locationTable": [{}] + [{"mappingIndex": 1, "address": str(a), "attributeIndices": [2]} for a in addresses],
-                "stackTable": [{}] + [{"locationIndices": [i + 1]} for i in range(len(addresses))]}}
+    profile = {
+        "sampleType": {"typeStrindex": 1,
+                       "unitStrindex": 2}, "timeUnixNano": str(start), "durationNano": "1000000000",
+        "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": "1000000", "profileId": "11" * 16,
+        "samples": [{"stackIndex": i + 1, "timestampsUnixNano": [str(start + i)]}
+                    for i in range(len(addresses))]
+    }
+    return {
+        "resourceProfiles": [{
+            "resource": {"attributes": []}, "scopeProfiles": [{"scope": {}, "profiles": [profile]}]
+        }], "dictionary": {
+            "stringTable": [
+                "", "samples", "count", "cpu", "nanoseconds", "process.executable.build_id.go",
+                str(path), "profile.frame.type"
+            ], "functionTable": [{}], "linkTable": [{}],
+            "attributeTable": [{}, {"keyStrindex": 5, "value": {"stringValue": build_id}},
+                               {"keyStrindex": 7, "value": {"stringValue": "native"}}], "mappingTable": [{}, {
+                                   "memoryStart": "0", "memoryLimit": str(1 << 40), "filenameStrindex": 6,
+                                   "attributeIndices": [1]
+                               }],
+            "locationTable": [{}] + [{"mappingIndex": 1, "address": str(a), "attributeIndices": [2]}
+                                     for a in addresses],
+            "stackTable": [{}] + [{"locationIndices": [i + 1]} for i in range(len(addresses))]
+        }
+    }
 
 
 def damage(path, to):
@@ -140,8 +155,13 @@ class Names(tap.TestCase):
         functions = GO.functions(names)
         symbols = {name: a for a, known in functions.items() for name in known}
         found = self.names_of(bare, sorted(functions), build_id)
-        self.assertEqual({hex(a): (functions[a], n) for a, n in found.items() if golang.plain(n) not in functions[a]}, {})
-        self.assertEqual({hex(a): n for a, n in functions.items() if a not in found and symbols["runtime.text"] <= a < symbols["runtime.etext"]}, {})
+        self.assertEqual(
+            {hex(a): (functions[a], n) for a, n in found.items() if golang.plain(n) not in functions[a]}, {})
+        self.assertEqual(
+            {
+                hex(a): n for a, n in functions.items()
+                if a not in found and symbols["runtime.text"] <= a < symbols["runtime.etext"]
+            }, {})
         self.assertLessEqual(HOT, set(found.values()))
 
     def test_every_function_however_it_is_linked(self):
@@ -198,7 +218,9 @@ class Daemon(session.NamingCase):
             child = self.start_program(bare)
             self.spanprof("record", "--pid", child.pid, "--duration", "2s", *HZ, "-o", out)
             child.kill()
-            seen = {name for line in out.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")}
+            seen = {
+                name for line in out.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")
+            }
             self.assertLessEqual(HOT | {"main.main", "runtime.main"}, seen, form)
 
     def test_workers_read_the_table_and_refuse_a_damaged_one(self):
@@ -211,11 +233,14 @@ class Daemon(session.NamingCase):
         result = run.stop()
         self.assertEqual(result.counter("go_tables_total"), {"read": 1, "refused": 1})
         self.assertEqual(result.counter("workers_total", "died"), 0)
-        self.assertEqual({f.name for s in result.of(bad.pid) for f in s.frames if f.path == str(self.dir / "damaged")}, {""})
+        self.assertEqual(
+            {f.name for s in result.of(bad.pid) for f in s.frames if f.path == str(self.dir / "damaged")},
+            {""})
         functions = GO.functions(build(self.dir, "plain", "names"))
         starts = sorted(functions)
         for frame in {f for s in result.of(good.pid) for f in s.frames if f.path == str(bare) and f.name}:
-            self.assertIn(golang.plain(frame.name), functions[starts[bisect.bisect_right(starts, frame.address) - 1]])
+            self.assertIn(golang.plain(frame.name),
+                          functions[starts[bisect.bisect_right(starts, frame.address) - 1]])
 
 
 tap.main()

@@ -32,7 +32,8 @@ class Identity(tap.TestCase):
 
     def spin(self, environment=None, group=None, code=SPIN, **options):
         """A busy process; it ends before its group is removed."""
-        victim = self.spawn([sys.executable, "-c", code], env={"PATH": os.environ["PATH"], **(environment or {})}, **options)
+        victim = self.spawn([sys.executable, "-c", code],
+                            env={"PATH": os.environ["PATH"], **(environment or {})}, **options)
         if group:
             groups.enter(group, victim.pid)
         return victim
@@ -43,8 +44,10 @@ class Identity(tap.TestCase):
         directory = self.directory()
         receiver = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", directory])
         port = receiver.wait_for(r":(\d+)").group(1)
-        daemon = self.spawn([tap.SPANPROF, "run", "--endpoint", f"http://127.0.0.1:{port}", "--export-interval", "1s",
-                             "--summary", directory / "summary", *map(str, options)], env={**os.environ, **(environment or {})})
+        daemon = self.spawn([
+            tap.SPANPROF, "run", "--endpoint", f"http://127.0.0.1:{port}", "--export-interval", "1s",
+            "--summary", directory / "summary", *map(str, options)
+        ], env={**os.environ, **(environment or {})})
         return directory, daemon
 
     @staticmethod
@@ -72,9 +75,11 @@ class Identity(tap.TestCase):
         return tap.wait_until(look, f"requests with {pids}")
 
     def test_resources_say_what_targets_say_of_themselves(self):
-        named = self.spin({"OTEL_SERVICE_NAME": "cart", "SECRET": "hunter2",
-                           "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,team=a%2Cb,process.pid=1,process.executable.path=/x,"
-                                                       "bad,host.name=pod-7,telemetry.profiler.name=x"})
+        named = self.spin({
+            "OTEL_SERVICE_NAME": "cart", "SECRET": "hunter2",
+            "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,team=a%2Cb,process.pid=1,process.executable.path=/x,"
+            "bad,host.name=pod-7,telemetry.profiler.name=x"
+        })
         attributes = self.spin({"OTEL_RESOURCE_ATTRIBUTES": "service.name=search,euro=%E2%82%AC,broken=%FF"})
         comm = self.spin(code=f"open('/proc/self/comm', 'w').write('misleading')\n{SPIN}")
         directory, daemon = self.run_daemon("--pid", f"{named.pid},{attributes.pid},{comm.pid}")
@@ -83,9 +88,13 @@ class Identity(tap.TestCase):
 
         executable = os.readlink(f"/proc/{comm.pid}/exe")
         for victim, expected in (
-            (named, {"service.name": "cart", "team": "a,b", "process.pid": str(named.pid), "process.executable.path": executable,
-                     "host.name": "pod-7", "telemetry.profiler.name": "spanprof"}),
-            (attributes, {"service.name": "search", "euro": "€", "broken": "\ufffd", "host.name": os.uname().nodename}),
+            (named, {
+                "service.name": "cart", "team": "a,b", "process.pid": str(named.pid),
+                "process.executable.path": executable, "host.name": "pod-7",
+                "telemetry.profiler.name": "spanprof"
+            }),
+            (attributes,
+             {"service.name": "search", "euro": "€", "broken": "\ufffd", "host.name": os.uname().nodename}),
             (comm, {"service.name": f"unknown_service:{os.path.basename(executable)}"}),
         ):
             self.assertLessEqual(expected.items(), found[victim.pid][0].items())
@@ -96,8 +105,11 @@ class Identity(tap.TestCase):
 
     def test_variables_of_the_daemon_are_about_itself_and_not_about_its_targets(self):
         victim = self.spin()
-        directory, daemon = self.run_daemon("--pid", victim.pid, environment={
-            "OTEL_SERVICE_NAME": "profiler", "OTEL_RESOURCE_ATTRIBUTES": "team=platform", "OTEL_SDK_DISABLED": "true"})
+        directory, daemon = self.run_daemon(
+            "--pid", victim.pid, environment={
+                "OTEL_SERVICE_NAME": "profiler", "OTEL_RESOURCE_ATTRIBUTES": "team=platform",
+                "OTEL_SDK_DISABLED": "true"
+            })
         found = self.wait_resources(directory, victim.pid)[victim.pid][0]
         self.assertEqual(daemon.stop(), 0, daemon)
         self.assertRegex(found["service.name"], "^unknown_service:")
@@ -114,17 +126,20 @@ class Identity(tap.TestCase):
         directory, _ = self.run_daemon("--pid", victim.pid)
         self.wait_resources(directory, victim.pid)
         victim.process.send_signal(signal.SIGUSR1)
-        tap.wait_until(lambda: self.resources(directory)[victim.pid][-1]["service.name"] == "second", "the second service")
+        tap.wait_until(lambda: self.resources(directory)[victim.pid][-1]["service.name"] == "second",
+                       "the second service")
         self.assertEqual(self.resources(directory)[victim.pid][0]["service.name"], "first")
 
     def test_selectors_choose_who_is_sampled(self):
         group = self.group("spanprof-test", "chosen.service")
         inside, spared = self.spin(group=group), self.spin(group=group)
         outside = self.spin()
-        directory, _ = self.run_daemon("--cgroup", "/spanprof-test", "--user", "nobody", "--exclude", f"pid={spared.pid}")
+        directory, _ = self.run_daemon("--cgroup", "/spanprof-test", "--user", "nobody", "--exclude",
+                                       f"pid={spared.pid}")
         self.wait_resources(directory, inside.pid)
         # Those that come later are decided when they are seen first.
-        late = self.spawn(["/bin/sh", "-c", "while :; do :; done"], user="nobody")      # may not read where Python is
+        # may not read where Python is
+        late = self.spawn(["/bin/sh", "-c", "while :; do :; done"], user="nobody")
         found = self.wait_resources(directory, late.pid)
         self.assertEqual(set(found) & {inside.pid, spared.pid, outside.pid, late.pid}, {inside.pid, late.pid})
 
@@ -134,8 +149,13 @@ class Identity(tap.TestCase):
         short = tap.BUILD_DIR / "tests/lib/victim-short"
         code = f"import subprocess\nfor _ in range(40): subprocess.run([{str(short)!r}, '20'], stdout=subprocess.DEVNULL)"
         wait = "import sys\nsys.stdin.readline()\n"
-        spawners = [self.spin(group=where, code=wait + code, stdin=subprocess.PIPE) for where in (group, None)]
-        daemons = [self.run_daemon("--cgroup", "/spanprof-test", "--frequency", 499, *more) for more in ((), ("--exclude", "user=nobody"))]
+        spawners = [
+            self.spin(group=where, code=wait + code, stdin=subprocess.PIPE) for where in (group, None)
+        ]
+        daemons = [
+            self.run_daemon("--cgroup", "/spanprof-test", "--frequency", 499, *more)
+            for more in ((), ("--exclude", "user=nobody"))
+        ]
         for _, daemon in daemons:
             daemon.wait_for("profiles go to")
         for spawner in spawners:
@@ -188,15 +208,18 @@ class Identity(tap.TestCase):
         silent = self.spin({"OTEL_SERVICE_NAME": "cart"})
 
         chosen = self.list_targets()
-        self.assertEqual(chosen[publisher.pid]["context"], {"form": "ring", "address": hex(address), "slots": 512})
+        self.assertEqual(chosen[publisher.pid]["context"],
+                         {"form": "ring", "address": hex(address), "slots": 512})
         self.assertEqual(chosen[publisher.pid]["reason"], "publishes context")
         self.assertNotIn(silent.pid, chosen)
         others = self.list_targets("--verbose")
-        self.assertEqual((others[silent.pid]["chosen"], others[silent.pid]["reason"], others[silent.pid]["service"]),
-                         (False, "publishes no context", "cart"))
+        self.assertEqual(
+            (others[silent.pid]["chosen"], others[silent.pid]["reason"], others[silent.pid]["service"]),
+            (False, "publishes no context", "cart"))
         self.assertEqual(others[silent.pid]["executable"], os.readlink(f"/proc/{silent.pid}/exe"))
         self.assertNotIn("service", self.list_targets("--verbose", "--target-environment=off")[silent.pid])
-        self.assertEqual(self.list_targets("--exclude", "comm=victim-ring", "-v")[publisher.pid]["reason"], "excluded")
+        self.assertEqual(
+            self.list_targets("--exclude", "comm=victim-ring", "-v")[publisher.pid]["reason"], "excluded")
 
     def test_targets_names_the_selector_that_chose(self):
         group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
@@ -226,7 +249,8 @@ class Identity(tap.TestCase):
         log = self.directory() / "log"
         victim = self.spawn([tap.BUILD_DIR / "tests/lib/victim-coroutines", "1", "2", log])
         victim.wait_for("^pid")
-        tap.wait_until(lambda: "coroutines" in self.list_targets("--pid", victim.pid)[victim.pid], "its region")
+        tap.wait_until(lambda: "coroutines" in self.list_targets("--pid", victim.pid)[victim.pid],
+                       "its region")
         address = self.list_targets().get(victim.pid, {}).get("coroutines", {}).get("address", "none")
         maps = pathlib.Path(f"/proc/{victim.pid}/maps").read_text()
         self.assertIn(f"{int(address, 16):08x}-", maps)
@@ -241,21 +265,28 @@ class Identity(tap.TestCase):
         verbose = self.list_targets("--config", file, "-v")
         self.assertEqual([verbose[victim.pid]["reason"] for victim in (named, excluded, other)],
                          ["chosen by --pid", "excluded", "not chosen"])
-        done = self.spanprof("targets", "--json", "--config", file, env={**os.environ, "SPANPROF_PID": str(other.pid)})
-        self.assertEqual(mine & {entry["pid"] for entry in json.loads(done.stdout)}, {other.pid}, "the stronger source replaces")
+        done = self.spanprof("targets", "--json", "--config", file,
+                             env={**os.environ, "SPANPROF_PID": str(other.pid)})
+        self.assertEqual(mine & {entry["pid"] for entry in json.loads(done.stdout)}, {other.pid},
+                         "the stronger source replaces")
         directory, daemon = self.run_daemon("--config", file)
         self.wait_resources(directory, named.pid)
         self.assertEqual(daemon.stop(), 0, daemon)
         self.assertEqual(mine & set(self.resources(directory)), {named.pid})
 
     def test_targets_prints_a_table(self):
-        victim = self.spin({"OTEL_SERVICE_NAME": "cart"}, group=self.group("spanprof-test", f"docker-{CONTAINER}.scope"),
+        victim = self.spin({"OTEL_SERVICE_NAME": "cart"}, group=self.group("spanprof-test",
+                                                                           f"docker-{CONTAINER}.scope"),
                            code=f"open('/proc/self/comm', 'wb').write(b'sp\\xff\\x1bin')\n{SPIN}")
-        tap.wait_until(lambda: "sp" == pathlib.Path(f"/proc/{victim.pid}/comm").read_text(errors="replace")[:2], "the name")
+        tap.wait_until(
+            lambda: "sp" == pathlib.Path(f"/proc/{victim.pid}/comm").read_text(errors="replace")[:2],
+            "the name")
         done = self.spanprof("targets", "--pid", f"{victim.pid},4194304", env={"PATH": os.environ["PATH"]})
         executable = os.readlink(f"/proc/{victim.pid}/exe")
-        self.assertRegex(done.stdout, rf"^ *PID +NAME +USER .*\n *{victim.pid}  sp\ufffd\?in  root  {CONTAINER[:12]} +cart +"
-                                      rf"chosen by --pid  {executable}\n$")
+        self.assertRegex(
+            done.stdout,
+            rf"^ *PID +NAME +USER .*\n *{victim.pid}  sp\ufffd\?in  root  {CONTAINER[:12]} +cart +"
+            rf"chosen by --pid  {executable}\n$")
         self.assertRegex(done.stderr, r"1 of \d+ processes would be profiled")
         self.assertIn("there is no process 4194304", done.stderr)
 
@@ -263,9 +294,11 @@ class Identity(tap.TestCase):
         directory, victim = self.directory(), self.spin({"OTEL_SERVICE_NAME": "cart"})
         directory.chmod(0o755)
         program = shutil.copy(tap.SPANPROF, directory / "spanprof")
-        done = self.run_command([program, "targets", "--json", "-v"], expect=0, user="nobody", extra_groups=[])
+        done = self.run_command([program, "targets", "--json", "-v"], expect=0, user="nobody",
+                                extra_groups=[])
         entry = {entry["pid"]: entry for entry in json.loads(done.stdout)}[victim.pid]
-        self.assertEqual((entry["reason"], entry["hidden"], entry["user"]), ("memory is not readable", True, "root"))
+        self.assertEqual((entry["reason"], entry["hidden"], entry["user"]),
+                         ("memory is not readable", True, "root"))
         self.assertNotIn("service", entry)
         self.assertRegex(done.stderr, "the memory of \\d+ of them is not readable for us, .*: run it as root")
 

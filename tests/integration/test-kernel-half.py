@@ -70,13 +70,15 @@ class KernelHalf(tap.TestCase):
                 self.check_chain(samples, leaf, returns, FP_END)
 
     def test_cuts_at_the_depth(self):
-        for depth, limit, end in ((513, 512, DEPTH), (1024, 1024, FP_END), (1025, 1024, DEPTH), (30, 7, DEPTH)):
+        for depth, limit, end in ((513, 512, DEPTH), (1024, 1024, FP_END), (1025, 1024, DEPTH), (30, 7,
+                                                                                                 DEPTH)):
             with self.subTest(depth=depth, limit=limit):
                 samples, leaf, returns = self.sample_frames(depth, limit=limit)
                 self.check_chain(samples, leaf, returns[:limit - 1], end)
 
     def test_says_how_a_broken_chain_ends(self):
-        for mode, end in (("unaligned", BAD_CFA), ("fault", FAULT), ("zero", FP_END), ("far", FP_END), ("loop", FP_END)):
+        for mode, end in (("unaligned", BAD_CFA), ("fault", FAULT), ("zero", FP_END), ("far", FP_END),
+                          ("loop", FP_END)):
             with self.subTest(mode=mode):
                 samples, leaf, returns = self.sample_frames(10, mode=mode)
                 self.check_chain(samples, leaf, returns[:3], end)
@@ -84,7 +86,8 @@ class KernelHalf(tap.TestCase):
     def test_leaves_32_bit_code_alone(self):
         # An ELF32 whose only instruction jumps to itself.
         code = b"\xeb\xfe"
-        head = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 3, 1, 0x10054, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+        head = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 3, 1, 0x10054, 52, 0, 0, 52, 32, 1, 0, 0,
+                           0)
         load = struct.pack("<IIIIIIII", 1, 0, 0x10000, 0x10000, 84 + len(code), 84 + len(code), 5, 0x1000)
         path = self.directory() / "spin32"
         path.write_bytes(head + load + code)
@@ -134,7 +137,8 @@ class KernelHalf(tap.TestCase):
         grandchild = self.spawn(["sh", "-c", f"{LIB}/victim-frames 10 & echo pid $!; wait"])
         grandchild.wait_for(r"^pid (\d+)")
         stranger = int(re.search(r"^pid (\d+)", grandchild.out, re.M)[1])
-        dump = Dump(self, **{"spare-children": "victim-frames"}, frequency=499, default=UNDECIDED, spare=os.getpid())
+        dump = Dump(self, **{"spare-children": "victim-frames"}, frequency=499, default=UNDECIDED,
+                    spare=os.getpid())
         before = self.cpu_time(spared.pid)
         dump.wait_samples(30, renamed.pid)
         dump.wait_samples(30, stranger)
@@ -236,7 +240,9 @@ class KernelHalf(tap.TestCase):
         names = [[self.kernel_symbol(y) for y in x] for x in kernel]
         roots = collections.Counter(x[-1] for x in names)
         self.assertTrue(any("SYSCALL_64" in x for x in roots), roots)
-        self.assertTrue(any("read_zero" in y or "read_iter_zero" in y or "vfs_read" in y for x in names for y in x), names[0])
+        self.assertTrue(
+            any("read_zero" in y or "read_iter_zero" in y or "vfs_read" in y for x in names for y in x),
+            names[0])
 
     def test_no_kernel_part_otherwise(self):
         samples, leaf, returns = self.sample_frames(5, n=60, mode="kernel")
@@ -283,8 +289,10 @@ class KernelHalf(tap.TestCase):
         header = struct.pack("<IIII16x", 0x4F54454C, 1, 64, 32)
         for offset, byte in enumerate(header):
             with self.subTest(offset=offset):
-                self.assertEqual(self.contexts(dump, victim.pid, tell(f"byte {offset} {byte ^ 1}"), 2), {(UNREADABLE,)})
-                self.assertEqual(self.contexts(dump, victim.pid, tell(f"byte {offset} {byte}"), 2), {(PRESENT, 1, 2, 3)})
+                self.assertEqual(self.contexts(dump, victim.pid, tell(f"byte {offset} {byte ^ 1}"), 2),
+                                 {(UNREADABLE, )})
+                self.assertEqual(self.contexts(dump, victim.pid, tell(f"byte {offset} {byte}"), 2),
+                                 {(PRESENT, 1, 2, 3)})
 
     def test_ring_unmapped_while_in_use(self):
         victim, address, tid, tell = self.ring_victim()
@@ -297,7 +305,8 @@ class KernelHalf(tap.TestCase):
         victim, address, tid, tell = self.ring_victim()
         dump = Dump(self, frequency=499)
         tell("slot 1 2 3 0")
-        for ring, capacity in ((address, 63), (address, 0), (address + 8, 64), (address + 32, 64), (8, 64), (2**64 - 8, 64)):
+        for ring, capacity in ((address, 63), (address, 0), (address + 8, 64), (address + 32, 64), (8, 64),
+                               (2**64 - 8, 64)):
             with self.subTest(ring=ring - address, capacity=capacity):
                 dump.row(victim.pid, 0, ring, capacity)
                 self.assertEqual(self.contexts(dump, victim.pid, time.monotonic_ns()), {(UNREADABLE,)})
@@ -344,11 +353,12 @@ class KernelHalf(tap.TestCase):
         sibling, _, _ = self.frames_victim(5, prefix=self.UNSHARE)  # at the same level, but beside ours
         directory = self.directory()
         # In one namespace: a victim, a victim one level further down, then the sampler.
-        script = (f"{LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/plain;"
-                  f" unshare --pid --fork --kill-child {LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/nested;"
-                  f" exec {PROGRAM} \"$@\"")
-        dump = Dump(self, prefix=(*self.UNSHARE, "sh", "-c", "shift; " + script, "sh"), frequency=499, default=TARGET,
-                    spare=0)  # it is number 1 in its namespace, as the sibling is
+        script = (
+            f"{LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/plain;"
+            f" unshare --pid --fork --kill-child {LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/nested;"
+            f" exec {PROGRAM} \"$@\"")
+        dump = Dump(self, prefix=(*self.UNSHARE, "sh", "-c", "shift; " + script, "sh"), frequency=499,
+                    default=TARGET, spare=0)  # it is number 1 in its namespace, as the sibling is
         plain = int((directory / "plain").read_text())
         nested = int((directory / "nested").read_text())
         dump.wait_samples(10, plain)
@@ -390,7 +400,8 @@ class KernelHalf(tap.TestCase):
         for leader_first in (0, 1):
             with self.subTest(leader_first=leader_first):
                 dump = Dump(self)
-                process = subprocess.Popen(["python3", "-c", script % leader_first], stderr=subprocess.DEVNULL)
+                process = subprocess.Popen(["python3", "-c", script % leader_first],
+                                           stderr=subprocess.DEVNULL)
                 _, _, usage = os.wait4(process.pid, 0)
                 process.returncode = 0
                 dump.wait(lambda: dump.notices(EXIT, process.pid), "notice of exit")
@@ -406,7 +417,8 @@ class KernelHalf(tap.TestCase):
         dump = Dump(self, default=UNDECIDED)
         victim, used = LIB / "victim-short", {}
         for _ in range(30):
-            pid = os.posix_spawn(victim, [victim, "2"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+            pid = os.posix_spawn(victim, [victim, "2"], {},
+                                 file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
             _, _, usage = os.wait4(pid, 0)
             used[pid] = usage.ru_utime + usage.ru_stime
         dump.wait(lambda: all(dump.notices(SETTLED, pid) for pid in used), "what exits left")
@@ -415,7 +427,8 @@ class KernelHalf(tap.TestCase):
         left = {pid: sum(x["value"] for x in dump.notices(SETTLED, pid)) / 1e9 for pid in used}
         for pid, seconds in used.items():
             self.assertAlmostEqual(known[pid] + left[pid], seconds, delta=0.0001)
-        self.assertLess(sum(known.values()), sum(used.values()) - 30 * 0.00001, "else this test tests nothing")
+        self.assertLess(sum(known.values()),
+                        sum(used.values()) - 30 * 0.00001, "else this test tests nothing")
         self.assertEqual({x["comm"] for pid in used for x in dump.notices(SETTLED, pid)}, {"victim-short"})
 
     def test_of_the_rejected_no_more_is_told_than_their_exit(self):
@@ -442,7 +455,8 @@ class KernelHalf(tap.TestCase):
         dump.wait(lambda: len(dump.notices(MAPPINGS, victim.pid)) > len(times), "more changes")
         times = [x["time"] for x in dump.notices(MAPPINGS, victim.pid)]
         least = [min(15_625_000 << i, 500_000_000) for i in range(len(times))]
-        self.assertTrue(all(b - a >= x for a, b, x in zip(times, times[1:], least)), "each interval is twice the last")
+        self.assertTrue(all(b - a >= x for a, b, x in zip(times, times[1:], least)),
+                        "each interval is twice the last")
         self.assertLess(times[5] - times[0], 2_000_000_000, "a program that starts is looked at often")
         self.assertEqual(dump.samples(), [], "strangers are not sampled")
 
@@ -481,7 +495,8 @@ class KernelHalf(tap.TestCase):
         dump.row(without.pid)
         n = len(dump.notices(MAPPINGS, ringed.pid))
         dump.wait(lambda: dump.notices(MAPPINGS, without.pid), "the first sight")
-        self.assertEqual(len(dump.notices(MAPPINGS, ringed.pid)), n, "its ring is known, there is nothing to look for")
+        self.assertEqual(len(dump.notices(MAPPINGS, ringed.pid)), n,
+                         "its ring is known, there is nothing to look for")
 
     # --- wake-ups
 
@@ -503,8 +518,9 @@ class KernelHalf(tap.TestCase):
         dump.command("counters")
         self.assertEqual(dump.lines("counters")[-1]["counters"]["WAKE_UPS"], 0, "who is awake is not woken")
         os.kill(victim.pid, signal.SIGSTOP)
-        tap.wait_until(lambda: pathlib.Path(f"/proc/{victim.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
-                       "a victim that stands still")
+        tap.wait_until(
+            lambda: pathlib.Path(f"/proc/{victim.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
+            "a victim that stands still")
         self.fall_asleep(dump)
         n = len(dump.samples())
         os.kill(victim.pid, signal.SIGCONT)
@@ -524,7 +540,10 @@ class KernelHalf(tap.TestCase):
     def test_a_sleeper_is_woken_by_strangers_only_for_want_of_room(self):
         dump = Dump(self)
         self.fall_asleep(dump)
-        churns = [self.spawn(["sh", "-c", "while :; do /bin/true; done"]) for _ in range(min(8, max(2, os.cpu_count())))]
+        churns = [
+            self.spawn(["sh", "-c", "while :; do /bin/true; done"])
+            for _ in range(min(8, max(2, os.cpu_count())))
+        ]
         self.wait_woken(dump)
         for churn in churns:
             churn.kill()
@@ -563,15 +582,18 @@ class KernelHalf(tap.TestCase):
 
     def test_names_the_missing_capability(self):
         tap.need_tool("setpriv")
-        for granted, missing in (("", "CAP_BPF CAP_PERFMON"), (",+bpf", "CAP_PERFMON"), (",+perfmon", "CAP_BPF")):
+        for granted, missing in (("", "CAP_BPF CAP_PERFMON"), (",+bpf", "CAP_PERFMON"), (",+perfmon",
+                                                                                         "CAP_BPF")):
             with self.subTest(granted=granted):
                 done = self.run_command(["setpriv", f"--bounding-set=-all{granted}", PROGRAM],
                                         expect=EXIT_UNUSABLE)
-                self.assertRegex(done.stderr, rf"\Aspanprof: not permitted to [^\n]*: missing {missing} \([^\n]*\n\Z")
+                self.assertRegex(done.stderr,
+                                 rf"\Aspanprof: not permitted to [^\n]*: missing {missing} \([^\n]*\n\Z")
 
     def test_two_capabilities_are_enough(self):
         tap.need_tool("setpriv")
-        dump = Dump(self, prefix=("setpriv", "--bounding-set=-all,+bpf,+perfmon"), frequency=499, watch=1, kernel=1)
+        dump = Dump(self, prefix=("setpriv", "--bounding-set=-all,+bpf,+perfmon"), frequency=499, watch=1,
+                    kernel=1)
         victim, leaf, returns = self.frames_victim(30)
         dump.row(victim.pid)
         dump.wait(lambda: self.settled(dump.samples(), leaf), "samples")
@@ -623,7 +645,8 @@ class KernelHalf(tap.TestCase):
         self.assertEqual(counters["RATE_LOWERED"], 1)
         self.assertIn(f"fell from {before.strip()} to 250: samples will be lost", dump.child.err)
         dump.command("counters")
-        self.assertEqual(dump.lines("counters")[-1]["counters"]["RATE_LOWERED"], 1, "a rate that rises is no loss")
+        self.assertEqual(
+            dump.lines("counters")[-1]["counters"]["RATE_LOWERED"], 1, "a rate that rises is no loss")
 
 
 tap.main()

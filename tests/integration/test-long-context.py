@@ -6,7 +6,8 @@ import pathlib
 
 import tap
 
-spec = importlib.util.spec_from_file_location("stress", pathlib.Path(__file__).with_name("test-context-stress.py"))
+spec = importlib.util.spec_from_file_location("stress",
+                                              pathlib.Path(__file__).with_name("test-context-stress.py"))
 stress = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(stress)
 

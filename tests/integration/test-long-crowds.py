@@ -31,14 +31,17 @@ def is_inside(sample, function):
 
 class Crowds(session.TestCase):
     def crowd(self, n, threads, *more):
-        available = int(re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) << 10
+        available = int(re.search(r"MemAvailable:\s+(\d+)",
+                                  pathlib.Path("/proc/meminfo").read_text())[1]) << 10
         if available < n * (200 << 10) + n * threads * (40 << 10):
             tap.skip(f"machine: no memory for {n} processes of {threads} threads")
         if int(pathlib.Path("/proc/sys/kernel/pid_max").read_text()) < 1.3 * n * threads:
             tap.skip(f"machine: kernel.pid_max is below {n * threads}")
         child = self.spawn([CROWD, n, threads, *more])
         child.wait_for("^ready", patience=180)
-        pids = [int(p) for p in pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()]
+        pids = [
+            int(p) for p in pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        ]
         self.assertEqual(len(pids), n)
         return child, set(pids)
 
@@ -61,7 +64,9 @@ class Crowds(session.TestCase):
         samples = [s for s in result.samples if s.resource["process.pid"] in pids]
         inside = [s for s in samples if is_inside(s, "crowd_burn")]
         threads = {s.attributes["thread.id"] for s in samples}
-        print(f"{len(samples)} samples of {len(result.pids)} processes, {len(threads)} threads, {len(inside)} in crowd_burn")
+        print(
+            f"{len(samples)} samples of {len(result.pids)} processes, {len(threads)} threads, {len(inside)} in crowd_burn"
+        )
         self.assertGreater(len(result.pids & pids), 900)
         self.assertGreater(len(threads), 2000)
         self.assertGreater(len(inside), 0.75 * len(samples))     # the rest wakes up and goes to sleep
@@ -91,8 +96,9 @@ class Crowds(session.TestCase):
         alone, _ = self.run_among(10)
         crowd, pids = self.crowd(20000, 1)
         among, result = self.run_among(10)
-        print(f"daemon's CPU: {alone * 1e3:.2f} ms a second with three processes, {among * 1e3:.2f} among 20,000; "
-              f"{result.counter('ring_scans_total')}")
+        print(
+            f"daemon's CPU: {alone * 1e3:.2f} ms a second with three processes, {among * 1e3:.2f} among 20,000; "
+            f"{result.counter('ring_scans_total')}")
         self.assertEqual(result.pids & pids, set())
         self.assertEqual(result.counter("ring_scans_total", "skipped"), 0)
 
@@ -109,29 +115,35 @@ class Crowds(session.TestCase):
         result = run.stop(check=False)
         result.check_books(self)
         counters = result.summary["counters"]
-        print(f"{spawner.out.splitlines()[-1]}; VmRSS {before} KiB after {warm}, {after} KiB at the end; "
-              f"ticks {result.summary['ticks']}, lost {result.summary['lost_by_reason']}, notices {counters['notices_total']}, "
-              f"{counters['notices_lost_total']} lost, mapping notices {counters['mappings_noticed_total']}")
+        print(
+            f"{spawner.out.splitlines()[-1]}; VmRSS {before} KiB after {warm}, {after} KiB at the end; "
+            f"ticks {result.summary['ticks']}, lost {result.summary['lost_by_reason']}, notices {counters['notices_total']}, "
+            f"{counters['notices_lost_total']} lost, mapping notices {counters['mappings_noticed_total']}")
         return result, before, after
 
     def test_two_thousand_new_programs_a_second(self):
         result, before, after = self.storm(30000, 1000, session.LIB / "victim-nothing", n_spawners=2)
         # Two notices each, exec and exit; other processes come and go, too.
-        self.assertGreaterEqual(result.counter("notices_total") + result.counter("notices_lost_total"), 120000)
-        # None on a machine with time for the daemon; what finds its ring full, since it did not run for half a second, is answered.
+        self.assertGreaterEqual(
+            result.counter("notices_total") + result.counter("notices_lost_total"), 120000)
+        # None on a machine with time for the daemon; what finds its ring full, since it did not run for half
+        # a second, is answered.
         lost = result.counter("notices_lost_total")
         self.assertLess(lost, 0.2 * result.counter("notices_total"))
         self.assertLessEqual(result.counter("sweep_total", "resync") > 0, lost > 0)
-        self.assertLess(result.counter("mappings_noticed_total", "lost"), 0.2 * result.counter("mappings_noticed_total", "noticed"))
+        self.assertLess(result.counter("mappings_noticed_total", "lost"),
+                        0.2 * result.counter("mappings_noticed_total", "noticed"))
         lost = dict(result.summary["lost_by_reason"])
         lost.pop("not_target", None)            # our own workers, who are judged when they are first seen
-        self.assertLess(lost.pop("ring_full", 0), 0.1 * result.summary["ticks"], "none where the daemon gets its CPU in time")
+        self.assertLess(lost.pop("ring_full", 0), 0.1 * result.summary["ticks"],
+                        "none where the daemon gets its CPU in time")
         self.assertEqual(lost, {})
         self.assertLess(after, before + STEPS_KIB)
 
     def test_a_million_processes(self):
         result, before, after = self.storm(N_PROCESSES, 0, warm=min(200000, N_PROCESSES // 2))
-        self.assertGreaterEqual(result.counter("notices_total") + result.counter("notices_lost_total"), N_PROCESSES)
+        self.assertGreaterEqual(
+            result.counter("notices_total") + result.counter("notices_lost_total"), N_PROCESSES)
         self.assertLess(after, before + STEPS_KIB)      # 20 bytes each would show
 
 

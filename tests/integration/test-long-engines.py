@@ -18,7 +18,8 @@ import tap
 VICTIM = session.LIB / "victim-chain"
 SYMBOLS = otlp_read.Symbols()
 # Engines ask for more descriptors than a container may have whose own engine has set a limit.
-RUN = ("run", "--detach", "--pull", "never", "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000")
+RUN = ("run", "--detach", "--pull", "never", "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit",
+       "nproc=1000:1000")
 
 
 class Engine:
@@ -38,10 +39,14 @@ class Engine:
     def podman(self, *arguments):
         """What it leaves running holds its descriptors: no pipes."""
         with open(self.store / "out", "w") as out, open(self.store / "err", "w") as err:
-            done = subprocess.run(["podman", "--root", str(self.store / "root"), "--runroot", str(self.store / "run"), "--storage-driver",
-                                   "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--runtime", "runc",
-                                   *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=2 * tap.PATIENCE)
-        return done.returncode, (self.store / "out").read_text().strip(), (self.store / "err").read_text().strip()
+            done = subprocess.run([
+                "podman", "--root",
+                str(self.store / "root"), "--runroot",
+                str(self.store / "run"), "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
+                "--events-backend", "file", "--runtime", "runc", *map(str, arguments)
+            ], stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=2 * tap.PATIENCE)
+        return done.returncode, (self.store / "out").read_text().strip(), (self.store /
+                                                                           "err").read_text().strip()
 
     def need(self, *arguments):
         status, out, err = self.podman(*arguments)
@@ -71,8 +76,9 @@ class Engines(session.TestCase):
         result = run.stop()
         self.assertEqual(result.pids, {pid})
         self.assertTrue(pathlib.Path(f"/proc/{other_pid}").exists())
-        self.assertEqual({(s.resource["container.id"], s.resource["service.name"], s.resource["process.executable.path"])
-                          for s in result.of(pid)}, {(chosen, "boxed-service", "/bin/boxed")})
+        self.assertEqual(
+            {(s.resource["container.id"], s.resource["service.name"], s.resource["process.executable.path"])
+             for s in result.of(pid)}, {(chosen, "boxed-service", "/bin/boxed")})
         user = [[f for f in s.frames if f.type == "native"] for s in result.of(pid)]
         burning = [frames for frames in user if len(frames) >= 6]
         self.assertGreater(len(burning), 0.9 * len([frames for frames in user if frames]))

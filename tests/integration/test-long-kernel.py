@@ -28,7 +28,8 @@ spanprof report /tmp/store
 """
 
 # Phases: what the clock on the wall shows when each begins and ends is what samples of that time may say.
-# On the second CPU: sleep takes it away and gives it back unseen, and a timer that was there does not come back by itself.
+# On the second CPU: sleep takes it away and gives it back unseen, and a timer that was there does not come
+# back by itself.
 CLOCKS = """
 phase() { echo "PHASE $1 $(date +%s) $(cut -d. -f1 /proc/uptime)"; }
 ticks() { spanprof status --json --control /tmp/socket | sed -n 's/.*"ticks": \\([0-9]*\\).*/\\1/p'; }
@@ -62,7 +63,8 @@ echo "SUMMARY $(cat /tmp/summary | tr -d '\\n')"
 for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
 """
 
-# No receiver at first, so that the spool fills. Maps of BPF are charged to the group and cannot be reclaimed: 1 MiB is too little.
+# No receiver at first, so that the spool fills. Maps of BPF are charged to the group and cannot be reclaimed:
+# 1 MiB is too little.
 MEMORY = """
 group=/sys/fs/cgroup/daemon
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control
@@ -94,7 +96,8 @@ echo "left $?"
 for file in /tmp/store/*.pb; do echo "FILE $(base64 $file | tr -d '\\n')"; done
 """
 
-# A program that may only use the second CPU starts when that has come back: it is sampled if the timer there is. Then the same
+# A program that may only use the second CPU starts when that has come back: it is sampled if the timer there
+# is. Then the same
 # with a CPU that is back at once.
 CPUS = """
 spanprof receive --port 4318 -o /tmp/store >/tmp/receive.log 2>&1 &
@@ -150,8 +153,11 @@ done
 def refusals(levels):
     """Without CAP_PERFMON, and without CAP_SYS_ADMIN, which stands for it; the target is root's, but may be looked into."""
     caps = ",".join(["-all", *(f"+{name}" for name in CAPABILITIES)])
-    return REFUSALS % {"levels": levels, "unprivileged": f"/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps={caps} "
-                                                         f"--ambient-caps={caps} --bounding-set={caps}"}
+    return REFUSALS % {
+        "levels": levels,
+        "unprivileged": f"/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps={caps} "
+        f"--ambient-caps={caps} --bounding-set={caps}"
+    }
 
 
 def profile_ids(paths):
@@ -162,7 +168,8 @@ def profile_ids(paths):
 class Kernel(tap.TestCase):
     def main_job(self, *options):
         tap.need_root()
-        console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "sdk/example/example-service"],
+        console = qemu.boot(self, qemu.debian_kernel(),
+                            [tap.SPANPROF, tap.BUILD_DIR / "sdk/example/example-service"],
                             SCRIPT % " ".join(options))
         print("".join(f"# {line}\n" for line in console.splitlines()))
         self.assertRegex(console, r"kernel 6\.1\.")
@@ -171,9 +178,12 @@ class Kernel(tap.TestCase):
         self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
         self.assertGreater(summary["delivered"], 200)
         self.assertGreaterEqual(summary["delivered"] / summary["ticks"], 0.99, summary)
-        self.assertGreater(summary["counters"]["contexts_total"]["present"], 0.5 * summary["delivered"], summary)
-        self.assertGreater(summary["counters"]["stacks_total"]["complete"], 0.5 * summary["delivered"], summary)
-        # of the example's three operations this one costs 70 %, as far as an emulated CPU is like the real one
+        self.assertGreater(summary["counters"]["contexts_total"]["present"], 0.5 * summary["delivered"],
+                           summary)
+        self.assertGreater(summary["counters"]["stacks_total"]["complete"], 0.5 * summary["delivered"],
+                           summary)
+        # of the example's three operations this one costs 70 %, as far as an emulated CPU is like the real
+        # one
         share = re.search(r"(?m)^ +\d+ +[\d.]+% +\d+ +([\d.]+)% +checkout_serve +example-service$", console)
         self.assertGreater(float(share[1]), 30, console)
 
@@ -190,7 +200,8 @@ class Kernel(tap.TestCase):
     def test_times_stay_true_when_the_clock_is_set_and_the_machine_sleeps(self):
         tap.need_root()
         oracle.need()
-        console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CLOCKS)
+        console = qemu.boot(self, qemu.debian_kernel(),
+                            [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CLOCKS)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
         self.assertRegex(console, r"(?m)^suspend 0$")
         self.assertRegex(console, r"(?m)^status 0$")
@@ -212,11 +223,16 @@ class Kernel(tap.TestCase):
         self.assertEqual(oracle.check(files), [], "among others: each sample lies in its profile")
         times = [s.time_ns / 1e9 for path in files for s in otlp_read.samples(path)]
         self.assertEqual(len(times), summary["delivered"])
-        known = {name: [t for t in times if begin[0] - 1.5 <= t <= end[0] + 1.5] for name, (begin, end) in phases.items()}
+        known = {
+            name: [t for t in times if begin[0] - 1.5 <= t <= end[0] + 1.5]
+            for name, (begin, end) in phases.items()
+        }
         for name, found in known.items():
             self.assertGreater(len(found), 100, f"of {name}, {summary}")
-        before = [t for t in times if begins[0][0] - 60 < t < begins[0][0] - 1.5]           # it was ready before the first phase
-        self.assertEqual(sum(map(len, known.values())) + len(before), len(times), "the others say a time that never was")
+        # it was ready before the first phase
+        before = [t for t in times if begins[0][0] - 60 < t < begins[0][0] - 1.5]
+        self.assertEqual(
+            sum(map(len, known.values())) + len(before), len(times), "the others say a time that never was")
         for path in files:
             for resource in otlp_read.load(path).resource_profiles:
                 for scope in resource.scope_profiles:
@@ -226,9 +242,11 @@ class Kernel(tap.TestCase):
     def test_a_group_that_is_full_costs_no_request_that_was_stored(self):
         tap.need_root()
         oracle.need()
-        console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], MEMORY)
+        console = qemu.boot(self, qemu.debian_kernel(),
+                            [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], MEMORY)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
-        self.assertEqual(re.findall(r"(?m)^status (\d+)$", console), ["137", "0"], "killed, and well when it is started again")
+        self.assertEqual(re.findall(r"(?m)^status (\d+)$", console), ["137", "0"],
+                         "killed, and well when it is started again")
         self.assertGreaterEqual(int(re.search(r"(?m)^killed (\d+)$", console)[1]), 1)
         self.assertRegex(console, r"(?m)^extract 0$")
         spooled, stored = self.stored(console, "SPOOLED"), self.stored(console)
@@ -240,15 +258,19 @@ class Kernel(tap.TestCase):
     def test_a_cpu_that_goes_and_comes_back_is_followed(self):
         tap.need_root()
         oracle.need()
-        console = qemu.boot(self, qemu.debian_kernel(), [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CPUS)
+        console = qemu.boot(self, qemu.debian_kernel(),
+                            [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CPUS)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
-        self.assertEqual(re.findall("(?m)^(begun|gone|back|anew)$", console), ["begun", "gone", "back", "anew"])
+        self.assertEqual(re.findall("(?m)^(begun|gone|back|anew)$", console),
+                         ["begun", "gone", "back", "anew"])
         self.assertRegex(console, r"(?m)^status 0$")
         summary = json.loads(re.search(r"(?m)^SUMMARY (.*)$", console)[1])
         self.assertEqual(summary["ticks"], summary["delivered"] + summary["lost"])
-        self.assertLessEqual(set(summary["lost_by_reason"]), {"not_target"}, "of programs that are judged when they are first seen")
+        self.assertLessEqual(set(summary["lost_by_reason"]), {"not_target"},
+                             "of programs that are judged when they are first seen")
         samples = [s for path in self.stored(console) for s in otlp_read.samples(path)]
-        for name in ("LATE", "LATER"):                  # the second one: when a CPU was away for so short a time that nobody saw it
+        # the second one: when a CPU was away for so short a time that nobody saw it
+        for name in ("LATE", "LATER"):
             pid = int(re.search(rf"(?m)^{name} (\d+)$", console)[1])
             self.assertGreater(len([s for s in samples if s.resource["process.pid"] == pid]), 100, name)
 
@@ -260,8 +282,10 @@ class Kernel(tap.TestCase):
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
         found = {}
         for level in levels.split():
-            doctor = dict(line.split()[1::-1] for line in re.findall(rf"(?m)^{level} doctor ((?:ok|warn|fail) .*)$", console))
-            found[level] = (doctor, *(int(re.search(rf"(?m)^{level} {what} (\d+)$", console)[1]) for what in ("run", "without")))
+            doctor = dict(line.split()[1::-1]
+                          for line in re.findall(rf"(?m)^{level} doctor ((?:ok|warn|fail) .*)$", console))
+            found[level] = (doctor, *(int(re.search(rf"(?m)^{level} {what} (\d+)$", console)[1])
+                                      for what in ("run", "without")))
         return found, console
 
     def test_a_paranoid_kernel_is_passed_by_perfmon_alone(self):
@@ -269,7 +293,8 @@ class Kernel(tap.TestCase):
         found, console = self.refusals("3 4")
         for level, (doctor, run, without) in found.items():
             with self.subTest(level=level):
-                self.assertEqual((doctor["perf_event_paranoid"], doctor["kernel-half"], run, without), ("ok", "ok", 0, 78))
+                self.assertEqual((doctor["perf_event_paranoid"], doctor["kernel-half"], run, without),
+                                 ("ok", "ok", 0, 78))
         self.assertEqual(len(re.findall(r"[1-9]\d* ticks = \d+ samples delivered", console)), 2)
 
     def test_a_locked_down_kernel_is_named(self):

@@ -36,10 +36,12 @@ class Deb(tap.TestCase):
 
     def test_holds_what_an_operator_needs_and_nothing_of_the_build(self):
         files = self.contents("spanprof")
-        for path in ("/usr/sbin/spanprof", "/lib/systemd/system/spanprof.service", "/usr/share/man/man1/spanprof.1.gz",
-                     "/usr/share/man/man5/spanprof.conf.5.gz", "/usr/share/bash-completion/completions/spanprof",
+        for path in ("/usr/sbin/spanprof", "/lib/systemd/system/spanprof.service",
+                     "/usr/share/man/man1/spanprof.1.gz", "/usr/share/man/man5/spanprof.conf.5.gz",
+                     "/usr/share/bash-completion/completions/spanprof",
                      "/usr/share/zsh/vendor-completions/_spanprof", "/usr/share/spanprof/spanprof.spdx.json",
-                     "/usr/share/spanprof/monitoring/spanprof.rules.yaml", "/usr/lib/sysusers.d/spanprof.conf"):
+                     "/usr/share/spanprof/monitoring/spanprof.rules.yaml",
+                     "/usr/lib/sysusers.d/spanprof.conf"):
             self.assertIn(path, files)
         for path, fields in files.items():
             self.assertEqual(fields[1], "root/root", path)
@@ -49,10 +51,12 @@ class Deb(tap.TestCase):
 
     def test_symbols_are_in_their_own_package(self):
         binary = self.unpack("spanprof") / "usr/sbin/spanprof"
-        notes = self.run_command(["readelf", "-n", binary]).stdout          # its status is 1 where it does not know .note.dlopen
+        # its status is 1 where it does not know .note.dlopen
+        notes = self.run_command(["readelf", "-n", binary]).stdout
         build_id = re.search(r"Build ID: (\w+)", notes)[1]
         self.assertNotIn(".debug_info", self.run_command(["readelf", "-SW", binary]).stdout)
-        debug = self.unpack("spanprof-dbgsym") / f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+        debug = self.unpack(
+            "spanprof-dbgsym") / f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
         self.assertIn(".debug_info", self.run_command(["readelf", "-SW", debug], expect=0).stdout)
 
     def test_a_service_can_be_built_with_the_dev_package_alone(self):
@@ -60,18 +64,23 @@ class Deb(tap.TestCase):
         self.run_command(["dpkg-deb", "--extract", packages.of("libspanprof-context0"), tree], expect=0)
         library = next(tree.glob("usr/lib/*/libspanprof-context.so")).parent
         source = self.directory() / "a.c"
-        source.write_text('#include <spanprof/context.h>\nint main(void) { spanprof_context_set(1, 2, 3); return 0; }\n')
+        source.write_text(
+            '#include <spanprof/context.h>\nint main(void) { spanprof_context_set(1, 2, 3); return 0; }\n')
         for flags in (["-lspanprof-context"], [f"{library}/libspanprof-context.a", "-pthread"]):
-            self.run_command(["gcc", "-Wall", "-Werror", f"-I{tree}/usr/include", source, f"-L{library}", *flags, "-o", source.with_suffix("")],
+            self.run_command([
+                "gcc", "-Wall", "-Werror", f"-I{tree}/usr/include", source, f"-L{library}", *flags, "-o",
+                source.with_suffix("")
+            ], expect=0)
+            self.run_command([source.with_suffix("")], env={**os.environ, "LD_LIBRARY_PATH": str(library)},
                              expect=0)
-            self.run_command([source.with_suffix("")], env={**os.environ, "LD_LIBRARY_PATH": str(library)}, expect=0)
 
     def test_bill_of_materials_names_every_library_that_is_linked(self):
         tree = self.unpack("spanprof")
         bill = json.loads((tree / "usr/share/spanprof/spanprof.spdx.json").read_text())
         self.assertEqual(bill["spdxVersion"], "SPDX-2.3")
         named = {p["name"].removeprefix("lib").lower() for p in bill["packages"]}
-        needed = re.findall(r"NEEDED.*\[lib(\w[\w-]*?)\.so", self.run_command(["readelf", "-d", tree / "usr/sbin/spanprof"], expect=0).stdout)
+        needed = re.findall(r"NEEDED.*\[lib(\w[\w-]*?)\.so",
+                            self.run_command(["readelf", "-d", tree / "usr/sbin/spanprof"], expect=0).stdout)
         self.assertGreater(len(needed), 5)
         short = {"z": "zlib", "elf": "elf"}
         for library in needed:
@@ -85,10 +94,13 @@ class Deb(tap.TestCase):
             self.assertTrue({"name", "SPDXID", "downloadLocation", "licenseDeclared"} <= set(package))
 
     def test_depends_on_what_is_loaded_when_it_is_needed(self):
-        names = self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", self.unpack("spanprof") / "usr/sbin/spanprof"],
-                                 expect=0).stdout.split()
+        names = self.run_command([
+            tap.SOURCE_DIR / "packaging/libraries", "--noted",
+            self.unpack("spanprof") / "usr/sbin/spanprof"
+        ], expect=0).stdout.split()
         self.assertGreaterEqual(len(names), 3)
-        depends = self.run_command(["dpkg-deb", "--field", packages.of("spanprof"), "Depends"], expect=0).stdout
+        depends = self.run_command(
+            ["dpkg-deb", "--field", packages.of("spanprof"), "Depends"], expect=0).stdout
         for name in names:
             where = self.run_command(["dpkg-query", "--search", f"*/{name}"], expect=0).stdout.split(":")[0]
             self.assertRegex(depends, rf"(^|, ){re.escape(where)}( |,|$)", name)
@@ -96,8 +108,9 @@ class Deb(tap.TestCase):
     def test_build_is_reproducible(self):
         again = packages.build(self.directory())
         for first in packages.directory().glob("*.deb"):
-            self.assertEqual(hashlib.sha256(first.read_bytes()).hexdigest(), hashlib.sha256((again / first.name).read_bytes()).hexdigest(),
-                             first.name)
+            self.assertEqual(
+                hashlib.sha256(first.read_bytes()).hexdigest(),
+                hashlib.sha256((again / first.name).read_bytes()).hexdigest(), first.name)
 
 
 class Sources(tap.TestCase):
@@ -112,23 +125,29 @@ class Sources(tap.TestCase):
         return next((copy / "b/meson-dist").glob("spanprof-*.tar.xz"))
 
     def test_rpm_is_built_from_the_tarball(self):
-        if not shutil.which("git") or self.run_command(["git", "-C", tap.SOURCE_DIR, "rev-parse", "HEAD"]).returncode:
+        if not shutil.which("git") or self.run_command(["git", "-C", tap.SOURCE_DIR, "rev-parse", "HEAD"
+                                                        ]).returncode:
             tap.skip("machine: these sources are no git repository")
         rpmbuild, tarball = tap.need_tool("rpmbuild"), self.tarball()
         top = self.directory()
         # --nodeps: the names of Fedora's packages mean nothing where apt has installed what they stand for
-        self.run_command([rpmbuild, "-bb", "--nodeps", "--define", f"_topdir {top}", "--define", f"_sourcedir {tarball.parent}",
-                          "--define", "_lib lib64", "--define", "debug_package %{nil}", tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"],
-                         expect=0, timeout=1200)
+        self.run_command([
+            rpmbuild, "-bb", "--nodeps", "--define", f"_topdir {top}", "--define",
+            f"_sourcedir {tarball.parent}", "--define", "_lib lib64", "--define", "debug_package %{nil}",
+            tap.SOURCE_DIR / "packaging/rpm/spanprof.spec"
+        ], expect=0, timeout=1200)
         rpms = {path.name.rsplit("-", 2)[0]: path for path in top.glob("RPMS/*/*.rpm")}
         self.assertEqual(set(rpms), {"spanprof", "libspanprof-context", "libspanprof-context-devel"})
         files = self.run_command(["rpm", "-qpl", rpms["spanprof"]], expect=0).stdout.split()
         self.assertIn("/usr/sbin/spanprof", files)
         self.assertIn("/usr/lib/systemd/system/spanprof.service", files)
         needs = self.run_command(["rpm", "-qp", "--requires", rpms["spanprof"]], expect=0).stdout
-        for name in self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", tap.SPANPROF], expect=0).stdout.split():
+        for name in self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", tap.SPANPROF],
+                                     expect=0).stdout.split():
             self.assertIn(f"{name}()(64bit)", needs)
-        self.assertEqual(self.run_command(["rpm", "-qpc", rpms["spanprof"]], expect=0).stdout.split(), ["/etc/spanprof/spanprof.conf"])
+        self.assertEqual(
+            self.run_command(["rpm", "-qpc", rpms["spanprof"]], expect=0).stdout.split(),
+            ["/etc/spanprof/spanprof.conf"])
 
 
 class Completions(tap.TestCase):
@@ -136,14 +155,19 @@ class Completions(tap.TestCase):
         """What bash would offer for the last of @words."""
         script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _spanprof 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
         file = tap.BUILD_DIR / "packaging/spanprof"
-        return self.run_command(["bash", "-c", script, "bash", file, "spanprof", *words], expect=0).stdout.split()
+        return self.run_command(["bash", "-c", script, "bash", file, "spanprof", *words],
+                                expect=0).stdout.split()
 
     def test_bash_knows_verbs_options_and_choices(self):
         listing = re.findall(r"^  ([a-z]+) ", self.spanprof("help").stdout, re.M)
         self.assertEqual(set(self.complete("")), set(listing))
         self.assertEqual(self.complete("conf"), ["config"])
         for verb in listing:
-            options = set(re.findall(r"--([a-z-]+)", " ".join(re.findall(r"^ +(?:-\w, )?--\S+", self.spanprof(verb, "--help").stdout, re.M))))
+            options = set(
+                re.findall(
+                    r"--([a-z-]+)",
+                    " ".join(re.findall(r"^ +(?:-\w, )?--\S+",
+                                        self.spanprof(verb, "--help").stdout, re.M))))
             self.assertEqual({word.strip("-=") for word in self.complete(verb, "--")}, options, verb)
         self.assertEqual(set(self.complete("run", "--compression", "")), {"gzip", "none"})
         self.assertEqual(self.complete("run", "--compression", "=", "g"), ["gzip"])
@@ -160,7 +184,9 @@ class Image(tap.TestCase):
         """Both stages of the Containerfile: compiler and libraries by apt, on a Debian made here. tests/container runs what is in it."""
         tap.need_root()
         engine, sources = buildah.Buildah(self), self.directory() / "sources"
-        shutil.copytree(tap.SOURCE_DIR, sources, ignore=shutil.ignore_patterns("build", "build-asan", "build-clang", "build-fuzz", ".git"), symlinks=True)
+        shutil.copytree(
+            tap.SOURCE_DIR, sources, ignore=shutil.ignore_patterns("build", "build-asan", "build-clang",
+                                                                   "build-fuzz", ".git"), symlinks=True)
         config, layers = engine.build("--from", engine.base(nspawn.cached_root()), context=sources)
         root = buildah.unpack(self, layers)
         self.assertEqual(config["Entrypoint"], ["/usr/sbin/spanprof"])

@@ -51,7 +51,8 @@ class EveryFile(tap.TestCase):
             n_files, n_rows = n_files + bool(n), n_rows + n
             unsupported.update(left_out)
             places += [f"{os.path.basename(path)} {dict(left_out)} of {n}"] if left_out else []
-        print(f"{n_files} files with rows of {len(files)}, {n_rows} rows, unsupported {dict(unsupported)}:", *places, sep="\n    ")
+        print(f"{n_files} files with rows of {len(files)}, {n_rows} rows, unsupported {dict(unsupported)}:",
+              *places, sep="\n    ")
         self.assertEqual(wrong, {})
         self.assertGreater(n_files, 50)
         self.assertLess(sum(unsupported.values()), MAX_UNSUPPORTED * n_rows)

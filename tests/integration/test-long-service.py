@@ -24,13 +24,16 @@ class Service(session.TestCase):
 
     def install(self, deb):
         self.machine.copy(deb, "/root/spanprof.deb")
-        self.machine.run("apt-get", "--quiet", "install", "--yes", "--no-install-recommends", "--option=Dpkg::Options::=--force-confdef",
-                         "--option=Dpkg::Options::=--force-confold", "--allow-downgrades", "/root/spanprof.deb")
+        self.machine.run("apt-get", "--quiet", "install", "--yes", "--no-install-recommends",
+                         "--option=Dpkg::Options::=--force-confdef",
+                         "--option=Dpkg::Options::=--force-confold", "--allow-downgrades",
+                         "/root/spanprof.deb")
 
     def start_target(self):
         """A service of the machine that burns CPU; its name is what it is chosen by."""
         self.machine.copy(VICTIM, "/usr/local/bin/victim-chain")
-        self.machine.run("systemd-run", "--unit=target", "--property=DynamicUser=yes", "/usr/local/bin/victim-chain", "5")
+        self.machine.run("systemd-run", "--unit=target", "--property=DynamicUser=yes",
+                         "/usr/local/bin/victim-chain", "5")
 
     def configure(self, text="", url=None):
         self.machine.write(DROP_IN, f"[export]\nendpoint = {url or self.receiver.url}\nexport-interval = 1s\n"
@@ -43,11 +46,13 @@ class Service(session.TestCase):
 
     def wait_samples(self, more=1):
         n = self.samples()
-        tap.wait_until(lambda: self.samples() >= n + more, f"{more} more samples; the journal:\n{self.machine.journal('spanprof')}")
+        tap.wait_until(lambda: self.samples() >= n + more,
+                       f"{more} more samples; the journal:\n{self.machine.journal('spanprof')}")
 
     def sampled(self):
         """Of the target, so far: ticks on programs that turn out not to be chosen are `lost` here, and in no sum at the end."""
-        ticks, lost = re.search(r"ticks +(\d+) = .* (\d+) lost", self.machine.run("spanprof", "status").stdout).groups()
+        ticks, lost = re.search(r"ticks +(\d+) = .* (\d+) lost",
+                                self.machine.run("spanprof", "status").stdout).groups()
         return int(ticks) - int(lost)
 
     def main_pid(self):
@@ -58,7 +63,8 @@ class Service(session.TestCase):
         with self.subTest("installing collects nothing"):
             self.install(packages.of("spanprof"))
             self.start_target()
-            self.assertEqual(machine.run("systemctl", "is-enabled", "spanprof", expect=None).stdout.strip(), "disabled")
+            self.assertEqual(
+                machine.run("systemctl", "is-enabled", "spanprof", expect=None).stdout.strip(), "disabled")
             self.assertEqual(machine.show("spanprof", "ActiveState")["ActiveState"], "inactive")
             machine.run("systemctl", "start", "spanprof")
             state = machine.show("spanprof", "ActiveState", "Result", "ConditionResult")
@@ -83,7 +89,8 @@ class Service(session.TestCase):
             self.assertEqual(int(re.search(r"^CapBnd:\t(\w+)", status, re.M)[1], 16), wanted)
             self.assertIn("NoNewPrivs:\t1", status)
             self.assertIn("Seccomp:\t2", status)
-            self.assertIn("660 spanprof", machine.run("stat", "-c", "%a %U", "/run/spanprof/control.sock").stdout)
+            self.assertIn("660 spanprof",
+                          machine.run("stat", "-c", "%a %U", "/run/spanprof/control.sock").stdout)
             self.assertIn("700 spanprof", machine.run("stat", "-c", "%a %U", "/var/lib/spanprof").stdout)
 
         with self.subTest("reload"):
@@ -98,9 +105,11 @@ class Service(session.TestCase):
             self.assertEqual(self.main_pid(), pid)
             self.assertEqual(machine.show("spanprof", "ActiveState")["ActiveState"], "active")
             self.wait_samples()
-            entries = machine.run("journalctl", "--no-pager", "--output=verbose", "--unit=spanprof", "REASON=reload").stdout
+            entries = machine.run("journalctl", "--no-pager", "--output=verbose", "--unit=spanprof",
+                                  "REASON=reload").stdout
             self.assertIn("MESSAGE_ID=", entries)
-            self.assertIn("A new configuration was refused", machine.run("journalctl", "--no-pager", "--catalog", "REASON=reload").stdout)
+            self.assertIn("A new configuration was refused",
+                          machine.run("journalctl", "--no-pager", "--catalog", "REASON=reload").stdout)
             self.configure()
 
         with self.subTest("restart"):
@@ -113,20 +122,25 @@ class Service(session.TestCase):
             machine.write(DROP_IN, "nonsense = 1\n")
             machine.run("systemctl", "restart", "spanprof", expect=1)
             state = machine.show("spanprof", "ActiveState", "ExecMainStatus", "NRestarts")
-            self.assertEqual((state["ActiveState"], state["ExecMainStatus"], state["NRestarts"]), ("failed", "78", "0"))
+            self.assertEqual((state["ActiveState"], state["ExecMainStatus"], state["NRestarts"]),
+                             ("failed", "78", "0"))
             self.configure()
             machine.run("systemctl", "reset-failed", "spanprof")
             machine.run("systemctl", "start", "spanprof")
 
         with self.subTest("a loop that is stuck is killed and started again"):
-            machine.write("/run/systemd/system/spanprof.service.d/watchdog.conf", "[Service]\nWatchdogSec=2s\nRestartSec=100ms\n")
+            machine.write("/run/systemd/system/spanprof.service.d/watchdog.conf",
+                          "[Service]\nWatchdogSec=2s\nRestartSec=100ms\n")
             machine.run("systemctl", "daemon-reload")
             machine.run("systemctl", "restart", "spanprof")
             pid = self.main_pid()
             machine.run("kill", "-STOP", str(pid))
-            tap.wait_until(lambda: machine.show("spanprof", "NRestarts")["NRestarts"] == "1", "a restart by the watchdog")
-            tap.wait_until(lambda: machine.show("spanprof", "ActiveState")["ActiveState"] == "active", "active again")
-            self.assertIn("Watchdog timeout", machine.run("journalctl", "--no-pager", "--unit=spanprof").stdout)
+            tap.wait_until(lambda: machine.show("spanprof", "NRestarts")["NRestarts"] == "1",
+                           "a restart by the watchdog")
+            tap.wait_until(lambda: machine.show("spanprof", "ActiveState")["ActiveState"] == "active",
+                           "active again")
+            self.assertIn("Watchdog timeout",
+                          machine.run("journalctl", "--no-pager", "--unit=spanprof").stdout)
             self.assertNotEqual(self.main_pid(), pid)
             self.wait_samples()
 
@@ -135,7 +149,8 @@ class Service(session.TestCase):
             n = int(machine.show("spanprof", "NRestarts")["NRestarts"])
             machine.run("kill", "-KILL", str(pid))
             tap.wait_until(lambda: int(machine.show("spanprof", "NRestarts")["NRestarts"]) > n, "a restart")
-            tap.wait_until(lambda: machine.show("spanprof", "ActiveState")["ActiveState"] == "active", "active again")
+            tap.wait_until(lambda: machine.show("spanprof", "ActiveState")["ActiveState"] == "active",
+                           "active again")
             self.assertNotEqual(self.main_pid(), pid)
             self.wait_samples()
 
@@ -144,22 +159,32 @@ class Service(session.TestCase):
             n = int(machine.show("spanprof", "NRestarts")["NRestarts"])
             machine.run("sh", "-c", f"kill -STOP {pid}; pkill -KILL -P {pid}; kill -CONT {pid}")
             tap.wait_until(lambda: int(machine.show("spanprof", "NRestarts")["NRestarts"]) > n, "a restart")
-            tap.wait_until(lambda: machine.show("spanprof", "ActiveState")["ActiveState"] == "active", "active again")
+            tap.wait_until(lambda: machine.show("spanprof", "ActiveState")["ActiveState"] == "active",
+                           "active again")
             self.assertNotEqual(self.main_pid(), pid)
-            self.assertIn("to be started again", machine.run("journalctl", "--no-pager", "--catalog", "REASON=workers").stdout)
+            self.assertIn("to be started again",
+                          machine.run("journalctl", "--no-pager", "--catalog", "REASON=workers").stdout)
             self.wait_samples()
 
         with self.subTest("stop flushes the last window within two seconds"):
-            machine.write("/run/systemd/system/spanprof.service.d/stop.conf", "[Service]\nTimeoutStopSec=2s\n")
-            machine.write(DROP_IN, f"[export]\nendpoint = {self.receiver.url}\nexport-interval = 1h\n[targets]\ncomm = victim-chain\n")
+            machine.write("/run/systemd/system/spanprof.service.d/stop.conf",
+                          "[Service]\nTimeoutStopSec=2s\n")
+            machine.write(
+                DROP_IN,
+                f"[export]\nendpoint = {self.receiver.url}\nexport-interval = 1h\n[targets]\ncomm = victim-chain\n"
+            )
             machine.run("systemctl", "daemon-reload")
             machine.run("systemctl", "stop", "spanprof")
             before = self.samples()
             machine.run("systemctl", "start", "spanprof")
             tap.wait_until(lambda: self.sampled() > 100, "samples")
             machine.run("systemctl", "stop", "spanprof")
-            self.assertEqual(machine.show("spanprof", "Result")["Result"], "success", "not killed after the two seconds")
-            last = [int(n) for n in re.findall(r"(\d+) ticks = (\d+) samples delivered \+ (\d+) lost", machine.journal("spanprof"))[-1]]
+            self.assertEqual(
+                machine.show("spanprof", "Result")["Result"], "success", "not killed after the two seconds")
+            last = [
+                int(n) for n in re.findall(r"(\d+) ticks = (\d+) samples delivered \+ (\d+) lost",
+                                           machine.journal("spanprof"))[-1]
+            ]
             self.assertGreater(last[0], 100)
             self.assertEqual(last, [last[0], last[0], 0], machine.journal("spanprof")[-2000:])
             tap.wait_until(lambda: self.samples() - before >= last[0], "what was delivered is stored")
@@ -169,8 +194,12 @@ class Service(session.TestCase):
             machine.run("systemctl", "start", "spanprof")
             machine.run("apt-get", "--quiet", "purge", "--yes", "spanprof")
             machine.run("systemctl", "stop", "target")
-            left = machine.run("find", "/etc", "/usr", "/var/lib", "/run", "-xdev", "-name", "*spanprof*").stdout.split()
-            self.assertEqual([path for path in left if not path.startswith(("/var/lib/apt", "/run/systemd/transient", "/run/systemd/system"))], [])
+            left = machine.run("find", "/etc", "/usr", "/var/lib", "/run", "-xdev", "-name",
+                               "*spanprof*").stdout.split()
+            self.assertEqual([
+                path for path in left
+                if not path.startswith(("/var/lib/apt", "/run/systemd/transient", "/run/systemd/system"))
+            ], [])
             self.assertNotIn("spanprof", machine.run("cat", "/etc/passwd", "/etc/group").stdout)
             self.assertEqual(machine.run("pgrep", "-x", "spanprof", expect=None).stdout, "")
 
@@ -180,12 +209,15 @@ class Service(session.TestCase):
         self.start_target()
         edited = "# edited by the administrator\n[sampling]\nfrequency = 487\n"
         machine.write("/etc/spanprof/spanprof.conf", edited)
-        self.configure(url="http://127.0.0.1:1")                    # nobody listens there: what is sampled waits
+        # nobody listens there: what is sampled waits
+        self.configure(url="http://127.0.0.1:1")
         machine.run("systemctl", "enable", "--now", "spanprof")
         tap.wait_until(lambda: self.sampled() > 200, "samples")
         machine.run("systemctl", "stop", "spanprof")
-        last = re.findall(r"(\d+) ticks = (\d+) samples delivered \+ (\d+) lost", machine.journal("spanprof"))[-1]
-        self.assertGreater(len(machine.run("find", "/var/lib/spanprof/spool", "-type", "f").stdout.split()), 1)
+        last = re.findall(r"(\d+) ticks = (\d+) samples delivered \+ (\d+) lost",
+                          machine.journal("spanprof"))[-1]
+        self.assertGreater(len(machine.run("find", "/var/lib/spanprof/spool", "-type", "f").stdout.split()),
+                           1)
 
         self.install(deb)
         self.assertIn("Version: 0.1.0", machine.run("dpkg", "--status", "spanprof").stdout)
@@ -195,7 +227,8 @@ class Service(session.TestCase):
         self.configure()
         machine.run("systemctl", "restart", "spanprof")
         self.assertIn("at 487 Hz", machine.journal("spanprof"))
-        tap.wait_until(lambda: self.samples() >= int(last[0]), f"{last} samples of before the upgrade, {self.samples()} are there")
+        tap.wait_until(lambda: self.samples() >= int(last[0]),
+                       f"{last} samples of before the upgrade, {self.samples()} are there")
 
 
 tap.main()

@@ -20,7 +20,8 @@ class Many(SpoolCase):
     def setUp(self):
         """In memory: two flushes for each of them would be a test of the disk."""
         mount = self.directory()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g,mode=700,nr_inodes=0", "none", mount], capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g,mode=700,nr_inodes=0", "none", mount],
+                          capture_output=True).returncode:
             tap.skip("root: cannot mount a tmpfs")
         self.addCleanup(lambda: subprocess.run(["umount", "-l", mount]))
         self.spool = mount / "spool"
@@ -28,7 +29,8 @@ class Many(SpoolCase):
     def test_are_sent_once_each_and_in_order(self):
         values = self.drive(self.away(), patience=1800, batches=N, spooled=N, queue_bytes=1 << 30)
         self.assertEqual((len(self.files()), values[WRITTEN]), (N, N * EVENTS))
-        self.assertIn(f"{N} requests, {N * EVENTS} samples", self.run_command([tap.SPANPROF, "spool", "ls", "--spool", self.spool]).stdout)
+        self.assertIn(f"{N} requests, {N * EVENTS} samples",
+                      self.run_command([tap.SPANPROF, "spool", "ls", "--spool", self.spool]).stdout)
         server = self.serve(ok())
         values = self.drive(server.url(), patience=1800, batches=0, drained=1)
         self.assertTrue(server.markers() == [f"batch-{i}" for i in range(N)], "each once, oldest first")

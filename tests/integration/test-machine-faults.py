@@ -21,7 +21,10 @@ PERF_EVENT_IOC_DISABLE = 0x2401
 
 
 def events(pid):
-    return [name for name in os.listdir(f"/proc/{pid}/fd") if "[perf_event]" in os.readlink(f"/proc/{pid}/fd/{name}")]
+    return [
+        name for name in os.listdir(f"/proc/{pid}/fd")
+        if "[perf_event]" in os.readlink(f"/proc/{pid}/fd/{name}")
+    ]
 
 
 def disable_events(pid):
@@ -46,13 +49,15 @@ class Machine(session.TestCase):
         tap.wait_until(lambda: "opening it anew" in run.child.err, "that it is noticed")
         second = self.victim("shares")
         run.wait_events(50, second.pid)
-        self.assertEqual((n, len(events(run.pid))), (2 * os.cpu_count(),) * 2, "of each CPU a timer and a side-band")
+        self.assertEqual((n, len(events(run.pid))), (2 * os.cpu_count(), ) * 2,
+                         "of each CPU a timer and a side-band")
         result = run.stop()
         self.assertGreaterEqual(result.summary["counters"]["timers_stopped_total"], os.cpu_count())
 
     def test_stopped_for_a_while_it_counts_what_it_missed_and_goes_on(self):
         victim = self.victim("chain", 200)              # long records: the ring is full in a second
-        # the stop may come between a request that is stored and its answer, and last longer than requests may: it would be sent again
+        # the stop may come between a request that is stored and its answer, and last longer than requests
+        # may: it would be sent again
         run = self.start("-p", victim.pid, "--frequency", 9999, "--timeout", "10m")
         run.wait_events(100)
         run.child.process.send_signal(signal.SIGSTOP)
@@ -70,13 +75,16 @@ class Machine(session.TestCase):
         receiver = session.Receiver(self)
         refused = worked = 0
         for n in (16, 32, 64, 96):
-            done = self.run_command(["prlimit", f"--nofile={n}:{n}", tap.SPANPROF, "run", "--all", "--duration", "700ms", "--endpoint",
-                                     receiver.url], env=session.clean_environment(SPANPROF_STOP_TIMEOUT="10s"))
+            done = self.run_command([
+                "prlimit", f"--nofile={n}:{n}", tap.SPANPROF, "run", "--all", "--duration", "700ms",
+                "--endpoint", receiver.url
+            ], env=session.clean_environment(SPANPROF_STOP_TIMEOUT="10s"))
             with self.subTest(descriptors=n):
                 self.assertIn(done.returncode, (0, 1, 78), done.stderr)
                 if done.returncode:
                     refused += 1
-                    self.assertRegex(done.stderr, "(?i)too many open files|invalid argument|cannot", done.stderr)
+                    self.assertRegex(done.stderr, "(?i)too many open files|invalid argument|cannot",
+                                     done.stderr)
                 else:
                     worked += 1
                     self.assertRegex(done.stderr, r"\d+ ticks = \d+ samples delivered \+ \d+ lost")
@@ -94,12 +102,14 @@ class Machine(session.TestCase):
 
         taken = {int(name) for name in os.listdir(f"/proc/{run.pid}/fd")}
         limit(next(n for n in range(len(taken) + 1) if n not in taken))         # the next open() fails
-        second = self.victim("shares")                  # a program that it has not seen, whose files it cannot open
+        # a program that it has not seen, whose files it cannot open
+        second = self.victim("shares")
         session.wait_cpu([second.pid], 1)
         limit(soft)
         run.wait_events(50, second.pid)
         run.wait_events(100, first.pid)
-        result = run.stop()                             # the books balance, and no line of the log is an error
+        # the books balance, and no line of the log is an error
+        result = run.stop()
         self.assertEqual(result.pids, {first.pid, second.pid})
 
     def test_a_log_that_nobody_reads_any_more_stops_nothing(self):
@@ -107,8 +117,10 @@ class Machine(session.TestCase):
         receiver = session.Receiver(self)
         sock = self.directory() / "c.sock"
         reader, writer = os.pipe()
-        run = self.spawn([tap.SPANPROF, "run", "-p", victim.pid, "--endpoint", receiver.url, "--export-interval", "1s", "--control", sock],
-                         stderr=writer, env=session.clean_environment())
+        run = self.spawn([
+            tap.SPANPROF, "run", "-p", victim.pid, "--endpoint", receiver.url, "--export-interval", "1s",
+            "--control", sock
+        ], stderr=writer, env=session.clean_environment())
         os.close(writer)
         tap.wait_until(sock.exists, "a daemon")
         os.close(reader)

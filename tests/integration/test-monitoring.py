@@ -17,7 +17,8 @@ def known():
     for metric, label, value in re.findall(r'X\(\w+, "(\w+)", "(?:(\w+)=\\"(\w+)\\")?"', table):
         name = "spanprof_" + metric.replace("_nanoseconds_total", "_seconds_total")
         families.setdefault(name, {}).setdefault(label, set()).add(value)
-    for name in re.findall(r'append_number\(text, "(\w+)"', (tap.SOURCE_DIR / "daemon/service/run/metrics.c").read_text()):
+    for name in re.findall(r'append_number\(text, "(\w+)"',
+                           (tap.SOURCE_DIR / "daemon/service/run/metrics.c").read_text()):
         families[name] = {}
     families["spanprof_build_info"] = {}
     return families
@@ -81,7 +82,8 @@ class Monitoring(tap.TestCase):
         n = len(re.findall(r"^      - alert: ", text, re.M))
         self.assertEqual(prometheus.judge(self, "rules", FOLDER / "spanprof.rules.yaml"), (0, [f"{n} rules"]))
         broken = self.directory() / "rules.yaml"
-        for what, instead in (("expr: ", "expr: )"), ("for: ", "fore: "), ("{{ $", "{{ $nothing"), ("severity:", "not-a-label:")):
+        for what, instead in (("expr: ", "expr: )"), ("for: ", "fore: "), ("{{ $", "{{ $nothing"),
+                              ("severity:", "not-a-label:")):
             with self.subTest(broken=what):
                 self.assertIn(what, text)
                 broken.write_text(text.replace(what, instead, 1))
@@ -99,9 +101,13 @@ class Monitoring(tap.TestCase):
     def test_queries_of_the_dashboard_are_valid_for_prometheus(self):
         board = json.loads((FOLDER / "spanprof-dashboard.json").read_text())
         # what Grafana puts there itself
-        queries = [t["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*") for panel in board["panels"] for t in panel["targets"]]
+        queries = [
+            t["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*")
+            for panel in board["panels"] for t in panel["targets"]
+        ]
         self.assertEqual(prometheus.judge(self, "queries", text="\n".join(queries)), (0, []))
-        self.assertEqual(prometheus.judge(self, "queries", text="\n".join([queries[0] + ")", "rate(up)"]))[0], 1)
+        self.assertEqual(
+            prometheus.judge(self, "queries", text="\n".join([queries[0] + ")", "rate(up)"]))[0], 1)
 
 
 tap.main()

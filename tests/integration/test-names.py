@@ -44,7 +44,8 @@ class Names(tap.TestCase):
         self.dir = self.directory()
         self.program = self.dir / "shop"
         (self.dir / "shop.cc").write_text(SOURCE)
-        subprocess.run(["g++", "-O1", "-g", "-Wl,--build-id", "-o", self.program, self.dir / "shop.cc"], check=True)
+        subprocess.run(["g++", "-O1", "-g", "-Wl,--build-id", "-o", self.program, self.dir / "shop.cc"],
+                       check=True)
 
     def record(self, name, *options):
         path = self.dir / name
@@ -89,7 +90,9 @@ class Names(tap.TestCase):
         subprocess.run(["objcopy", "--strip-all", whole, self.program], check=True)
         report = self.spanprof("report", "--lines", recording)
         self.assertNotIn("shop.cc:", report.stdout)
-        self.assertRegex(report.stderr, r"no source lines of .*\bshop\b.*: there is no debug information of it on this machine")
+        self.assertRegex(
+            report.stderr,
+            r"no source lines of .*\bshop\b.*: there is no debug information of it on this machine")
         self.assertNotIn("vdso", report.stderr)
         self.assertNotIn("source lines", self.spanprof("report", recording).stderr, "nobody has asked")
         subprocess.run(["objcopy", "--only-keep-debug", whole, whole], check=True)

@@ -59,7 +59,9 @@ class Code(session.NamingCase):
                 continue
             for frame in sample.frames:
                 if frame.type == "unknown" and frame.name:
-                    self.assertEqual([name for name, (first, end) in ranges.items() if first <= frame.address < end], [frame.name])
+                    self.assertEqual(
+                        [name for name, (first, end) in ranges.items() if first <= frame.address < end],
+                        [frame.name])
                     named.append(frame)
         return named
 
@@ -78,10 +80,12 @@ class Code(session.NamingCase):
         tell(f"line 0x{end:x} 0x10 nobody runs this")
         wait(4, "spanprof_code_records_total", result="taken")
         result = run.stop()
-        self.assertGreater(result.counter("workers_total", "started"), n_started, "a worker has read the line")
+        self.assertGreater(result.counter("workers_total", "started"), n_started,
+                           "a worker has read the line")
         self.assertEqual(result.counter("workers_total", "malformed"), 0)
         self.assertTrue(self.check_names(result, child.pid, ranges))
-        self.assertEqual(result.counter("code_files_total"), {"read": 1, "refused": 0, "unreadable": 0, "stuck": 0, "failed": 0})
+        self.assertEqual(result.counter("code_files_total"),
+                         {"read": 1, "refused": 0, "unreadable": 0, "stuck": 0, "failed": 0})
         self.assertEqual(result.counter("code_records_total"), {"taken": 4, "malformed": 1, "over_cap": 0})
         files = {frame.name for sample in result.of(child.pid) for frame in sample.frames
                  if frame.build_id and frame.type != "kernel"}
@@ -104,18 +108,24 @@ class Code(session.NamingCase):
         _, _, start, _, before, after = tell("replace alpha gamma").split()
         self.wait_named(run, child.pid, "gamma")
         known = session.time.clock_gettime_ns(session.time.CLOCK_MONOTONIC)
-        self.wait_for(run, lambda samples: sum("gamma" in (f.name for f in s.frames) for s in samples
-                                               if s.time_ns - run.offset_ns > known) >= 30, "30 samples more of gamma")
+        self.wait_for(
+            run, lambda samples: sum("gamma" in (f.name for f in s.frames) for s in samples
+                                     if s.time_ns - run.offset_ns > known) >= 30, "30 samples more of gamma")
         result = run.stop()
-        names = [(result.monotonic_ns(sample), frame.name) for sample in result.of(child.pid) for frame in sample.frames
+        names = [(result.monotonic_ns(sample), frame.name) for sample in result.of(child.pid)
+                 for frame in sample.frames
                  if ranges["alpha"][0] <= frame.address < ranges["alpha"][1] and frame.name]
         self.assertEqual(int(start, 16), ranges["alpha"][0])
-        self.assertEqual({name for time, name in names if time < int(before)}, {"alpha"}, "it was alpha then, and stays so")
+        self.assertEqual({name for time, name in names if time < int(before)}, {"alpha"},
+                         "it was alpha then, and stays so")
         new = [time for time, name in names if name == "gamma"]
         self.assertGreater(min(new), int(after))
-        self.assertEqual({name for time, name in names if time >= known}, {"gamma"}, "since it was first sent, it is known")
-        self.check_names(result, child.pid, {name: place for name, place in ranges.items() if name == "beta"} |
-                         {"gamma": ranges["alpha"]}, known)
+        self.assertEqual({name for time, name in names if time >= known}, {"gamma"},
+                         "since it was first sent, it is known")
+        self.check_names(result, child.pid,
+                         {name: place
+                          for name, place in ranges.items() if name == "beta"} | {"gamma": ranges["alpha"]},
+                         known)
 
     def test_no_names_unless_they_are_wanted(self):
         child, tell, _ = self.maker("alpha")
@@ -125,7 +135,8 @@ class Code(session.NamingCase):
         self.assertNotIn("jit-names", threads(run.pid))
         self.assertNotIn("names", threads(run.pid))
         result = run.stop()
-        self.assertEqual({f.name for s in result.of(child.pid) for f in s.frames if f.type == "unknown"}, {""})
+        self.assertEqual({f.name for s in result.of(child.pid) for f in s.frames if f.type == "unknown"},
+                         {""})
         self.assertEqual(sum(result.counter("code_files_total").values()), 0)
         self.assertEqual(sum(result.counter("code_frames_total").values()), 0)
 
@@ -139,18 +150,22 @@ class Code(session.NamingCase):
         wait(1, "spanprof_code_files_total", result="refused")
         run.wait_events(100, child.pid)
         result = run.stop()
-        self.assertEqual({f.name for s in result.of(child.pid) for f in s.frames if f.type == "unknown"}, {""})
+        self.assertEqual({f.name for s in result.of(child.pid) for f in s.frames if f.type == "unknown"},
+                         {""})
         self.assertEqual(result.counter("code_files_total", "refused"), 1)
         self.assertEqual(result.counter("code_files_total", "read"), 0)
 
     def test_a_map_in_the_targets_own_namespaces(self):
         """It has another number itself, and another /tmp, in which there is its map."""
-        child, tell = self.commanded_in("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+        child, tell = self.commanded_in("unshare", "--mount", "--pid", "--fork",
+                                        "--kill-child", "--mount-proc", "sh", "-c",
                                         self.exec_after("mount -t tmpfs none /tmp"))
         ranges = {}
         self.make(tell, ranges, "in its own world")
         tell("map")
-        pid = next(int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and self.is_inside(p, child))
+        pid = next(
+            int(p.name) for p in pathlib.Path("/proc").iterdir()
+            if p.name.isdigit() and self.is_inside(p, child))
         run = self.start("--pid", pid, *HZ)
         self.wait_named(run, pid, "in its own world")
         self.assertTrue(self.check_names(run.stop(), pid, ranges))
@@ -168,7 +183,8 @@ class Code(session.NamingCase):
             n = len(child.out)
             child.process.stdin.write(line.encode() + b"\n")
             child.process.stdin.flush()
-            return tap.wait_until(lambda: child.out[n:] if child.out[n:].endswith("\n") else None, line).strip()
+            return tap.wait_until(lambda: child.out[n:]
+                                  if child.out[n:].endswith("\n") else None, line).strip()
 
         return child, tell
 
@@ -232,17 +248,21 @@ class Local(session.NamingCase):
         self.assertIn("names", threads(run.pid))
         status = json.loads(self.spanprof("status", "--json", "--control", control).stdout)
         self.assertEqual((status["symbols"], status["code_processes"]), ("local", 0))
-        self.assertRegex(self.spanprof("status", "--control", control).stdout, r"(?m)^names +local: [1-9]\d* found, \d+ wait, 0 dropped$")
+        self.assertRegex(
+            self.spanprof("status", "--control", control).stdout,
+            r"(?m)^names +local: [1-9]\d* found, \d+ wait, 0 dropped$")
         begin_ns = session.time.clock_gettime_ns(session.time.CLOCK_MONOTONIC)
-        self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 100, "100 samples more")
+        self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 100,
+                      "100 samples more")
         result = run.stop()
         symbols = otlp_read.Symbols()
         path = os.path.realpath(session.LIB / "victim-chain")
         functions = self.check_names(result, symbols)
         self.assertIn("main", functions[path])
-        late = {(f.path, f.address) for s in result.samples if result.monotonic_ns(s) > begin_ns for f in s.frames
-                if f.path == path and not f.name and symbols.name(f) != "[unknown]"}
-        self.assertLessEqual(len(late), result.counter("frames_unnamed_total", "late"), "what has no name is counted as late")
+        late = {(f.path, f.address) for s in result.samples if result.monotonic_ns(s) > begin_ns
+                for f in s.frames if f.path == path and not f.name and symbols.name(f) != "[unknown]"}
+        self.assertLessEqual(len(late), result.counter("frames_unnamed_total", "late"),
+                             "what has no name is counted as late")
         self.assertGreater(result.counter("names_total", "named"), 0)
         kernel = [f for s in result.samples for f in s.frames if f.type == "kernel"]
         self.assertEqual([f for f in kernel if not f.name and f.path], [])
@@ -253,15 +273,21 @@ class Local(session.NamingCase):
         run = self.start("--pid", victim.pid, *HZ, "--symbols", "local")
         self.wait_named(run, victim.pid, "main")
         begin_ns = session.time.clock_gettime_ns(session.time.CLOCK_MONOTONIC)
-        self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 200, "200 samples more")
+        self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 200,
+                      "200 samples more")
         path = os.path.realpath(session.LIB / "victim-chain")
         result, symbols = run.stop(), otlp_read.Symbols()
         # of a stack, even of one frame, perf prints addresses as the file has them
-        theirs = {f.address: symbols.canonical(path, f.symbol) for s in recording.samples() for f in s.frames[:1]
-                  if f.object == path}
+        theirs = {
+            f.address: symbols.canonical(path, f.symbol) for s in recording.samples() for f in s.frames[:1]
+            if f.object == path
+        }
         named = {f.address: f.name for s in result.samples for f in s.frames if f.path == path and f.name}
         table = symbols.object(path, symbols.build_id(path))
-        common = {address: (table.canonical(name), theirs[address]) for address, name in named.items() if address in theirs}
+        common = {
+            address: (table.canonical(name), theirs[address]) for address, name in named.items()
+            if address in theirs
+        }
         self.assertTrue(common, f"{named}; {theirs}")
         self.assertEqual({address: names for address, names in common.items() if len(set(names)) > 1}, {})
 
@@ -283,7 +309,8 @@ class Local(session.NamingCase):
         self.wait_named(run, hidden.pid, "main")
         result = run.stop()
         original = os.path.realpath(session.LIB / "victim-chain")
-        functions = self.check_names(result, otlp_read.Symbols(), {str(deleted): original, f"{place}/hidden": original})
+        functions = self.check_names(result, otlp_read.Symbols(),
+                                     {str(deleted): original, f"{place}/hidden": original})
         self.assertIn("main", functions[str(deleted)])
         self.assertIn("main", functions[f"{place}/hidden"])
 
@@ -292,12 +319,16 @@ class Local(session.NamingCase):
         path = self.directory() / "hostile"
         data = bytearray((session.LIB / "victim-chain").read_bytes())
         headers, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
-        kinds = {struct.unpack_from("<I", data, headers + i * size + 4)[0]: headers + i * size for i in range(count)}
+        kinds = {
+            struct.unpack_from("<I", data, headers + i * size + 4)[0]: headers + i * size
+            for i in range(count)
+        }
         symbols = kinds[2]                              # SHT_SYMTAB
         strings = headers + size * struct.unpack_from("<I", data, symbols + 40)[0]
         draw = random.Random(1)
-        for header, content in ((symbols, b"".join(struct.pack("<IBBHQQ", draw.randrange(4000), 2, 0, 1, 0x1000, 1) for _ in range(n))),
-                                (strings, b"_" * 4090 + b"\0")):
+        for header, content in ((symbols, b"".join(
+                struct.pack("<IBBHQQ", draw.randrange(4000), 2, 0, 1, 0x1000, 1)
+                for _ in range(n))), (strings, b"_" * 4090 + b"\0")):
             struct.pack_into("<QQ", data, header + 24, len(data), len(content))
             data += content
         path.write_bytes(data)
@@ -341,7 +372,8 @@ class Local(session.NamingCase):
         self.assertEqual(result.summary["lost"], 0)
         self.assertGreaterEqual(result.counter("workers_total", "died"), 2, result.log)
         self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
-        self.assertEqual({f.name for s in result.of(hostile.pid) for f in s.frames if f.path == str(path)}, {""}, "the address stays")
+        self.assertEqual({f.name for s in result.of(hostile.pid) for f in s.frames if f.path == str(path)},
+                         {""}, "the address stays")
         self.check_names(result, otlp_read.Symbols(), {str(path): "/no/such/file"})
 
     def test_nothing_runs_for_remote(self):
@@ -354,7 +386,8 @@ class Local(session.NamingCase):
         self.assertRegex(self.spanprof("doctor", expect=None).stdout, r"(?m)^ok +symbols .*symbols = remote")
         result = run.stop()
         self.assertEqual(sum(result.counter("names_total").values()), 0)
-        self.assertEqual({f.name for s in result.of(victim.pid) for f in s.frames if f.type != "kernel"}, {""})
+        self.assertEqual({f.name for s in result.of(victim.pid) for f in s.frames if f.type != "kernel"},
+                         {""})
 
 
 class Runtimes(session.NamingCase):
@@ -362,7 +395,10 @@ class Runtimes(session.NamingCase):
 
     @staticmethod
     def names_in(path):
-        return {line.split(" ", 2)[2] for line in path.read_text(errors="replace").splitlines() if line.count(" ") >= 2}
+        return {
+            line.split(" ", 2)[2] for line in path.read_text(errors="replace").splitlines()
+            if line.count(" ") >= 2
+        }
 
     def check_names(self, result, pid, known, pattern):
         names = {f.name for s in result.of(pid) for f in s.frames if f.type == "unknown" and f.name}
@@ -373,14 +409,17 @@ class Runtimes(session.NamingCase):
         if not shutil.which("node"):
             tap.skip("machine: no node")
         script = self.directory() / "spin.js"
-        script.write_text("function burnOne(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }\n"
-                          "console.log('ready'); let x = 0; for (;;) x += burnOne(1e6);\n")
-        child = self.spawn(["node", "--perf-basic-prof", script], cwd=script.parent)    # V8 writes a log there
+        script.write_text(
+            "function burnOne(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }\n"
+            "console.log('ready'); let x = 0; for (;;) x += burnOne(1e6);\n")
+        # V8 writes a log there
+        child = self.spawn(["node", "--perf-basic-prof", script], cwd=script.parent)
         path = pathlib.Path(f"/tmp/perf-{child.pid}.map")
         self.addCleanup(path.unlink, missing_ok=True)
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ)
-        self.wait_for(run, lambda samples: any("burnOne" in f.name for s in samples for f in s.frames), "burnOne")
+        self.wait_for(run, lambda samples: any("burnOne" in f.name for s in samples for f in s.frames),
+                      "burnOne")
         result = run.stop()
         self.check_names(result, child.pid, self.names_in(path), r"burnOne.*spin\.js")
 
@@ -391,7 +430,8 @@ class Runtimes(session.NamingCase):
         directory = self.directory()
         (directory / "Spin.java").write_text(
             "public class Spin { static int burn(int n) { int s = 0; for (int i = 0; i < n; i++) s = s * 31 + i; return s; }\n"
-            "public static void main(String[] a) { System.out.println(\"ready\"); int x = 0; for (;;) x += burn(1000000 + (x & 1)); } }\n")
+            "public static void main(String[] a) { System.out.println(\"ready\"); int x = 0; for (;;) x += burn(1000000 + (x & 1)); } }\n"
+        )
         self.run_command(["javac", "-d", directory, directory / "Spin.java"], expect=0, timeout=120)
         child = self.spawn(["java", "-XX:+PreserveFramePointer", "-cp", directory, "Spin"])
         path = pathlib.Path(f"/tmp/perf-{child.pid}.map")

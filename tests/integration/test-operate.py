@@ -27,11 +27,13 @@ class Manager:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(self.path))
         self.messages = []
-        threading.Thread(target=self._read_all, daemon=True).start()    # senders wait for a manager that does not read
+        # senders wait for a manager that does not read
+        threading.Thread(target=self._read_all, daemon=True).start()
 
     def _read_all(self):
         while True:
-            self.messages.append(dict(line.split("=", 1) for line in self.socket.recv(4096).decode().splitlines()))
+            self.messages.append(
+                dict(line.split("=", 1) for line in self.socket.recv(4096).decode().splitlines()))
 
     def read(self):
         return list(self.messages)
@@ -148,7 +150,8 @@ class Reload(Case):
     def test_is_the_end_on_a_terminal(self):
         leader, follower = os.openpty()
         self.addCleanup(os.close, leader)
-        run = self.spawn([tap.SPANPROF, "run", "--pid", self.victim_.pid], stdin=follower, env=session.clean_environment())
+        run = self.spawn([tap.SPANPROF, "run", "--pid", self.victim_.pid], stdin=follower,
+                         env=session.clean_environment())
         os.close(follower)
         run.wait_for("profiles go to")
         self.assertEqual(run.stop(signal.SIGHUP), 0, run)
@@ -172,7 +175,9 @@ class Notification(Case):
         run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n", WATCHDOG_USEC="400000")
         self.manager.wait("WATCHDOG", "1")
         run.child.process.send_signal(signal.SIGSTOP)       # a loop that does not turn
-        tap.wait_until(lambda: pathlib.Path(f"/proc/{run.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", "stopped")
+        tap.wait_until(
+            lambda: pathlib.Path(f"/proc/{run.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
+            "stopped")
         n = len(self.manager.read())
         time.sleep(1)
         self.assertEqual(len(self.manager.read()), n)

@@ -46,18 +46,23 @@ class OtlpRead(tap.TestCase):
         self.assertEqual(samples, list(otlp_read.samples(self.write("a.json", request))))
         self.assertEqual(len(samples), 10)
         first = samples[0]
-        self.assertEqual(first.resource, {"service.name": "shop", "process.pid": 4711, "process.executable.name": "victim"})
-        self.assertEqual((first.type, first.unit, first.period_type, first.period_unit, first.period, first.value),
-                         ("samples", "count", "cpu", "nanoseconds", 10000000, 1))
+        self.assertEqual(first.resource,
+                         {"service.name": "shop", "process.pid": 4711, "process.executable.name": "victim"})
+        self.assertEqual(
+            (first.type, first.unit, first.period_type, first.period_unit, first.period, first.value),
+            ("samples", "count", "cpu", "nanoseconds", 10000000, 1))
         self.assertEqual((first.thread_id, first.time_ns, first.trace_id, first.span_id),
                          (4712, 1_700_000_000_000_000_000, payload.TRACE, "000000000000000a"))
-        self.assertEqual(first.frames[0], otlp_read.Frame(self.victim.build_id, self.victim.address["hot"] + 4, "",
-                                                          str(self.victim.path), "native"))
+        self.assertEqual(
+            first.frames[0],
+            otlp_read.Frame(self.victim.build_id, self.victim.address["hot"] + 4, "", str(self.victim.path),
+                            "native"))
         self.assertEqual([s.span_id for s in samples].count(None), 4)
         self.assertEqual(samples[6].attributes, {"profile.stack.truncated": "depth", "thread.id": 4712})
 
     def test_names_functions(self):
-        samples, symbols = list(otlp_read.samples(self.write("a.pb", self.victim.payload()))), otlp_read.Symbols()
+        samples, symbols = list(otlp_read.samples(self.write("a.pb",
+                                                             self.victim.payload()))), otlp_read.Symbols()
         name = self.victim.path.name
         self.assertEqual(otlp_read.functions(samples, symbols), {
             (name, "hot"): 6, (name, "serve"): 2, (name, "[unknown]"): 1, ("[kernel]", "clear_page"): 1})
@@ -67,7 +72,8 @@ class OtlpRead(tap.TestCase):
     def test_refuses_indexes_out_of_range(self):
         for index in (99, -1):
             request = self.victim.payload()
-            request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][0]["stackIndex"] = index
+            request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][0][
+                "stackIndex"] = index
             with self.assertRaises(IndexError):
                 list(otlp_read.samples(self.write("a.json", request)))
 
@@ -110,7 +116,8 @@ class OtlpRead(tap.TestCase):
         samples = request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"] = []
         del tables["locationTable"][1:], tables["stackTable"][1:]
         for i, address in enumerate(self.addresses_of(path, 3000), 1):
-            tables["locationTable"].append({"mappingIndex": 1, "address": str(address), "attributeIndices": [2]})
+            tables["locationTable"].append(
+                {"mappingIndex": 1, "address": str(address), "attributeIndices": [2]})
             tables["stackTable"].append({"locationIndices": [i]})
             samples.append({"stackIndex": i, "timestampsUnixNano": ["1700000000000000000"]})
         file = self.write("names.pb", request)

@@ -34,7 +34,8 @@ class Shown(tap.TestCase):
 
     def show(self, path):
         self.window.open(path)
-        said = self.window.wait("return document.documentElement.dataset.ready || document.querySelector('#trouble').innerText")
+        said = self.window.wait(
+            "return document.documentElement.dataset.ready || document.querySelector('#trouble').innerText")
         self.assertRegex(said, r"^\d+$")
 
     def show_filled(self):
@@ -47,24 +48,30 @@ class Shown(tap.TestCase):
 
     def table(self):
         """The rows that are shown, as lists of texts; the name without what stands beside it."""
-        return self.window.run("return [...document.querySelectorAll('#table tbody tr')].map((row) => [...row.children].map("
-                               "(cell) => (cell.querySelector('.link') || cell).textContent))")
+        return self.window.run(
+            "return [...document.querySelectorAll('#table tbody tr')].map((row) => [...row.children].map("
+            "(cell) => (cell.querySelector('.link') || cell).textContent))")
 
     def shown_functions(self):
         self.window.click("#tab-functions")
         return {row[4]: [int(row[0].replace(",", "")), int(row[2].replace(",", ""))] for row in self.table()}
 
     def tab(self, title):
-        self.window.run("[...document.querySelectorAll('#tabs button')].find((tab) => tab.textContent === arguments[0]).click()", title)
+        self.window.run(
+            "[...document.querySelectorAll('#tabs button')].find((tab) => tab.textContent === arguments[0]).click()",
+            title)
 
     def choose(self, title, label):
         """Clicks a row of a table."""
         self.tab(title)
-        self.window.run("[...document.querySelectorAll('#table .link')].find((link) => link.textContent === arguments[0]).click()", label)
+        self.window.run(
+            "[...document.querySelectorAll('#table .link')].find((link) => link.textContent === arguments[0]).click()",
+            label)
 
     def group(self, title):
-        self.window.run("const group = document.querySelector('#group'); group.value = [...group.options].find((o) => o.text === arguments[0]).value;"
-                        "group.dispatchEvent(new Event('change'))", title)
+        self.window.run(
+            "const group = document.querySelector('#group'); group.value = [...group.options].find((o) => o.text === arguments[0]).value;"
+            "group.dispatchEvent(new Event('change'))", title)
 
     def status(self):
         return self.window.text("#status")
@@ -83,30 +90,40 @@ class Shown(tap.TestCase):
     def test_tables_show_the_sums(self):
         page = self.show_filled()
         self.assertEqual(self.shown_functions(), functions(self.samples))
-        for title, key in (("Processes", process_of), ("Threads", thread_of), ("Operations", lambda s: s.attributes.get("endpoint", "no operation")),
-                           ("Coroutines", lambda s: f"station {s.attributes['coroutine.station']}" if "coroutine.station" in s.attributes else "no coroutine"),
+        for title, key in (("Processes", process_of), ("Threads", thread_of),
+                           ("Operations", lambda s: s.attributes.get("endpoint", "no operation")),
+                           ("Coroutines", lambda s: f"station {s.attributes['coroutine.station']}"
+                            if "coroutine.station" in s.attributes else "no coroutine"),
                            ("Stack ends", lambda s: s.attributes.get("profile.stack.truncated", "complete")),
                            ("Spans", lambda s: s.span_id or "no span")):
             with self.subTest(title):
                 self.tab(title)
-                self.assertEqual({row[2]: int(row[0].replace(",", "")) for row in self.table()}, collections.Counter(map(key, self.samples)))
+                self.assertEqual({row[2]: int(row[0].replace(",", "")) for row in self.table()},
+                                 collections.Counter(map(key, self.samples)))
         facts = self.window.text("#facts")
         self.assertIn(f"{len(self.samples):,}", facts)
-        self.assertIn(f"{len(self.samples) / 100:.2f}".rstrip("0").rstrip("."), facts)       # seconds: 10 ms each
+        # seconds: 10 ms each
+        self.assertIn(f"{len(self.samples) / 100:.2f}".rstrip("0").rstrip("."), facts)
         self.check_quiet(page)
 
     def test_rows_choose_what_is_looked_at(self):
         page = self.show_filled()
-        for title, key, label in (("Processes", process_of, "worker (4712)"), ("Threads", thread_of, "thread-2 (202)")):
+        for title, key, label in (("Processes", process_of, "worker (4712)"), ("Threads", thread_of,
+                                                                               "thread-2 (202)")):
             self.choose(title, label)
             self.samples = [sample for sample in self.samples if key(sample) == label]
             self.assertEqual(self.shown_functions(), functions(self.samples))
         self.assertIn("thread-2 (202)", self.window.text("#filters"))
         self.window.click("#reset")
-        spans = collections.Counter((sample.trace_id, sample.span_id) for sample in otlp_read.samples(page.with_suffix(".json")) if sample.span_id)
+        spans = collections.Counter((sample.trace_id, sample.span_id)
+                                    for sample in otlp_read.samples(page.with_suffix(".json"))
+                                    if sample.span_id)
         (trace, span), _ = spans.most_common(1)[0]
         self.choose("Spans", span)
-        chosen = [s for s in otlp_read.samples(page.with_suffix(".json")) if s.span_id == span and s.type == "samples"]
+        chosen = [
+            s for s in otlp_read.samples(page.with_suffix(".json"))
+            if s.span_id == span and s.type == "samples"
+        ]
         self.assertEqual(self.shown_functions(), functions(chosen))
         self.tab("Spans")
         self.window.run(f"document.querySelector('[aria-label=\"Copy trace id {trace}\"]').click()")
@@ -115,9 +132,12 @@ class Shown(tap.TestCase):
 
     def test_another_measure(self):
         page = self.show_filled()
-        self.window.run("const kind = document.querySelector('#kind'); kind.value = [...kind.options].find((o) => o.text === 'Off-CPU time').value;"
-                        "kind.dispatchEvent(new Event('change'))")
-        samples = [sample for sample in otlp_read.samples(page.with_suffix(".json")) if sample.type == "off_cpu"]
+        self.window.run(
+            "const kind = document.querySelector('#kind'); kind.value = [...kind.options].find((o) => o.text === 'Off-CPU time').value;"
+            "kind.dispatchEvent(new Event('change'))")
+        samples = [
+            sample for sample in otlp_read.samples(page.with_suffix(".json")) if sample.type == "off_cpu"
+        ]
         total = sum(sample.value for sample in samples)
         self.assertIn(f"total {total / 1e9:.2f}".rstrip("0") + " s, 100.0 %", self.status())
         self.window.click("#tab-functions")
@@ -134,7 +154,8 @@ class Shown(tap.TestCase):
         self.window.run("document.querySelector('#flame').focus()")
         self.window.key("\ue015")                                               # down
         self.check_status(widest, value, len(self.samples))
-        below = collections.Counter(names_of(s)[1] for s in self.samples if names_of(s)[0] == widest and len(names_of(s)) > 1)
+        below = collections.Counter(
+            names_of(s)[1] for s in self.samples if names_of(s)[0] == widest and len(names_of(s)) > 1)
         self.window.key("\ue015", "\ue007")                                     # down, enter
         name, value = below.most_common(1)[0]
         self.check_status(name, value, len(self.samples))
@@ -148,8 +169,10 @@ class Shown(tap.TestCase):
 
     def box_centre(self, row, share):
         """A point of the window in a row of the icicle, so far from the left."""
-        left, top, width, size = self.window.run("const area = document.querySelector('#flame').getBoundingClientRect();"
-                                                 "return [area.left, area.top, area.width, parseFloat(getComputedStyle(document.documentElement).fontSize)]")
+        left, top, width, size = self.window.run(
+            "const area = document.querySelector('#flame').getBoundingClientRect();"
+            "return [area.left, area.top, area.width, parseFloat(getComputedStyle(document.documentElement).fontSize)]"
+        )
         return left + width * share, top + (row + 0.5) * round(size * 1.25)
 
     def test_a_click_zooms_and_back_undoes(self):
@@ -176,27 +199,32 @@ class Shown(tap.TestCase):
         self.window.run("document.querySelector('#flame').focus()")
         self.window.key("\ue015")
         self.check_status(name, value, len(self.samples))
-        above = collections.Counter(names_of(s)[-2] for s in self.samples if names_of(s)[-1] == name and len(names_of(s)) > 1)
+        above = collections.Counter(
+            names_of(s)[-2] for s in self.samples if names_of(s)[-1] == name and len(names_of(s)) > 1)
         self.window.key("\ue015")
         self.check_status(above.most_common(1)[0][0], above.most_common(1)[0][1], len(self.samples))
         self.check_quiet(page)
 
     def test_groups_are_the_first_boxes(self):
         page = self.show_filled()
-        for title, key in (("Thread", thread_of), ("Process", process_of), ("Operation", lambda s: s.attributes.get("endpoint", "no operation"))):
+        for title, key in (("Thread", thread_of), ("Process", process_of),
+                           ("Operation", lambda s: s.attributes.get("endpoint", "no operation"))):
             with self.subTest(title):
                 self.group(title)
                 label, value = collections.Counter(map(key, self.samples)).most_common(1)[0]
                 self.window.run("document.querySelector('#flame').focus()")
                 self.window.key("\ue011", "\ue015")                             # home, down
                 self.check_status(label, value, len(self.samples))
-                name, value = collections.Counter(names_of(s)[0] for s in self.samples if key(s) == label).most_common(1)[0]
+                name, value = collections.Counter(names_of(s)[0] for s in self.samples
+                                                  if key(s) == label).most_common(1)[0]
                 self.window.key("\ue015")
                 self.check_status(name, value, len(self.samples))
         self.window.click("#flames")
         self.window.run("document.querySelector('#flame').focus()")
-        self.window.key("\ue011", "\ue013")                                     # home, up: flames grow upwards
-        self.assertTrue(self.status().startswith("/list") or self.status().startswith("no operation"), self.status())
+        # home, up: flames grow upwards
+        self.window.key("\ue011", "\ue013")
+        self.assertTrue(self.status().startswith("/list") or self.status().startswith("no operation"),
+                        self.status())
         self.check_quiet(page)
 
     def matched(self):
@@ -206,7 +234,8 @@ class Shown(tap.TestCase):
         page = self.show_filled()
 
         def share(match):
-            return 100 * sum(any(match(name) for name in names_of(sample)) for sample in self.samples) / len(self.samples)
+            return 100 * sum(any(match(name) for name in names_of(sample))
+                             for sample in self.samples) / len(self.samples)
 
         self.window.type("#search", "FUNCTION_07")
         self.assertEqual(self.matched(), 0)                     # capitals mean themselves
@@ -214,11 +243,13 @@ class Shown(tap.TestCase):
         self.assertAlmostEqual(self.matched(), share(lambda name: name == "function_07"), delta=0.051)
         self.window.type("#search", "unction_0")
         self.assertAlmostEqual(self.matched(), share(lambda name: "unction_0" in name), delta=0.051)
-        self.assertEqual({row[4] for row in self.table()}, {name for name in functions(self.samples) if "unction_0" in name})
+        self.assertEqual({row[4] for row in self.table()},
+                         {name for name in functions(self.samples) if "unction_0" in name})
         self.window.type("#search", "^inner$|_1[37]$")
         self.assertEqual(self.matched(), 0)
         self.window.click("#regex")
-        self.assertAlmostEqual(self.matched(), share(lambda name: re.search("^inner$|_1[37]$", name)), delta=0.051)
+        self.assertAlmostEqual(self.matched(), share(lambda name: re.search("^inner$|_1[37]$", name)),
+                               delta=0.051)
         self.window.type("#search", "(")
         self.assertEqual(self.window.text("#matched"), "no valid expression")
         self.window.key("\ue00c")                               # escape: to the flame graph
@@ -231,9 +262,11 @@ class Shown(tap.TestCase):
         page = self.show_filled()
         left, top, width, height, size = self.window.run(
             "const area = document.querySelector('#timeline').getBoundingClientRect();"
-            "return [area.left, area.top, area.width, area.height, parseFloat(getComputedStyle(document.documentElement).fontSize)]")
+            "return [area.left, area.top, area.width, area.height, parseFloat(getComputedStyle(document.documentElement).fontSize)]"
+        )
         begin = left + round(size * 4.2)
-        self.window.drag((begin + (left + width - begin) * 0.3, top + height / 2), (begin + (left + width - begin) * 0.55, top + height / 2))
+        self.window.drag((begin + (left + width - begin) * 0.3, top + height / 2),
+                         (begin + (left + width - begin) * 0.55, top + height / 2))
         text = self.window.text("#filters")
         low, high = (float(number) for number in re.search(r"Time\s+([\d.]+) s – ([\d.]+) s", text).groups())
         self.assertTrue(4 < low < 8 and 9 < high < 13, text)
@@ -242,14 +275,18 @@ class Shown(tap.TestCase):
         self.assertLess(len(inside), len(self.samples))
         self.assertEqual(self.shown_functions(), functions(inside))
         self.tab("Threads")
-        self.assertEqual({row[2]: int(row[0].replace(",", "")) for row in self.table()}, collections.Counter(map(thread_of, inside)))
+        self.assertEqual({row[2]: int(row[0].replace(",", "")) for row in self.table()},
+                         collections.Counter(map(thread_of, inside)))
         # the same by keys: the sliders
         self.window.run("document.querySelector('#time-to').focus()")
         self.window.key("\ue012")                               # one bucket less
         shown = re.search(r"Time\s+([\d.]+) s – ([\d.]+) s", self.window.text("#filters")).groups()
         self.assertEqual(float(shown[0]), low)
         self.assertAlmostEqual(float(shown[1]), high - 0.1, delta=0.011)
-        inside = [sample for sample in self.samples if low * 1e9 <= sample.time_ns - first_ns < float(shown[1]) * 1e9]
+        inside = [
+            sample for sample in self.samples
+            if low * 1e9 <= sample.time_ns - first_ns < float(shown[1]) * 1e9
+        ]
         self.assertEqual(self.shown_functions(), functions(inside))
         self.window.click("#filters button")
         self.assertEqual(self.shown_functions(), functions(self.samples))
@@ -262,8 +299,11 @@ class Shown(tap.TestCase):
             self.window.run("document.querySelectorAll('#table thead button')[arguments[0]].click()", column)
             shown = [key(row) for row in self.table()]
             self.assertEqual(shown, sorted(shown, reverse=reverse), title)
-            sorts = self.window.run("return [...document.querySelectorAll('#table thead th')].map((head) => head.getAttribute('aria-sort'))")
-            self.assertEqual(sorts, ["none"] * column + ["descending" if reverse else "ascending"] + ["none"] * (4 - column))
+            sorts = self.window.run(
+                "return [...document.querySelectorAll('#table thead th')].map((head) => head.getAttribute('aria-sort'))"
+            )
+            self.assertEqual(sorts, ["none"] * column + ["descending" if reverse else "ascending"] +
+                             ["none"] * (4 - column))
 
         check(2, "total", lambda row: int(row[2].replace(",", "")), True)
         check(2, "total", lambda row: int(row[2].replace(",", "")), False)
@@ -275,19 +315,27 @@ class Shown(tap.TestCase):
     def test_everything_has_a_name_for_those_who_hear_it(self):
         page = self.show_filled()
         nodes = self.window.accessible()
-        widgets = [node for node in nodes if node["role"] in ("button", "combobox", "searchbox", "slider", "tab", "tabpanel", "table", "application",
-                                                              "textbox", "checkbox", "link", "Canvas", "toolbar", "region", "group", "tablist", "search")
-                   and not (node["role"] in ("group", "search") and not node["name"])]
+        widgets = [
+            node for node in nodes
+            if node["role"] in ("button", "combobox", "searchbox", "slider", "tab", "tabpanel", "table",
+                                "application", "textbox", "checkbox", "link", "Canvas", "toolbar", "region",
+                                "group", "tablist",
+                                "search") and not (node["role"] in ("group", "search") and not node["name"])
+        ]
         self.assertEqual([node for node in widgets if not node["name"].strip()], [])
         found = {(node["role"], node["name"]) for node in nodes}
-        for role, name in (("searchbox", "Search functions"), ("button", "Regular expression"), ("combobox", "Group by"), ("combobox", "Measure"),
-                           ("slider", "Start of the time range"), ("slider", "End of the time range"), ("tab", "Functions"), ("tab", "Spans"),
-                           ("table", "Functions"), ("button", "Keys and help"), ("button", "Callers"), ("heading", "shop (4711), worker (4712)")):
+        for role, name in (("searchbox", "Search functions"), ("button", "Regular expression"),
+                           ("combobox", "Group by"), ("combobox", "Measure"), ("slider",
+                                                                               "Start of the time range"),
+                           ("slider", "End of the time range"), ("tab", "Functions"), ("tab", "Spans"),
+                           ("table", "Functions"), ("button", "Keys and help"), ("button", "Callers"),
+                           ("heading", "shop (4711), worker (4712)")):
             self.assertIn((role, name), found)
         self.assertTrue(any(name.startswith("Flame graph: arrow keys") for _, name in found))
         heads = [node["name"] for node in nodes if node["role"] == "columnheader"]
         self.assertEqual(len(heads), 5)
-        self.assertTrue(any(node["role"] == "rowheader" and node["name"].startswith("function_") for node in nodes))
+        self.assertTrue(
+            any(node["role"] == "rowheader" and node["name"].startswith("function_") for node in nodes))
         self.check_quiet(page)
 
     def test_keys_lead_everywhere(self):
@@ -297,8 +345,11 @@ class Shown(tap.TestCase):
         for _ in range(60):
             self.window.key("\ue004")
             seen.add(self.window.run("return document.activeElement.id"))
-        self.assertLessEqual({"theme", "help", "kind", "group", "callees", "callers", "icicle", "flames", "by-size", "by-name", "search", "regex", "reset",
-                              "time-from", "time-to", "flame", "tab-functions"}, seen)
+        self.assertLessEqual(
+            {
+                "theme", "help", "kind", "group", "callees", "callers", "icicle", "flames", "by-size",
+                "by-name", "search", "regex", "reset", "time-from", "time-to", "flame", "tab-functions"
+            }, seen)
         self.window.run("document.querySelector('#flame').focus()")
         self.window.key("?")
         self.assertTrue(self.window.run("return document.querySelector('#help-box').open"))
@@ -314,17 +365,22 @@ class Shown(tap.TestCase):
             with self.subTest(f"{width} × {height}"):
                 self.window.emulate(width, height, ratio)
                 self.window.wait("return innerWidth === arguments[0]", width)
-                self.window.wait("const flame = document.querySelector('#flame'), box = document.querySelector('#scroller');"
-                                 "return Math.abs(flame.clientWidth - box.clientWidth) < 2 && flame.width === Math.round(flame.clientWidth * devicePixelRatio)")
-                wide = self.window.run("return [document.documentElement.scrollWidth, innerWidth, ...[...document.querySelectorAll('button, select, input, h1')]"
-                                       ".filter((e) => e.offsetParent && !e.closest('#tabs, #table') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.id)]")
+                self.window.wait(
+                    "const flame = document.querySelector('#flame'), box = document.querySelector('#scroller');"
+                    "return Math.abs(flame.clientWidth - box.clientWidth) < 2 && flame.width === Math.round(flame.clientWidth * devicePixelRatio)"
+                )
+                wide = self.window.run(
+                    "return [document.documentElement.scrollWidth, innerWidth, ...[...document.querySelectorAll('button, select, input, h1')]"
+                    ".filter((e) => e.offsetParent && !e.closest('#tabs, #table') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.id)]"
+                )
                 self.assertLessEqual(wide[0], width)
                 self.assertEqual(wide[2:], [])
                 # boxes are drawn: something on the canvas is neither empty nor all of one colour
-                colours = self.window.run("const flame = document.querySelector('#flame'), copy = new OffscreenCanvas(flame.width, flame.height).getContext('2d', { willReadFrequently: true });"
-                                          "copy.drawImage(flame, 0, 0); const data = copy.getImageData(0, 0, flame.width, flame.height).data;"
-                                          "const seen = new Set(); for (let i = 0; i < data.length; i += 4 * 97) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);"
-                                          "return seen.size")
+                colours = self.window.run(
+                    "const flame = document.querySelector('#flame'), copy = new OffscreenCanvas(flame.width, flame.height).getContext('2d', { willReadFrequently: true });"
+                    "copy.drawImage(flame, 0, 0); const data = copy.getImageData(0, 0, flame.width, flame.height).data;"
+                    "const seen = new Set(); for (let i = 0; i < data.length; i += 4 * 97) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);"
+                    "return seen.size")
                 self.assertGreater(colours, 10)
         self.check_quiet(page)
 
@@ -332,26 +388,33 @@ class Shown(tap.TestCase):
         sources = [fill(self.directory() / "a.json"), fill(self.directory() / "b.json", favourite=9)]
         page = write_diff(self, *sources)
         self.show(page)
-        sides = [[sample for sample in otlp_read.samples(source) if sample.type == "samples"] for source in sources]
+        sides = [[sample for sample in otlp_read.samples(source) if sample.type == "samples"]
+                 for source in sources]
         before, after = (functions(samples) for samples in sides)
 
         def share(sums, side, name, which):
             return 100 * sums.get(name, [0, 0])[which] / len(sides[side])
 
-        rows = {row[4]: [float(re.sub("[^0-9.-]", "", cell.replace("−", "-"))) for cell in row[:4]] for row in self.table()}
+        rows = {
+            row[4]: [float(re.sub("[^0-9.-]", "", cell.replace("−", "-"))) for cell in row[:4]]
+            for row in self.table()
+        }
         self.assertEqual(set(rows), set(before) | set(after))
         for name, (change, old, new, change_total) in rows.items():
             self.assertAlmostEqual(old, share(before, 0, name, 0), delta=0.051)
             self.assertAlmostEqual(new, share(after, 1, name, 0), delta=0.051)
             self.assertAlmostEqual(change, share(after, 1, name, 0) - share(before, 0, name, 0), delta=0.0051)
-            self.assertAlmostEqual(change_total, share(after, 1, name, 1) - share(before, 0, name, 1), delta=0.0051)
+            self.assertAlmostEqual(change_total,
+                                   share(after, 1, name, 1) - share(before, 0, name, 1), delta=0.0051)
         self.window.run("document.querySelector('#flame').focus()")
         self.window.key("\ue015")
         tops = [collections.Counter(names_of(sample)[0] for sample in samples) for samples in sides]
         name = max(tops[0], key=lambda name: tops[0][name] / len(sides[0]) + tops[1][name] / len(sides[1]))
         old, new = (100 * top[name] / len(samples) for top, samples in zip(tops, sides, strict=True))
         self.assertTrue(self.status().startswith(name), self.status())
-        shown = [float(number) for number in re.search(r"total ([\d.]+) % → ([\d.]+) %", self.status()).groups()]
+        shown = [
+            float(number) for number in re.search(r"total ([\d.]+) % → ([\d.]+) %", self.status()).groups()
+        ]
         self.assertAlmostEqual(shown[0], old, delta=0.051)
         self.assertAlmostEqual(shown[1], new, delta=0.051)
         self.assertIn("monday → tuesday", self.window.text("#title"))
@@ -369,7 +432,9 @@ class Shown(tap.TestCase):
         self.assertNotEqual(dark, light)
         self.window.click("#theme")
         self.assertEqual(back(), light)
-        self.assertEqual(self.window.run("return document.querySelector('#theme').getAttribute('aria-label')"), "Colours: light")
+        self.assertEqual(
+            self.window.run("return document.querySelector('#theme').getAttribute('aria-label')"),
+            "Colours: light")
         self.window.click("#theme")
         self.assertEqual(back(), dark)
         self.check_quiet(page)
@@ -377,8 +442,11 @@ class Shown(tap.TestCase):
     def test_hostile_names_do_no_harm(self):
         request = Request()
         for i, name in enumerate(HOSTILE):
-            stack = request.stack([request.location([name], "native", i), request.location(["main"], "native", 99)])
-            request.sample((("process.executable.name", name[:60000]), ("process.pid", i)), CPU, stack, {"thread.name": name, "endpoint": name}, None, 1, START_NS + i)
+            stack = request.stack(
+                [request.location([name], "native", i),
+                 request.location(["main"], "native", 99)])
+            request.sample((("process.executable.name", name[:60000]), ("process.pid", i)), CPU, stack,
+                           {"thread.name": name, "endpoint": name}, None, 1, START_NS + i)
         path = self.directory() / "a.html"
         self.spanprof("convert", request.write(path.with_suffix(".json")), "-o", path)
         self.show(path)
@@ -390,7 +458,10 @@ class Shown(tap.TestCase):
         for _ in range(3):
             self.window.key("\ue015", "\ue007")
         self.assertIsNone(self.window.run("return window.harmed || null"))
-        self.assertEqual(self.window.run("return [document.querySelectorAll('script').length, document.querySelectorAll('img').length]"), [1, 0])
+        self.assertEqual(
+            self.window.run(
+                "return [document.querySelectorAll('script').length, document.querySelectorAll('img').length]"
+            ), [1, 0])
         self.assertIn(HOSTILE[0], {row[4] for row in (self.tab("Functions"), self.table())[1]})
         self.check_quiet(path)
 

@@ -33,13 +33,19 @@ class Data(tap.TestCase):
         expected, found = collections.Counter(), collections.Counter()
         for sample in otlp_read.samples(source):
             operation, station = sample.attributes.get("endpoint"), sample.attributes.get("coroutine.station")
-            expected[names_of(sample), sample.type, process_of(sample), thread_of(sample), (sample.trace_id or "") + (sample.span_id or ""), operation,
-                     None if station is None else f"station {station}", sample.attributes.get("profile.stack.truncated"),
+            expected[names_of(sample), sample.type,
+                     process_of(sample),
+                     thread_of(sample), (sample.trace_id or "") + (sample.span_id or ""), operation,
+                     None if station is None else f"station {station}",
+                     sample.attributes.get("profile.stack.truncated"),
                      (sample.time_ns - first_ns) // bucket_ns + 1] += sample.value
         for row in page.rows:
             values = row.values
-            found[tuple(frame.name for frame in row.path), page.meta["kinds"][row.kind]["type"], values["process"], values["thread"],
-                  values["span"].hex() if "span" in values else "", values.get("operation"), values.get("coroutine"), values.get("end"), row.bucket] += row.value
+            found[tuple(frame.name for frame in row.path), page.meta["kinds"][row.kind]["type"],
+                  values["process"], values["thread"], values["span"].hex() if "span" in values else "",
+                  values.get("operation"),
+                  values.get("coroutine"),
+                  values.get("end"), row.bucket] += row.value
         self.assertEqual(len(page.rows), len(found), "rows that could be one")
         self.assertEqual(found, expected)
         self.assertEqual(first_ns, min(sample.time_ns for sample in otlp_read.samples(source)))
@@ -47,12 +53,17 @@ class Data(tap.TestCase):
     def test_frames_know_their_kind_and_what_was_inlined(self):
         page = page_read.read(self.page(fill(self.directory() / "a.json")))
         frames = {frame.name: frame for frame in page.frames}
-        self.assertEqual({name: frame.inlined for name, frame in frames.items() if "_" not in name or name == "inner_most"},
-                         {"inner_most": True, "inner": True, "outer": False, "[no stack]": False})
+        self.assertEqual(
+            {
+                name: frame.inlined
+                for name, frame in frames.items() if "_" not in name or name == "inner_most"
+            }, {"inner_most": True, "inner": True, "outer": False, "[no stack]": False})
         self.assertEqual([frames[f"function_{i:02}"].type for i in range(3)], ["native", "kernel", "jvm"])
         self.assertEqual(frames["function_01"].object, "[kernel]")
         paths = {tuple(frame.name for frame in row.path) for row in page.rows}
-        self.assertTrue(any(path[i:i + 3] == ("outer", "inner", "inner_most") for path in paths for i in range(len(path))))
+        self.assertTrue(
+            any(path[i:i + 3] == ("outer", "inner", "inner_most") for path in paths
+                for i in range(len(path))))
         kinds = {(kind["type"], kind["unit"]): kind for kind in page.meta["kinds"]}
         n = sum(row.value for row in page.rows if page.meta["kinds"][row.kind]["type"] == "samples")
         self.assertEqual(kinds["samples", "count"]["measured"][0], n * CPU[4])
@@ -67,14 +78,18 @@ class Data(tap.TestCase):
             del sample["timestampsUnixNano"]
             sample["values"] = ["7"]
         page = page_read.read(self.page(request.write(self.directory() / "a.json")))
-        self.assertEqual({(tuple(frame.name for frame in row.path), row.bucket, row.value) for row in page.rows},
-                         {(("main",), 0, 7), (("[no stack]",), 0, 7)})
+        self.assertEqual(
+            {(tuple(frame.name for frame in row.path), row.bucket, row.value) for row in page.rows},
+            {(("main", ), 0, 7), (("[no stack]", ), 0, 7)})
         self.assertEqual(page.meta["bucketNs"], 0)
 
     def test_times_get_coarser_before_the_page_gets_large(self):
         """A sample of its own in each of many rows: what is merged is time, and never less than 30 parts of it are left."""
         request, chance = Request(), random.Random(3)
-        stacks = [request.stack([request.location([f"leaf_{i}"], "native"), request.location(["main"], "native")]) for i in range(50)]
+        stacks = [
+            request.stack([request.location([f"leaf_{i}"], "native"),
+                           request.location(["main"], "native")]) for i in range(50)
+        ]
         for i in range(20000):
             request.sample(SHOP, CPU, chance.choice(stacks), {}, None, 1, START_NS + i * 10**6)
         page = page_read.read(self.page(request.write(self.directory() / "a.json")))
@@ -93,7 +108,8 @@ class Data(tap.TestCase):
             found, expected = collections.Counter(), collections.Counter()
             for row in page.rows:
                 if row.side == side:
-                    found[tuple(frame.name for frame in row.path), page.meta["kinds"][row.kind]["type"], row.values["thread"]] += row.value
+                    found[tuple(frame.name for frame in row.path), page.meta["kinds"][row.kind]["type"],
+                          row.values["thread"]] += row.value
             for sample in otlp_read.samples(source):
                 expected[names_of(sample), sample.type, thread_of(sample)] += sample.value
             self.assertEqual(found, expected)
@@ -101,8 +117,11 @@ class Data(tap.TestCase):
     def test_hostile_names_are_cut_and_cleaned(self):
         request = Request()
         for i, name in enumerate(HOSTILE):
-            stack = request.stack([request.location([name], "native", i), request.location(["main"], "native", 99)])
-            request.sample((("process.executable.name", name[:60000]), ("process.pid", i)), CPU, stack, {"thread.name": name, "endpoint": name}, None, 1, START_NS)
+            stack = request.stack(
+                [request.location([name], "native", i),
+                 request.location(["main"], "native", 99)])
+            request.sample((("process.executable.name", name[:60000]), ("process.pid", i)), CPU, stack,
+                           {"thread.name": name, "endpoint": name}, None, 1, START_NS)
         source = request.write(self.directory() / "a.json")
         page = page_read.read(self.page(source))
         names = {row.path[-1].name for row in page.rows}
@@ -111,34 +130,45 @@ class Data(tap.TestCase):
         self.assertIn("evil\ufffdgnp.exe", names)
         self.assertIn("line\ufffdbreak\ufffd\ufffd[31mred", names)
         self.assertLess(max(map(len, page.strings)), 1100)
-        self.assertFalse(re.search("[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", "".join(page.strings)))
+        self.assertFalse(
+            re.search("[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", "".join(page.strings)))
         text = self.page(source).read_text()
         self.assertEqual(text.count("<script"), 2)
         self.assertNotIn("harmed", text)
 
     def test_the_policy_allows_this_style_and_this_script_alone(self):
         text = self.page(fill(self.directory() / "a.json")).read_text()
-        policy = dict(part.split(" ", 1) for part in re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1].split("; "))
+        policy = dict(
+            part.split(" ", 1) for part in re.search(
+                r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1].split("; "))
 
         def source(tag):
             (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S)
             return f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
 
-        self.assertEqual(policy, {"default-src": "'none'", "style-src": source("style"), "script-src": source("script"), "base-uri": "'none'",
-                                  "form-action": "'none'"})
-        self.assertFalse(re.search(r'(?:src|href)="(?!#)|url\(|@import|style="|\son\w+="', text), "something that would be loaded, or runs by itself")
+        self.assertEqual(
+            policy, {
+                "default-src": "'none'", "style-src": source("style"), "script-src": source("script"),
+                "base-uri": "'none'", "form-action": "'none'"
+            })
+        self.assertFalse(re.search(r'(?:src|href)="(?!#)|url\(|@import|style="|\son\w+="', text),
+                         "something that would be loaded, or runs by itself")
 
     def test_a_picture_is_sound_and_its_boxes_are_the_shares(self):
         source = fill(self.directory() / "a.json")
         picture = xml.parse(self.page(source, ".svg")).getroot()
         name = "{http://www.w3.org/2000/svg}"
-        boxes = [(group.find(f"{name}title").text, group.find(f"{name}rect")) for group in picture.iter(f"{name}g")]
+        boxes = [(group.find(f"{name}title").text, group.find(f"{name}rect"))
+                 for group in picture.iter(f"{name}g")]
         samples = [sample for sample in otlp_read.samples(source) if sample.type == "samples"]
         all_width = next(float(rect.get("width")) for title, rect in boxes if title.startswith("all\n"))
         top = collections.Counter(names_of(sample)[0] for sample in samples)
         lowest = max(float(rect.get("y")) for _, rect in boxes)
-        found = {re.split(r" — |\n", title)[0]: (float(rect.get("width")), int(re.search(r"\n(\d+) count", title)[1]))
-                 for title, rect in boxes if float(rect.get("y")) == lowest - 17}
+        found = {
+            re.split(r" — |\n", title)[0]: (float(rect.get("width")),
+                                            int(re.search(r"\n(\d+) count", title)[1]))
+            for title, rect in boxes if float(rect.get("y")) == lowest - 17
+        }
         self.assertEqual({key: value for key, (_, value) in found.items()}, top)
         for key, (width, _) in found.items():
             self.assertAlmostEqual(width, all_width * top[key] / len(samples), delta=0.02)
@@ -147,9 +177,12 @@ class Data(tap.TestCase):
     def test_a_picture_of_hostile_names_is_sound(self):
         request = Request()
         for name in HOSTILE:
-            request.sample(SHOP, CPU, request.stack([request.location([name], "native")]), {}, None, 1, START_NS)
+            request.sample(SHOP, CPU, request.stack([request.location([name], "native")]), {}, None, 1,
+                           START_NS)
         path = self.page(request.write(self.directory() / "a.json"), ".svg")
-        titles = [element.text for element in xml.parse(path).getroot().iter("{http://www.w3.org/2000/svg}title")]
+        titles = [
+            element.text for element in xml.parse(path).getroot().iter("{http://www.w3.org/2000/svg}title")
+        ]
         self.assertTrue(any(title.startswith(HOSTILE[0]) for title in titles))
         self.assertNotIn("<script", path.read_text())
 

@@ -16,7 +16,8 @@ import tap  # noqa: E402
 
 PUBLISHERS = tap.BUILD_DIR / "publishers"
 SPAN = r"^span ([0-9a-f]{32}) ([0-9a-f]{16}) (\S+) (\d+) (\d+)$"
-MARGIN_NS = 2_000_000  # around what a victim says of the inside of its span: it looks at the clock before it burns
+# around what a victim says of the inside of its span: it looks at the clock before it burns
+MARGIN_NS = 2_000_000
 ENOUGH = 60  # samples inside of spans
 
 Span = collections.namedtuple("Span", "trace span who begin end")
@@ -25,7 +26,9 @@ Span = collections.namedtuple("Span", "trace span who begin end")
 def publisher(name, program=None):
     """The folder of one, or a skip."""
     if not (PUBLISHERS / name).is_dir():
-        tap.skip(f"machine: no publisher {name}: it could not be downloaded or built (tests/interop/setup-publishers.sh)")
+        tap.skip(
+            f"machine: no publisher {name}: it could not be downloaded or built (tests/interop/setup-publishers.sh)"
+        )
     if program and not shutil.which(program):
         tap.skip(f"machine: there is no {program}")
     return PUBLISHERS / name
@@ -38,7 +41,10 @@ class Publishers(session.TestCase):
         return child
 
     def spans(self, child):
-        return [Span(trace, span, who, int(begin), int(end)) for trace, span, who, begin, end in re.findall(SPAN, child.out, re.M)]
+        return [
+            Span(trace, span, who, int(begin), int(end))
+            for trace, span, who, begin, end in re.findall(SPAN, child.out, re.M)
+        ]
 
     @staticmethod
     def is_of(sample, span):
@@ -47,13 +53,15 @@ class Publishers(session.TestCase):
     def arrived(self, run, child):
         """Samples with a link so far, by requests that have arrived."""
         return sum(1 for path in run.receiver.paths() if path.with_suffix(".json").exists()
-                   for x in session.otlp_read.samples(path) if x.resource["process.pid"] == child.pid and x.trace_id)
+                   for x in session.otlp_read.samples(path)
+                   if x.resource["process.pid"] == child.pid and x.trace_id)
 
     def check(self, run, child):
         """Until enough has arrived: each sample inside of a span is linked to that very one, and to no other one."""
         tap.wait_until(lambda: self.arrived(run, child) > 2 * ENOUGH, f"samples with spans of {child}", 120)
         n = len(self.spans(child))
-        tap.wait_until(lambda: len(self.spans(child)) >= n + 4, f"the spans around them to end, of {child}", 120)
+        tap.wait_until(lambda: len(self.spans(child)) >= n + 4, f"the spans around them to end, of {child}",
+                       120)
         result = run.stop()
         spans = self.spans(child)
         samples = result.of(child.pid)
@@ -66,7 +74,9 @@ class Publishers(session.TestCase):
             when = result.monotonic_ns(sample)
             if sample.trace_id and when < last:
                 self.assertIn((sample.trace_id, sample.span_id), known, sample)
-            inside = [x for x in spans if x.begin + MARGIN_NS < when < x.end - MARGIN_NS and self.is_of(sample, x)]
+            inside = [
+                x for x in spans if x.begin + MARGIN_NS < when < x.end - MARGIN_NS and self.is_of(sample, x)
+            ]
             if inside and (sample.trace_id or inside[0].begin > first + 500_000_000):
                 self.assertEqual((sample.trace_id, sample.span_id), (inside[0].trace, inside[0].span), sample)
                 n_judged += 1
@@ -82,32 +92,39 @@ class Publishers(session.TestCase):
     def test_the_agent_for_java_in_a_library_loaded_late(self):
         folder = publisher("agent", "java")
         run = self.start_for("java")
-        child = self.publish(
-            ["java", f"-javaagent:{folder}/dd-java-agent-1.68.1.jar", "-Ddd.profiling.enabled=true", "-Ddd.service=shop",
-             "-Ddd.profiling.start-force-first=true", "-Ddd.instrumentation.telemetry.enabled=false", "-Ddd.trace.startup.logs=false",
-             "-Ddd.remote_config.enabled=false", "-cp", f"{folder}/classes:{folder}/dd-trace-api-1.66.0.jar", "Agent", "120"])
+        child = self.publish([
+            "java", f"-javaagent:{folder}/dd-java-agent-1.68.1.jar", "-Ddd.profiling.enabled=true",
+            "-Ddd.service=shop", "-Ddd.profiling.start-force-first=true",
+            "-Ddd.instrumentation.telemetry.enabled=false", "-Ddd.trace.startup.logs=false",
+            "-Ddd.remote_config.enabled=false", "-cp", f"{folder}/classes:{folder}/dd-trace-api-1.66.0.jar",
+            "Agent", "120"
+        ])
         result, linked = self.check(run, child)
         last = max(linked, key=lambda x: x.time_ns)
-        self.assertEqual((last.resource["service.name"], last.resource["telemetry.sdk.language"]), ("shop", "java"))
+        self.assertEqual((last.resource["service.name"], last.resource["telemetry.sdk.language"]),
+                         ("shop", "java"))
         self.assertRegex(last.attributes["datadog.local_root_span_id"], "^[0-9a-f]{16}$")
         self.assertIn("thread contexts: glibc's DTV", self.show(child))
 
     def test_elastics_library_for_java(self):
         folder = publisher("elastic", "java")
         run = self.start_for("java")
-        child = self.publish(["java", "-cp", f"{folder}/classes:{folder}/jvmti-access-0.3.1.jar", "Elastic", "120"])
+        child = self.publish(
+            ["java", "-cp", f"{folder}/classes:{folder}/jvmti-access-0.3.1.jar", "Elastic", "120"])
         self.check(run, child)
         self.assertIn("thread contexts of Elastic: ", self.show(child))
 
     def test_the_tracer_for_python(self):
         folder = publisher("python")
         run = self.start_for("python*")
-        child = self.publish([folder / "venv/bin/python", tap.SOURCE_DIR / "tests/interop/publishers/tracer.py", "120"],
-                             DD_TRACE_OTEL_CTX_ENABLED="true", DD_SERVICE="shop", DD_INSTRUMENTATION_TELEMETRY_ENABLED="false",
-                             DD_REMOTE_CONFIGURATION_ENABLED="false", DD_TRACE_STARTUP_LOGS="false")
+        child = self.publish(
+            [folder / "venv/bin/python", tap.SOURCE_DIR / "tests/interop/publishers/tracer.py", "120"],
+            DD_TRACE_OTEL_CTX_ENABLED="true", DD_SERVICE="shop", DD_INSTRUMENTATION_TELEMETRY_ENABLED="false",
+            DD_REMOTE_CONFIGURATION_ENABLED="false", DD_TRACE_STARTUP_LOGS="false")
         result, linked = self.check(run, child)
         last = max(linked, key=lambda x: x.time_ns)
-        self.assertEqual((last.resource["service.name"], last.resource["telemetry.sdk.language"]), ("shop", "python"))
+        self.assertEqual((last.resource["service.name"], last.resource["telemetry.sdk.language"]),
+                         ("shop", "python"))
         self.assertRegex(last.attributes["datadog.local_root_span_id"], "^[0-9a-f]{16}$")
 
     def test_the_library_for_rust_in_the_executable(self):
@@ -127,11 +144,15 @@ class Publishers(session.TestCase):
             if not shutil.which(tool):
                 tap.skip(f"machine: there is no {tool}")
         classes = self.directory()
-        self.run_command(["javac", "-Xlint:all", "-Werror", "-d", classes, tap.SOURCE_DIR / "sdk/java/spanprof/ThreadContext.java",
-                          tap.SOURCE_DIR / "sdk/example/java/Requests.java"], expect=0, timeout=120)
+        self.run_command([
+            "javac", "-Xlint:all", "-Werror", "-d", classes, tap.SOURCE_DIR /
+            "sdk/java/spanprof/ThreadContext.java", tap.SOURCE_DIR / "sdk/example/java/Requests.java"
+        ], expect=0, timeout=120)
         library = tap.BUILD_DIR / "sdk/libspanprof-context.so"
-        return self.publish(["java", f"-Dspanprof.library={os.path.realpath(library)}", "-cp", classes, "Requests", seconds,
-                             *arguments])
+        return self.publish([
+            "java", f"-Dspanprof.library={os.path.realpath(library)}", "-cp", classes, "Requests", seconds,
+            *arguments
+        ])
 
     def test_our_own_library_under_java(self):
         run = self.start("--frequency", "199")  # whoever publishes: nobody names it

@@ -22,7 +22,9 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 def a_request(name=b"x", n_samples=3, padding=0):
     """One profile with samples, and a dictionary with @name: field numbers from opentelemetry-proto 1.11."""
     profile = b"".join(field(2, b"\x08\x01") for _ in range(n_samples))
-    return field(1, field(2, field(2, profile))) + field(2, field(5, b"") + field(5, name) + field(5, b"p" * padding))
+    return field(1, field(2, field(2, profile))) + field(
+        2,
+        field(5, b"") + field(5, name) + field(5, b"p" * padding))
 
 
 class Receive(tap.TestCase):
@@ -93,9 +95,12 @@ class Stores(Receive):
 
     def test_protobuf_of_what_came_as_json(self):
         self.receive()
-        text = {"resourceProfiles": [{"scopeProfiles": [{"profiles": [{"samples": [{"stackIndex": 1}] * 3}]}]}],
-                "dictionary": {"stringTable": ["", "main", ""]}}
-        for body, headers in ((json.dumps(text).encode(), {}), (gzip.compress(json.dumps(text).encode()), {"Content_Encoding": "gzip"})):
+        text = {
+            "resourceProfiles": [{"scopeProfiles": [{"profiles": [{"samples": [{"stackIndex": 1}] * 3}]}]}],
+            "dictionary": {"stringTable": ["", "main", ""]}
+        }
+        for body, headers in ((json.dumps(text).encode(), {}), (gzip.compress(json.dumps(text).encode()),
+                                                                {"Content_Encoding": "gzip"})):
             got, reply_headers, reply = self.post(body, JSON + "; charset=utf-8", **headers)
             self.assertEqual((got, reply_headers["Content-Type"], reply), (200, JSON, b"{}"))
         for name in ("000001.pb", "000002.pb"):
@@ -125,7 +130,8 @@ class Stores(Receive):
     def test_many_senders_at_once(self):
         child = self.receive()
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            codes = list(pool.map(lambda i: self.post(a_request(b"sender-%d" % i, padding=i * 1000))[0], range(100)))
+            codes = list(
+                pool.map(lambda i: self.post(a_request(b"sender-%d" % i, padding=i * 1000))[0], range(100)))
         self.assertEqual(codes, [200] * 100)
         bodies = {(self.store / n).read_bytes() for n in self.stored() if n.endswith(".pb")}
         self.assertEqual(bodies, {a_request(b"sender-%d" % i, padding=i * 1000) for i in range(100)})
@@ -138,8 +144,11 @@ class Stores(Receive):
         body = self.directory() / "body"
         body.write_bytes(a_request(padding=2 << 20))
         for header in ("Transfer-Encoding: chunked", "Expect: 100-continue"):
-            done = self.run_command([curl, "-sS", "--noproxy", "*", "-w", "%{http_code}", "-H", header, "-H", f"Content-Type: {PROTOBUF}",
-                                     "--data-binary", f"@{body}", f"http://127.0.0.1:{self.port}{PATH}"], expect=0)
+            done = self.run_command([
+                curl, "-sS", "--noproxy", "*", "-w", "%{http_code}", "-H", header, "-H",
+                f"Content-Type: {PROTOBUF}", "--data-binary", f"@{body}",
+                f"http://127.0.0.1:{self.port}{PATH}"
+            ], expect=0)
             self.assertEqual(done.stdout, "200")
         self.assertEqual((self.store / "000002.pb").read_bytes(), body.read_bytes())
 
@@ -200,7 +209,8 @@ class Refuses(Receive):
 
     def test_bodies_that_together_take_too_much_memory(self):
         self.receive("--max-request", "1MiB")
-        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 1000000\r\n\r\n".encode()
+        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 1000000\r\n\r\n".encode(
+        )
         senders = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(3)]
         try:
             for sender in senders:  # all but the last byte, so that all are under way
@@ -234,8 +244,10 @@ class Refuses(Receive):
 
     def test_half_a_request_and_no_http_at_all(self):
         self.receive()
-        for data in (b"POST / HT", f"POST {PATH} HTTP/1.1\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 99\r\n\r\nhalf".encode(),
-                     b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x00" * 100000):
+        for data in (b"POST / HT",
+                     f"POST {PATH} HTTP/1.1\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 99\r\n\r\nhalf".
+                     encode(), b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                     b"\x00" * 100000):
             with socket.create_connection(("127.0.0.1", self.port)) as sender:
                 try:
                     sender.sendall(data)
@@ -272,7 +284,8 @@ class Full(Receive):
         self.assertIn("000003.pb", self.stored())
         self.assertEqual(child.stop(), 0)
         self.assertIn("5 for want of room", child.out)
-        self.assertEqual(child.err.count("is at its limit"), 1, "senders come again and again; the log need not")
+        self.assertEqual(child.err.count("is at its limit"), 1,
+                         "senders come again and again; the log need not")
 
     def test_bytes_are_limited_over_restarts(self):
         child = self.receive("--max-bytes", "100KiB")
@@ -303,7 +316,8 @@ class Starts(Receive):
         self.assertEqual(self.post(a_request())[0], 200)
 
     def test_not_on_an_address_of_another_machine(self):
-        done = self.spanprof("receive", "--port", "0", "--listen", "192.0.2.1", "-o", str(self.directory()), expect=1)
+        done = self.spanprof("receive", "--port", "0", "--listen", "192.0.2.1", "-o", str(self.directory()),
+                             expect=1)
         self.assertIn("cannot listen on 192.0.2.1", done.stderr)
 
     def test_not_in_a_directory_that_cannot_be(self):
@@ -312,7 +326,9 @@ class Starts(Receive):
             self.assertIn(f"cannot store in {path}: ", done.stderr)
 
     def test_with_a_notice_where_others_can_reach_it(self):
-        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "--listen", "0.0.0.0", "-o", self.directory()])
+        child = self.spawn(
+            [tap.SPANPROF, "receive", "--port", "0", "--listen", "0.0.0.0", "-o",
+             self.directory()])
         child.wait_for(r"^listening on http://0\.0\.0\.0:\d+")
         self.assertIn("takes requests from anybody", child.err)
 
@@ -334,7 +350,8 @@ class Forwards(Receive):
         url = self.upstream.url("/base")
         if store:
             return self.receive("--forward", url, env=environment)
-        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "--forward", url], env=environment, cwd=self.directory())
+        child = self.spawn([tap.SPANPROF, "receive", "--port", "0", "--forward", url], env=environment,
+                           cwd=self.directory())
         self.port = int(child.wait_for(r"^listening on http://127\.0\.0\.1:(\d+), forwarding to ").group(1))
         return child
 
@@ -343,7 +360,8 @@ class Forwards(Receive):
         self.post(a_request(b"batch-1", 4))
         self.post(gzip.compress(a_request(b"batch-2", 5)), Content_Encoding="gzip")
         tap.wait_until(lambda: len(self.upstream.requests) == 2, "both forwarded")
-        self.assertEqual([r.body for r in self.upstream.requests], [a_request(b"batch-1", 4), a_request(b"batch-2", 5)])
+        self.assertEqual([r.body for r in self.upstream.requests],
+                         [a_request(b"batch-1", 4), a_request(b"batch-2", 5)])
         self.assertEqual(self.upstream.requests[0].path, "/base" + PATH)
         self.assertEqual(len(self.stored()), 4)
         self.assertEqual(child.stop(), 0)

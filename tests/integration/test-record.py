@@ -71,7 +71,8 @@ class Record(session.TestCase):
         """In the background: (child, path of the recording, path of the summary)."""
         options.setdefault("env", session.clean_environment())
         path, summary = self.where / output, self.where / "summary.json"
-        return self.spawn([tap.SPANPROF, "record", "-o", path, "--summary", summary, *arguments], **options), path, summary
+        return self.spawn([tap.SPANPROF, "record", "-o", path, "--summary", summary, *arguments],
+                          **options), path, summary
 
     def started(self, child):
         """The pid of the first victim that has said so."""
@@ -93,7 +94,8 @@ class Record(session.TestCase):
 
 class Command(Record):
     def test_passes_the_exit_status_on(self):
-        for script, status in (("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137)):
+        for script, status in (("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143),
+                               ("kill -KILL $$", 137)):
             with self.subTest(script=script):
                 self.record("-o", "x.folded", "--", "sh", "-c", script, expect=status)
                 self.assertTrue((self.where / "x.folded").exists())
@@ -112,7 +114,8 @@ class Command(Record):
 
     def test_has_our_input_directory_and_signals(self):
         script = "cat; pwd; grep -E '^Sig(Blk|Ign)' /proc/self/status"
-        plain = self.run_command(["sh", "-c", script], input="hello\n", stdin=None, cwd=self.where, expect=0).stdout
+        plain = self.run_command(["sh", "-c", script], input="hello\n", stdin=None, cwd=self.where,
+                                 expect=0).stdout
         done = self.record("-o", "x.folded", "--", "sh", "-c", script, input="hello\n", stdin=None)
         self.assertTrue(done.stdout.startswith(plain), done.stdout)
         self.assertEqual(plain.splitlines()[:2], ["hello", str(self.where)])
@@ -140,7 +143,8 @@ class Command(Record):
         self.assertNotIn(bystander.pid, result.pids)
         burners = {pid for pid in result.pids if result.leaves(pid)["family_child"]}
         self.assertEqual(len(burners), children, child)
-        # A grandchild's samples are binomial with 499 a second of what it says that it used; 9 deviations, and the jitter.
+        # A grandchild's samples are binomial with 499 a second of what it says that it used; 9 deviations,
+        # and the jitter.
         expected = int(re.search(r"^cpu_ns (\d+)", child.out, re.M)[1]) / 1e9 * result.summary["rate_hz"]
         seen = sum(len(result.of(pid)) for pid in result.pids)
         self.assertGreater(seen, 0.75 * expected - 9 * expected ** 0.5, child)
@@ -151,8 +155,10 @@ class Command(Record):
                           "while [ ! -e enough ]; do sleep 0.05; done\nexit 3\n")
         child, path, summary = self.begin("-F", "499", "--", "sh", script, cwd=self.where)
         said = self.where / "daemon.txt"
-        pid = int(tap.wait_until(lambda: re.search(r"^pid (\d+)$", said.read_text() if said.exists() else "", re.M),
-                                 f"the daemon's pid; {child}")[1])
+        pid = int(
+            tap.wait_until(lambda: re.search(r"^pid (\d+)$",
+                                             said.read_text() if said.exists() else "", re.M),
+                           f"the daemon's pid; {child}")[1])
         self.addCleanup(lambda: os.path.exists(f"/proc/{pid}") and os.kill(pid, signal.SIGKILL))
         session.wait_cpu([pid], 1)
         (self.where / "enough").touch()
@@ -170,7 +176,8 @@ class Command(Record):
         self.assertGreater(len(self.check(path, summary).of(pid)), 0)
 
     def test_outlives_a_duration_and_is_waited_for(self):
-        child, path, summary = self.begin("-d", "1", "--", "sh", "-c", "echo pid $$; while [ ! -e end ]; do sleep 0.05; done; exit 9",
+        child, path, summary = self.begin("-d", "1", "--", "sh", "-c",
+                                          "echo pid $$; while [ ! -e end ]; do sleep 0.05; done; exit 9",
                                           output="out.folded", cwd=self.where)
         pid = self.started(child)
         tap.wait_until(path.exists, f"the recording, while the command runs; {child}")
@@ -181,7 +188,8 @@ class Command(Record):
 
     def test_that_uses_no_cpu_leaves_a_recording_without_samples(self):
         """At one sample a second there is hardly one of a sleep; what is written is sound either way."""
-        for ending, read in (("json", json.loads), ("pb.gz", gzip.decompress), ("html", bytes.decode), ("folded", bytes.decode), ("svg", bytes.decode)):
+        for ending, read in (("json", json.loads), ("pb.gz", gzip.decompress), ("html", bytes.decode),
+                             ("folded", bytes.decode), ("svg", bytes.decode)):
             with self.subTest(ending=ending):
                 self.record("-F", "1", "-o", f"x.{ending}", "--", "true")
                 read((self.where / f"x.{ending}").read_bytes())
@@ -203,8 +211,9 @@ class Signals(Record):
         script = "trap 'echo got >>signals; exit 5' INT; echo pid $$; while :; do sleep 0.05; done"
         leader, follower = pty.openpty()
         self.addCleanup(os.close, leader)
-        child = self.spawn([tap.SPANPROF, "record", "-o", "x.folded", "--", "sh", "-c", script], cwd=self.where, stdin=follower,
-                           env=session.clean_environment(), preexec_fn=lambda: self.take_terminal(follower))
+        child = self.spawn([tap.SPANPROF, "record", "-o", "x.folded", "--", "sh", "-c", script],
+                           cwd=self.where, stdin=follower, env=session.clean_environment(),
+                           preexec_fn=lambda: self.take_terminal(follower))
         os.close(follower)
         self.started(child)
         os.write(leader, b"\x03")
@@ -253,7 +262,8 @@ class Choice(Record):
         """Groups named as systemd names those of its units: what is in one, below it, and born in it later."""
         shop = f"shop-{os.getpid()}"        # nobody else's
         below_top = ([f"{shop}.service"], [f"{shop}.service", "worker"], [f"other-{shop}.service"])
-        group, below_group, other_group = (groups.make(self, f"spanprof-record-{os.getpid()}", *names) for names in below_top)
+        group, below_group, other_group = (groups.make(self, f"spanprof-record-{os.getpid()}", *names)
+                                           for names in below_top)
         inside, below, outside = (self.victim("shares") for _ in range(3))
         for where, victim in ((group, inside), (below_group, below), (other_group, outside)):
             groups.enter(where, victim.pid)
@@ -261,7 +271,10 @@ class Choice(Record):
             with self.subTest(unit):
                 child, path, summary = self.begin("--log-level", "info", "-F", "499", "-u", unit)
                 child.wait_for("profiling ")
-                born = self.spawn(["sh", "-c", 'echo $$ >"$0" && exec "$1"', group / "cgroup.procs", session.LIB / "victim-shares"])
+                born = self.spawn([
+                    "sh", "-c", 'echo $$ >"$0" && exec "$1"', group / "cgroup.procs",
+                    session.LIB / "victim-shares"
+                ])
                 born.wait_for(r"^pid \d+")
                 for victim in (inside, below, born, outside):
                     session.wait_cpu([victim.pid], 0.2)
@@ -284,12 +297,15 @@ class Choice(Record):
     def test_of_nobody_is_a_mistake(self):
         self.assertIn("record what?", self.record(expect=USAGE).stderr)
         self.assertIn("cannot be used together", self.record("-a", "--", "true", expect=USAGE).stderr)
-        self.assertIn("there is no process", self.record("-p", "4194304", "-o", "x.folded", expect=FAILURE).stderr)
+        self.assertIn("there is no process",
+                      self.record("-p", "4194304", "-o", "x.folded", expect=FAILURE).stderr)
         self.assertEqual(self.files(), [])
 
     def test_without_privileges_says_what_to_do(self):
-        done = self.run_command([tap.need_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", tap.SPANPROF, "record", "-o", "x.folded", "--",
-                                 "touch", "was-started"], cwd=self.where, env=session.clean_environment(), expect=CONFIG)
+        done = self.run_command([
+            tap.need_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", tap.SPANPROF, "record", "-o",
+            "x.folded", "--", "touch", "was-started"
+        ], cwd=self.where, env=session.clean_environment(), expect=CONFIG)
         self.assertRegex(done.stderr, r"needs root.*sudo.*spanprof doctor")
         self.assertEqual(self.files(), [], "and nothing was started")
 
@@ -303,7 +319,8 @@ class Choice(Record):
 class File(Record):
     def burn(self, *arguments, cpu_ms=200, **options):
         """A child that says for itself when it has had enough CPU time, however busy the machine is."""
-        return self.record(*arguments, "-F", "499", "--", session.LIB / "victim-family", "fork", "1", cpu_ms, **options)
+        return self.record(*arguments, "-F", "499", "--", session.LIB / "victim-family", "fork", "1", cpu_ms,
+                           **options)
 
     def test_what_was_there_is_kept_as_old(self):
         target = self.where / "x.folded"
@@ -326,7 +343,8 @@ class File(Record):
 
     def test_that_cannot_be_made_is_found_out_before(self):
         (self.where / "directory.folded").mkdir()
-        for output, status in (("none/x.folded", FAILURE), ("directory.folded", FAILURE), ("x.unknown", USAGE), ("/proc/x.folded", FAILURE)):
+        for output, status in (("none/x.folded", FAILURE), ("directory.folded", FAILURE),
+                               ("x.unknown", USAGE), ("/proc/x.folded", FAILURE)):
             with self.subTest(output=output):
                 self.record("-o", output, "--", "touch", "was-started", expect=status)
                 self.assertEqual(self.files(), ["directory.folded"])
@@ -348,7 +366,9 @@ class File(Record):
     def test_standard_output_gets_the_recording_alone(self):
         victim = self.victim("shares")
         done = self.record("-d", "1s", "-p", victim.pid, "-o", "-", "--format", "folded")
-        self.assertTrue(done.stdout and all(re.fullmatch(r".+ \d+", line) for line in done.stdout.splitlines()), done.stdout)
+        self.assertTrue(
+            done.stdout and all(re.fullmatch(r".+ \d+", line) for line in done.stdout.splitlines()),
+            done.stdout)
         self.assertIn("samples ", done.stderr)
         self.assertIn("say which --format", self.record("-o", "-", "--", "true", expect=USAGE).stderr)
 
@@ -366,7 +386,9 @@ class File(Record):
 
     def names_in(self, path):
         if path.name.endswith(".folded"):
-            return {name for line in path.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")}
+            return {
+                name for line in path.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")
+            }
         if path.name.endswith(".pb.gz"):
             return self.strings_of_pprof(path)
         if path.suffix == ".svg":
@@ -379,11 +401,13 @@ class File(Record):
     @staticmethod
     def unpack_page(path):
         """What a page holds is one packed block of base64 digits."""
-        return gzip.decompress(base64.b64decode(max(re.findall(r"[A-Za-z0-9+/]+=*", path.read_text()), key=len)))
+        return gzip.decompress(
+            base64.b64decode(max(re.findall(r"[A-Za-z0-9+/]+=*", path.read_text()), key=len)))
 
     def test_the_page_says_what_was_recorded_and_no_secret(self):
         self.burn("-o", "x.html", "--summary", "s.json", cpu_ms=173)
-        data, summary = self.unpack_page(self.where / "x.html"), json.loads((self.where / "s.json").read_text())
+        data, summary = self.unpack_page(self.where / "x.html"), json.loads(
+            (self.where / "s.json").read_text())
         head = json.JSONDecoder().raw_decode(data[data.index(b"{"):].decode(errors="replace"))[0]
         self.assertEqual(head["title"], str(session.LIB / "victim-family"))
         self.assertNotIn("173", head["title"])
@@ -403,8 +427,8 @@ class Terminal(Record):
         """Standard error on a terminal: what was written there."""
         leader, follower = pty.openpty()
         self.addCleanup(os.close, leader)
-        child = self.spawn([tap.SPANPROF, "record", "-o", "x.folded", *arguments], cwd=self.where, stderr=follower,
-                           env=session.clean_environment(), **options)
+        child = self.spawn([tap.SPANPROF, "record", "-o", "x.folded", *arguments], cwd=self.where,
+                           stderr=follower, env=session.clean_environment(), **options)
         os.close(follower)
         text = b""
         while True:
@@ -464,7 +488,8 @@ class Unnamed(Record):
             self.assertGreater(len(self.check(path, summary).samples), 0)
             if not is_named:
                 self.assertRegex(child.out, r"(?m)^ +\d+\.\d % +\d+\.\d %  \[unknown\] +\[unknown\]$")
-                self.assertRegex(child.out, r"(?m)^  unnamed    \d+\.\d % outside of files: .*perf-basic-prof")
+                self.assertRegex(child.out,
+                                 r"(?m)^  unnamed    \d+\.\d % outside of files: .*perf-basic-prof")
             else:
                 self.assertNotIn("  unnamed  ", child.out)
             tell("map")
@@ -476,17 +501,23 @@ class Pprof(Record):
 
     def pprof(self, *arguments):
         if not self.TOOL.exists():
-            tap.skip(f"machine: no pprof could be built here; run tests/interop/setup-pprof.sh {tap.BUILD_DIR} to see why")
+            tap.skip(
+                f"machine: no pprof could be built here; run tests/interop/setup-pprof.sh {tap.BUILD_DIR} to see why"
+            )
         return self.run_command([self.TOOL, "-symbolize=none", *arguments], expect=0).stdout
 
     def test_agrees_with_the_clock_of_the_victim(self):
-        child, path, summary = self.begin("-F", "499", "--", session.LIB / "victim-shares", output="out.pb.gz")
+        child, path, summary = self.begin("-F", "499", "--", session.LIB / "victim-shares",
+                                          output="out.pb.gz")
         pid = self.started(child)
         session.wait_cpu([pid], 1.5)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
         figures = json.loads(summary.read_text())
         text = self.pprof("-top", "-nodecount=100000", "-nodefraction=0", "-sample_index=samples", path)
-        flat = {m[2]: int(m[1]) for m in re.finditer(r"^ +(\d+) +\S+ +\S+ +\d+ +\S+ +(.+?)(?: \(inline\))?$", text, re.M)}
+        flat = {
+            m[2]: int(m[1])
+            for m in re.finditer(r"^ +(\d+) +\S+ +\S+ +\d+ +\S+ +(.+?)(?: \(inline\))?$", text, re.M)
+        }
         self.assertEqual(sum(flat.values()), figures["delivered"], text)
         shares.check(self, flat, session.truth_of(child, r"^(share_\d+) (\d+)$"), alpha=ALPHA)
         raw = self.pprof("-raw", path)
@@ -500,9 +531,13 @@ class Pprof(Record):
         self.pprof("-help")             # skips without it
         profile = self.where / "read.pb.gz"
         self.record("-o", profile, "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
-        child, path, summary = self.begin("-F", "999", "--", self.TOOL, "-symbolize=none", "-top", *[profile] * 300, stdout=subprocess.DEVNULL)
+        child, path, summary = self.begin("-F", "999", "--", self.TOOL, "-symbolize=none", "-top",
+                                          *[profile] * 300, stdout=subprocess.DEVNULL)
         self.assertEqual(child.wait(), 0, child)
-        goroutines = [s for s in self.check(path, summary).samples if s.frames and s.frames[-1].name.startswith("runtime.goexit")]
+        goroutines = [
+            s for s in self.check(path, summary).samples
+            if s.frames and s.frames[-1].name.startswith("runtime.goexit")
+        ]
         self.assertGreater(len(goroutines), 10)
         self.assertEqual({s.attributes.get("profile.stack.truncated") for s in goroutines}, {None})
 
@@ -523,7 +558,10 @@ class AgainstPerf(Record):
         self.assertEqual(child.stop(signal.SIGINT), 128 + signal.SIGINT, child)
         result = self.check(path, summary)
         ours, theirs = recording.common(result, {pid})
-        bare = [s._replace(frames=[f if f.type == "kernel" else f._replace(name="") for f in s.frames]) for s in ours]
+        bare = [
+            s._replace(frames=[f if f.type == "kernel" else f._replace(name="") for f in s.frames])
+            for s in ours
+        ]
         for a, b in ((otlp_read.objects(bare), compare.objects(theirs)),
                      (otlp_read.functions(bare, SYMBOLS), otlp_read.perf_functions(theirs, SYMBOLS))):
             comparison = compare.two_samples(a, b, alpha=ALPHA / 2)
@@ -532,7 +570,10 @@ class AgainstPerf(Record):
 
     def check_names(self, samples):
         """Each name in the recording is the one that nm has for its address."""
-        frames = {frame for sample in samples for frame in sample.frames if frame.type != "kernel" and frame.path.startswith("/")}
+        frames = {
+            frame for sample in samples for frame in sample.frames
+            if frame.type != "kernel" and frame.path.startswith("/")
+        }
         named = [frame for frame in frames if frame.name]
         self.assertGreater(len(named), 20)
         wrong = [(frame, expected) for frame in named for expected in [SYMBOLS.name(frame._replace(name=""))]

@@ -29,16 +29,18 @@ def profile_class():
         "ValueType": [("type", 1, "int64"), ("unit", 2, "int64")],
         "Label": [("key", 1, "int64"), ("str", 2, "int64"), ("num", 3, "int64"), ("num_unit", 4, "int64")],
         "Sample": [("location_id", 1, "uint64*"), ("value", 2, "int64*"), ("label", 3, "Label*")],
-        "Mapping": [("id", 1, "uint64"), ("memory_start", 2, "uint64"), ("memory_limit", 3, "uint64"), ("file_offset", 4, "uint64"),
-                    ("filename", 5, "int64"), ("build_id", 6, "int64")],
+        "Mapping": [("id", 1, "uint64"), ("memory_start", 2, "uint64"), ("memory_limit", 3, "uint64"),
+                    ("file_offset", 4, "uint64"), ("filename", 5, "int64"), ("build_id", 6, "int64")],
         "Line": [("function_id", 1, "uint64"), ("line", 2, "int64")],
-        "Location": [("id", 1, "uint64"), ("mapping_id", 2, "uint64"), ("address", 3, "uint64"), ("line", 4, "Line*")],
-        "Function": [("id", 1, "uint64"), ("name", 2, "int64"), ("system_name", 3, "int64"), ("filename", 4, "int64"),
-                     ("start_line", 5, "int64")],
-        "Profile": [("sample_type", 1, "ValueType*"), ("sample", 2, "Sample*"), ("mapping", 3, "Mapping*"), ("location", 4, "Location*"),
+        "Location": [("id", 1, "uint64"), ("mapping_id", 2, "uint64"), ("address", 3, "uint64"),
+                     ("line", 4, "Line*")],
+        "Function": [("id", 1, "uint64"), ("name", 2, "int64"), ("system_name", 3, "int64"),
+                     ("filename", 4, "int64"), ("start_line", 5, "int64")],
+        "Profile": [("sample_type", 1, "ValueType*"), ("sample", 2, "Sample*"), ("mapping", 3, "Mapping*"),
+                    ("location", 4, "Location*"),
                     ("function", 5, "Function*"), ("string_table", 6, "string*"), ("time_nanos", 9, "int64"),
-                    ("duration_nanos", 10, "int64"), ("period_type", 11, "ValueType"), ("period", 12, "int64"),
-                    ("default_sample_type", 14, "int64")],
+                    ("duration_nanos", 10, "int64"), ("period_type", 11, "ValueType"),
+                    ("period", 12, "int64"), ("default_sample_type", 14, "int64")],
     }
     file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="perftools", syntax="proto3")
     kinds = {"int64": 3, "uint64": 4, "string": 9}
@@ -77,7 +79,9 @@ class Forms(tap.TestCase):
         return json.loads(self.spanprof("report", "--json", "--top", "100000", *args, **options).stdout)
 
     def functions(self, *args, kind=0):
-        return {f["function"]: [f["self"], f["total"]] for f in self.summary(*args)["profiles"][kind]["functions"]}
+        return {
+            f["function"]: [f["self"], f["total"]] for f in self.summary(*args)["profiles"][kind]["functions"]
+        }
 
     def write(self, name, request):
         path = self.dir / name
@@ -87,14 +91,16 @@ class Forms(tap.TestCase):
 
 class Pprof(Forms):
     def test_a_go_profile_says_what_gos_tool_says(self):
-        rows = re.findall(r"^ *(\d+)(ms)? +[\d.]+% +[\d.]+% +(\d+)(ms)? +[\d.]+%  (\S+)$", (DATA / "go-cpu.top.txt").read_text(), re.M)
+        rows = re.findall(r"^ *(\d+)(ms)? +[\d.]+% +[\d.]+% +(\d+)(ms)? +[\d.]+%  (\S+)$",
+                          (DATA / "go-cpu.top.txt").read_text(), re.M)
         self.assertEqual(len(rows), 8)
         expected = {name: [int(flat) * 10**6, int(total) * 10**6] for flat, _, total, _, name in rows}
         kinds = self.summary(DATA / "go-cpu.pb.gz")["profiles"]
         self.assertEqual([(k["type"], k["unit"], k["period_max"]) for k in kinds],
                          [("samples", "count", 10**7), ("cpu", "nanoseconds", 10**7)])
         self.assertEqual({f["function"]: [f["self"], f["total"]] for f in kinds[1]["functions"]}, expected)
-        self.assertEqual({f["function"]: [f["self"] * 10**7, f["total"] * 10**7] for f in kinds[0]["functions"]}, expected)
+        self.assertEqual(
+            {f["function"]: [f["self"] * 10**7, f["total"] * 10**7] for f in kinds[0]["functions"]}, expected)
         # labels are attributes: main.hot works for one operation alone
         self.assertEqual(sorted(self.functions("--operation", "search", DATA / "go-cpu.pb.gz"))[:3],
                          ["main.main", "main.main.func2", "main.warm"])
@@ -107,8 +113,10 @@ class Pprof(Forms):
         gos = profile.FromString(gzip.decompress((DATA / "go-cpu.pb.gz").read_bytes()))
         for column in (0, 1):
             self.assertEqual(functions_of(ours, column), functions_of(gos, column))
-        self.assertEqual((ours.time_nanos, ours.duration_nanos, ours.period), (gos.time_nanos, gos.duration_nanos, gos.period))
-        self.assertEqual(ours.string_table[ours.mapping[0].build_id], gos.string_table[gos.mapping[0].build_id])
+        self.assertEqual((ours.time_nanos, ours.duration_nanos, ours.period),
+                         (gos.time_nanos, gos.duration_nanos, gos.period))
+        self.assertEqual(ours.string_table[ours.mapping[0].build_id],
+                         gos.string_table[gos.mapping[0].build_id])
 
     def test_our_pprof_holds_what_the_payload_says(self):
         oracle.need()
@@ -120,28 +128,42 @@ class Pprof(Forms):
                          {"hot": [6, 6], "serve": [2, 8], "main": [0, 10], "clear_page": [1, 1]})
         strings = ours.string_table
         labels = [{strings[x.key]: strings[x.str] if x.str else x.num for x in s.label} for s in ours.sample]
-        self.assertEqual(sum(s.value[0] for s, x in zip(ours.sample, labels) if x.get("span_id") == "000000000000000a"), 5)
+        self.assertEqual(
+            sum(s.value[0] for s, x in zip(ours.sample, labels) if x.get("span_id") == "000000000000000a"), 5)
         self.assertEqual({x.get("trace_id") for x in labels}, {TRACE, None})
         self.assertEqual({(x["service.name"], x["process.pid"]) for x in labels}, {("shop", 4711)})
 
     def test_our_pprof_says_the_same_to_googles_tool(self):
         if not TOOL.exists():
-            tap.skip(f"machine: no pprof could be built here; run tests/interop/setup-pprof.sh {tap.BUILD_DIR} to see why")
-        self.spanprof("report", self.write("a.pb", payload.Victim(self.dir).payload()), "-o", self.dir / "a.pb.gz")
+            tap.skip(
+                f"machine: no pprof could be built here; run tests/interop/setup-pprof.sh {tap.BUILD_DIR} to see why"
+            )
+        self.spanprof("report", self.write("a.pb",
+                                           payload.Victim(self.dir).payload()), "-o", self.dir / "a.pb.gz")
         tool = [TOOL, "-symbolize=none", "-sample_index=samples"]
-        top = self.run_command([*tool, "-top", "-nodecount=1000", "-nodefraction=0", self.dir / "a.pb.gz"], expect=0).stdout
-        rows = {name: [int(flat), int(total)] for flat, total, name in re.findall(r"(?m)^ +(\d+) +\S+ +\S+ +(\d+) +\S+ +(\S+)$", top)}
+        top = self.run_command([*tool, "-top", "-nodecount=1000", "-nodefraction=0", self.dir / "a.pb.gz"],
+                               expect=0).stdout
+        rows = {
+            name: [int(flat), int(total)]
+            for flat, total, name in re.findall(r"(?m)^ +(\d+) +\S+ +\S+ +(\d+) +\S+ +(\S+)$", top)
+        }
         self.assertEqual({name: rows.get(name) for name in ("hot", "serve", "main", "clear_page")},
                          {"hot": [6, 6], "serve": [2, 8], "main": [0, 10], "clear_page": [1, 1]}, top)
         raw = self.run_command([*tool, "-raw", self.dir / "a.pb.gz"], expect=0).stdout
         self.assertRegex(raw, r"(?m)^Samples:\nsamples/count")
         blocks = re.findall(r"(?m)^ +(\d+): [\d ]+\n((?: {2,}.*:\[.*\]\n)*)", raw)
-        self.assertEqual(sum(int(n) for n, labels in blocks if "span_id:[000000000000000a]" in labels), 5, raw)
+        self.assertEqual(sum(int(n) for n, labels in blocks if "span_id:[000000000000000a]" in labels), 5,
+                         raw)
         # a Go program's own profile, through us
         self.spanprof("convert", DATA / "go-cpu.pb.gz", "-o", self.dir / "again.pb.gz")
-        shown = [re.sub(r"(?m)^(File|Build ID|Time|Duration|Type|Showing|Dropped).*\n", "", self.run_command(
-            [TOOL, "-symbolize=none", "-sample_index=cpu", "-top", "-nodecount=1000", "-nodefraction=0", path], expect=0).stdout)
-            for path in (DATA / "go-cpu.pb.gz", self.dir / "again.pb.gz")]
+        shown = [
+            re.sub(
+                r"(?m)^(File|Build ID|Time|Duration|Type|Showing|Dropped).*\n", "",
+                self.run_command([
+                    TOOL, "-symbolize=none", "-sample_index=cpu", "-top", "-nodecount=1000",
+                    "-nodefraction=0", path
+                ], expect=0).stdout) for path in (DATA / "go-cpu.pb.gz", self.dir / "again.pb.gz")
+        ]
         self.assertIn("main.hot", shown[0])
         self.assertEqual(sorted(shown[0].splitlines()), sorted(shown[1].splitlines()))
 
@@ -152,7 +174,8 @@ class Pprof(Forms):
         there, back = self.summary(path), self.summary(self.dir / "a.pb.gz")
         for summary in (there, back):
             kind = summary["profiles"][0]
-            self.assertEqual([(s["span_id"], s["value"]) for s in kind["spans"]], [("000000000000000a", 5), ("000000000000000b", 1)])
+            self.assertEqual([(s["span_id"], s["value"]) for s in kind["spans"]], [("000000000000000a", 5),
+                                                                                   ("000000000000000b", 1)])
             self.assertEqual(kind["processes"][0]["attributes"]["service.name"], "shop")
             self.assertEqual(kind["truncated"], 2)
 
@@ -169,7 +192,8 @@ class Pprof(Forms):
                 spoilt = spoilt[:rng.randrange(1, len(spoilt) + 1)]
                 done = subprocess.run([tap.SPANPROF, "report", "-"], input=spoilt, capture_output=True)
                 self.assertIn(done.returncode, (0, 1), f"{spoilt!r}\n{done.stderr.decode()}")
-                self.assertEqual(done.returncode == 1, done.stderr != b"", f"{spoilt!r}\n{done.stderr.decode()}")
+                self.assertEqual(done.returncode == 1, done.stderr != b"",
+                                 f"{spoilt!r}\n{done.stderr.decode()}")
                 statuses[done.returncode] += 1
         self.assertEqual(set(statuses), {0, 1}, "both happen")
 
@@ -179,7 +203,8 @@ class RoundTrips(Forms):
         victim = payload.Victim(self.dir)
         request = victim.payload()
         stack = request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"].pop()
-        self.assertEqual(stack["stackIndex"], 4, "the frame that nobody knows, which forms call by different names")
+        self.assertEqual(stack["stackIndex"], 4,
+                         "the frame that nobody knows, which forms call by different names")
         path = self.write("a.pb", request)
         expected = self.functions(path)
         self.assertEqual(expected, {"hot": [6, 6], "serve": [2, 8], "main": [0, 9], "clear_page": [1, 1]})
@@ -195,20 +220,31 @@ class RoundTrips(Forms):
     def test_what_a_form_cannot_hold_is_said_with_its_number(self):
         path = self.write("a.pb", payload.Victim(self.dir).payload())
         said = self.spanprof("convert", path, "-o", self.dir / "a.folded").stderr
-        self.assertIn("folded has no place for: 10 times, 6 spans of events, 8 events' attributes, 1 resources", said)
-        self.assertIn("pprof has no place for: 10 times", self.spanprof("convert", path, "-o", self.dir / "a.pb.gz").stderr)
+        self.assertIn(
+            "folded has no place for: 10 times, 6 spans of events, 8 events' attributes, 1 resources", said)
+        self.assertIn("pprof has no place for: 10 times",
+                      self.spanprof("convert", path, "-o", self.dir / "a.pb.gz").stderr)
         self.assertNotIn("no place", self.spanprof("convert", path, "-o", self.dir / "a.json").stderr)
 
     def test_filters_choose_the_same_in_both_verbs(self):
         victim = payload.Victim(self.dir)
-        files = [self.write("a.pb", victim.payload()), self.write("b.pb", victim.payload("22" * 16, pid=4712))]
+        files = [
+            self.write("a.pb", victim.payload()),
+            self.write("b.pb", victim.payload("22" * 16, pid=4712))
+        ]
         spans = self.dir / "spans.csv"
         spans.write_text("span_id,operation\n000000000000000a,checkout\n000000000000000b,search\n")
         start = 1_700_000_000
-        for arguments, value in ((["--process", "4711"], 10), (["--process", "vic*"], 20), (["--service", "sh?p"], 20), (["--span", "a"], 10),
-                                 (["--span", "0b,a"], 12), (["--trace", TRACE], 12), (["--thread", "4712"], 16),
-                                 (["--spans", spans, "--operation", "checkout"], 10), (["--process", "4712", "--span", "b"], 1),
-                                 (["--start", f"{start}.000000005"], 10), (["--end", f"{start}.000000005"], 10),
+        for arguments, value in ((["--process", "4711"], 10), (["--process",
+                                                                "vic*"], 20), (["--service", "sh?p"], 20),
+                                 (["--span", "a"], 10), (["--span",
+                                                          "0b,a"], 12), (["--trace",
+                                                                          TRACE], 12), (["--thread",
+                                                                                         "4712"], 16),
+                                 (["--spans", spans, "--operation",
+                                   "checkout"], 10), (["--process", "4712", "--span",
+                                                       "b"], 1), (["--start", f"{start}.000000005"],
+                                                                  10), (["--end", f"{start}.000000005"], 10),
                                  (["--start", "+0.000000005s", "--end", "+0.000000008s"], 6)):
             self.assertEqual(self.summary(*arguments, *files)["profiles"][0]["value"], value, arguments)
             self.spanprof("convert", *arguments, *files, "-o", self.dir / "part.pb")
@@ -231,7 +267,8 @@ class RoundTrips(Forms):
             (store / f"{i:06}.pb").write_bytes(protobuf(request))
             (store / f"{i:06}.json").write_text(json.dumps(request))
         summary = self.summary(store)
-        self.assertEqual((summary["files"], summary["profiles"][0]["value"], summary["profiles_repeated"]), (3, 30, 0))
+        self.assertEqual((summary["files"], summary["profiles"][0]["value"], summary["profiles_repeated"]),
+                         (3, 30, 0))
         framed = self.dir / "collector.proto"
         framed.write_bytes(b"".join(len(p).to_bytes(4, "big") + p for p in map(protobuf, requests)))
         self.assertEqual(self.summary(framed)["profiles"][0]["value"], 30)
@@ -254,7 +291,8 @@ class RoundTrips(Forms):
             self.assertIn(done.returncode, (0, 1), batch.name)
             self.assertEqual(done.returncode == 1, bool(done.stderr), batch.name)
             path.write_bytes(data[:-1])
-            self.assertIn("batch of a spool, and damaged or cut off", self.spanprof("report", path, expect=1).stderr)
+            self.assertIn("batch of a spool, and damaged or cut off",
+                          self.spanprof("report", path, expect=1).stderr)
 
     def test_people_get_markdown_and_pages(self):
         victim = payload.Victim(self.dir)
@@ -275,8 +313,9 @@ class RoundTrips(Forms):
 
     def test_sort_by_total(self):
         path = self.write("a.pb", payload.Victim(self.dir).payload())
-        self.assertEqual([f["function"] for f in self.summary("--sort", "total", path)["profiles"][0]["functions"]][:3],
-                         ["main", "serve", "hot"])
+        self.assertEqual([
+            f["function"] for f in self.summary("--sort", "total", path)["profiles"][0]["functions"]
+        ][:3], ["main", "serve", "hot"])
 
 
 class Diff(Forms):
@@ -286,12 +325,14 @@ class Diff(Forms):
         after.write_text("main;hot 20\nmain;cold 160\nmain;new 20\n")
         diff = json.loads(self.spanprof("report", "--diff", "--json", before, after).stdout)["profiles"][0]
         self.assertEqual((diff["before"], diff["after"]), (100, 200))
-        self.assertEqual([(f["function"], f["share_change"], f["self_before"], f["self_after"]) for f in diff["functions"]],
-                         [("hot", -50, 60, 20), ("cold", 40, 40, 160), ("new", 10, 0, 20), ("main", 0, 0, 0)])
+        self.assertEqual([(f["function"], f["share_change"], f["self_before"], f["self_after"])
+                          for f in diff["functions"]], [("hot", -50, 60, 20), ("cold", 40, 40, 160),
+                                                        ("new", 10, 0, 20), ("main", 0, 0, 0)])
         text = self.spanprof("report", "--diff", before, after).stdout
         self.assertRegex(text, r"-50\.0 +60 +60\.0% +20 +10\.0%  hot ")
         self.assertNotIn("main", text, "it has the share that it had")
-        self.assertIn("| -50.0 | 60 | 60.0% | 20 | 10.0% | hot |", self.spanprof("report", "--diff", "--format", "markdown", before, after).stdout)
+        self.assertIn("| -50.0 | 60 | 60.0% | 20 | 10.0% | hot |",
+                      self.spanprof("report", "--diff", "--format", "markdown", before, after).stdout)
         self.spanprof("report", "--diff", before, after, "-o", self.dir / "diff.html")
         self.assertIn("<!doctype html>", (self.dir / "diff.html").read_text()[:50])
 
@@ -302,7 +343,9 @@ class Diff(Forms):
     def test_wrong_uses(self):
         path = DATA / "go-cpu.pb.gz"
         self.assertIn("two files", self.spanprof("report", "--diff", path, expect=2).stderr)
-        self.assertIn("--diff writes", self.spanprof("report", "--diff", path, path, "-o", self.dir / "a.folded", expect=2).stderr)
+        self.assertIn(
+            "--diff writes",
+            self.spanprof("report", "--diff", path, path, "-o", self.dir / "a.folded", expect=2).stderr)
 
 
 class Coroutines(Forms):
@@ -316,7 +359,8 @@ class Coroutines(Forms):
             probe, t, sum_ = 0x1000 + k, 10**9 + k * 1000, collections.Counter()
             turns = 30 if k >= self.N - self.STUCK else 4000
             for turn in range(turns):
-                run, wait, tid = rng.randrange(500, 1500), rng.randrange(40_000, 60_000), 100 + rng.randrange(3)
+                run, wait, tid = rng.randrange(500, 1500), rng.randrange(40_000,
+                                                                         60_000), 100 + rng.randrange(3)
                 rows.append((t, probe, tid, 0x400000 + k, 2 * turn, True))
                 rows.append((t + run, probe, tid, 0x400000 + k, 2 * turn + 2, False))
                 sum_.update(run=run, resumes=1, events=2)
@@ -342,7 +386,8 @@ class Coroutines(Forms):
             c = found[probe]
             self.assertEqual((c["events"], c["resumes"], c["run_ns"], c["suspended_ns"]),
                              (sum_["events"], sum_["resumes"], sum_["run"], sum_["wait"]))
-        self.assertEqual({int(c["probe_id"], 16) for c in report["lost_wakeups"]}, {0x1000 + k for k in range(self.N - self.STUCK, self.N)})
+        self.assertEqual({int(c["probe_id"], 16) for c in report["lost_wakeups"]},
+                         {0x1000 + k for k in range(self.N - self.STUCK, self.N)})
         return report
 
     def test_every_form_of_a_trace_says_what_python_sums_up(self):
@@ -351,14 +396,18 @@ class Coroutines(Forms):
         with table.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow("probe_id tid addr seq is_active ts".split())
-            writer.writerows((p, tid, f"0x{a:016x}", seq, "true" if on else "false", t) for t, p, tid, a, seq, on in self.rows)
+            writer.writerows((p, tid, f"0x{a:016x}", seq, "true" if on else "false", t)
+                             for t, p, tid, a, seq, on in self.rows)
         self.check(table)
         database = self.dir / "trace.db"
         connection = sqlite3.connect(database)
-        connection.execute("CREATE TABLE coro_trace_events (id INTEGER PRIMARY KEY AUTOINCREMENT, probe_id TEXT, tid TEXT, addr TEXT,"
-                           " seq TEXT, is_active INTEGER, ts TEXT)")
-        connection.executemany("INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts) VALUES (?,?,?,?,?,?)",
-                               [(str(p), str(tid), f"0x{a:016x}", str(seq), int(on), str(t)) for t, p, tid, a, seq, on in self.rows])
+        connection.execute(
+            "CREATE TABLE coro_trace_events (id INTEGER PRIMARY KEY AUTOINCREMENT, probe_id TEXT, tid TEXT, addr TEXT,"
+            " seq TEXT, is_active INTEGER, ts TEXT)")
+        connection.executemany(
+            "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts) VALUES (?,?,?,?,?,?)",
+            [(str(p), str(tid), f"0x{a:016x}", str(seq), int(on), str(t))
+             for t, p, tid, a, seq, on in self.rows])
         connection.commit()
         connection.close()
         self.check(database)
@@ -376,9 +425,11 @@ class Coroutines(Forms):
         self.assertEqual(sum(a["suspended_ns"] for a in report["addresses"]), sum(waits))
         text = self.spanprof("report", self.path).stdout
         self.assertIn(f"{self.STUCK} lost wake-ups suspected", text)
-        self.assertIn("#### Longest suspensions", self.spanprof("report", "--format", "markdown", self.path).stdout)
+        self.assertIn("#### Longest suspensions",
+                      self.spanprof("report", "--format", "markdown", self.path).stdout)
         folded = self.spanprof("report", "--format", "folded", self.path).stdout
-        self.assertEqual(sum(int(line.split()[1]) for line in folded.splitlines()), sum(waits), "as a flame graph, the same time")
+        self.assertEqual(sum(int(line.split()[1]) for line in folded.splitlines()), sum(waits),
+                         "as a flame graph, the same time")
 
     def test_one_coroutine_and_a_damaged_line(self):
         report = self.summary("--coroutine", "0x0000000000001003", self.path)
@@ -391,7 +442,8 @@ class Coroutines(Forms):
 
     def test_what_the_engine_says_of_its_stations(self):
         path = self.dir / "engine.jsonl"
-        self.spanprof("coro", "-o", path, "--", tap.BUILD_DIR / "tests/lib/victim-stations", "coroutines=6", "turns=3", "hang=2", "pause=1000")
+        self.spanprof("coro", "-o", path, "--", tap.BUILD_DIR / "tests/lib/victim-stations", "coroutines=6",
+                      "turns=3", "hang=2", "pause=1000")
         for suffix in (".jsonl", ".csv", ".db"):
             other = self.dir / f"copy{suffix}"
             self.spanprof("convert", path, "-o", other)
@@ -410,13 +462,17 @@ class Coroutines(Forms):
             window.open(page)
             self.assertIn(f"{self.STUCK} lost wake-ups suspected", window.text("#alarm"))
             self.assertIn(f"{self.N} of {self.N}", window.text("#count"))
-            drawn = window.run("const c = document.getElementById('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-                               "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n")
+            drawn = window.run(
+                "const c = document.getElementById('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+                "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n")
             self.assertGreater(drawn, 10000, "timelines are drawn")
-            window.run("const f = document.getElementById('find'); f.value = '0x1003'; f.dispatchEvent(new Event('input'))")
+            window.run(
+                "const f = document.getElementById('find'); f.value = '0x1003'; f.dispatchEvent(new Event('input'))"
+            )
             self.assertIn(f"1 of {self.N}", window.text("#count"))
-            window.run("const s = document.getElementById('scroller');"
-                       "s.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', cancelable: true }))")
+            window.run(
+                "const s = document.getElementById('scroller');"
+                "s.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', cancelable: true }))")
             self.assertIn("0x1003", window.text("#detail"))
             self.assertEqual(window.problems(), [])
 
@@ -434,20 +490,27 @@ class Coroutines(Forms):
         if not browser.find():
             tap.skip("tool: no chromium with chromedriver")
         n, page = 10_000, self.dir / "many.html"
-        self.path.write_text("".join(f'{{"probe_id":{p},"tid":{7 + p % 8},"addr":"0x{0 if on else p:016x}","seq":2,"is_active":{"true" if on else "false"},"ts":{t}}}\n'
-                                     for t, p, on in self.many(n)))
+        self.path.write_text("".join(
+            f'{{"probe_id":{p},"tid":{7 + p % 8},"addr":"0x{0 if on else p:016x}","seq":2,"is_active":{"true" if on else "false"},"ts":{t}}}\n'
+            for t, p, on in self.many(n)))
         self.spanprof("report", self.path, "-o", page)
         with browser.Browser(self.directory()) as window:
             window.open(page)
             self.assertIn("10,000 of 10,000", window.text("#count"))
             self.assertIn("1 lost wake-up suspected: 0x101e61 ", window.text("#alarm"))
             # Rows are drawn where one looks, and nowhere else, however many there are.
-            window.run("window.rows = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
-                       "CanvasRenderingContext2D.prototype.fillText = function (text, ...more) { window.rows.push(text); return draw.call(this, text, ...more); }")
-            look = ("window.rows = []; const s = document.getElementById('scroller'); s.scrollTop = arguments[0];"
-                    "s.dispatchEvent(new Event('scroll')); return window.rows")
+            window.run(
+                "window.rows = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
+                "CanvasRenderingContext2D.prototype.fillText = function (text, ...more) { window.rows.push(text); return draw.call(this, text, ...more); }"
+            )
+            look = (
+                "window.rows = []; const s = document.getElementById('scroller'); s.scrollTop = arguments[0];"
+                "s.dispatchEvent(new Event('scroll')); return window.rows")
             room = window.run("return document.getElementById('scroller').clientHeight") / 18
-            by_run = [f"0x{0x100000 + k:x}" for k in sorted(range(n), key=lambda k: (k + 1) * (10 if k != 7777 else 5), reverse=True)]
+            by_run = [
+                f"0x{0x100000 + k:x}"
+                for k in sorted(range(n), key=lambda k: (k + 1) * (10 if k != 7777 else 5), reverse=True)
+            ]
             for first in (0, 1, 4321, n - 40):
                 rows = window.run(look, 18 * first)
                 # the browser fires its own event behind ours, perhaps before we ask: the same rows once more
@@ -456,9 +519,13 @@ class Coroutines(Forms):
                 self.assertEqual(rows[:len(set(rows))], by_run[first:first + len(set(rows))])
             last = window.run(look, 10**9)
             self.assertIn(by_run[-1], last, "the end can be reached")
-            window.run("const f = document.getElementById('state'); f.value = 'lost wake-up?'; f.dispatchEvent(new Event('input'))")
+            window.run(
+                "const f = document.getElementById('state'); f.value = 'lost wake-up?'; f.dispatchEvent(new Event('input'))"
+            )
             self.assertIn("1 of 10,000", window.text("#count"))
-            window.run("document.getElementById('scroller').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', cancelable: true }))")
+            window.run(
+                "document.getElementById('scroller').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', cancelable: true }))"
+            )
             self.assertIn("0x101e61", window.text("#detail"))
             self.assertIn("lost wake-up?", window.text("#detail"))
             self.assertEqual(window.problems(), [])

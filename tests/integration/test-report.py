@@ -65,13 +65,15 @@ class Report(tap.TestCase):
         kind, = self.summary(self.write("a.pb", self.payload()))["profiles"]
         self.assertEqual([kind[x] for x in ("type", "unit", "value", "with_span", "truncated", "period_min")],
                          ["samples", "count", 10, 6, 2, 10000000])
-        self.assertEqual({f["function"]: (f["self"], f["total"]) for f in kind["functions"]},
-                         {"hot": (6, 6), "serve": (2, 8), "main": (0, 10), "clear_page": (1, 1), "[unknown]": (1, 1)})
+        self.assertEqual(
+            {f["function"]: (f["self"], f["total"]) for f in kind["functions"]},
+            {"hot": (6, 6), "serve": (2, 8), "main": (0, 10), "clear_page": (1, 1), "[unknown]": (1, 1)})
         self.assertEqual([(s["span_id"], s["value"]) for s in kind["spans"]],
                          [("000000000000000a", 5), ("000000000000000b", 1)])
         self.assertEqual(kind["truncated_by"], [{"reason": "depth", "value": 2}])
         self.assertEqual(kind["processes"][0]["attributes"]["process.pid"], "4711")
-        self.assertEqual([[f["function"] for f in s["frames"]] for s in kind["stacks"]][0], ["hot", "serve", "main"])
+        self.assertEqual([[f["function"] for f in s["frames"]] for s in kind["stacks"]][0],
+                         ["hot", "serve", "main"])
 
     def test_sums_files_up_and_counts_copies_once(self):
         a = self.payload()
@@ -81,7 +83,8 @@ class Report(tap.TestCase):
         self.assertEqual([summary[x] for x in ("files", "processes", "profiles_repeated")], [4, 2, 1])
         kind, = summary["profiles"]
         self.assertEqual(kind["value"], 30)
-        self.assertEqual({p["attributes"]["process.pid"]: p["value"] for p in kind["processes"]}, {"4711": 20, "4712": 10})
+        self.assertEqual({p["attributes"]["process.pid"]: p["value"] for p in kind["processes"]},
+                         {"4711": 20, "4712": 10})
         text = self.spanprof("report", *files).stdout
         self.assertIn("Repeated    1 profiles", text)
         self.assertRegex(text, r"\nProcess     victim \(pid 4711\)\n  value       20,")
@@ -95,7 +98,8 @@ class Report(tap.TestCase):
         raw = self.spanprof("report", "--raw", path).stdout
         self.assertEqual(re.findall(r"^(\S.*):$", raw, re.M), [f"{path}, document {i}" for i in (1, 2, 3)])
         path.write_text("\n".join(lines)[:-3])
-        self.assertIn("lines.json: document 3 is no profiles file", self.spanprof("report", path, expect=1).stderr)
+        self.assertIn("lines.json: document 3 is no profiles file",
+                      self.spanprof("report", path, expect=1).stderr)
         indented = json.dumps(self.payload(), indent=1)
         path.write_text(indented + "\n" + indented)
         self.assertEqual(self.summary(path)["profiles_repeated"], 1)
@@ -120,16 +124,19 @@ class Report(tap.TestCase):
         self.assertEqual([(f["function"], f["self"]) for f in checkout["functions"]],
                          [("hot", 5), ("main", 0), ("serve", 0)])
         text = self.spanprof("report", "--spans", spans, path).stdout
-        self.assertRegex(text, r"Operations\n.*\n +5 +50\.0%  checkout\n +4 +40\.0%  \(no span\)\n +1 +10\.0%  \(span not")
+        self.assertRegex(
+            text, r"Operations\n.*\n +5 +50\.0%  checkout\n +4 +40\.0%  \(no span\)\n +1 +10\.0%  \(span not")
         self.assertRegex(text, r"Functions of checkout\n.*\n +5 +100\.0% +5 +100\.0%  hot ")
 
     def test_wrong_span_lists_name_the_line(self):
         path, spans = self.write("a.pb", self.payload()), self.dir / "spans.csv"
         head = "span_id,operation\n000000000000000a,checkout\n"
-        for text, message in (("", "spans.csv:1: the file is empty"), ("a,b\n", "spans.csv:1: no column `span_id`"),
+        for text, message in (("", "spans.csv:1: the file is empty"), ("a,b\n",
+                                                                       "spans.csv:1: no column `span_id`"),
                               (head + "xyz,search\n", "spans.csv:3: `xyz` is no span id"),
                               (head + "000000000000000b\n", "spans.csv:3: 1 fields"),
-                              (head + "000000000000000a,search\n", "spans.csv:3: span 000000000000000a is in the list")):
+                              (head + "000000000000000a,search\n",
+                               "spans.csv:3: span 000000000000000a is in the list")):
             spans.write_text(text)
             done = self.spanprof("report", "--spans", spans, path, expect=1)
             self.assertIn(message, done.stderr)
@@ -154,7 +161,8 @@ class Report(tap.TestCase):
     def test_control_characters_do_not_reach_the_terminal(self):
         request = self.payload()
         request["dictionary"]["stringTable"][8] = "clear\x1b[2J\x9b31m"
-        request["resourceProfiles"][0]["resource"]["attributes"][2]["value"]["stringValue"] = "\x1b]0;title\x07"
+        request["resourceProfiles"][0]["resource"]["attributes"][2]["value"][
+            "stringValue"] = "\x1b]0;title\x07"
         path = self.write("a.json", request)
         for args in ([], ["--raw"], ["--json"]):
             text = self.spanprof("report", *args, path).stdout
@@ -167,23 +175,25 @@ class Report(tap.TestCase):
         request["resourceProfiles"][0]["schemaUrl"] = "https://example.org/schema"
         request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][1]["linkIndex"] = 77
         text = self.spanprof("report", "--raw", self.write("a.json", request)).stdout
-        for line in ("resource_profiles[0]:", '      key: "service.name"', '        string_value: "shop"',
-                     "        int_value: 4711", '  schema_url: "https://example.org/schema"',
-                     '        type_strindex: 1  # "samples"',
-                     "      time_unix_nano: 1700000000000000000  # 2023-11-14 22:13:20.000000000 UTC",
-                     "      dropped_attributes_count: 0", "      period: 10000000",
-                     "        link_index: 1  # trace " + TRACE + " span 000000000000000a",
-                     "        link_index: 77  # out of range, the table has 3 rows",
-                     '        attribute_indices: [4, 5]  # "profile.stack.truncated"="depth", "thread.id"=4712',
-                     f'    filename_strindex: 6  # "{self.program}"', '  string_table[8]: "clear_page"',
-                     "    address: 0xffffffff81000010", f"    trace_id: {TRACE} (16 bytes)"):
+        for line in (
+                "resource_profiles[0]:", '      key: "service.name"', '        string_value: "shop"',
+                "        int_value: 4711", '  schema_url: "https://example.org/schema"',
+                '        type_strindex: 1  # "samples"',
+                "      time_unix_nano: 1700000000000000000  # 2023-11-14 22:13:20.000000000 UTC",
+                "      dropped_attributes_count: 0", "      period: 10000000",
+                "        link_index: 1  # trace " + TRACE + " span 000000000000000a",
+                "        link_index: 77  # out of range, the table has 3 rows",
+                '        attribute_indices: [4, 5]  # "profile.stack.truncated"="depth", "thread.id"=4712',
+                f'    filename_strindex: 6  # "{self.program}"', '  string_table[8]: "clear_page"',
+                "    address: 0xffffffff81000010", f"    trace_id: {TRACE} (16 bytes)"):
             self.assertIn(line + "\n", text)
         self.assertRegex(text, r"stack_index: 1  # 3 frames, leaf 0x[0-9a-f]+ in \"")
 
     def test_raw_shows_unknown_fields(self):
         path = self.dir / "unknown.pb"
         path.write_bytes(protobuf(self.payload()) + field(99, b"\x01\xfe"))
-        self.assertRegex(self.spanprof("report", "--raw", path).stdout, r"\nunknown field 99, wire type 2: (02)?01fe\n")
+        self.assertRegex(
+            self.spanprof("report", "--raw", path).stdout, r"\nunknown field 99, wire type 2: (02)?01fe\n")
 
     def test_wrong_command_lines(self):
         path = self.write("a.pb", self.payload())
@@ -196,8 +206,9 @@ class Report(tap.TestCase):
         text.write_text("this is no payload\n")
         empty.write_bytes(b"")
         cut.write_bytes(good.read_bytes()[:-7])
-        for path, message in ((text, "is no profiles file"), (empty, "is empty"), (cut, "is no profiles file"),
-                              (self.dir / "none", "cannot be read: No such file or directory")):
+        for path, message in ((text, "is no profiles file"), (empty, "is empty"),
+                              (cut, "is no profiles file"), (self.dir / "none",
+                                                             "cannot be read: No such file or directory")):
             done = self.spanprof("report", path, expect=1)
             self.assertIn(f"{path}: {message}", done.stderr)
             self.assertEqual(done.stdout, "")
@@ -211,18 +222,25 @@ class Report(tap.TestCase):
         self.assertEqual(done.stderr.count(f"{store}/"), 3, "each bad file of a directory has a line")
         self.assertIn("Files       1\n", done.stdout)
         (self.dir / "no-files").mkdir()
-        self.assertIn("is a directory without files", self.spanprof("report", self.dir / "no-files", expect=1).stderr)
+        self.assertIn("is a directory without files",
+                      self.spanprof("report", self.dir / "no-files", expect=1).stderr)
         self.assertIn("Files       1\n", done.stdout, "the others are reported")
 
     def test_json_mistakes_say_where(self):
         path = self.dir / "a.json"
         path.write_text('{"resourceProfiles": [\n {"resource": oops}]}')
-        self.assertRegex(self.spanprof("report", path, expect=1).stderr, r"a\.json: is no profiles file of any form, or was cut off: .*line 2, column 15")
+        self.assertRegex(
+            self.spanprof("report", path, expect=1).stderr,
+            r"a\.json: is no profiles file of any form, or was cut off: .*line 2, column 15")
         request = self.payload()
         request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = "many"
-        self.assertRegex(self.spanprof("report", self.write("b.json", request), expect=1).stderr, r"stackIndex|stack_index")
+        self.assertRegex(
+            self.spanprof("report", self.write("b.json", request), expect=1).stderr,
+            r"stackIndex|stack_index")
         request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][2]["stackIndex"] = 99
-        self.assertRegex(self.spanprof("report", self.write("c.pb", request), expect=1).stderr, r"samples\[2\].*99|99.*samples\[2\]")
+        self.assertRegex(
+            self.spanprof("report", self.write("c.pb", request), expect=1).stderr,
+            r"samples\[2\].*99|99.*samples\[2\]")
 
     def test_survives_garbage(self):
         """Random bytes, files cut anywhere, single flipped bytes: a report or a message, never a crash."""
@@ -243,7 +261,8 @@ class Report(tap.TestCase):
             for args in ([], ["--raw"]):
                 done = subprocess.run([tap.SPANPROF, "report", *args, "-"], input=data, capture_output=True)
                 self.assertIn(done.returncode, (0, 1), f"{data!r}\n{done.stderr.decode()}")
-                self.assertEqual(done.returncode == 1, done.stderr != b"", f"{data!r}\n{done.stderr.decode()}")
+                self.assertEqual(done.returncode == 1, done.stderr != b"",
+                                 f"{data!r}\n{done.stderr.decode()}")
                 statuses.add(done.returncode)
         self.assertEqual(statuses, {0, 1}, "both happen")
 

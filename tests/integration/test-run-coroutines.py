@@ -21,7 +21,9 @@ def read_log(path):
     for line in path.read_text().splitlines():
         station, tid, begin, end = map(int, line.split(","))
         by_thread[tid].append((begin, end, station))
-    return {tid: ([s[0] for s in sorted(stretches)], sorted(stretches)) for tid, stretches in by_thread.items()}
+    return {
+        tid: ([s[0] for s in sorted(stretches)], sorted(stretches)) for tid, stretches in by_thread.items()
+    }
 
 
 def truth_at(log, tid, time_ns):
@@ -78,14 +80,19 @@ class Run(session.TestCase):
 
     def test_have_ids_for_those_who_ask_for_them(self):
         result, _log, pid = self.profile(1, 3, seconds=2.0, options=("--coroutine-ids",))
-        ids = {sample.attributes["coroutine.id"]: (sample.attributes["coroutine.station"], sample.attributes["coroutine.birth_ns"])
-               for sample in result.of(pid) if "coroutine.station" in sample.attributes}
+        ids = {
+            sample.attributes["coroutine.id"]: (sample.attributes["coroutine.station"],
+                                                sample.attributes["coroutine.birth_ns"])
+            for sample in result.of(pid) if "coroutine.station" in sample.attributes
+        }
         self.assertLessEqual({0, 2}, {station for station, _ in ids.values()})         # 1 ends soon
-        self.assertEqual(ids, {f"{station}-{birth_ns}": (station, birth_ns) for station, birth_ns in ids.values()})
+        self.assertEqual(ids,
+                         {f"{station}-{birth_ns}": (station, birth_ns) for station, birth_ns in ids.values()})
         suspended = [sample.attributes for sample in result.suspended]
         self.assertTrue(suspended)
         for attributes in suspended:
-            self.assertEqual(attributes["coroutine.id"], f"{attributes['coroutine.station']}-{attributes['coroutine.birth_ns']}")
+            self.assertEqual(attributes["coroutine.id"],
+                             f"{attributes['coroutine.station']}-{attributes['coroutine.birth_ns']}")
 
     def test_of_programs_without_coroutines_are_as_before(self):
         victim = self.victim("chain", 5)
@@ -93,7 +100,8 @@ class Run(session.TestCase):
         session.wait_cpu([victim.pid], 0.5)
         result = run.stop(signal.SIGTERM)
         self.assertTrue(result.samples)
-        self.assertFalse([s for s in result.samples if any(key.startswith("coroutine.") for key in s.attributes)])
+        self.assertFalse(
+            [s for s in result.samples if any(key.startswith("coroutine.") for key in s.attributes)])
 
 
 if __name__ == "__main__":

@@ -42,10 +42,12 @@ class Exports(session.TestCase):
 
     def test_one_that_is_away_holds_up_no_other_and_finds_its_samples_in_its_spool(self):
         spool = self.directory() / "spool"
-        result = self.run_daemon(f"[export away]\nendpoint = http://127.0.0.1:{closed_port(self)}\nspool = {spool}\n")
+        result = self.run_daemon(
+            f"[export away]\nendpoint = http://127.0.0.1:{closed_port(self)}\nspool = {spool}\n")
         away = result.summary["exports"][1]
         self.assertEqual(result.summary["lost"], 0)
-        self.assertEqual((away["delivered"], away["lost"], away["spooled"]), (0, 0, result.summary["delivered"]))
+        self.assertEqual((away["delivered"], away["lost"], away["spooled"]),
+                         (0, 0, result.summary["delivered"]))
         out = self.directory() / "out"
         self.run_command([tap.SPANPROF, "spool", "extract", "--spool", spool, "-o", out], expect=0)
         theirs = [sample for path in out.iterdir() for sample in otlp_read.samples(path)]
@@ -71,10 +73,12 @@ class Exports(session.TestCase):
     def test_a_real_collector_writes_what_the_daemon_sent_in_either_protocol(self):
         collector.need()
         real = {protocol: collector.Collector(self) for protocol in ("http/protobuf", "http/json")}
-        result = self.run_daemon("".join(f"[export {protocol[5:]}]\nendpoint = {one.url}\nprotocol = {protocol}\n"
-                                         for protocol, one in real.items()))
+        result = self.run_daemon("".join(
+            f"[export {protocol[5:]}]\nendpoint = {one.url}\nprotocol = {protocol}\n"
+            for protocol, one in real.items()))
         for export, (protocol, one) in zip(result.summary["exports"][1:], real.items(), strict=True):
-            self.assertEqual((export["name"], export["delivered"], export["lost"]), (protocol[5:], result.summary["delivered"], 0))
+            self.assertEqual((export["name"], export["delivered"], export["lost"]),
+                             (protocol[5:], result.summary["delivered"], 0))
             requests = [check_otlp.decode(line) for line in one.stop()]
             theirs = [sample for request in requests for sample in otlp_read.request_samples(request)]
             self.assertEqual(sorted(map(repr, theirs)), sorted(map(repr, result.samples)), protocol)
@@ -88,7 +92,8 @@ class Volume(session.TestCase):
         session.wait_cpu([victim.pid], 2)
         result = run.stop()
         self.assertGreaterEqual(result.counter("volume_changes_total", "lowered"), 1)
-        self.assertEqual(result.log.count("sampling at"), sum(result.counter("volume_changes_total", way) for way in ("lowered", "raised")))
+        self.assertEqual(result.log.count("sampling at"),
+                         sum(result.counter("volume_changes_total", way) for way in ("lowered", "raised")))
         periods = [profile.period for request in result.requests for resource in request.resource_profiles
                    for scope in resource.scope_profiles for profile in scope.profiles if profile.period]
         self.assertGreater(max(periods), 1.6 * min(periods), periods)

@@ -24,7 +24,8 @@ HZ = ("--frequency", "499")
 SYMBOLS = otlp_read.Symbols()
 SETTINGS = bytes.fromhex("000006040000000000000400ffffff")  # HTTP/2: how a gRPC server answers HTTP/1
 UNUSABLE = 78
-MEMORY_KIB = 128 << 10  # a window may hold 40 MiB and its request, the queue 8 MiB, the rest is the program's own
+# a window may hold 40 MiB and its request, the queue 8 MiB, the rest is the program's own
+MEMORY_KIB = 128 << 10
 
 
 def memory_kib(pid):
@@ -34,7 +35,8 @@ def memory_kib(pid):
 class HostileRings(session.TestCase):
     """Each ring is told what to do; what its thread's span was, and when, is written down on this side."""
 
-    WRONG = ("magic", "version", "version-zero", "capacity-zero", "capacity-over", "capacity-beyond", "slot-size", "reserved")
+    WRONG = ("magic", "version", "version-zero", "capacity-zero", "capacity-over", "capacity-beyond",
+             "slot-size", "reserved")
 
     def ring(self, *commands):
         child, tell = self.commanded("ring")
@@ -93,11 +95,14 @@ class HostileRings(session.TestCase):
         samples = result.of(healthy.pid)
         self.check_spans(result, healthy)
         self.assertGreater(len(samples), 50)
-        self.assertGreater(sum(bool(s.span_id) for s in samples), 0.9 * len(samples), result.summary["counters"]["contexts_total"])
+        self.assertGreater(sum(bool(s.span_id) for s in samples), 0.9 * len(samples),
+                           result.summary["counters"]["contexts_total"])
 
     def test_a_ring_that_is_wrong_from_the_start_is_never_used(self):
         healthy = self.ring("publish", "set 1 2 77")
-        hostile = [self.ring("publish", f"set 1 2 {i + 1}", f"wrong {field}") for i, field in enumerate(self.WRONG)]
+        hostile = [
+            self.ring("publish", f"set 1 2 {i + 1}", f"wrong {field}") for i, field in enumerate(self.WRONG)
+        ]
         run = self.start("-C", "victim-ring", *HZ)
         session.wait_cpu([child.pid for child in (healthy, *hostile)], 2.5)
         result = run.stop()
@@ -106,7 +111,8 @@ class HostileRings(session.TestCase):
             self.assertGreater(len(samples), 0)
             self.assertEqual({s.span_id for s in samples}, {None})
         self.check_healthy(result, healthy)
-        self.assertGreaterEqual(result.counter("rings_total", "invalid"), len(self.WRONG) - 1, "a wrong magic is no ring at all")
+        self.assertGreaterEqual(result.counter("rings_total", "invalid"),
+                                len(self.WRONG) - 1, "a wrong magic is no ring at all")
         self.assertGreater(result.counter("contexts_total", "unpublished"), 0)
 
     def test_a_ring_that_goes_wrong_while_in_use(self):
@@ -125,7 +131,8 @@ class HostileRings(session.TestCase):
         result = run.stop()
         self.check_spans(result, *hostile)
         self.check_healthy(result, healthy)
-        self.assertGreaterEqual(result.counter("rings_total", "lost"), len(self.WRONG), result.summary["counters"]["rings_total"])
+        self.assertGreaterEqual(result.counter("rings_total", "lost"), len(self.WRONG),
+                                result.summary["counters"]["rings_total"])
 
     def test_memory_that_goes_moves_or_changes_under_the_ring(self):
         healthy = self.ring("publish", "set 1 2 77")
@@ -241,8 +248,10 @@ class Receivers(session.TestCase):
 
     def test_no_password_of_the_endpoint_is_logged(self):
         victim = self.victim("chain", 5)
-        run = self.start("-p", victim.pid, *HZ, endpoint=f"http://me:sekret@127.0.0.1:{fault_server.closed_port(self)}/x?token=sekret",
-                         environment={"SPANPROF_STOP_TIMEOUT": "0"})
+        run = self.start(
+            "-p", victim.pid, *HZ,
+            endpoint=f"http://me:sekret@127.0.0.1:{fault_server.closed_port(self)}/x?token=sekret",
+            environment={"SPANPROF_STOP_TIMEOUT": "0"})
         run.child.wait_for("spanprof: export: ")
         self.assertNotIn("sekret", run.stop().log)
 
@@ -258,8 +267,9 @@ class Receivers(session.TestCase):
         run.wait_events(50)
         run.receiver.child.kill()
         run.child.wait_for("spanprof: export: ")
-        again = self.spawn([tap.SPANPROF, "receive", "--port", run.receiver.port, "-o", run.receiver.directory],
-                           env=session.clean_environment())
+        again = self.spawn(
+            [tap.SPANPROF, "receive", "--port", run.receiver.port, "-o", run.receiver.directory],
+            env=session.clean_environment())
         again.wait_for("listening on")
         run.child.wait_for("takes samples again")
         run.receiver.child = again
@@ -299,15 +309,17 @@ class Targets(session.TestCase):
         build_id = SYMBOLS.build_id(str(session.LIB / "victim-chain"))
         leaves = [s.frames[0] for s in result.of(victim.pid) if s.frames and s.frames[0].type != "kernel"]
         self.assertGreater(len(leaves), 50)
-        self.assertGreater(sum(f.build_id == build_id for f in leaves), 0.95 * len(leaves), "the file that is mapped was read")
+        self.assertGreater(sum(f.build_id == build_id for f in leaves), 0.95 * len(leaves),
+                           "the file that is mapped was read")
 
     def test_a_library_that_was_cut_while_mapped(self):
         path = self.directory() / "library.so"
         shutil.copy(os.path.realpath("/lib/x86_64-linux-gnu/libz.so.1"), path)
-        code = ("import mmap, os, sys\n"
-                "f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC)\n"
-                "os.truncate(sys.argv[1], 0); print('cut', flush=True)\n"
-                "while True: sum(range(1000))")
+        code = (
+            "import mmap, os, sys\n"
+            "f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC)\n"
+            "os.truncate(sys.argv[1], 0); print('cut', flush=True)\n"
+            "while True: sum(range(1000))")
         victim = self.spawn([sys.executable, "-c", code, path])
         victim.wait_for("^cut")
         run = self.start("-p", victim.pid, *HZ)
@@ -344,7 +356,8 @@ class Storms(session.TestCase):
         run = self.start("-C", path.name, "-F", "2003")
         used = 0
         for _ in range(300):
-            pid = os.posix_spawn(path, [path, "2"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+            pid = os.posix_spawn(path, [path, "2"], {},
+                                 file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
             usage = os.wait4(pid, 0)[2]
             used += usage.ru_utime + usage.ru_stime
         run.wait_events(500)
@@ -357,9 +370,10 @@ class Storms(session.TestCase):
 
 class Refusals(session.TestCase):
     def refused(self, *options, status=UNUSABLE, prefix=(), environment=None, program=tap.SPANPROF):
-        done = self.run_command([*prefix, program, "run", "--duration", "1s", "--endpoint", "http://127.0.0.1:9",
-                                 "--stop-timeout", "0", *options],
-                                env={**session.clean_environment(), **(environment or {})}, expect=status)
+        done = self.run_command([
+            *prefix, program, "run", "--duration", "1s", "--endpoint", "http://127.0.0.1:9", "--stop-timeout",
+            "0", *options
+        ], env={**session.clean_environment(), **(environment or {})}, expect=status)
         self.assertEqual(done.stdout, "")
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         return done.stderr
@@ -373,9 +387,11 @@ class Refusals(session.TestCase):
         return program
 
     def test_without_root(self):
-        line = self.refused(prefix=[tap.need_tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups"],
-                            program=self.as_nobody())
-        self.assertRegex(line, r"not permitted to .*: missing CAP_BPF CAP_PERFMON \(run as root or grant them\)")
+        line = self.refused(
+            prefix=[tap.need_tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups"],
+            program=self.as_nobody())
+        self.assertRegex(line,
+                         r"not permitted to .*: missing CAP_BPF CAP_PERFMON \(run as root or grant them\)")
 
     def test_without_each_capability(self):
         for taken, missing in (("-sys_admin,-bpf", "CAP_BPF"), ("-sys_admin,-perfmon", "CAP_PERFMON"),
@@ -396,7 +412,8 @@ class Refusals(session.TestCase):
 
     def test_without_type_information(self):
         line = self.refused(environment={"SPANPROF_BTF": "/nonexistent/vmlinux"})
-        self.assertRegex(line, r"type information is missing \(/nonexistent/vmlinux: .*CONFIG_DEBUG_INFO_BTF=y")
+        self.assertRegex(line,
+                         r"type information is missing \(/nonexistent/vmlinux: .*CONFIG_DEBUG_INFO_BTF=y")
 
     def test_a_kernel_without_what_is_needed(self):
         """Type information of a kernel that has none of our types: a header and nothing else."""
@@ -414,8 +431,8 @@ class Refusals(session.TestCase):
         self.assertLess(len(done.stderr.splitlines()), 5, done.stderr)
 
     def test_usage(self):
-        for arguments, text in ((["--nonsense"], "nonsense"), (["-p", "zero"], "zero"), (["--frequency", "0"], "range"),
-                                (["./app"], "record -- ./app")):
+        for arguments, text in ((["--nonsense"], "nonsense"), (["-p", "zero"], "zero"),
+                                (["--frequency", "0"], "range"), (["./app"], "record -- ./app")):
             with self.subTest(arguments=arguments):
                 done = self.spanprof("run", *arguments, expect=2, env=session.clean_environment())
                 self.assertIn(text, done.stderr)

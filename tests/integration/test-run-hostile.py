@@ -41,7 +41,8 @@ def memory_kib(pid):
 
 def states(pid):
     """Of its threads: R, S, D, T, t …"""
-    return {(task / "stat").read_text().rpartition(") ")[2][0] for task in pathlib.Path(f"/proc/{pid}/task").iterdir()}
+    return {(task / "stat").read_text().rpartition(") ")[2][0]
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir()}
 
 
 def is_inside(sample, function):
@@ -49,7 +50,8 @@ def is_inside(sample, function):
 
 
 class Hostile(session.TestCase):
-    def beside(self, *arguments, cpu=0.8, prepare=None, comm="victim-hostile,victim-ring", until=None, **more):
+    def beside(self, *arguments, cpu=0.8, prepare=None, comm="victim-hostile,victim-ring", until=None,
+               **more):
         """A hostile target, and a healthy one under the daemon's eyes all the time. @until: of what the daemon counts."""
         healthy, tell = self.commanded("ring")
         tell("publish")
@@ -71,14 +73,16 @@ class Hostile(session.TestCase):
         result = run.stop()
         samples = result.of(healthy.pid)
         burning = [s for s in samples if is_inside(s, "ring_burn")]
-        print(f"{arguments[0]}: healthy {len(samples)} samples of {used * 499:.0f} ticks, daemon used {busy:.3f} s, "
-              f"hostile {len(result.of(hostile.pid))}, lost {result.summary['lost_by_reason']}")
+        print(
+            f"{arguments[0]}: healthy {len(samples)} samples of {used * 499:.0f} ticks, daemon used {busy:.3f} s, "
+            f"hostile {len(result.of(hostile.pid))}, lost {result.summary['lost_by_reason']}")
         self.assertEqual({k: v for k, v in result.summary["lost_by_reason"].items() if k != "not_target"}, {})
         self.assertGreater(len(samples), 0.8 * used * 499)
         self.assertGreater(len(burning), 0.97 * len(samples) - 3)
         self.assertEqual({(s.trace_id, s.span_id) for s in burning[len(burning) // 2:]}, {SPAN})
         self.assertIsNone(hostile.status, hostile)
-        self.assertTrue([s for s in result.of(hostile.pid) if is_inside(s, "hostile_burn")], "it is sampled all the same")
+        self.assertTrue([s for s in result.of(hostile.pid) if is_inside(s, "hostile_burn")],
+                        "it is sampled all the same")
         return result, hostile
 
     def test_mappings_that_change_while_they_are_read(self):
@@ -102,7 +106,10 @@ class Hostile(session.TestCase):
         """Lines of maps that look like two, deleted when they are not, anonymous when they are files; then the paths become
         a FIFO, a directory, another program. And a comm that is no UTF-8."""
         directory = self.directory()
-        names = ["a\nb", "gone (deleted)", "[anon:spanprof]", "[vdso]", "fifo", "directory", "replaced", "\x1b]0;x", "n" * 250]
+        names = [
+            "a\nb", "gone (deleted)", "[anon:spanprof]", "[vdso]", "fifo", "directory", "replaced",
+            "\x1b]0;x", "n" * 250
+        ]
         for name in names:
             shutil.copy(session.LIB / "victim-short", directory / name)
 
@@ -154,12 +161,14 @@ class Hostile(session.TestCase):
             # Of 40 functions: all of two files, half of two, nearly all of one and one of the sparse file.
             bad = prometheus.value(metrics, "spanprof_unwind_entries_bad_total")
             loaded = prometheus.value(metrics, "spanprof_unwind_tables_total", result="loaded")
-            return bad > 130 and loaded > len(crafted_elf.KINDS)        # those of the libraries are among them
+            # those of the libraries are among them
+            return bad > 130 and loaded > len(crafted_elf.KINDS)
 
         result, _ = self.beside("files", *mapped, comm="h*,victim-ring", until=are_read,
                                 prepare=lambda: os.truncate(paths["shrunk"], 64))
-        self.assertEqual({k: v for k, v in result.counter("workers_total").items() if k in ("died", "malformed")},
-                         {"died": 0, "malformed": 0})
+        self.assertEqual(
+            {k: v for k, v in result.counter("workers_total").items() if k in ("died", "malformed")},
+            {"died": 0, "malformed": 0})
 
     def stop_by_signal(self, pid):
         os.kill(pid, signal.SIGSTOP)
@@ -181,7 +190,8 @@ class Hostile(session.TestCase):
     def stop_by_freezer(self, pid):
         """As a container that is paused."""
         group = groups.make(self, f"spanprof-test-frozen-{os.getpid()}")
-        self.addCleanup(lambda: tap.wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty group"))
+        self.addCleanup(
+            lambda: tap.wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty group"))
         self.addCleanup(os.kill, pid, signal.SIGKILL)
         groups.enter(group, pid)
         (group / "cgroup.freeze").write_text("1")
@@ -215,7 +225,8 @@ class Hostile(session.TestCase):
             self.assertEqual({(s.trace_id, s.span_id) for s in burning}, {SPAN}, "from the first sample on")
             self.assertGreaterEqual(min(map(result.monotonic_ns, result.of(pid))), begin_ns.get(pid, 0))
         self.assertEqual(result.of(parent.pid), [])
-        self.assertTrue([s for s in result.samples if is_inside(s, "family_child")], "the child, in its parent's memory")
+        self.assertTrue([s for s in result.samples if is_inside(s, "family_child")],
+                        "the child, in its parent's memory")
 
     def test_a_look_costs_a_target_no_memory(self):
         for mode, n in (("reserve", 8), ("still", 60000)):

@@ -66,9 +66,10 @@ class Lives(session.TestCase):
         user = [s for s in samples if any(f.type != "kernel" for f in s.frames)]
         burning = inside(user, "family_child")
         ticks = session.truth_of(victim)["cpu_ns"] / 1e9 * 499
-        print(f"{mode}: {len(samples)} samples of {ticks:.0f} ticks, {len(user)} with user frames, {len(burning)} in the function, "
-              f"{len({s.resource['process.pid'] for s in samples})} of {len(children)} children, "
-              f"{result.counter('mappings_recalled_total')} recalled")
+        print(
+            f"{mode}: {len(samples)} samples of {ticks:.0f} ticks, {len(user)} with user frames, {len(burning)} in the function, "
+            f"{len({s.resource['process.pid'] for s in samples})} of {len(children)} children, "
+            f"{result.counter('mappings_recalled_total')} recalled")
         self.assertGreater(len({s.resource["process.pid"] for s in samples}), 0.9 * n)
         self.assertGreaterEqual(len(burning) / len(user), share)
         self.assertEqual({s.resource["process.executable.name"] for s in samples}, {"victim-family"})
@@ -92,7 +93,8 @@ class Lives(session.TestCase):
 
         def rests_and_goes_on():
             victim.process.send_signal(signal.SIGSTOP)
-            time.sleep(0.5)             # mostly it falls asleep before that, but not where other processes wake it all the time
+            # mostly it falls asleep before that, but not where other processes wake it all the time
+            time.sleep(0.5)
             victim.process.send_signal(signal.SIGCONT)
             session.wait_cpu([victim.pid], 0.1)
             return metric(path, "spanprof_wake_ups_total")
@@ -120,7 +122,8 @@ class Lives(session.TestCase):
         result = run.wait()
         samples = result.of(victim.pid)
         self.assertGreater(len(inside(samples, "family_thread")) / len(samples), 0.95, result.summary)
-        self.assertEqual(result.counter("unwind_tables_total", "failed"), 0)    # of files that only its threads still show
+        # of files that only its threads still show
+        self.assertEqual(result.counter("unwind_tables_total", "failed"), 0)
         self.assertEqual({s.resource["process.executable.name"] for s in samples}, {"victim-family"})
         self.assertNotIn(str(victim.pid), {str(s.attributes["thread.id"]) for s in samples})
         self.assertEqual(result.counter("targets_total", "gone"), 1)
@@ -135,7 +138,8 @@ class Lives(session.TestCase):
         threads = inside(samples, "family_thread")
         self.assertGreater(len(inside(samples, "family_leader")), 30)
         self.assertGreater(len(threads), 300)
-        self.assertGreater(max(s.time_ns for s in threads), max(s.time_ns for s in inside(samples, "family_leader")))
+        self.assertGreater(max(s.time_ns for s in threads),
+                           max(s.time_ns for s in inside(samples, "family_leader")))
         self.assertEqual(result.counter("targets_total", "gone"), 1, "once, with the last thread")
         truth = session.truth_of(victim)["cpu_ns"] / 1e9 * 499
         self.assertAlmostEqual(len(samples) / truth, 1, delta=0.3)
@@ -165,14 +169,16 @@ spin()
         by_program = collections.defaultdict(list)
         for sample in result.of(victim.pid):
             by_program[os.path.basename(sample.resource["process.executable.path"])].append(sample)
-        python, chain = by_program.pop(os.path.basename(os.path.realpath(sys.executable))), by_program.pop("victim-chain")
+        python, chain = by_program.pop(os.path.basename(os.path.realpath(
+            sys.executable))), by_program.pop("victim-chain")
         self.assertEqual(by_program, {})
         self.assertGreater(len({s.attributes["thread.id"] for s in python}), 1)
         self.assertEqual({s.attributes["thread.id"] for s in chain}, {victim.pid})
         self.assertEqual(inside(python, "chain_leaf"), [])
         self.assertGreater(len(inside(chain, "chain_leaf")), 0.9 * len(chain) - 3)
         self.assertGreater(min(s.time_ns for s in chain), max(s.time_ns for s in python))
-        self.assertEqual((result.counter("targets_total", "exec"), result.counter("targets_total", "gone")), (1, 0))
+        self.assertEqual((result.counter("targets_total", "exec"), result.counter("targets_total", "gone")),
+                         (1, 0))
 
     def test_one_pid_used_again_and_again(self):
         """Two programs take turns under one pid, 30 ms each: no sample is taken for the other program's."""
@@ -186,7 +192,8 @@ spin()
         verdicts = collections.Counter()
         for sample in result.of(children.pop()):
             names = {SYMBOLS.name(f) for f in sample.frames if f.build_id} & {"short_burn", "family_child"}
-            expected = {"victim-short": "short_burn", "victim-family": "family_child"}[sample.resource["process.executable.name"]]
+            expected = {"victim-short": "short_burn",
+                        "victim-family": "family_child"}[sample.resource["process.executable.name"]]
             verdicts["unknown" if not names else "right" if names == {expected} else "wrong"] += 1
         print(verdicts, result.counter("targets_total"))
         self.assertEqual(verdicts["wrong"], 0)
@@ -242,19 +249,23 @@ while True: sum(range(1000))
             for path in set(run.receiver.paths()) - seen:
                 if path.with_suffix(".json").exists():
                     seen.add(path)
-                    if any(s.resource["process.executable.name"] == "victim-shares" for s in otlp_read.samples(path)):
+                    if any(s.resource["process.executable.name"] == "victim-shares"
+                           for s in otlp_read.samples(path)):
                         return True
             return False
 
         tap.wait_until(is_found, "the new program")
         publishers.wait_events(10, sleeper.pid)
-        result, others = (one.stop(all_stored=False) for one in (run, publishers))     # a request may have been under way at the stop
+        # a request may have been under way at the stop
+        result, others = (one.stop(all_stored=False) for one in (run, publishers))
         for one in (result, others):
             self.assertGreater(one.counter("notices_lost_total"), 0)
             self.assertGreater(one.counter("sweep_total", "resync"), 0)
         self.assertGreater(result.counter("sweep_total", "found"), 0)
         late = [s for s in result.of(victim.pid) if s.resource["process.executable.name"] == "victim-shares"]
-        self.assertGreater(len([s for s in late if any(f.build_id and "victim-shares" in f.path for f in s.frames)]), 0.9 * len(late) - 5)
+        self.assertGreater(
+            len([s for s in late if any(f.build_id and "victim-shares" in f.path for f in s.frames)]),
+            0.9 * len(late) - 5)
         self.assertTrue(all(s.span_id for s in others.of(sleeper.pid)[-5:]))
 
 

@@ -58,7 +58,9 @@ class Mappings(session.TestCase):
         self.assertGreater(len(inside), 300, result.summary)
         # A tick before its rows were loaded is walked by frame pointers: a drain, and the time to read them.
         complete = [s for s in inside if TRUNCATED not in s.attributes]
-        self.assertGreater(len(complete) / len(inside), 0.9, collections.Counter(s.attributes.get(TRUNCATED) for s in inside))
+        self.assertGreater(
+            len(complete) / len(inside), 0.9,
+            collections.Counter(s.attributes.get(TRUNCATED) for s in inside))
         for sample in complete:
             self.assertTrue({"library_burn", "main"} <= set(names(sample)), names(sample))
         self.assertGreater(result.counter("mappings_noticed_total", "noticed"), 0)
@@ -80,7 +82,8 @@ class Mappings(session.TestCase):
 
         tap.wait_until(makes_code, "three answered calls", 120)
         result = run.stop()
-        self.assertGreaterEqual(result.counter("calls_total", "made"), result.counter("calls_total", "answered"))
+        self.assertGreaterEqual(result.counter("calls_total", "made"),
+                                result.counter("calls_total", "answered"))
         self.assertGreaterEqual(result.counter("mappings_noticed_total", "noticed"), 3)
 
     def test_the_first_samples_are_whole(self):
@@ -161,8 +164,9 @@ class Mappings(session.TestCase):
         user = [s for s in result.samples if any(f.type != "kernel" for f in s.frames)]
         placed = [s for s in user if all(f.build_id for f in s.frames if f.type != "kernel")]
         burning = [s for s in user if any(f.build_id == build_id for f in s.frames)]
-        print(f"{len(placed)} of {len(user)} with build ids, {len(burning)} in the program, {len(result.pids)} processes, "
-              f"{result.counter('mappings_recalled_total')} recalled")
+        print(
+            f"{len(placed)} of {len(user)} with build ids, {len(burning)} in the program, {len(result.pids)} processes, "
+            f"{result.counter('mappings_recalled_total')} recalled")
         self.assertGreater(len(result.pids), 130)
         self.assertGreaterEqual(len(placed) / len(user), 0.9)
         self.assertGreaterEqual(len(burning) / len(user), 0.8)
@@ -176,16 +180,20 @@ class Mappings(session.TestCase):
 
         def growth_kib():
             before = resident_kib(run.pid)
-            self.run_command([sys.executable, "-c", SPAWNER, str(n), tap.need_tool("true")], expect=0, timeout=600)
+            self.run_command([sys.executable, "-c", SPAWNER,
+                              str(n), tap.need_tool("true")], expect=0, timeout=600)
             return resident_kib(run.pid) - before
 
         growths = [growth_kib()]
         while len(growths) <= rounds and (len(growths) == 1 or growths[-1] >= n * leak_kib):
             growths.append(growth_kib())
-        # Without the payload's rules: a process that is seen before and after an exec of one name has two equal resources.
+        # Without the payload's rules: a process that is seen before and after an exec of one name has two
+        # equal resources.
         result = run.stop(check=False)
         result.check_books(self)
-        print(f"VmRSS grew by {growths} KiB with {n} processes each; {result.summary['counters']['targets_total']}")
+        print(
+            f"VmRSS grew by {growths} KiB with {n} processes each; {result.summary['counters']['targets_total']}"
+        )
         self.assertLess(min(growths[1:]), n * leak_kib)
         self.assertEqual(result.counter("targets_total", "over_cap"), 0)
 

@@ -24,7 +24,10 @@ SPAN = ("00000000000000010000000000000002", "0000000000000003")
 
 
 def ids_by_level(pid):
-    return [int(x) for x in re.search(r"NSpid:\t(.*)\n", pathlib.Path(f"/proc/{pid}/status").read_text())[1].split()]
+    return [
+        int(x) for x in re.search(r"NSpid:\t(.*)\n",
+                                  pathlib.Path(f"/proc/{pid}/status").read_text())[1].split()
+    ]
 
 
 def descendants(pid):
@@ -50,9 +53,13 @@ class Namespaces(session.TestCase):
 
     def inside(self, prefix, name, *arguments, path=None):
         """A victim behind @prefix: (its id here, tell)."""
-        child = self.spawn([*prefix, path or session.LIB / f"victim-{name}", *arguments], stdin=subprocess.PIPE)
+        child = self.spawn([*prefix, path or session.LIB / f"victim-{name}", *arguments],
+                           stdin=subprocess.PIPE)
         child.wait_for(r"^pid \d+")
-        pids = [pid for pid in descendants(child.pid) if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("victim-")]
+        pids = [
+            pid for pid in descendants(child.pid)
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("victim-")
+        ]
         self.assertEqual(len(pids), 1, child)
 
         def tell(line):
@@ -162,8 +169,10 @@ class Namespaces(session.TestCase):
     def pod(self, levels=1):
         """A namespace that outlives who is in it, and how to enter it. Inside, /proc is its own."""
         holder = self.spawn([*UNSHARE * levels, "sleep", "1000"])
-        pid = tap.wait_until(lambda: next((p for p in descendants(holder.pid)
-                                           if pathlib.Path(f"/proc/{p}/comm").read_text() == "sleep\n"), None), "the namespace")
+        pid = tap.wait_until(
+            lambda: next((p for p in descendants(holder.pid)
+                          if pathlib.Path(f"/proc/{p}/comm").read_text() == "sleep\n"), None),
+            "the namespace")
         return ("nsenter", f"--target={pid}", "--pid", "--mount")
 
     def start_inside(self, pod, *options):
@@ -171,7 +180,8 @@ class Namespaces(session.TestCase):
 
     def stop_inside(self, run):
         """Signals the daemon, not nsenter."""
-        daemon, = (p for p in descendants(run.pid) if pathlib.Path(f"/proc/{p}/comm").read_text() == "spanprof\n")
+        daemon, = (p for p in descendants(run.pid)
+                   if pathlib.Path(f"/proc/{p}/comm").read_text() == "spanprof\n")
         os.kill(daemon, signal.SIGTERM)
         return run.wait()
 
@@ -185,12 +195,17 @@ class Namespaces(session.TestCase):
         for pid in inner.values():
             run.wait_events(60, pid)
         result = self.stop_inside(run)
-        self.assertEqual({s.resource["process.pid"] for s in result.samples
-                          if s.resource["process.executable.name"].startswith("victim-")}, set(inner.values()))
+        self.assertEqual(
+            {
+                s.resource["process.pid"]
+                for s in result.samples if s.resource["process.executable.name"].startswith("victim-")
+            }, set(inner.values()))
         self.assertLess(max(result.pids), min(host, sibling, 1000), "ids of the namespace, not of the host")
         for pid in inner.values():
             self.check_spans(result.of(pid))
-        threads = {int(ids_by_level(f"{service}/task/{t}")[levels]) for t in os.listdir(f"/proc/{service}/task")}
+        threads = {
+            int(ids_by_level(f"{service}/task/{t}")[levels]) for t in os.listdir(f"/proc/{service}/task")
+        }
         self.assertTrue({s.attributes["thread.id"] for s in result.of(inner[service])} <= threads)
 
     def test_a_sidecar_sees_its_service_and_nobody_else(self):
@@ -211,9 +226,11 @@ class Namespaces(session.TestCase):
         run.wait_events(30, ids_by_level(later)[-1])
         result = self.stop_inside(run)
         self.assertGreater(len(pids & result.pids), 15)
-        self.assertIn("short_burn", functions([s for s in result.samples if s.resource["process.pid"] in pids]))
+        self.assertIn("short_burn",
+                      functions([s for s in result.samples if s.resource["process.pid"] in pids]))
         self.assertGreaterEqual(result.counter("targets_total", "gone"), 1 + len(pids & result.pids))
-        self.assertEqual({s.resource["process.executable.name"] for s in result.samples}, {"victim-chain", "victim-short"})
+        self.assertEqual({s.resource["process.executable.name"] for s in result.samples},
+                         {"victim-chain", "victim-short"})
 
     def test_a_sidecar_ends_with_the_only_process_that_it_was_given(self):
         pod = self.pod()
@@ -236,13 +253,16 @@ class Namespaces(session.TestCase):
         """systemd-nspawn keeps the capabilities that it is told to; the daemon is not number 1 and has /usr read-only."""
         _, prefix = self.container(tap.BUILD_DIR)
         script = f"{session.LIB}/victim-chain 5 & exec \"$@\""
-        prefix = (*prefix[:-2], "--capability=all", "--system-call-filter=bpf perf_event_open", *prefix[-2:], "sh", "-c", script, "sh")
+        prefix = (*prefix[:-2], "--capability=all", "--system-call-filter=bpf perf_event_open", *prefix[-2:],
+                  "sh", "-c", script, "sh")
         directory = self.directory()
         prefix = (*prefix[:1], f"--bind={directory}", *prefix[1:])
         receiver = session.Receiver(self)
         summary = directory / "summary.json"
-        daemon = self.spawn([*prefix, tap.SPANPROF, "run", "--comm", "victim-chain", "--endpoint", receiver.url, "-d", "5s",
-                             "--summary", summary, *HZ])
+        daemon = self.spawn([
+            *prefix, tap.SPANPROF, "run", "--comm", "victim-chain", "--endpoint", receiver.url, "-d", "5s",
+            "--summary", summary, *HZ
+        ])
         self.assertEqual(daemon.wait(), 0, daemon)
         samples = [s for path in receiver.paths() for s in otlp_read.samples(path)]
         self.assertGreater(len(samples), 50, daemon)

@@ -37,7 +37,9 @@ while True:
 def nm(path):
     """name → (address, size) of the functions of a program."""
     text = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True).stdout
-    return {m[3]: (int(m[1], 16), int(m[2], 16)) for m in re.finditer(r"^(\w+) (\w+) [tT] (\w+)$", text, re.M)}
+    return {
+        m[3]: (int(m[1], 16), int(m[2], 16)) for m in re.finditer(r"^(\w+) (\w+) [tT] (\w+)$", text, re.M)
+    }
 
 
 def user_leaf(sample):
@@ -68,16 +70,21 @@ class AgainstPerf(session.TestCase):
         child = self.victim("chain", 5)
         run = self.start("--pid", child.pid)
         run.wait_events(20, child.pid)
-        self.run_command([tap.need_tool("perf"), "record", "-q", "-B", "-N", "-e", "cpu-clock", "-o", directory / "perf.data", "--",
-                          "/bin/true"], expect=0)
-        shown = self.run_command(["perf", "script", "-i", directory / "perf.data", "--show-mmap-events", "-F", "comm,ip"], expect=0)
-        self.assertRegex(shown.stdout, r"PERF_RECORD_MMAP2 .* \w+:\w+ [1-9]\d* \d+\]: r-xp .*/true", "with an inode, as it was asked for")
+        self.run_command([
+            tap.need_tool("perf"), "record", "-q", "-B", "-N", "-e", "cpu-clock", "-o",
+            directory / "perf.data", "--", "/bin/true"
+        ], expect=0)
+        shown = self.run_command(
+            ["perf", "script", "-i", directory / "perf.data", "--show-mmap-events", "-F", "comm,ip"],
+            expect=0)
+        self.assertRegex(shown.stdout, r"PERF_RECORD_MMAP2 .* \w+:\w+ [1-9]\d* \d+\]: r-xp .*/true",
+                         "with an inode, as it was asked for")
         self.assertGreater(len(run.stop().of(child.pid)), 0)
 
     def test_xz(self):
         def start():
-            child = self.spawn([tap.need_tool("xz"), "-T2", "-3", "--block-size=512KiB", "-c"], stdin=subprocess.PIPE,
-                               stdout=subprocess.DEVNULL)
+            child = self.spawn([tap.need_tool("xz"), "-T2", "-3", "--block-size=512KiB", "-c"],
+                               stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
             threading.Thread(target=self.feed, args=[child.process.stdin], daemon=True).start()
             return [child.pid]
 
@@ -85,8 +92,10 @@ class AgainstPerf(session.TestCase):
         ours, comparison = self.agrees(result, recording, pids)
         self.assertEqual({s.resource["process.executable.name"] for s in ours}, {"xz"})
         self.assertGreaterEqual(len({s.thread_id for s in ours}), 2, "-T2 works in threads of its own")
-        self.assertGreater(otlp_read.objects(ours)["liblzma.so." + os.path.realpath("/lib/x86_64-linux-gnu/liblzma.so.5")
-                                                   .split("liblzma.so.")[1]], len(ours) / 2)
+        self.assertGreater(
+            otlp_read.objects(ours)
+            ["liblzma.so." + os.path.realpath("/lib/x86_64-linux-gnu/liblzma.so.5").split("liblzma.so.")[1]],
+            len(ours) / 2)
 
     @staticmethod
     def feed(pipe):
@@ -119,7 +128,8 @@ class AgainstPerf(session.TestCase):
 
         result, recording, pids = self.profile("python3*", start)
         _, comparison = self.agrees(result, recording, pids)
-        self.assertIn("_PyEval_EvalFrameDefault", {str(row.category[1]) for row in comparison.rows if row.category != "(rest)"})
+        self.assertIn("_PyEval_EvalFrameDefault",
+                      {str(row.category[1]) for row in comparison.rows if row.category != "(rest)"})
 
     def check_chain(self, name, depth=12):
         path = session.LIB / f"victim-{name}"
@@ -129,7 +139,8 @@ class AgainstPerf(session.TestCase):
         recording = perf.Recording(self)
         session.wait_cpu([child.pid], 1.5)
         result = run.stop()
-        build_id = re.search(r"Build ID: (\w+)", self.run_command(["readelf", "-nW", path], expect=0).stdout)[1]
+        build_id = re.search(r"Build ID: (\w+)",
+                             self.run_command(["readelf", "-nW", path], expect=0).stdout)[1]
         ours, _ = self.agrees(result, recording, {child.pid})
         n_leaf = 0
         for sample in ours:
@@ -163,7 +174,8 @@ class AgainstClocks(session.TestCase):
                 session.wait_cpu([child.pid], 2.5)
                 self.assertEqual(child.stop(), 0)
                 result = run.stop()
-                shares.check(self, self.counts(result.of(child.pid)), session.truth_of(child, r"^(share_\d+) (\d+)$"))
+                shares.check(self, self.counts(result.of(child.pid)),
+                             session.truth_of(child, r"^(share_\d+) (\d+)$"))
 
     def sampled_cpu_ns(self, result, pid):
         """What the samples say: each stands for the period of its profile."""
@@ -172,8 +184,10 @@ class AgainstClocks(session.TestCase):
     def periodic(self, *options, cpus, periods, seconds):
         """(share of work_a seen, true, number of samples) of victims that repeat, each bound to a CPU, and the result."""
         run = self.start("--comm", "victim-periodic", *options)
-        children = [self.spawn(["taskset", "-c", cpu, session.LIB / "victim-periodic", ms], stdin=subprocess.DEVNULL)
-                    for cpu, ms in zip(cpus, periods)]
+        children = [
+            self.spawn(["taskset", "-c", cpu, session.LIB / "victim-periodic", ms], stdin=subprocess.DEVNULL)
+            for cpu, ms in zip(cpus, periods)
+        ]
         for child in children:
             child.wait_for("^pid")
         before = time.monotonic()
@@ -186,7 +200,8 @@ class AgainstClocks(session.TestCase):
             counts, truth = self.counts(result.of(child.pid)), session.truth_of(child, r"^(work_[ab]) (\d+)$")
             n = counts["work_a"] + counts["work_b"]
             self.assertGreater(n, 25)
-            rows.append((counts["work_a"] / n, truth["work_a"] / sum(truth.values()), n, child, sum(truth.values())))
+            rows.append(
+                (counts["work_a"] / n, truth["work_a"] / sum(truth.values()), n, child, sum(truth.values())))
         return rows, result
 
     def test_periodic_work_is_not_seen_in_lock_step(self):
@@ -199,17 +214,21 @@ class AgainstClocks(session.TestCase):
         cpus = sorted(os.sched_getaffinity(0))[:2]
         rows, result = self.periodic("--frequency", "99", cpus=cpus, periods=["10", "10.101"], seconds=16)
         for seen, true, n, child, cpu_ns in rows:
-            self.assertLess(abs(seen - true), 0.08 + 4 * math.sqrt(true * (1 - true) / n), (child.argv, seen, true, n))
-            # A window's period is the mean of all CPUs; this one's own differs by up to a quarter, each second anew:
+            self.assertLess(abs(seen - true), 0.08 + 4 * math.sqrt(true * (1 - true) / n),
+                            (child.argv, seen, true, n))
+            # A window's period is the mean of all CPUs; this one's own differs by up to a quarter, each
+            # second anew:
             # 0.25 / sqrt(3 * 16) is one deviation of the mean of 16 s.
             estimate = self.sampled_cpu_ns(result, child.pid)
-            self.assertLess(abs(estimate / cpu_ns - 1), 4 * (1 / math.sqrt(n) + 0.25 / math.sqrt(48)), (estimate, cpu_ns))
+            self.assertLess(abs(estimate / cpu_ns - 1), 4 * (1 / math.sqrt(n) + 0.25 / math.sqrt(48)),
+                            (estimate, cpu_ns))
 
     def test_without_jitter_it_is(self):
         """The control of the test above. The phase is a matter of luck: one in fifty runs meets the edge of A and B."""
         cpu = sorted(os.sched_getaffinity(0))[0]
         for _ in range(4):
-            (seen, true, *_), = self.periodic("--frequency", "100", "--jitter=off", cpus=[cpu], periods=["10"], seconds=2)[0]
+            (seen, true, *_), = self.periodic("--frequency", "100", "--jitter=off", cpus=[cpu],
+                                              periods=["10"], seconds=2)[0]
             if abs(seen - true) > 0.2:
                 return
         self.fail("four runs in step with the sampler were right")
@@ -227,8 +246,10 @@ class AgainstClocks(session.TestCase):
                 session.wait_cpu([child.pid], 3.0)
                 self.assertEqual(child.stop(), 0)
                 result = run.stop()
-                true, n = sum(session.truth_of(child, r"^(share_\d+) (\d+)$").values()), len(result.of(child.pid))
-                self.assertLess(abs(self.sampled_cpu_ns(result, child.pid) / true - 1), spread + 4 / math.sqrt(n))
+                true, n = sum(session.truth_of(child,
+                                               r"^(share_\d+) (\d+)$").values()), len(result.of(child.pid))
+                self.assertLess(abs(self.sampled_cpu_ns(result, child.pid) / true - 1),
+                                spread + 4 / math.sqrt(n))
                 for sample in result.samples:
                     self.assertLess(abs(sample.period * frequency / 1e9 - 1), 0.3 if jitter == "on" else 0.05)
                 # The daemon's own account: it counts the clock of a process that was gone before the end.

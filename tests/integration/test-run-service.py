@@ -32,14 +32,20 @@ class Service:
     def stop(self):
         status = self.child.stop()
         self.log = spans.load(self.directory / "spans.csv")
-        self.truth = {o["name"]: o["cpu_ns"] for o in json.loads((self.directory / "truth.json").read_text())["operations"]}
+        self.truth = {
+            o["name"]: o["cpu_ns"]
+            for o in json.loads((self.directory / "truth.json").read_text())["operations"]
+        }
         return status
 
 
 def judge(result, log, sample):
     """The word of spans.py; a sample within the error of the two clocks of a change is not judged there."""
     time_ns, span = result.monotonic_ns(sample), int(sample.span_id, 16) if sample.span_id else None
-    verdicts = [log.judge(sample.thread_id, time_ns + d, span) for d in (0, -session.CLOCK_SLACK_NS, session.CLOCK_SLACK_NS)]
+    verdicts = [
+        log.judge(sample.thread_id, time_ns + d, span)
+        for d in (0, -session.CLOCK_SLACK_NS, session.CLOCK_SLACK_NS)
+    ]
     return next((v for v in verdicts if v != "wrong"), "wrong")
 
 
@@ -64,7 +70,10 @@ class RunService(session.TestCase):
         shares.check(self, by_span, service.truth)
         by_name = collections.Counter()
         for sample in samples:
-            names = {SYMBOLS.name(frame).split("_")[0] for frame in sample.frames if "example-service" in frame.path}
+            names = {
+                SYMBOLS.name(frame).split("_")[0] for frame in sample.frames
+                if "example-service" in frame.path
+            }
             by_name.update(names & set(OPERATIONS))
         shares.check(self, by_name, service.truth)
 
@@ -145,7 +154,8 @@ class RunService(session.TestCase):
         result = run.stop()
         self.assertEqual(service.stop(), 0)
         self.check_spans(result, service, known_share=0)
-        self.assertTrue([s for s in result.samples if not s.span_id], "it was sampled before it published, too")
+        self.assertTrue([s for s in result.samples if not s.span_id],
+                        "it was sampled before it published, too")
 
     @staticmethod
     def has_spans(run, service):
@@ -170,7 +180,8 @@ class RunService(session.TestCase):
         self.check_resources(result, *services)
         for service in services:
             self.check_spans(result, service)
-            self.assertEqual({s.resource["process.executable.name"] for s in result.of(service.pid)}, {"example-service"})
+            self.assertEqual({s.resource["process.executable.name"] for s in result.of(service.pid)},
+                             {"example-service"})
 
     def test_many_threads_share_the_cpus(self):
         result, service = self.run_with(True, "--workers", "40")

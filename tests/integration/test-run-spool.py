@@ -37,7 +37,8 @@ class Killed(session.TestCase):
         self.addCleanup(self.server.close)
 
     def begin(self):
-        return self.start("--pid", self.victim_pid, "--frequency", 199, "--spool", self.spool, endpoint=self.server.url(""))
+        return self.start("--pid", self.victim_pid, "--frequency", 199, "--spool", self.spool,
+                          endpoint=self.server.url(""))
 
     def kill(self, run):
         run.child.process.kill()
@@ -55,7 +56,8 @@ class Killed(session.TestCase):
     def received(self):
         """{id: samples} of what was answered or read, and that a second time it is the same."""
         seen, counts = {}, {}
-        for name, data, n in profiles(otlp_read.parse(request.body) for request in list(self.server.requests)):
+        for name, data, n in profiles(
+                otlp_read.parse(request.body) for request in list(self.server.requests)):
             self.assertEqual(seen.setdefault(name, data), data)
             counts[name] = n
         return counts
@@ -64,7 +66,8 @@ class Killed(session.TestCase):
         self.play = hang
         n = len(self.server.requests)
         run = self.begin()
-        tap.wait_until(lambda: len(self.server.requests) > n and self.files(), f"a request under way that is on the disk; {run.child}")
+        tap.wait_until(lambda: len(self.server.requests) > n and self.files(),
+                       f"a request under way that is on the disk; {run.child}")
         self.kill(run)
         disk = self.on_disk()
         self.assertGreater(sum(disk.values()), 0)
@@ -84,16 +87,19 @@ class Killed(session.TestCase):
         seed = random.randrange(1 << 32)
         chance, stored = random.Random(seed), {}
         for life in range(LIVES):
-            stored.update(self.live_and_die_by_chance(chance) if life % 2 else self.live_and_die_in_mid_request())
+            stored.update(
+                self.live_and_die_by_chance(chance) if life % 2 else self.live_and_die_in_mid_request())
         self.play = ok()
         run = self.begin()
-        tap.wait_until(lambda: set(stored) <= set(self.received()) and not self.files(), f"all that was stored, seed {seed}; {run.child}")
+        tap.wait_until(lambda: set(stored) <= set(self.received()) and not self.files(),
+                       f"all that was stored, seed {seed}; {run.child}")
         result = run.stop(check=False)
         received = self.received()
         self.assertEqual({name: received[name] for name in stored}, stored, f"seed {seed}")
         s, spooled = result.summary, result.counter("spool_samples_total")
         self.assertEqual(s["ticks"] + spooled["taken"], s["delivered"] + s["lost"] + spooled["written"], s)
-        self.assertEqual([why for why in s["lost_by_reason"] if why.startswith(("export", "spool", "stop"))], [], s)
+        self.assertEqual([why for why in s["lost_by_reason"] if why.startswith(("export", "spool", "stop"))],
+                         [], s)
         self.assertEqual(result.counter("spool_files_corrupt_total"), 0)
         self.assertEqual([path.name for path in self.spool.iterdir()], ["lock"])
 
@@ -109,7 +115,8 @@ class Killed(session.TestCase):
         run.child.wait_for("was removed or replaced; going on in the one that is there now")
         stored = self.on_disk()
         self.play = ok()
-        tap.wait_until(lambda: set(stored) <= set(self.received()) and not self.files(), f"all that was stored; {run.child}")
+        tap.wait_until(lambda: set(stored) <= set(self.received()) and not self.files(),
+                       f"all that was stored; {run.child}")
         result = run.stop(check=False)
         s, spooled = result.summary, result.counter("spool_samples_total")
         self.assertEqual(s["ticks"] + spooled["taken"], s["delivered"] + s["lost"] + spooled["written"], s)

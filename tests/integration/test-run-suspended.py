@@ -43,8 +43,10 @@ class Truth:
     """What the victim says: (station, place) → (kind, ns, since_ns, late_ns)."""
 
     def __init__(self, path, victim):
-        symbols = {int(line.split()[0], 16): line.split()[2] for line in otlp_read._run("nm", victim).splitlines()
-                   if line.split()[-1] in PLACES}
+        symbols = {
+            int(line.split()[0], 16): line.split()[2] for line in otlp_read._run("nm", victim).splitlines()
+            if line.split()[-1] in PLACES
+        }
         self.rows = {}
         base = None
         for line in path.read_text().splitlines():
@@ -53,7 +55,8 @@ class Truth:
         # A program that may lie anywhere: its places are apart as in the file, and code is 4 KiB aligned.
         for address in {address for _, address in self.rows}:
             for at in symbols:
-                if all((there - address + at) in symbols for (n, there), row in self.rows.items() if row[0] == "exact"):
+                if all((there - address + at) in symbols for (n, there), row in self.rows.items()
+                       if row[0] == "exact"):
                     base = address - at
         self.names = {address: symbols.get(address - base, "") for _, address in self.rows}
         assert PLACES <= set(self.names.values()), (self.names, symbols)
@@ -75,7 +78,8 @@ class Suspended(session.TestCase):
         """{(station, place): ns} of what was sent; the place by nm, else its address."""
         symbols, sums = otlp_read.Symbols(), collections.Counter()
         for sample in samples:
-            self.assertEqual((sample.unit, sample.period_type, sample.period), ("nanoseconds", "suspended", 0))
+            self.assertEqual((sample.unit, sample.period_type, sample.period),
+                             ("nanoseconds", "suspended", 0))
             self.assertEqual(len(sample.frames), 1, sample)
             frame = sample.frames[0]
             station = sample.attributes["coroutine.station"]
@@ -108,7 +112,8 @@ class Suspended(session.TestCase):
 
     def check_counters(self, result, truth):
         counters = result.counter("coroutine_suspensions_total")
-        kinds = collections.Counter(kind for _, kind in {(station, row[0]) for (station, _), row in truth.rows.items()})
+        kinds = collections.Counter(kind for _, kind in {(station, row[0])
+                                                         for (station, _), row in truth.rows.items()})
         self.assertGreaterEqual(counters["counted"], 3 * kinds["exact"])
         # Of a thousand events at once a station keeps eight, and who dies suspended has no end.
         self.assertGreaterEqual(counters["unknown"], kinds["lossy"] + kinds["dying"], counters)
@@ -134,13 +139,16 @@ class Suspended(session.TestCase):
         victim.process.wait()
         after = now_ns()
         result = run.wait()
-        # Told of by a notice, whose time is its own; a window may have closed meanwhile, while nobody had heard of it yet.
+        # Told of by a notice, whose time is its own; a window may have closed meanwhile, while nobody had
+        # heard of it yet.
         self.judge(result, truth, before, after + session.CLOCK_SLACK_NS)
 
     def test_is_a_part_of_what_is_recorded(self):
         log, directory = self.directory() / "log", self.directory()
         victim, tell = self.commanded("suspended", log)
-        record = self.spawn([tap.SPANPROF, "record", "--log-level", "info", "--pid", victim.pid, "-o", directory / "out.otlp"], env=session.clean_environment())
+        record = self.spawn([
+            tap.SPANPROF, "record", "--log-level", "info", "--pid", victim.pid, "-o", directory / "out.otlp"
+        ], env=session.clean_environment())
         record.wait_for("publishes coroutines")
         tell("go")
         truth = Truth(log, self.VICTIM)
@@ -159,7 +167,8 @@ class Suspended(session.TestCase):
 
     def listed(self, pid):
         """What `targets` says of a process, by the configuration that chooses those that publish."""
-        rows = json.loads(self.spanprof("targets", "--json", "--verbose", env=session.clean_environment()).stdout)
+        rows = json.loads(
+            self.spanprof("targets", "--json", "--verbose", env=session.clean_environment()).stdout)
         return next((row for row in rows if row["pid"] == pid), None)
 
     def test_needs_no_selector_context_or_cpu(self):
@@ -185,18 +194,23 @@ class Suspended(session.TestCase):
         log = self.directory() / "log"
         victim, tell = self.commanded("suspended", log)
         run.child.wait_for(rf"{victim.pid}.*publishes coroutines")
-        tap.wait_until(lambda: any(s.resource["process.pid"] == victim.pid and "coroutine.station" not in s.attributes
-                                   for path in run.receiver.paths() if path.with_suffix(".json").exists()
-                                   for s in otlp_read.samples(path)), "samples of it")
+        tap.wait_until(
+            lambda: any(s.resource["process.pid"] == victim.pid and "coroutine.station" not in s.attributes
+                        for path in run.receiver.paths() if path.with_suffix(".json").exists()
+                        for s in otlp_read.samples(path)), "samples of it")
         victim.stop()
         run.stop(signal.SIGTERM)
 
     def test_takes_no_engine_for_a_target(self):
-        traced = self.spawn([tap.SPANPROF, "coro", "-o", self.directory() / "trace.jsonl", "--", session.LIB / "victim-stations",
-                             "coroutines=4", "turns=1", "end=hold"], stdin=subprocess.PIPE)
+        traced = self.spawn([
+            tap.SPANPROF, "coro", "-o",
+            self.directory() / "trace.jsonl", "--", session.LIB / "victim-stations", "coroutines=4",
+            "turns=1", "end=hold"
+        ], stdin=subprocess.PIPE)
         traced.wait_for("done|ready")
         target = tap.wait_until(lambda: next(iter(children(traced.pid)), None), "the command")
-        row = tap.wait_until(lambda: (lambda r: r if r and r["chosen"] else None)(self.listed(target)), "the target is listed")
+        row = tap.wait_until(lambda: (lambda r: r if r and r["chosen"] else None)(self.listed(target)),
+                             "the target is listed")
         self.assertIn("coroutines", row)
         self.assertFalse(self.listed(traced.pid)["chosen"])
         traced.process.stdin.close()
@@ -206,7 +220,8 @@ class Suspended(session.TestCase):
         """A program with a region in a file that this test may harm."""
         header = b"RCRTOROC" + struct.pack("<IIII", 1, 64, 0, 0)
         path.write_bytes(header.ljust(65 * 1024, b"\0"))
-        child = self.spawn([session.LIB / "victim-stations", "coroutines=64", *arguments], stdin=subprocess.PIPE,
+        child = self.spawn([session.LIB / "victim-stations", "coroutines=64", *arguments],
+                           stdin=subprocess.PIPE,
                            env=session.clean_environment(CTP_SHM_PATH=path, CTP_MAX_STATIONS=64))
         child.wait_for("^ready" if "turns=1000000" in arguments else "^done")
         return child
@@ -215,7 +230,8 @@ class Suspended(session.TestCase):
         """Once more of what is done to the regions; each is mapped by its program and by the daemon."""
         for name in ("scribbled", "busy"):
             with open(directory / name, "r+b") as file:
-                file.seek(24)                   # the header stays, so that stations are believed to be there …
+                # the header stays, so that stations are believed to be there …
+                file.seek(24)
                 file.write(os.urandom(65 * 1024 - 24))
         with open(directory / "headless", "r+b") as file:
             file.write(os.urandom(1024))        # … or does not
@@ -228,11 +244,14 @@ class Suspended(session.TestCase):
         victim, tell = self.commanded("suspended", log)
         harmed = {name: self.hostile(directory / name, "turns=4", "hang=64", "end=hold")
                   for name in ("scribbled", "headless", "shrinking", "cut", "replaced")}
-        harmed["busy"] = self.hostile(directory / "busy", "turns=1000000", "awaits=20", "pause=100", "end=hold")
-        run = self.start("--pid", ",".join(str(child.pid) for child in (victim, *harmed.values())), "--frequency", "199", "--kernel-stacks=off")
+        harmed["busy"] = self.hostile(directory / "busy", "turns=1000000", "awaits=20", "pause=100",
+                                      "end=hold")
+        run = self.start("--pid", ",".join(str(child.pid) for child in (victim, *harmed.values())),
+                         "--frequency", "199", "--kernel-stacks=off")
         for child in (victim, *harmed.values()):
             run.child.wait_for(rf"{child.pid}.*publishes coroutines")
-        for name in harmed:                     # a shared mapping of ours as well: what is done next is done to what it reads
+        # a shared mapping of ours as well: what is done next is done to what it reads
+        for name in harmed:
             self.assertIn(str(directory / name), pathlib.Path(f"/proc/{run.pid}/maps").read_text())
         os.truncate(directory / "cut", 0)
         (directory / "replaced").unlink()
@@ -251,20 +270,24 @@ class Suspended(session.TestCase):
         before = now_ns()
         result = run.stop(signal.SIGTERM)
         after = now_ns()
-        for sample in result.suspended:         # what random bytes say may be wrong, but not longer than we have looked
+        # what random bytes say may be wrong, but not longer than we have looked
+        for sample in result.suspended:
             self.assertLessEqual(sample.value, after - run.begin_ns)
         self.assertEqual(result.counter("coroutine_regions_total", "found"), 7)
         # Whole before it was unlinked, and still so: who is suspended there is for as long as we have looked.
-        replaced = collections.Counter(s.attributes["coroutine.station"] for s in result.suspended if s.resource["process.pid"] == harmed["replaced"].pid)
+        replaced = collections.Counter(s.attributes["coroutine.station"] for s in result.suspended
+                                       if s.resource["process.pid"] == harmed["replaced"].pid)
         self.assertEqual(set(replaced), set(range(64)))
         result.suspended = [s for s in result.suspended if s.resource["process.pid"] == victim.pid]
         self.judge(result, truth, before, after)
 
     def check_folded(self, directory, truth):
-        self.spanprof("convert", directory / "out.otlp", "--type", "suspended", "-o", directory / "out.folded")
+        self.spanprof("convert", directory / "out.otlp", "--type", "suspended", "-o",
+                      directory / "out.folded")
         lines = [line.rsplit(" ", 1) for line in (directory / "out.folded").read_text().splitlines()]
         for place in PLACES:
-            least = sum(row[1] for (_, address), row in truth.rows.items() if row[0] == "exact" and truth.names[address] == place)
+            least = sum(row[1] for (_, address), row in truth.rows.items()
+                        if row[0] == "exact" and truth.names[address] == place)
             told = sum(int(value) for stack, value in lines if place in stack.split(";")[-1])
             self.assertGreaterEqual(told, least, place)
 
@@ -275,7 +298,8 @@ class Suspended(session.TestCase):
         self.assertIn("samples", kinds)
         rows = [row for row in page.rows if row.kind == kinds.index("suspended")]
         self.assertEqual(sum(row.value for row in rows), sum(s.value for s in events))
-        self.assertEqual(len({row.values["coroutine"] for row in rows}), len({s.attributes["coroutine.station"] for s in events}))
+        self.assertEqual(len({row.values["coroutine"] for row in rows}),
+                         len({s.attributes["coroutine.station"] for s in events}))
         self.assertLessEqual(PLACES, {row.path[-1].name for row in rows})
 
     def check_report(self, directory, events):
@@ -284,20 +308,27 @@ class Suspended(session.TestCase):
         self.assertEqual(part["value"], sum(s.value for s in events))
         sums = collections.Counter()
         for s in events:
-            sums[s.attributes["coroutine.station"], s.attributes["coroutine.birth_ns"], s.attributes["coroutine.probe_id"]] += s.value
+            sums[s.attributes["coroutine.station"], s.attributes["coroutine.birth_ns"],
+                 s.attributes["coroutine.probe_id"]] += s.value
         rows = {(row["station"], row["birth_ns"], row["probe_id"]): row for row in part["coroutines"]}
         top = collections.Counter({key: row["value"] for key, row in rows.items()})
         self.assertEqual(sorted(top.values(), reverse=True), sorted(sums.values(), reverse=True)[:20])
         for key, row in rows.items():
-            self.assertEqual((row["value"], row["suspended_ns"], row["state"], row["pid"]), (sums[key], sums[key], "suspended", events[0].resource["process.pid"]))
+            self.assertEqual((row["value"], row["suspended_ns"], row["state"], row["pid"]),
+                             (sums[key], sums[key], "suspended", events[0].resource["process.pid"]))
         text = self.spanprof("report", "--type", "suspended", directory / "out.otlp").stdout
         for station, birth_ns, probe_id in rows:
             self.assertRegex(text, rf"\b{station}  {probe_id}  {birth_ns}  suspended")
-        markdown = self.spanprof("report", "--format", "markdown", "--type", "suspended", directory / "out.otlp").stdout
+        markdown = self.spanprof("report", "--format", "markdown", "--type", "suspended",
+                                 directory / "out.otlp").stdout
         self.assertIn("#### Coroutines", markdown)
         (station, birth_ns, _), _ = sums.most_common(1)[0]
-        one = json.loads(self.spanprof("report", "--json", "--coroutine", f"{station}-{birth_ns}", directory / "out.otlp").stdout)
-        self.assertEqual({(row["station"], row["birth_ns"]) for p in one["profiles"] for row in p["coroutines"]}, {(station, birth_ns)})
+        one = json.loads(
+            self.spanprof("report", "--json", "--coroutine", f"{station}-{birth_ns}",
+                          directory / "out.otlp").stdout)
+        self.assertEqual(
+            {(row["station"], row["birth_ns"]) for p in one["profiles"] for row in p["coroutines"]},
+            {(station, birth_ns)})
 
 
 if __name__ == "__main__":

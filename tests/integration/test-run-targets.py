@@ -47,10 +47,14 @@ class Selectors(session.TestCase):
 
     def test_comm(self):
         shares, chain, static = self.victim("shares"), self.victim("chain", 5), self.victim("chain-static", 5)
-        result = self.sampled_together("-C", "victim-cha*", wanted=[chain, static], unwanted=[shares], cpu=0.7)
-        self.assertTrue({s.resource["process.executable.name"] for s in result.samples} <= {"victim-chain", "victim-chain-static"})
-        self.assertGreater(result.summary["lost_by_reason"].get("not_target", 0) + result.counter("targets_total", "rejected"), 0,
-                           "those that were undecided at first are accounted for")
+        result = self.sampled_together("-C", "victim-cha*", wanted=[chain, static], unwanted=[shares],
+                                       cpu=0.7)
+        self.assertTrue({s.resource["process.executable.name"]
+                         for s in result.samples} <= {"victim-chain", "victim-chain-static"})
+        self.assertGreater(
+            result.summary["lost_by_reason"].get("not_target", 0) +
+            result.counter("targets_total", "rejected"), 0,
+            "those that were undecided at first are accounted for")
 
     def test_comm_finds_who_starts_later(self):
         before = self.victim("shares")
@@ -74,7 +78,8 @@ class Selectors(session.TestCase):
 
     def test_selectors_add_up(self):
         chain, shares, other = self.victim("chain", 5), self.victim("shares"), self.victim("chain-static", 5)
-        self.sampled_together("-p", chain.pid, "-C", "victim-sh*", wanted=[chain, shares], unwanted=[other], cpu=0.7)
+        self.sampled_together("-p", chain.pid, "-C", "victim-sh*", wanted=[chain, shares], unwanted=[other],
+                              cpu=0.7)
 
     def test_default_is_who_publishes(self):
         busy = self.victim("chain", 5)
@@ -90,7 +95,8 @@ class Selectors(session.TestCase):
     def test_says_what_all_would_profile(self):
         run = self.start(*HZ)
         result = run.stop()
-        match = re.search(r"no process publishes a trace context yet; `--all` would profile (\d+) processes", result.log)
+        match = re.search(r"no process publishes a trace context yet; `--all` would profile (\d+) processes",
+                          result.log)
         if not match:
             self.assertRegex(result.log, r"profiling \d+ process", "somebody else on this machine publishes")
             return
@@ -115,7 +121,8 @@ class Selectors(session.TestCase):
         one, other = self.victim("chain", 5), self.victim("chain", 5)
         run = self.start("-p", one.pid, "--exclude", f"pid={one.pid}", ready=False)
         self.assertEqual(run.child.wait(), 1, run.child)
-        self.assertEqual(run.log, "spanprof: nothing is left to profile: --exclude takes away every process of --pid\n")
+        self.assertEqual(
+            run.log, "spanprof: nothing is left to profile: --exclude takes away every process of --pid\n")
         run = self.start("-p", f"{one.pid},{other.pid}", "--exclude", f"pid={one.pid}", *HZ)
         run.wait_events(20)
         result = run.stop()
@@ -178,7 +185,8 @@ class Lives(session.TestCase):
         self.assertEqual(result.pids, {child.pid})
         names = functions(result.samples)
         self.assertGreater(names["exec_burn"], 200)
-        # the program is another copy at another address each time: a stale table would show as unknown or wrong functions
+        # the program is another copy at another address each time: a stale table would show as unknown or
+        # wrong functions
         known = sum(any(SYMBOLS.name(f) == "exec_burn" for f in s.frames) for s in result.samples
                     if s.frames and s.frames[0].type != "kernel" and "victim-exec" in s.frames[0].path)
         own = sum(bool(s.frames) and "victim-exec" in s.frames[0].path for s in result.samples)
@@ -190,8 +198,10 @@ class Lives(session.TestCase):
 
         def storm():
             while not stop.is_set():
-                children = [subprocess.Popen([session.LIB / "victim-short", str(ms)], stdout=subprocess.DEVNULL)
-                            for ms in (1, 2, 5, 10, 20)]
+                children = [
+                    subprocess.Popen([session.LIB / "victim-short", str(ms)], stdout=subprocess.DEVNULL)
+                    for ms in (1, 2, 5, 10, 20)
+                ]
                 for child in children:
                     child.wait()
 
@@ -210,7 +220,10 @@ class Lives(session.TestCase):
     def test_a_storm_under_all(self):
         run = self.start("--all", *HZ)
         for _ in range(60):
-            children = [subprocess.Popen([session.LIB / "victim-short", "3"], stdout=subprocess.DEVNULL) for _ in range(8)]
+            children = [
+                subprocess.Popen([session.LIB / "victim-short", "3"], stdout=subprocess.DEVNULL)
+                for _ in range(8)
+            ]
             for child in children:
                 child.wait()
         run.stop()

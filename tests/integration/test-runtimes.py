@@ -26,7 +26,8 @@ ENGINES = {
     "docker, by files": "/docker/{}",
     "docker, by systemd": "/system.slice/docker-{}.scope",
     "containerd, for Kubernetes": "/kubepods/burstable/" + POD + "/{}",
-    "containerd, for Kubernetes by systemd": f"/kubepods.slice/kubepods-{POD}.slice/" + "cri-containerd-{}.scope",
+    "containerd, for Kubernetes by systemd": f"/kubepods.slice/kubepods-{POD}.slice/" +
+    "cri-containerd-{}.scope",
     "CRI-O": f"/kubepods.slice/kubepods-{POD}.slice/" + "crio-{}.scope",
     "Podman": "/machine.slice/libpod-{}.scope",
 }
@@ -46,25 +47,36 @@ class Container(runc.Box):
         for name in ("upper", "work", "root"):
             (self.bundle / name).mkdir()
         options = f"lowerdir={image},upperdir={self.bundle}/upper,workdir={self.bundle}/work"
-        done = subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.bundle / "root"], capture_output=True, text=True)
+        done = subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.bundle / "root"],
+                              capture_output=True, text=True)
         if done.returncode:
             tap.skip(f"machine: mounts no overlay here: {done.stderr.strip()}")
         self.test.addCleanup(subprocess.run, ["umount", self.bundle / "root"])
 
     def configuration(self, name):
         return {
-            "ociVersion": "1.0.2", "hostname": "box", "root": {"path": "root"},
-            "process": {"args": ["/bin/boxed", "5", "300"], "cwd": "/", "user": {"uid": 1000, "gid": 1000}, "noNewPrivileges": True,
-                        "env": [f"OTEL_SERVICE_NAME={name}"]},
+            "ociVersion": "1.0.2",
+            "hostname": "box",
+            "root": {"path": "root"},
+            "process": {
+                "args": ["/bin/boxed", "5", "300"], "cwd": "/", "user": {"uid": 1000, "gid": 1000},
+                "noNewPrivileges": True, "env": [f"OTEL_SERVICE_NAME={name}"]
+            },
             "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-            "linux": {"cgroupsPath": self.group, "namespaces": [{"type": x} for x in ("pid", "ipc", "uts", "mount", "network")]},
+            "linux": {
+                "cgroupsPath": self.group,
+                "namespaces": [{"type": x} for x in ("pid", "ipc", "uts", "mount", "network")]
+            },
         }
 
     def parents(self):
         """The groups above its own in each hierarchy, innermost first."""
         above = [path.relative_to("/") for path in pathlib.Path(self.group).parents][:-1]
-        return [hierarchy / path for hierarchy in [GROUPS, *(x for x in GROUPS.iterdir() if (x / "cgroup.procs").exists())]
-                for path in above]
+        return [
+            hierarchy / path
+            for hierarchy in [GROUPS, *(x for x in GROUPS.iterdir() if (x / "cgroup.procs").exists())]
+            for path in above
+        ]
 
     def remove(self):
         super().remove()
@@ -91,15 +103,20 @@ class Runtimes(session.TestCase):
         result = run.stop()
         for name, box in boxes.items():
             with self.subTest(engine=name):
-                self.assertIn(box.group, pathlib.Path(f"/proc/{box.pid}/cgroup").read_text(), "else this test tests nothing")
-                self.assertEqual({(s.resource.get("container.id"), s.resource["service.name"], s.resource["process.executable.path"])
-                                  for s in result.of(box.pid)}, {(box.id, name, "/bin/boxed")})
+                self.assertIn(box.group,
+                              pathlib.Path(f"/proc/{box.pid}/cgroup").read_text(),
+                              "else this test tests nothing")
+                self.assertEqual(
+                    {(s.resource.get("container.id"), s.resource["service.name"],
+                      s.resource["process.executable.path"])
+                     for s in result.of(box.pid)}, {(box.id, name, "/bin/boxed")})
                 user = [[f for f in s.frames if f.type == "native"] for s in result.of(box.pid)]
                 burning = [frames for frames in user if len(frames) >= 6]
                 self.assertGreater(len(burning), 0.9 * len([frames for frames in user if frames]))
                 own = SYMBOLS.build_id(str(VICTIM))
                 for frames in burning:
-                    self.assertEqual({(f.build_id, f.path) for f in frames[:6]}, {(own, "/bin/boxed")}, "read on the overlay")
+                    self.assertEqual({(f.build_id, f.path) for f in frames[:6]}, {(own, "/bin/boxed")},
+                                     "read on the overlay")
         self.assertEqual({s.resource.get("container.id") for s in result.of(outside.pid)}, {None})
 
     def test_one_container_is_chosen_by_its_id(self):

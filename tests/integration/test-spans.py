@@ -82,7 +82,8 @@ class CommandLine(tap.TestCase):
             return self.run_command([sys.executable, spans.__file__, path], expect=expect, stdin=file).stdout
 
     def test_reads_samples_and_fails_on_a_wrong_one(self):
-        self.assertEqual(self.judge("7,150,a1\n7,150,,checkout\n", 0), "right 1 wrong 0 missing 1 gap 0 outside 0\n")
+        self.assertEqual(self.judge("7,150,a1\n7,150,,checkout\n", 0),
+                         "right 1 wrong 0 missing 1 gap 0 outside 0\n")
         self.assertIn("wrong: 7 150 177", self.judge("7,150,b1\n", 1))
 
 

@@ -25,7 +25,10 @@ KILLS = 110
 
 class AheadCase(SpoolCase):
     def preload(self, **variables):
-        return {**PATH, "LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), **{f"FAULT_{k.upper()}": str(v) for k, v in variables.items()}}
+        return {
+            **PATH, "LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool),
+            **{f"FAULT_{k.upper()}": str(v) for k, v in variables.items()}
+        }
 
     def once_stored(self, then):
         """A play that answers when the batch is on the disk: else a fast answer may come before its turn to be written."""
@@ -58,7 +61,8 @@ class AheadCase(SpoolCase):
 class Ahead(AheadCase):
     def test_what_is_under_way_is_on_the_disk(self):
         server = self.serve(hang)
-        driver = self.spawn(self.command(server.url(), batches=3, run_ms=600000, timeout_ms=600000, accepted=1), env=PATH)
+        driver = self.spawn(
+            self.command(server.url(), batches=3, run_ms=600000, timeout_ms=600000, accepted=1), env=PATH)
         driver.wait_for("^accepted 3$")
         tap.wait_until(lambda: server.requests, "a request")
         self.assertEqual(server.markers(), ["batch-0"])
@@ -73,7 +77,9 @@ class Ahead(AheadCase):
     def test_without_it_what_is_under_way_is_lost(self):
         """The price of `failed`, so that the test above is seen to test something."""
         server = self.serve(hang)
-        driver = self.spawn(self.command(server.url(), batches=1, run_ms=600000, timeout_ms=600000, spool_mode=FAILED), env=PATH)
+        driver = self.spawn(
+            self.command(server.url(), batches=1, run_ms=600000, timeout_ms=600000, spool_mode=FAILED),
+            env=PATH)
         tap.wait_until(lambda: server.requests, "a request")
         driver.process.kill()
         driver.wait()
@@ -87,7 +93,8 @@ class Ahead(AheadCase):
 
     def test_to_be_flushed_costs_two_flushes(self):
         calls, _, _ = self.calls(self.once_stored(ok()), batches=1, spool_mode=FLUSH)
-        self.assertEqual(calls, ["unlinkat", "openat", "write", "fdatasync", "renameat2", "fsync", "unlinkat"])
+        self.assertEqual(calls,
+                         ["unlinkat", "openat", "write", "fdatasync", "renameat2", "fsync", "unlinkat"])
 
     def test_only_what_failed_costs_nothing_while_all_is_well(self):
         calls, values, _ = self.calls(ok(), batches=20, spool_mode=FAILED)
@@ -95,7 +102,8 @@ class Ahead(AheadCase):
 
     def test_what_failed_is_flushed_then(self):
         calls, _, server = self.calls(self.once_stored(status(503)), ok(), batches=1, drained=1)
-        self.assertEqual(calls, ["unlinkat", "openat", "write", "renameat2", "fdatasync", "fsync", "unlinkat"])
+        self.assertEqual(calls,
+                         ["unlinkat", "openat", "write", "renameat2", "fdatasync", "fsync", "unlinkat"])
         self.assertEqual(server.markers(), ["batch-0"] * 2)
         self.check_bodies(server)
 
@@ -108,13 +116,17 @@ class Ahead(AheadCase):
         return play
 
     def test_what_is_not_answered_for_a_while_is_flushed_meanwhile_and_only_once(self):
-        calls, _, server = self.calls(self.once_flushed(1, status(503)), ok(), batches=1, drained=1, flush_after_ms=1)
-        self.assertEqual(calls, ["unlinkat", "openat", "write", "renameat2", "fdatasync", "fsync", "unlinkat"])
+        calls, _, server = self.calls(self.once_flushed(1, status(503)), ok(), batches=1, drained=1,
+                                      flush_after_ms=1)
+        self.assertEqual(calls,
+                         ["unlinkat", "openat", "write", "renameat2", "fdatasync", "fsync", "unlinkat"])
         self.assertEqual((server.markers(), self.flushed), (["batch-0"] * 2, 1))
 
     def test_each_that_waits_behind_it_is_flushed_too(self):
-        calls, values, _ = self.calls(self.once_flushed(3, ok()), ok(), batches=3, interval_ms=50, flush_after_ms=100)
-        self.assertEqual((self.flushed, calls.count("fdatasync"), calls.count("fsync"), values[DELIVERED]), (3, 3, 3, 3 * EVENTS))
+        calls, values, _ = self.calls(self.once_flushed(3, ok()), ok(), batches=3, interval_ms=50,
+                                      flush_after_ms=100)
+        self.assertEqual((self.flushed, calls.count("fdatasync"), calls.count("fsync"), values[DELIVERED]),
+                         (3, 3, 3, 3 * EVENTS))
 
     def test_what_has_no_room_in_memory_is_sent_from_the_disk(self):
         """While the first hangs, the queue overflows: those that the disk has are let go, and fetched later."""
@@ -125,8 +137,9 @@ class Ahead(AheadCase):
             return ok()(connection, server)
 
         server = self.serve(play)
-        driver = self.spawn(self.command(server.url(), batches=20, padding=100000, queue_bytes=450000, interval_ms=5, drained=1,
-                                         timeout_ms=600000, accepted=1), env=PATH)
+        driver = self.spawn(
+            self.command(server.url(), batches=20, padding=100000, queue_bytes=450000, interval_ms=5,
+                         drained=1, timeout_ms=600000, accepted=1), env=PATH)
         driver.wait_for("^accepted 20$")
         released.set()
         self.assertEqual(driver.wait(), 0)
@@ -135,7 +148,8 @@ class Ahead(AheadCase):
 
     def test_books_come_out_even_with_every_kind_of_end(self):
         for mode in (AHEAD, FLUSH, FAILED):
-            for plays in ([status(400)], [ok(b"\x0a\x02\x08\x01")], [status(503), ok()], [close, ok()], [status(503)]):
+            for plays in ([status(400)], [ok(b"\x0a\x02\x08\x01")], [status(503),
+                                                                     ok()], [close, ok()], [status(503)]):
                 self.drive(self.serve(*plays).url(), batches=5, run_ms=50, spool_mode=mode)
                 self.drain()
 
@@ -143,7 +157,9 @@ class Ahead(AheadCase):
 class Kill(AheadCase):
     def run_until_killed(self, url, first, environment=PATH, after=None, **options):
         """Submits batches without end. @after: seconds from the first that is accepted. Return: accepted ones."""
-        driver = self.spawn(self.command(url, batches=1000000, interval_ms=1, retry_ms=3, first=first, accepted=20, **options), env=environment)
+        driver = self.spawn(
+            self.command(url, batches=1000000, interval_ms=1, retry_ms=3, first=first, accepted=20,
+                         **options), env=environment)
         if after is not None:
             driver.wait_for("^accepted")
             time.sleep(after)
@@ -166,7 +182,8 @@ class Kill(AheadCase):
             for at in range(1, 19):
                 with self.subTest(mode=mode, at=at):
                     server = self.serve(self.once_stored(status(503)) if at % 3 == 0 else ok(), ok())
-                    accepted = self.run_until_killed(server.url(), 0, self.preload(at=at, kind="kill"), spool_mode=mode)
+                    accepted = self.run_until_killed(server.url(), 0, self.preload(at=at, kind="kill"),
+                                                     spool_mode=mode)
                     self.check_after(server, accepted)
 
     def test_at_random_moments_loses_nothing_that_was_accepted(self):
@@ -193,8 +210,9 @@ class Disk(AheadCase):
     def test_that_falls_behind_stores_the_rest_later(self):
         """Less may be on its way to the disk than memory holds: what was not taken at first is, once there is room."""
         go, server = self.directory() / "go", self.serve(hang)
-        driver = self.spawn(self.command(server.url(), batches=9, padding=100000, queue_bytes=850000, timeout_ms=600000, accepted=100,
-                                         run_ms=600000), env=self.preload(at=1, kind="hang", go=go))
+        driver = self.spawn(
+            self.command(server.url(), batches=9, padding=100000, queue_bytes=850000, timeout_ms=600000,
+                         accepted=100, run_ms=600000), env=self.preload(at=1, kind="hang", go=go))
         tap.wait_until(lambda: server.requests, "the first request")
         self.assertEqual(driver.out.count("accepted"), 0)
         go.touch()
@@ -234,8 +252,8 @@ class Disk(AheadCase):
 
     def leave_behind(self, url, at, **options):
         """A run whose disk hangs from call @at on, for good: if the stop waited for it, this would not end."""
-        values = self.drive(url, environment=self.preload(at=at, kind="hang", go=self.directory() / "never"), patience_ms=300, stop_ms=300,
-                            flush_after_ms=3600000, **options)
+        values = self.drive(url, environment=self.preload(at=at, kind="hang", go=self.directory() / "never"),
+                            patience_ms=300, stop_ms=300, flush_after_ms=3600000, **options)
         self.assertIn("the disk of the spool does not answer, stopping without it", values["log"])
         return values
 
@@ -270,8 +288,9 @@ class Disk(AheadCase):
         """The next of the old is asked for behind a write that hangs; memory waits for it no longer than two seconds."""
         self.fill(3)
         go, server = self.directory() / "go", self.serve(ok())
-        driver = self.spawn(self.command(server.url(), batches=60, interval_ms=50, first=100, drained=1, timeout_ms=60000),
-                            env=self.preload(at=1, kind="hang", go=go))
+        driver = self.spawn(
+            self.command(server.url(), batches=60, interval_ms=50, first=100, drained=1, timeout_ms=60000),
+            env=self.preload(at=1, kind="hang", go=go))
         new = [f"batch-{i}" for i in range(100, 160)]
         tap.wait_until(lambda: set(new) <= set(server.markers()), "all that is new")
         self.assertLess(len(set(server.markers())), 63, "an old one is still to come, or nothing hung")
@@ -290,8 +309,9 @@ class Disk(AheadCase):
             return ok()(connection, server)
 
         server = self.serve(play)
-        driver = self.spawn(self.command(server.url(), batches=15, padding=100000, spool_bytes=1 << 20, queue_bytes=8 << 20, drained=1,
-                                         timeout_ms=600000), env=PATH)
+        driver = self.spawn(
+            self.command(server.url(), batches=15, padding=100000, spool_bytes=1 << 20, queue_bytes=8 << 20,
+                         drained=1, timeout_ms=600000), env=PATH)
         driver.wait_for("cannot write to the spool: No space left on device")
         self.assertLessEqual(sum(path.stat().st_size for path in self.files()), 1 << 20)
         released.set()

@@ -36,7 +36,8 @@ class Life(SpoolCase):
 
     def test_a_receiver_that_comes_back_gets_everything_from_the_same_daemon(self):
         port = closed_port(self)
-        driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=20, drained=1, interval_ms=5), env={"PATH": os.environ["PATH"]})
+        driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=20, drained=1, interval_ms=5),
+                            env={"PATH": os.environ["PATH"]})
         driver.wait_for("samples wait")
         tap.wait_until(lambda: len(self.files()) >= 10, "ten files")
         server = self.serve(ok(), port=port)
@@ -49,8 +50,9 @@ class Life(SpoolCase):
         """Two hours of windows of 15 seconds, here of 5 ms each; new ones go on coming while the old are sent."""
         port, n = closed_port(self), 480
         self.put_spool_in_memory()
-        driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=1000000, interval_ms=5, age_ms=100, spool_mode=FAILED),
-                            env={"PATH": os.environ["PATH"]})
+        driver = self.spawn(
+            self.command(f"http://127.0.0.1:{port}/x", batches=1000000, interval_ms=5, age_ms=100,
+                         spool_mode=FAILED), env={"PATH": os.environ["PATH"]})
         tap.wait_until(lambda: len(self.files()) >= n, "two hours", patience=240)
         server = self.serve(ok(), port=port)
         old = {f"batch-{i}" for i in range(n)}
@@ -60,7 +62,8 @@ class Life(SpoolCase):
         markers = [int(marker[6:]) for marker in server.markers()]
         first_new = next(i for i, marker in enumerate(markers) if i and marker > markers[i - 1] + 1)
         self.assertLess(first_new, markers.index(n - 1), "the new did not wait for the last of the old")
-        self.assertTrue([marker for marker in markers if marker < n] == list(range(n)), f"each once, oldest first: {markers[:n]}")
+        self.assertTrue([marker for marker in markers if marker < n] == list(range(n)),
+                        f"each once, oldest first: {markers[:n]}")
         self.assertNotIn("lost", driver.err)
 
     def put_spool_in_memory(self):
@@ -74,14 +77,16 @@ class Life(SpoolCase):
         self.fill(6)
         server = self.serve(ok())
         self.drive(server.url(), batches=3, padding=1, drained=1)
-        order = [(request.marker, b"\x05" in request.body and len(request.raw)) for request in server.requests]
+        order = [(request.marker, b"\x05" in request.body and len(request.raw))
+                 for request in server.requests]
         self.assertEqual(len(order), 9)
         # new ones are batch-0..2 again, with a byte of padding: told apart by their size
         sizes = [len(request.body) for request in server.requests]
         new = [i for i, size in enumerate(sizes) if size > min(sizes)]
         self.assertEqual(len(new), 3)
         self.assertLess(max(new), 8, "the new ones did not wait for all of the old")
-        self.assertEqual([r.marker for i, r in enumerate(server.requests) if i not in new], [f"batch-{i}" for i in range(6)])
+        self.assertEqual([r.marker for i, r in enumerate(server.requests) if i not in new],
+                         [f"batch-{i}" for i in range(6)])
 
     def test_what_is_left_at_the_end_goes_there(self):
         server = self.serve(status(503))
@@ -141,11 +146,13 @@ class Life(SpoolCase):
 
 class Caps(SpoolCase):
     def test_over_its_bytes_the_oldest_go(self):
-        values = self.drive(self.away(), batches=30, padding=100000, spool_bytes=1 << 20, interval_ms=5, queue_bytes=8 << 20, run_ms=600)
+        values = self.drive(self.away(), batches=30, padding=100000, spool_bytes=1 << 20, interval_ms=5,
+                            queue_bytes=8 << 20, run_ms=600)
         self.assertGreater(values[lost("spool_full")], 0)
         self.assertLessEqual(sum(path.stat().st_size for path in self.files()), 1 << 20)
         server, _ = self.drain()
-        self.assertEqual(server.markers(), [f"batch-{i}" for i in range(30 - len(server.markers()), 30)], "the newest are kept")
+        self.assertEqual(server.markers(), [f"batch-{i}" for i in range(30 - len(server.markers()), 30)],
+                         "the newest are kept")
 
     def test_over_its_age_they_go(self):
         self.fill(2)
@@ -161,7 +168,9 @@ class Caps(SpoolCase):
         names = self.files()
         start = int(names[0].name[:19])
         for i in range(100000):
-            os.close(os.open(self.spool / f"{start - 200000 + i:019d}-000000-1.batch", os.O_CREAT | os.O_WRONLY, 0o600))
+            os.close(
+                os.open(self.spool / f"{start - 200000 + i:019d}-000000-1.batch", os.O_CREAT | os.O_WRONLY,
+                        0o600))
         server, values = self.drain()
         self.assertEqual(server.markers(), ["batch-0", "batch-1", "batch-2"])
         self.assertEqual(values[lost("spool_corrupt")], 100000)
@@ -174,8 +183,10 @@ class Damage(SpoolCase):
                 return data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
             return mutate
 
-        for name, mutate in (("empty", lambda d: b""), ("half", lambda d: d[:len(d) // 2]), ("longer", lambda d: d + b"\0"),
-                             *((f"bit at {at}", flip(at)) for at in (0, 8, 12, 16, 40, 64, 72, 80, 88, 96, -1))):
+        for name, mutate in (("empty", lambda d: b""), ("half", lambda d: d[:len(d) // 2]),
+                             ("longer",
+                              lambda d: d + b"\0"), *((f"bit at {at}", flip(at))
+                                                      for at in (0, 8, 12, 16, 40, 64, 72, 80, 88, 96, -1))):
             with self.subTest(name):
                 shutil.rmtree(self.spool, ignore_errors=True)
                 self.fill(2)
@@ -183,7 +194,8 @@ class Damage(SpoolCase):
                 first.write_bytes(mutate(first.read_bytes()))
                 server, values = self.drain()
                 self.assertEqual(server.markers(), ["batch-1"])
-                self.assertEqual((values[lost("spool_corrupt")], values["spool_files_corrupt_total{}"]), (EVENTS, 1))
+                self.assertEqual((values[lost("spool_corrupt")], values["spool_files_corrupt_total{}"]),
+                                 (EVENTS, 1))
                 self.assertTrue(first.with_name(first.name + ".corrupt").exists())
 
     def test_strangers_files_are_left_alone(self):
@@ -206,12 +218,14 @@ class Damage(SpoolCase):
         for i in range(20):
             (self.spool / f"{10**18 + i:019d}-000001-7.batch.corrupt").write_text("x")
         self.fill(1)
-        self.assertEqual(sorted(path.name[17:19] for path in self.spool.glob("*.corrupt")), [f"{i:02d}" for i in range(4, 20)])
+        self.assertEqual(sorted(path.name[17:19] for path in self.spool.glob("*.corrupt")),
+                         [f"{i:02d}" for i in range(4, 20)])
 
     def test_a_file_that_somebody_removes_is_not_waited_for(self):
         self.fill(3)
         server = self.serve(slow(0.3, ok()), ok())
-        driver = self.spawn(self.command(server.url(), batches=0, drained=1), env={"PATH": os.environ["PATH"]})
+        driver = self.spawn(self.command(server.url(), batches=0, drained=1),
+                            env={"PATH": os.environ["PATH"]})
         tap.wait_until(lambda: server.requests, "a request")
         self.files()[1].unlink()
         self.assertEqual(driver.wait(), 0)
@@ -232,7 +246,8 @@ class Kill(SpoolCase):
     def check_after(self, n_whole):
         """@n_whole: batches that had their name. The next one finds them, and only them, and removes what was half."""
         self.assertEqual(len(self.files()), n_whole)
-        listed = json.loads(self.run_command([tap.SPANPROF, "spool", "ls", "--json", "--spool", self.spool], expect=0).stdout)
+        listed = json.loads(
+            self.run_command([tap.SPANPROF, "spool", "ls", "--json", "--spool", self.spool], expect=0).stdout)
         self.assertEqual([entry["state"] for entry in listed], ["protobuf"] * n_whole)
         server, values = self.drain()
         self.assertEqual(server.markers(), [f"batch-{i}" for i in range(n_whole)])
@@ -247,14 +262,20 @@ class Kill(SpoolCase):
                     continue
                 with self.subTest(kind=kind, at=at, call=calls[at - 1]):
                     shutil.rmtree(self.spool, ignore_errors=True)
-                    environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": str(at), "FAULT_KIND": kind}
-                    self.drive(self.away(), batches=3, spooled=3, environment=environment, expect=-signal.SIGKILL, spool_mode=FAILED)
+                    environment = {
+                        "LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": str(at),
+                        "FAULT_KIND": kind
+                    }
+                    self.drive(self.away(), batches=3, spooled=3, environment=environment,
+                               expect=-signal.SIGKILL, spool_mode=FAILED)
                     self.check_after(calls[:at - 1].count("renameat2"))
 
     def test_between_delivery_and_removal_sends_once_more_and_never_less(self):
         self.fill(3)
         server = self.serve(ok())
-        environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": "2", "FAULT_KIND": "kill"}
+        environment = {
+            "LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": "2", "FAULT_KIND": "kill"
+        }
         self.drive(server.url(), batches=0, drained=1, environment=environment, expect=-signal.SIGKILL)
         again, _ = self.drain()
         self.assertEqual(sorted(set(server.markers() + again.markers())), ["batch-0", "batch-1", "batch-2"])
@@ -263,7 +284,9 @@ class Kill(SpoolCase):
 
 class Disk(SpoolCase):
     def fail(self, kind, at, **options):
-        environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": str(at), "FAULT_KIND": kind}
+        environment = {
+            "LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": str(at), "FAULT_KIND": kind
+        }
         return self.drive(self.away(), environment=environment, spool_mode=FAILED, **options)
 
     def test_errors_at_each_step_of_a_write_keep_the_batch_in_memory(self):
@@ -290,9 +313,13 @@ class Disk(SpoolCase):
 
     def test_memory_takes_over_when_the_disk_is_full_and_the_receiver_gets_both(self):
         port = closed_port(self)
-        environment = {"LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": "9", "FAULT_KIND": "ENOSPC",
-                       "PATH": os.environ["PATH"]}
-        driver = self.spawn(self.command(f"http://127.0.0.1:{port}/x", batches=4, drained=1, spool_mode=FAILED), env=environment)
+        environment = {
+            "LD_PRELOAD": str(FAULT_AT), "FAULT_DIR": str(self.spool), "FAULT_AT": "9",
+            "FAULT_KIND": "ENOSPC", "PATH": os.environ["PATH"]
+        }
+        driver = self.spawn(
+            self.command(f"http://127.0.0.1:{port}/x", batches=4, drained=1, spool_mode=FAILED),
+            env=environment)
         driver.wait_for("cannot write to the spool: No space left on device")
         self.assertEqual(len(self.files()), 1)
         server = self.serve(ok(), port=port)
@@ -302,7 +329,8 @@ class Disk(SpoolCase):
     def test_a_really_full_disk(self):
         mount = self.directory() / "small"
         mount.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", mount], capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", mount],
+                          capture_output=True).returncode:
             tap.skip("root: cannot mount a tmpfs")
         self.addCleanup(lambda: subprocess.run(["umount", "-l", mount]))
         self.spool = mount / "spool"
@@ -321,7 +349,8 @@ class Disk(SpoolCase):
         link.symlink_to(target)
         open_to_all.mkdir()
         open_to_all.chmod(0o777)
-        for path, words in ((file, "no directory, or a symbolic link"), (link, "no directory, or a symbolic link"),
+        for path, words in ((file, "no directory, or a symbolic link"), (link,
+                                                                         "no directory, or a symbolic link"),
                             (open_to_all, "others may write there"), ("/proc/nonexistent", "No such file")):
             with self.subTest(str(path)):
                 self.spool = path
@@ -335,7 +364,8 @@ class Disk(SpoolCase):
     def test_a_read_only_spool_is_told(self):
         mount = self.directory() / "ro"
         mount.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700,ro", "none", mount], capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700,ro", "none", mount],
+                          capture_output=True).returncode:
             tap.skip("root: cannot mount a tmpfs")
         self.addCleanup(lambda: subprocess.run(["umount", "-l", mount]))
         self.spool = mount
@@ -345,14 +375,17 @@ class Disk(SpoolCase):
         self.assertEqual(values[DELIVERED], EVENTS)
 
     def test_of_two_only_one_has_it(self):
-        first = self.spawn(self.command(self.away(), batches=1, run_ms=60000, spooled=99), env={"PATH": os.environ["PATH"]})
+        first = self.spawn(self.command(self.away(), batches=1, run_ms=60000, spooled=99),
+                           env={"PATH": os.environ["PATH"]})
         tap.wait_until(lambda: self.files(), "a file")
         server = self.serve(ok())
         values = self.drive(server.url())
         self.assertIn("another spanprof has it", values["log"])
         self.assertEqual(server.markers(), ["batch-0"], "its own, not the other's")
         self.assertEqual(len(self.files()), 1)
-        done = self.run_command([tap.SPANPROF, "spool", "flush", "--spool", self.spool, "--endpoint", server.url("")], expect=1)
+        done = self.run_command(
+            [tap.SPANPROF, "spool", "flush", "--spool", self.spool, "--endpoint",
+             server.url("")], expect=1)
         self.assertIn("another spanprof has it", done.stderr)
         first.process.kill()
         first.wait()
@@ -362,7 +395,8 @@ class Disk(SpoolCase):
 class Verb(SpoolCase):
     def spanprof(self, *arguments, expect=0):
         clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-        return self.run_command([tap.SPANPROF, "spool", *arguments, "--spool", self.spool], expect=expect, env=clean)
+        return self.run_command([tap.SPANPROF, "spool", *arguments, "--spool", self.spool], expect=expect,
+                                env=clean)
 
     def test_ls_lists_the_oldest_first_and_changes_nothing(self):
         self.fill(2)

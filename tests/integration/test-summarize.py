@@ -35,7 +35,8 @@ class Summarize(tap.TestCase):
 
     def test_counts_subtests_of_each_kind(self):
         lines = self.summarize({"name": "p:unit / a", "result": "FAIL", "stdout": CRITERION},
-                               {"name": "p:unit / layers", "result": "OK", "stdout": "12 includes\n"}, expect=1)
+                               {"name": "p:unit / layers", "result": "OK", "stdout": "12 includes\n"},
+                               expect=1)
         self.assertEqual(lines[-1], "2 passed, 2 failed, 1 skipped")
         self.assertIn("skipped  here: a: a::skips: kernel: no such", lines)
         self.assertIn("FAILED   here: a: a::fails  (0.01s)", lines)
@@ -43,13 +44,16 @@ class Summarize(tap.TestCase):
 
     def test_a_log_that_ends_early_is_a_failure(self):
         for result in ("TIMEOUT", "ERROR", "FAIL", "INTERRUPT"):
-            lines = self.summarize({"name": "x", "result": result, "stdout": "TAP version 13\nok 1 - a\n"}, expect=1)
+            lines = self.summarize({"name": "x", "result": result, "stdout": "TAP version 13\nok 1 - a\n"},
+                                   expect=1)
             self.assertEqual(lines[-1], "1 passed, 1 failed, 0 skipped")
 
     def test_continuous_integration_accepts_only_skips_that_nobody_can_mend(self):
-        test = {"name": "x", "result": "OK", "stdout": "1..4\nok 1 - a # SKIP tool: perf is not installed\n"
-                                                       "ok 2 - b # SKIP machine: one CPU\nok 3 - c # SKIP kernel: no BTF\n"
-                                                       "ok 4 - d\n"}
+        test = {
+            "name": "x", "result": "OK", "stdout": "1..4\nok 1 - a # SKIP tool: perf is not installed\n"
+            "ok 2 - b # SKIP machine: one CPU\nok 3 - c # SKIP kernel: no BTF\n"
+            "ok 4 - d\n"
+        }
         self.assertEqual(self.summarize(test, expect=0)[-1], "1 passed, 0 failed, 3 skipped")
         self.assertEqual(self.summarize(test, expect=1, ci="true")[-1], "1 passed, 1 failed, 2 skipped")
 

@@ -14,7 +14,8 @@ class Runner(tap.TestCase):
     def script(self, body, *args, **options):
         path = self.directory() / "script.py"
         path.write_text("import os, tap, time, unittest\n" + textwrap.dedent(body) + "\ntap.main()\n")
-        return self.run_command([sys.executable, path, *args], env={**os.environ, "PYTHONPATH": LIB}, **options)
+        return self.run_command([sys.executable, path, *args], env={**os.environ, "PYTHONPATH": LIB},
+                                **options)
 
     def test_prints_each_outcome(self):
         done = self.script("""

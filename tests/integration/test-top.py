@@ -108,8 +108,10 @@ class Terminal:
         self.before = termios.tcgetattr(follower)
         self.follower = follower
         test.addCleanup(os.close, follower)
-        self.child = test.spawn(program or [tap.SPANPROF, "top", "-i", "200ms", *arguments], stdin=follower, stdout=follower,
-                                env=session.clean_environment(TERM="xterm-256color", **environment), preexec_fn=self.take)
+        self.child = test.spawn(program or [tap.SPANPROF, "top", "-i", "200ms", *arguments], stdin=follower,
+                                stdout=follower,
+                                env=session.clean_environment(TERM="xterm-256color",
+                                                              **environment), preexec_fn=self.take)
 
     def take(self):
         os.setsid()
@@ -155,7 +157,8 @@ class Terminal:
 
     def check_restored(self):
         self.read()
-        self.test.assertEqual((self.screen.alternate, self.screen.hidden, self.screen.wraps), (False, False, True))
+        self.test.assertEqual((self.screen.alternate, self.screen.hidden, self.screen.wraps),
+                              (False, False, True))
         self.test.assertEqual(termios.tcgetattr(self.follower), self.before)
 
 
@@ -234,7 +237,8 @@ class OnTerminal(session.TestCase):
             with self.subTest(rows=rows, columns=columns):
                 n = terminal.screen.n_pages
                 terminal.resize(rows, columns)
-                tap.wait_until(lambda: (terminal.read(), terminal.screen.n_pages > n + 3)[1], "some pages more")
+                tap.wait_until(lambda: (terminal.read(), terminal.screen.n_pages > n + 3)[1],
+                               "some pages more")
                 self.assertLessEqual(max(map(len, terminal.screen.lines)), columns)
         terminal.wait(r"share_50")
         terminal.type("\x1b[6~\x1b[B\x1b[F\x1b[5~\x1b[H")
@@ -244,8 +248,8 @@ class OnTerminal(session.TestCase):
 
     def test_gives_the_terminal_back_however_it_ends(self):
         victim = self.victim("shares")
-        for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGABRT, -signal.SIGABRT),
-                               (signal.SIGSEGV, -signal.SIGSEGV)):
+        for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGHUP, 0),
+                               (signal.SIGABRT, -signal.SIGABRT), (signal.SIGSEGV, -signal.SIGSEGV)):
             with self.subTest(number=number):
                 terminal = Terminal(self, "-p", victim.pid)
                 terminal.wait(r"share_50")
@@ -258,7 +262,8 @@ class OnTerminal(session.TestCase):
         victim = self.victim("shares")
         terminal = Terminal(self, "-p", victim.pid)
         terminal.wait(r"share_50")
-        # Its parent is not of its session: a stop from the keyboard would go to an orphaned group, and be none.
+        # Its parent is not of its session: a stop from the keyboard would go to an orphaned group, and be
+        # none.
         terminal.child.process.send_signal(signal.SIGTSTP)
         tap.wait_until(lambda: (terminal.read(), self.state(terminal.child.pid) == "T")[1], "its stop")
         terminal.check_restored()
@@ -304,20 +309,25 @@ class AsLines(session.TestCase):
 
     def test_json_lines_are_of_the_victim(self):
         victim = self.victim("shares")
-        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "-F", "499", "--json"], env=session.clean_environment())
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "-F", "499", "--json"],
+                           env=session.clean_environment())
         child.wait_for(r'"functions": \[[^]]*"name": "share_50"')
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
         for line in map(json.loads, child.out.splitlines()):
             self.assertGreater(line["seconds"], 0)
-            self.assertEqual([row["pid"] for row in line["processes"]], [str(victim.pid)] if line["samples"] else [])
+            self.assertEqual([row["pid"] for row in line["processes"]],
+                             [str(victim.pid)] if line["samples"] else [])
             self.assertEqual(sum(row["self"] for row in line["processes"]), line["samples"])
             self.assertEqual(line["lost"], 0)
 
     def test_json_lines_know_coroutines(self):
         victim = self.victim("coroutines", "1", "3", self.directory() / "log")
-        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "-F", "499", "--json"], env=session.clean_environment())
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "-F", "499", "--json"],
+                           env=session.clean_environment())
         for station in (0, 2):                  # the one between them ends soon
-            child.wait_for(rf'"coroutines": \[[^]]*"station": "{station}", "probe_id": "0x000000000000500{station}", "birth_ns": "[1-9]')
+            child.wait_for(
+                rf'"coroutines": \[[^]]*"station": "{station}", "probe_id": "0x000000000000500{station}", "birth_ns": "[1-9]'
+            )
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
         for line in map(json.loads, child.out.splitlines()):
             self.assertLessEqual(sum(row["self"] for row in line["coroutines"]), line["samples"])
@@ -325,11 +335,13 @@ class AsLines(session.TestCase):
 
     def test_blocks_of_one_view(self):
         victim = self.victim("shares")
-        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "--view", "processes"], env=session.clean_environment())
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "--view", "processes"],
+                           env=session.clean_environment())
         child.wait_for(rf"^ +100\.0 % +\d+\.\d %  victim-shares +{victim.pid}$")
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
         for block in child.out.strip("\n").split("\n\n"):
-            self.assertRegex(block, r"^spanprof top: 1 process, \d+ samples in \d+\.\d s.*\n +share +CPU  process +pid")
+            self.assertRegex(
+                block, r"^spanprof top: 1 process, \d+ samples in \d+\.\d s.*\n +share +CPU  process +pid")
         self.assertNotIn("\x1b", child.out)
 
     def test_as_many_refreshes_as_were_asked_for(self):
@@ -341,12 +353,14 @@ class AsLines(session.TestCase):
     def test_ends_when_nobody_reads_and_when_told(self):
         victim = self.victim("shares")
         read, write = os.pipe()
-        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "200ms"], stdout=write, env=session.clean_environment())
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "200ms"], stdout=write,
+                           env=session.clean_environment())
         os.close(write)
         self.assertTrue(os.read(read, 10))
         os.close(read)
         child.wait()
-        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "200ms"], env=session.clean_environment())
+        child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "200ms"],
+                           env=session.clean_environment())
         child.wait_for("spanprof top: 1 process")
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
 
@@ -354,8 +368,12 @@ class AsLines(session.TestCase):
         line = json.loads(self.top("-n", "1", "-i", "500ms", "--json").stdout)
         self.assertGreater(line["processes_sampled"], 1)
         self.assertIn("there is no process", self.top("-p", "4194304", expect=1).stderr)
-        self.assertIn("needs root", self.run_command([tap.need_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", tap.SPANPROF, "top", "-n", "1"],
-                                                     env=session.clean_environment(), expect=78).stderr)
+        self.assertIn(
+            "needs root",
+            self.run_command([
+                tap.need_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", tap.SPANPROF, "top", "-n",
+                "1"
+            ], env=session.clean_environment(), expect=78).stderr)
 
 
 tap.main()

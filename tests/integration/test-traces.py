@@ -29,13 +29,17 @@ class Convert(tap.TestCase):
         self.dir = self.directory()
 
     def record(self, *victim):
-        self.run_command([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "coroutines=20", "turns=30", *victim], 0)
+        self.run_command([
+            tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", VICTIM, "coroutines=20", "turns=30",
+            *victim
+        ], 0)
         return (self.dir / "t.jsonl").read_text()
 
     def test_comes_back_the_same_through_all_forms(self):
         text = self.record("payload=1")
         self.assertIn('"lost":', text)
-        for chain in (("t.jsonl", "a.csv", "a.jsonl"), ("t.jsonl", "b.db", "b.jsonl"), ("t.jsonl", "c.csv", "c.db", "c.jsonl")):
+        for chain in (("t.jsonl", "a.csv", "a.jsonl"), ("t.jsonl", "b.db", "b.jsonl"), ("t.jsonl", "c.csv",
+                                                                                        "c.db", "c.jsonl")):
             for names in zip(chain, chain[1:]):
                 self.convert(*names)
             self.assertEqual((self.dir / chain[-1]).read_text(), text)
@@ -44,7 +48,8 @@ class Convert(tap.TestCase):
         line = '{"probe_id":9,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5}\n'
         (self.dir / "t.jsonl").write_text(line * 3)
         self.convert("t.jsonl", "t.csv")
-        self.assertEqual((self.dir / "t.csv").read_text(), "probe_id,tid,addr,seq,is_active,ts\n" + "9,7,0x0000000000000010,2,true,5\n" * 3)
+        self.assertEqual((self.dir / "t.csv").read_text(),
+                         "probe_id,tid,addr,seq,is_active,ts\n" + "9,7,0x0000000000000010,2,true,5\n" * 3)
         self.convert("t.csv", "t.csv.jsonl")
         self.assertEqual((self.dir / "t.csv.jsonl").read_text(), line * 3)
 
@@ -60,14 +65,18 @@ class Convert(tap.TestCase):
         for k in range(200):            # three coroutines; each tenth event of one follows a loss
             station, active, ts = k % 3, (k // 3) % 2 == 1, 10**12 + 1000 * k * k
             lost = 5 if k % 30 == 3 else 0
-            lines.append({"probe_id": 100 + station, "tid": 7, "addr": f"0x{0 if active else 0x1000 * (station + 1):016x}", "seq": 2,
-                          "is_active": active, "ts": ts, "station": station, "event": k, "birth": 5, **({"lost": lost} if lost else {})})
+            lines.append({
+                "probe_id": 100 + station, "tid": 7,
+                "addr": f"0x{0 if active else 0x1000 * (station + 1):016x}", "seq": 2, "is_active": active,
+                "ts": ts, "station": station, "event": k, "birth": 5, **({"lost": lost} if lost else {})
+            })
             if active and station in since and not lost:
                 sums[f"0x{0x1000 * (station + 1):016x}"] += ts - since[station]
             since.pop(station, None)
             if not active:
                 since[station] = ts
-        (self.dir / "t.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+        (self.dir / "t.jsonl").write_text("".join(
+            json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
         self.convert("t.jsonl", "t.csv")
         for source in ("t.jsonl", "t.csv"):
             self.convert(source, "t.folded")
@@ -87,18 +96,24 @@ class Convert(tap.TestCase):
         for output in ("both.db", "both.csv"):
             done = self.convert("a.jsonl", "t.jsonl", output)
             self.assertNotIn("in an earlier trace", done.stderr)
-            report = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "100", self.dir / output], 0).stdout)
+            report = json.loads(
+                self.run_command([tap.SPANPROF, "report", "--json", "--top", "100", self.dir / output],
+                                 0).stdout)
             self.assertEqual(report["n_coroutines"], 40)
             self.assertEqual({row["state"] for row in report["coroutines"]}, {"dead"})
             self.assertEqual(report["events"] + report["lost"], 2 * 20 * 30 * 2)
         with contextlib.closing(sqlite3.connect(self.dir / "both.db")) as database:
-            self.assertEqual(database.execute("select count(*), count(distinct birth) from coro_stations").fetchone(), (40, 40))
+            self.assertEqual(
+                database.execute("select count(*), count(distinct birth) from coro_stations").fetchone(),
+                (40, 40))
         line = '{"probe_id":%d,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5}\n'
         (self.dir / "x.jsonl").write_text(line % 8 + line % 9 + line % 9)
         (self.dir / "y.jsonl").write_text(line % 9 + line % 10 + line % 9)
         warning = "y.jsonl: 1 of its coroutines were in an earlier trace"
         self.assertIn(warning, self.convert("x.jsonl", "y.jsonl", "z.db").stderr)
-        self.assertIn(warning, self.run_command([tap.SPANPROF, "report", "x.jsonl", "y.jsonl"], 0, cwd=self.dir).stderr)
+        self.assertIn(
+            warning,
+            self.run_command([tap.SPANPROF, "report", "x.jsonl", "y.jsonl"], 0, cwd=self.dir).stderr)
 
     def test_a_payload_that_comes_late_has_its_column(self):
         line = '{"probe_id":9,"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5%s}\n'
@@ -107,7 +122,8 @@ class Convert(tap.TestCase):
         for source in ("t.jsonl", "t.db"):
             self.convert(source, "t.csv")
             text = (self.dir / "t.csv").read_text()
-            self.assertEqual((text.count("ab" * 31), text.splitlines()[0]), (1, "probe_id,tid,addr,seq,is_active,ts,payload"))
+            self.assertEqual((text.count("ab" * 31), text.splitlines()[0]),
+                             (1, "probe_id,tid,addr,seq,is_active,ts,payload"))
 
     def test_refuses_what_it_cannot_do(self):
         text = self.record()
@@ -125,14 +141,16 @@ class Odd(tap.TestCase):
         self.dir = self.directory()
 
     def spanprof(self, *arguments, expect=0):
-        return self.run_command([tap.SPANPROF, *arguments], expect, cwd=self.dir, env=session.clean_environment())
+        return self.run_command([tap.SPANPROF, *arguments], expect, cwd=self.dir,
+                                env=session.clean_environment())
 
     def line(self, active, ts, probe_id=9):
         return f'{{"probe_id":{probe_id},"tid":7,"addr":"0x{0 if active else 64:016x}","seq":2,"is_active":{str(active).lower()},"ts":{ts}}}\n'
 
     def test_times_may_be_any_number(self):
         times = (0, 1, 2**63, 2**64 - 1, 10**12)
-        (self.dir / "t.jsonl").write_text("".join(self.line(i % 3 == 0, times[i * i % 5], probe_id=i % 4) for i in range(400)))
+        (self.dir / "t.jsonl").write_text("".join(
+            self.line(i % 3 == 0, times[i * i % 5], probe_id=i % 4) for i in range(400)))
         self.assertEqual(json.loads(self.spanprof("report", "--json", "t.jsonl").stdout)["events"], 400)
         for output in ("t.md", "t.html", "t.folded", "t.db", "t.csv"):
             self.spanprof("convert" if output in ("t.db", "t.csv") else "report", "t.jsonl", "-o", output)
@@ -146,7 +164,8 @@ class Odd(tap.TestCase):
         (self.dir / "t.jsonl").write_text("".join(good[:50]) + "x" * (3 << 20) + good[0] + "".join(good[50:]))
         report = json.loads(self.spanprof("report", "--json", "t.jsonl", expect=1).stdout)
         self.assertEqual((report["events"], report["malformed"]), (100, 1))
-        self.assertIn("1 lines are no events", self.spanprof("convert", "t.jsonl", "-o", "u.jsonl", expect=1).stderr)
+        self.assertIn("1 lines are no events",
+                      self.spanprof("convert", "t.jsonl", "-o", "u.jsonl", expect=1).stderr)
         self.assertEqual((self.dir / "u.jsonl").read_text(), "".join(good))
 
     def test_a_trace_may_be_cut_anywhere(self):
@@ -164,7 +183,8 @@ class Odd(tap.TestCase):
 
     def test_a_last_number_that_may_have_lost_digits_is_no_event(self):
         """Of CSV nobody can see it; of JSON, what is cut has no brace."""
-        (self.dir / "t.jsonl").write_text("".join(self.line(i % 2 == 0, 10**12 + 1000 * i) for i in range(10)))
+        (self.dir / "t.jsonl").write_text("".join(
+            self.line(i % 2 == 0, 10**12 + 1000 * i) for i in range(10)))
         self.spanprof("convert", "t.jsonl", "-o", "t.csv")
         whole = (self.dir / "t.csv").read_text()
         for cut in (1, 2, 5, 9):
@@ -172,9 +192,12 @@ class Odd(tap.TestCase):
             done = self.spanprof("report", "--json", "cut.csv", expect=1)
             report = json.loads(done.stdout)
             self.assertEqual((report["events"], report["malformed"], report["end_ns"]), (9, 1, 10**12 + 8000))
-            self.assertIn("1 lines are no events and were left out, of which the last one is cut", done.stderr)
-            self.assertIn("the last one is cut", self.spanprof("convert", "cut.csv", "-o", "cut.folded", expect=1).stderr)
-            self.assertIn("the last one is cut", self.spanprof("convert", "cut.csv", "-o", "back.csv", expect=1).stderr)
+            self.assertIn("1 lines are no events and were left out, of which the last one is cut",
+                          done.stderr)
+            self.assertIn("the last one is cut",
+                          self.spanprof("convert", "cut.csv", "-o", "cut.folded", expect=1).stderr)
+            self.assertIn("the last one is cut",
+                          self.spanprof("convert", "cut.csv", "-o", "back.csv", expect=1).stderr)
             self.assertEqual((self.dir / "back.csv").read_text(), whole[:whole.rindex("\n", 0, -1) + 1])
         (self.dir / "t.jsonl").write_text("".join(self.line(True, 10**12 + i) for i in range(10)).rstrip())
         self.assertEqual(json.loads(self.spanprof("report", "--json", "t.jsonl").stdout)["events"], 10)
@@ -182,33 +205,42 @@ class Odd(tap.TestCase):
     def test_a_database_of_others_may_hold_anything(self):
         """Views that go on for ever, cells without a measure, numbers that SQLite has no sign for."""
         with contextlib.closing(sqlite3.connect(self.dir / "view.db")) as database:
-            database.execute("create view coro_trace_events as with recursive n(i) as (select 1 union all select i + 1 from n)"
-                             " select i id, i probe_id, 7 tid, '0x10' addr, 2 seq, 1 is_active, i ts from n")
-        for arguments in (["report", "view.db"], ["convert", "view.db", "-o", "view.csv"], ["convert", "view.db", "-o", "view.folded"]):
+            database.execute(
+                "create view coro_trace_events as with recursive n(i) as (select 1 union all select i + 1 from n)"
+                " select i id, i probe_id, 7 tid, '0x10' addr, 2 seq, 1 is_active, i ts from n")
+        for arguments in (["report", "view.db"], ["convert", "view.db", "-o",
+                                                  "view.csv"], ["convert", "view.db", "-o", "view.folded"]):
             self.assertIn("no table coro_trace_events", self.spanprof(*arguments, expect=1).stderr)
         self.spanprof("coro", "-o", "t.db", "--", VICTIM, "coroutines=3", "turns=3")
-        for change in ("update coro_trace_events set payload = zeroblob(400000000)", "update coro_stations set last_addr = hex(zeroblob(3000000))"):
+        for change in ("update coro_trace_events set payload = zeroblob(400000000)",
+                       "update coro_stations set last_addr = hex(zeroblob(3000000))"):
             shutil.copy(self.dir / "t.db", self.dir / "large.db")
             with contextlib.closing(sqlite3.connect(self.dir / "large.db")) as database:
                 database.execute(change + " where rowid = 1")
                 database.commit()
-            done = self.run_command(["sh", "-c", "ulimit -v 400000; exec \"$0\" report --json large.db", tap.SPANPROF], 1, cwd=self.dir)
+            done = self.run_command(
+                ["sh", "-c", "ulimit -v 400000; exec \"$0\" report --json large.db", tap.SPANPROF], 1,
+                cwd=self.dir)
             self.assertRegex(done.stderr, "cannot be read|malformed")
         for table in ("coro_stations", "coro_mappings"):
             with contextlib.closing(sqlite3.connect(self.dir / "t.db")) as database:
                 database.execute(f"drop table {table}")
-                database.execute(f"create view {table} as select * from coro_trace_events, coro_trace_events, coro_trace_events")
+                database.execute(
+                    f"create view {table} as select * from coro_trace_events, coro_trace_events, coro_trace_events"
+                )
             self.assertEqual(json.loads(self.spanprof("report", "--json", "t.db").stdout)["events"], 18)
 
     def test_numbers_above_all_signs_come_back_from_a_database(self):
         rows = f"pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active,until\n" \
                f"0,3,{2**64 - 1},{2**63 + 5},1,0,0,1,{2**63},0,0,{2**64 - 2},7,0x{2**64 - 1:016x},1,{2**64 - 1}\n"
         (self.dir / "t.stations.csv").write_text(rows)
-        (self.dir / "t.jsonl").write_text(f'{{"probe_id":{2**64 - 1},"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5,'
-                                          f'"station":3,"birth":{2**63 + 5}}}\n')
+        (self.dir / "t.jsonl").write_text(
+            f'{{"probe_id":{2**64 - 1},"tid":7,"addr":"0x0000000000000010","seq":2,"is_active":true,"ts":5,'
+            f'"station":3,"birth":{2**63 + 5}}}\n')
         self.spanprof("convert", "t.jsonl", "-o", "u.db")
         self.spanprof("convert", "u.db", "-o", "v.jsonl")
-        self.assertEqual((self.dir / "v.stations.csv").read_text().splitlines()[1].split(",")[:16], rows.splitlines()[1].split(","))
+        self.assertEqual((self.dir / "v.stations.csv").read_text().splitlines()[1].split(",")[:16],
+                         rows.splitlines()[1].split(","))
         for name in ("t.jsonl", "u.db", "v.jsonl"):
             (row,) = json.loads(self.spanprof("report", "--json", name).stdout)["coroutines"]
             self.assertEqual((row["state"], row["birth_ns"], row["lost"]), ("dead", 2**63 + 5, 2**63))
@@ -227,17 +259,22 @@ class Odd(tap.TestCase):
         self.run_command(["mount", "-t", "tmpfs", "-o", "size=64k", "none", full], 0)
         self.addCleanup(subprocess.run, ["umount", full], check=True)
         for form in ("jsonl", "csv", "db"):
-            done = self.spanprof("coro", "-o", full / f"t.{form}", "--", VICTIM, "coroutines=50", "turns=100", "pause=100", expect=125)
-            self.assertIn("No space left on device" if form != "db" else "database or disk is full", done.stderr)
+            done = self.spanprof("coro", "-o", full / f"t.{form}", "--", VICTIM, "coroutines=50", "turns=100",
+                                 "pause=100", expect=125)
+            self.assertIn("No space left on device" if form != "db" else "database or disk is full",
+                          done.stderr)
             self.assertNotIn("CREATE TABLE", done.stderr)
-            if form != "db":        # of a database there is not room for its tables, so that the program is not started
+            # of a database there is not room for its tables, so that the program is not started
+            if form != "db":
                 self.assertIn("\ndone", done.stdout)
                 self.assertRegex(done.stderr, r"of \d+ events at least \d+ are not in it")
             for file in full.iterdir():
                 file.unlink()
-        (self.dir / "t.jsonl").write_text("".join(self.line(i % 2 == 0, 10**12 + i, probe_id=i) for i in range(2000)))
+        (self.dir / "t.jsonl").write_text("".join(
+            self.line(i % 2 == 0, 10**12 + i, probe_id=i) for i in range(2000)))
         for form in ("csv", "jsonl", "db", "html"):
-            done = self.spanprof("report" if form == "html" else "convert", "t.jsonl", "-o", full / f"u.{form}", expect=1)
+            done = self.spanprof("report" if form == "html" else "convert", "t.jsonl", "-o",
+                                 full / f"u.{form}", expect=1)
             self.assertRegex(done.stderr, "No space left on device|disk is full")
             for file in full.iterdir():
                 file.unlink()
@@ -260,17 +297,21 @@ class Names(tap.TestCase):
     def record(self, *command, options=(), output="t.jsonl"):
         """Once more if the machine was so busy that all its coroutines waited as long as the one that nobody wakes."""
         for _ in range(10):
-            done = self.run_command([tap.SPANPROF, "coro", "-o", output, *options, "--", *command], 0, cwd=self.dir, env=session.clean_environment())
-            if command not in ((self.program,), (self.dir / "program",)) or self.report(output, expect=None)[0]["lost_wakeups"]:
+            done = self.run_command([tap.SPANPROF, "coro", "-o", output, *options, "--", *command], 0,
+                                    cwd=self.dir, env=session.clean_environment())
+            if command not in ((self.program, ), (self.dir / "program", )) or self.report(
+                    output, expect=None)[0]["lost_wakeups"]:
                 break
         return done
 
     def spanprof(self, *arguments, expect=0):
-        return self.run_command([tap.SPANPROF, *arguments], expect, cwd=self.dir, env=session.clean_environment())
+        return self.run_command([tap.SPANPROF, *arguments], expect, cwd=self.dir,
+                                env=session.clean_environment())
 
     def report(self, name="t.jsonl", expect=0):
         """The report, and what it said on the side."""
-        done = self.run_command([tap.SPANPROF, "report", "--json", "--top", "1000", name], expect, cwd=self.dir, env=session.clean_environment())
+        done = self.run_command([tap.SPANPROF, "report", "--json", "--top", "1000", name], expect,
+                                cwd=self.dir, env=session.clean_environment())
         return json.loads(done.stdout), done.stderr
 
     def copy_program(self, *tools):
@@ -284,7 +325,8 @@ class Names(tap.TestCase):
     def expect_named(self, report):
         (lost,) = report["lost_wakeups"]
         self.assertIn("handle_order", lost["last_function"])
-        # all its coroutines are of that function; one that was never seen suspended while it lived has no name
+        # all its coroutines are of that function; one that was never seen suspended while it lived has no
+        # name
         for row in report["longest_suspensions"] + report["addresses"]:
             self.assertIn("handle_order", row.get("function", "handle_order"))
 
@@ -302,14 +344,17 @@ class Names(tap.TestCase):
             self.assertEqual(said, "")
         for file in self.dir.iterdir():
             self.assertEqual(stat.S_IMODE(file.stat().st_mode) & 0o177, 0, file)
-        text = self.run_command([tap.SPANPROF, "report", "--top", "3", "t.csv"], 0, cwd=self.dir, env={**session.clean_environment(), "COLUMNS": "80"}).stdout
-        self.assertRegex(text, r"lost wake-up\? +station \d+.* handle_ord")          # of what does not fit, the address goes first
+        text = self.run_command([tap.SPANPROF, "report", "--top", "3", "t.csv"], 0, cwd=self.dir,
+                                env={**session.clean_environment(), "COLUMNS": "80"}).stdout
+        # of what does not fit, the address goes first
+        self.assertRegex(text, r"lost wake-up\? +station \d+.* handle_ord")
 
     def test_conversion_carries_it_along(self):
         self.record(self.program)
         before = (self.dir / "t.mappings.csv").read_text()
         for name in ("a.db", "b.csv", "c.jsonl"):
-            self.run_command([tap.SPANPROF, "convert", "t.jsonl" if name == "a.db" else last, "-o", name], 0, cwd=self.dir)
+            self.run_command([tap.SPANPROF, "convert", "t.jsonl" if name == "a.db" else last, "-o", name], 0,
+                             cwd=self.dir)
             last = name
             self.expect_named(self.report(name)[0])
         self.assertEqual((self.dir / "c.mappings.csv").read_text(), before)
@@ -336,16 +381,26 @@ class Names(tap.TestCase):
         tables = json.loads((self.dir / "t.json").read_text())["dictionary"]
         mapping = tables["mappingTable"][1]
         # a coroutine that was never seen suspended while it lived has its frame's address, which is no code
-        addresses = {int(location.get("address", 0)) for location in tables["locationTable"] if location.get("mappingIndex")}
+        addresses = {
+            int(location.get("address", 0)) for location in tables["locationTable"]
+            if location.get("mappingIndex")
+        }
         values = [attribute.get("value", {}).get("stringValue") for attribute in tables["attributeTable"]]
-        notes = subprocess.run(["readelf", "-n", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.assertIn(re.search(r"Build ID: ([0-9a-f]+)", notes)[1], [values[i] for i in mapping["attributeIndices"]])
-        symbols = subprocess.run(["nm", "-C", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        notes = subprocess.run(["readelf", "-n", self.program], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout
+        self.assertIn(
+            re.search(r"Build ID: ([0-9a-f]+)", notes)[1], [values[i] for i in mapping["attributeIndices"]])
+        symbols = subprocess.run(["nm", "-C", self.program], stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout
         self.assertTrue(addresses)
-        self.assertLessEqual(addresses, {int(line.split()[0], 16) for line in symbols.splitlines() if "handle_order" in line})
-        headers = subprocess.run(["readelf", "-lW", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertLessEqual(
+            addresses, {int(line.split()[0], 16) for line in symbols.splitlines() if "handle_order" in line})
+        headers = subprocess.run(["readelf", "-lW", self.program], stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout
         (code,) = (line.split() for line in headers.splitlines() if re.search(r"LOAD.* R E ", line))
-        self.assertEqual(int(mapping["memoryStart"]) - int(mapping["fileOffset"]), int(code[2], 16) - int(code[1], 16))
+        self.assertEqual(
+            int(mapping["memoryStart"]) - int(mapping["fileOffset"]),
+            int(code[2], 16) - int(code[1], 16))
 
     def test_files_of_another_trace_are_not_believed(self):
         """A trace that somebody has put beside files of another one, and one whose engine was killed."""
@@ -353,9 +408,13 @@ class Names(tap.TestCase):
         stale = {kind: (self.dir / f"t.{kind}.csv").read_text() for kind in ("stations", "mappings")}
         self.record(self.program, output="other.jsonl")
         (self.dir / "other.jsonl").rename(self.dir / "t.jsonl")
-        for arguments in (["report", "--json", "t.jsonl"], ["convert", "t.jsonl", "-o", "x.db"], ["convert", "t.jsonl", "-o", "x.folded"]):
+        for arguments in (["report", "--json", "t.jsonl"], ["convert", "t.jsonl", "-o",
+                                                            "x.db"], ["convert", "t.jsonl", "-o",
+                                                                      "x.folded"]):
             done = self.spanprof(*arguments)
-            self.assertRegex(done.stderr, r"t\.jsonl: what stands beside it \(t\.stations\.csv, t\.mappings\.csv\) is of another trace")
+            self.assertRegex(
+                done.stderr,
+                r"t\.jsonl: what stands beside it \(t\.stations\.csv, t\.mappings\.csv\) is of another trace")
         for name in ("t.jsonl", "x.db"):
             report, _said = self.report(name)
             self.assertEqual((report["stations_known"], report["n_coroutines"]), (False, 40))
@@ -372,7 +431,9 @@ class Names(tap.TestCase):
         # what an engine finds from before is gone when it starts, not when it ends
         for kind, text in stale.items():
             (self.dir / f"t.{kind}.csv").write_text(text)
-        engine = self.spawn([tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c", "echo begins; sleep 60"], env=session.clean_environment())
+        engine = self.spawn(
+            [tap.SPANPROF, "coro", "-o", self.dir / "t.jsonl", "--", "sh", "-c", "echo begins; sleep 60"],
+            env=session.clean_environment())
         engine.wait_for("^begins")
         self.assertEqual(sorted(file.name for file in self.dir.glob("t.*")), ["t.jsonl"])
         engine.kill()
@@ -386,8 +447,10 @@ class Names(tap.TestCase):
                 subprocess.run([make, name], check=True)
             (self.dir / "t.jsonl").write_text("old")
             (self.dir / "t.mappings.csv").write_text("")
-            done = self.run_command([tap.SPANPROF, "coro", "-o", "t.jsonl", "--", "true"], 125, cwd=self.dir, env=session.clean_environment())
-            self.assertIn("t.stations.csv: there is a file that no trace has left; it is left alone", done.stderr)
+            done = self.run_command([tap.SPANPROF, "coro", "-o", "t.jsonl", "--", "true"], 125, cwd=self.dir,
+                                    env=session.clean_environment())
+            self.assertIn("t.stations.csv: there is a file that no trace has left; it is left alone",
+                          done.stderr)
             self.assertEqual((self.dir / "t.jsonl").read_text(), "old")
             self.assertTrue((self.dir / "t.mappings.csv").exists())
             if text:
@@ -399,10 +462,14 @@ class Names(tap.TestCase):
         tap.need_root()
         children = []
         for _ in range(2):
-            child = self.spawn([session.LIB / "victim-suspended", self.dir / "log"], stdin=subprocess.PIPE, env=session.clean_environment())
+            child = self.spawn([session.LIB / "victim-suspended", self.dir / "log"], stdin=subprocess.PIPE,
+                               env=session.clean_environment())
             child.wait_for("^pid")
             children.append(child)
-        reader = self.spawn([tap.SPANPROF, "coro", "--pid", ",".join(str(child.pid) for child in children), "-o", self.dir / "t.jsonl"])
+        reader = self.spawn([
+            tap.SPANPROF, "coro", "--pid", ",".join(str(child.pid) for child in children), "-o",
+            self.dir / "t.jsonl"
+        ])
         reader.wait_for(f"process {children[1].pid}: region")
         for child in children:
             child.process.stdin.write(b"go\n")
@@ -412,12 +479,17 @@ class Names(tap.TestCase):
         for child in children:
             child.kill()
         self.assertEqual(reader.wait(), 0)
-        names = subprocess.run(["nm", session.LIB / "victim-suspended"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-        places = {int(line.split()[0], 16) & 0xfff: line.split()[2] for line in names if line.split()[-1].startswith("wait_for_")}
+        names = subprocess.run(["nm", session.LIB / "victim-suspended"], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout.splitlines()
+        places = {
+            int(line.split()[0], 16) & 0xfff: line.split()[2] for line in names
+            if line.split()[-1].startswith("wait_for_")
+        }
         report, _said = self.report()
         self.assertEqual({c["pid"] for c in report["coroutines"]}, {child.pid for child in children})
         for c in report["coroutines"]:      # one of each waits at a place in memory where no code is
-            self.assertEqual(c.get("last_function"), None if c["station"] == 24 else places[int(c["last_address"], 16) & 0xfff], c)
+            self.assertEqual(c.get("last_function"),
+                             None if c["station"] == 24 else places[int(c["last_address"], 16) & 0xfff], c)
         self.assertEqual({row["function"] for row in report["addresses"]}, set(places.values()))
 
     def test_several_programs_of_one_command(self):
@@ -432,14 +504,16 @@ class Names(tap.TestCase):
 
     def test_debug_files_have_the_names_of_stripped_programs(self):
         tap.need_tool("objcopy")
-        program = self.copy_program(["objcopy", "--only-keep-debug", "program", "program.debug"], ["objcopy", "--strip-all", "program"],
+        program = self.copy_program(["objcopy", "--only-keep-debug", "program", "program.debug"],
+                                    ["objcopy", "--strip-all", "program"],
                                     ["objcopy", "--add-gnu-debuglink=program.debug", "program"])
         self.record(program)
         self.expect_named(self.report()[0])
         (self.dir / "program.debug").unlink()
         report, said = self.report()
         self.expect_nameless(report)
-        self.assertRegex(said, "^$|program: stripped")           # of the exported ones that are left, none is there
+        # of the exported ones that are left, none is there
+        self.assertRegex(said, "^$|program: stripped")
 
     def test_another_build_lends_no_names(self):
         program = self.copy_program()
@@ -462,10 +536,14 @@ class Names(tap.TestCase):
         self.record(self.program, output="other.jsonl")
         header, *rows = good.splitlines(keepends=True)
         twice = "".join(row.replace(row.split(",")[5], "00" * 20) for row in rows)
-        for text, status, said in (((self.dir / "other.mappings.csv").read_text(), 0, ""), ("", 0, ""), (header, 0, ""),
-                                   (header + twice, 0, "not on this machine|another build"), (good + twice, 0, ""),
-                                   (good.replace("/example-coroutines", "/none").replace(rows[0].split(",")[5], ""), 0, "no build id|not on this"),
-                                   (header + "garbage\n" + "x" * 100000 + "\n\0\n", 1, "3 of its mappings are malformed")):
+        for text, status, said in (((self.dir / "other.mappings.csv").read_text(), 0, ""), ("", 0, ""),
+                                   (header, 0, ""), (header + twice, 0, "not on this machine|another build"),
+                                   (good + twice, 0,
+                                    ""), (good.replace("/example-coroutines",
+                                                       "/none").replace(rows[0].split(",")[5],
+                                                                        ""), 0, "no build id|not on this"),
+                                   (header + "garbage\n" + "x" * 100000 + "\n\0\n", 1,
+                                    "3 of its mappings are malformed")):
             path.write_text(text)
             report, told = self.report(expect=status)
             self.expect_nameless(report)
@@ -492,10 +570,13 @@ class Names(tap.TestCase):
     def test_a_user_without_rights_gets_the_same(self):
         tap.need_root()
         self.dir.chmod(0o777)
-        if subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", "test", "-x", self.program]).returncode:
+        if subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", "test", "-x",
+                           self.program]).returncode:
             tap.skip("machine: the build is not readable for others")
-        self.run_command(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", tap.SPANPROF, "coro", "-o", "t.jsonl", "--", self.program],
-                         0, cwd=self.dir, env=session.clean_environment())
+        self.run_command([
+            "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", tap.SPANPROF, "coro", "-o",
+            "t.jsonl", "--", self.program
+        ], 0, cwd=self.dir, env=session.clean_environment())
         self.expect_named(self.report()[0])
 
 
@@ -505,15 +586,24 @@ class Sdk(tap.TestCase):
     def test_the_order_of_an_event_s_stores_is_kept_on_aarch64(self):
         """There a store may pass another one: odd seq, fence, fields, even seq as a release, a full fence before the look at the sleeper."""
         output = self.directory() / "coroutine.s"
-        headers = pathlib.Path("/usr/include/x86_64-linux-musl")        # no header of glibc is there for another machine
+        # no header of glibc is there for another machine
+        headers = pathlib.Path("/usr/include/x86_64-linux-musl")
         if not headers.exists():
             tap.skip("tool: musl-dev is not installed")
-        self.run_command([tap.need_tool("clang"), "--target=aarch64-linux-gnu", "-O2", "-std=c11", "-D_GNU_SOURCE", "-D__GLIBC__=2", "-fPIC", "-S",
-                          "-nostdlibinc", "-I", headers, "-I", tap.SOURCE_DIR / "sdk/include", "-o", output, tap.SOURCE_DIR / "sdk/src/coroutine.c"], 0)
+        self.run_command([
+            tap.need_tool("clang"), "--target=aarch64-linux-gnu", "-O2", "-std=c11", "-D_GNU_SOURCE",
+            "-D__GLIBC__=2", "-fPIC", "-S", "-nostdlibinc", "-I", headers, "-I",
+            tap.SOURCE_DIR / "sdk/include", "-o", output, tap.SOURCE_DIR / "sdk/src/coroutine.c"
+        ], 0)
         code = re.search(r"^put_event:(.*?)^\.Lfunc_end", output.read_text(), re.M | re.S)[1]
-        before, fields, after = re.fullmatch(r"(.*?)\tdmb\tish\n(.*?)\tstlr\tx\d+, \[x\d+\]\n\tdmb\tish\n(.*)", code, re.S).groups()
-        stored = [set(re.findall(r"\tstrb?\t[wx]\d+, \[x\d+, #(64|80|88|127)\]", part)) for part in (before, fields, after)]
-        self.assertEqual(stored, [{"88"}, {"64", "80", "127"}, set()], code)    # seq; time, address and state (the id goes by a register)
+        before, fields, after = re.fullmatch(
+            r"(.*?)\tdmb\tish\n(.*?)\tstlr\tx\d+, \[x\d+\]\n\tdmb\tish\n(.*)", code, re.S).groups()
+        stored = [
+            set(re.findall(r"\tstrb?\t[wx]\d+, \[x\d+, #(64|80|88|127)\]", part))
+            for part in (before, fields, after)
+        ]
+        # seq; time, address and state (the id goes by a register)
+        self.assertEqual(stored, [{"88"}, {"64", "80", "127"}, set()], code)
         self.assertRegex(after, r"^(?:.*\n){0,3}\tldr\tw\d+, \[x\d+, #20\]")
 
     def test_the_lost_wake_up_is_the_one_that_was_planted(self):
@@ -526,19 +616,26 @@ class Sdk(tap.TestCase):
         rows = stations(directory / "t.jsonl")
         self.assertEqual(len(rows), 40)
         stuck = [row for row in rows.values() if row["dead"] == "0" and row["is_active"] == "0"]
-        self.assertEqual([(row["probe_id"], int(row["last_addr"], 16)) for row in stuck], [(planted[1], int(planted[2], 16))])
+        self.assertEqual([(row["probe_id"], int(row["last_addr"], 16)) for row in stuck],
+                         [(planted[1], int(planted[2], 16))])
         for row in rows.values():   # 20 yields and a payment: a suspend and a resume each
             self.assertEqual(int(row["read"]) + int(row["lost"]), 41 if row in stuck else 42)
         self.assertIn("(seqlock dialect)", done.stderr)
         for form in (".jsonl", ".csv", ".db"):
             if form != ".jsonl":
-                self.run_command([tap.SPANPROF, "convert", directory / "t.jsonl", "-o", directory / f"t{form}"], 0)
-            report = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "100", directory / f"t{form}"], 0).stdout)
+                self.run_command(
+                    [tap.SPANPROF, "convert", directory / "t.jsonl", "-o", directory / f"t{form}"], 0)
+            report = json.loads(
+                self.run_command([tap.SPANPROF, "report", "--json", "--top", "100", directory / f"t{form}"],
+                                 0).stdout)
             self.assertEqual(waiting(report["coroutines"]), {int(stuck[0]["station"])})
             (waits,) = (c for c in report["coroutines"] if c["state"] != "dead")
-            self.assertEqual((int(waits["probe_id"], 16), int(waits["last_address"], 16)), (int(planted[1]), int(planted[2], 16)))
-            self.assertGreaterEqual(waits["state_ns"], 500e6, "the program has waited so long before it gave up")
-        self.assertEqual(self.run_command([program], 0).stdout.splitlines()[-1], "39 of 40 orders are done")     # untraced
+            self.assertEqual((int(waits["probe_id"], 16), int(waits["last_address"], 16)),
+                             (int(planted[1]), int(planted[2], 16)))
+            self.assertGreaterEqual(waits["state_ns"], 500e6,
+                                    "the program has waited so long before it gave up")
+        # untraced
+        self.assertEqual(self.run_command([program], 0).stdout.splitlines()[-1], "39 of 40 orders are done")
 
 
 if __name__ == "__main__":

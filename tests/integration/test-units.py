@@ -51,7 +51,9 @@ class Units(tap.TestCase):
                  "RestrictAddressFamilies=~AF_(INET|INET6)": "AF_INET and AF_INET6",
                  "RootDirectory=/RootImage=": "RootDirectory="}
         for name in held:
-            words = short.get(name, re.sub(r"^(CapabilityBoundingSet|RestrictAddressFamilies|SystemCallFilter)=~", "", name))
+            words = short.get(
+                name, re.sub(r"^(CapabilityBoundingSet|RestrictAddressFamilies|SystemCallFilter)=~", "",
+                             name))
             self.assertIn(words, explained, f"{name} is held against the unit, and no line says why it stays")
 
     def test_unit_is_valid(self):
@@ -59,7 +61,8 @@ class Units(tap.TestCase):
         done = self.run_command([analyze, "verify", "--man=no", "--recursive-errors=no", UNIT],
                                 env={**os.environ, "SYSTEMD_LOG_LEVEL": "notice"})
         of_ours = [line for line in (done.stdout + done.stderr).splitlines()
-                   if "spanprof.service" in line and "is not executable" not in line]     # it is not installed here
+                   # it is not installed here
+                   if "spanprof.service" in line and "is not executable" not in line]
         self.assertEqual(of_ours, [])
 
     def test_has_exactly_the_capabilities_that_are_explained(self):
@@ -74,11 +77,15 @@ class Units(tap.TestCase):
     def test_user_and_directories_are_made(self):
         root = self.root()
         self.run_command([tap.need_tool("systemd-sysusers"), f"--root={root}"], expect=0)
-        user = [line.split(":") for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("spanprof:")]
+        user = [
+            line.split(":") for line in (root / "etc/passwd").read_text().splitlines()
+            if line.startswith("spanprof:")
+        ]
         self.assertEqual(len(user), 1)
         self.assertEqual(user[0][6], "/usr/sbin/nologin")
         tap.need_root()
-        self.run_command([tap.need_tool("systemd-tmpfiles"), "--create", f"--root={root}", "spanprof.conf"], expect=0)
+        self.run_command([tap.need_tool("systemd-tmpfiles"), "--create", f"--root={root}", "spanprof.conf"],
+                         expect=0)
         self.assertEqual((root / "run/spanprof").stat().st_uid, int(user[0][2]))
         self.assertEqual((root / "run/spanprof").stat().st_mode & 0o777, 0o755)
         self.assertEqual((root / "run/spanprof/spanprof.conf.d").stat().st_uid, 0)
@@ -93,8 +100,10 @@ class Units(tap.TestCase):
         self.assertTrue((root / "etc/systemd/system/multi-user.target.wants/spanprof.service").is_symlink())
 
     def test_catalog_explains_each_event_of_the_code(self):
-        code = dict((i, n) for n, i in
-                    re.findall(r'X\((\w+), "([0-9a-f]{32})"\)', (tap.SOURCE_DIR / "daemon/base/util/log.h").read_text()))
+        code = dict(
+            (i, n)
+            for n, i in re.findall(r'X\((\w+), "([0-9a-f]{32})"\)', (tap.SOURCE_DIR /
+                                                                     "daemon/base/util/log.h").read_text()))
         self.assertGreater(len(code), 3)
         self.assertEqual(set(catalog()), set(code))
         root = self.root()
@@ -125,7 +134,8 @@ class Condition(tap.TestCase):
             path.write_text(version)
             self.spanprof("config", "check", path)
         self.assertIn("endpoint = http", version)
-        self.assertEqual(self.endpoint(version, 0).stdout, "http://collector.example:4318/v1development/profiles\n")
+        self.assertEqual(
+            self.endpoint(version, 0).stdout, "http://collector.example:4318/v1development/profiles\n")
 
     def test_a_wrong_configuration_is_left_to_the_start(self):
         self.endpoint("nonsense = 1\n", 0)

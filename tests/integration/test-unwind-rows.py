@@ -16,8 +16,12 @@ from readelf_rows import LANDING_CODE, Table, compare, problems, readelf
 
 LIBRARIES = """libc libm libstdc++ libgcc_s libcrypto libssl libz libzstd liblzma libcurl libexpat libglib-2.0 libelf libdw
     libsqlite3 libncursesw libreadline libpcre2-8 libgmp libxml2 libgnutls libsystemd libbpf ld-linux-x86-64 libgobject-2.0
-    libpython3.11 libperl libprotobuf libxxhash libjansson libmpfr libarchive libdb-5.3 libldap-2.5 libkrb5""".split()
-PROGRAMS = ["/usr/bin/python3", "/usr/bin/bash", "/usr/bin/git", "/usr/bin/perl", "/usr/bin/openssl", "/usr/bin/ld.bfd"]
+    libpython3.11 libperl libprotobuf libxxhash libjansson libmpfr libarchive libdb-5.3 libldap-2.5 libkrb5""".split(
+)
+PROGRAMS = [
+    "/usr/bin/python3", "/usr/bin/bash", "/usr/bin/git", "/usr/bin/perl", "/usr/bin/openssl",
+    "/usr/bin/ld.bfd"
+]
 
 
 def machine_files():
@@ -26,7 +30,9 @@ def machine_files():
     for name in LIBRARIES:
         paths += sorted(glob.glob(f"/usr/lib/x86_64-linux-gnu/{name}.so*"))[:1]
     paths += [p for p in PROGRAMS if os.path.exists(p)] + glob.glob("/usr/lib/jvm/*/lib/server/libjvm.so")[:1]
-    return sorted({os.path.realpath(p) for p in paths if pathlib.Path(os.path.realpath(p)).read_bytes()[:4] == b"\x7fELF"})
+    return sorted({
+        os.path.realpath(p) for p in paths if pathlib.Path(os.path.realpath(p)).read_bytes()[:4] == b"\x7fELF"
+    })
 
 
 class Rows(tap.TestCase):
@@ -71,20 +77,22 @@ class Rows(tap.TestCase):
     def compile(self, source, *options):
         directory = self.directory()
         (directory / "a.c").write_text(source)
-        self.run_command([tap.need_tool("gcc"), "-O2", "-o", directory / "a", directory / "a.c", *options], expect=0)
+        self.run_command([tap.need_tool("gcc"), "-O2", "-o", directory / "a", directory / "a.c", *options],
+                         expect=0)
         return directory / "a"
 
     SOURCE = "#include <stdio.h>\nint main(int n, char **v) { char b[n + 99]; return snprintf(b, n, \"%s\", v[0]); }\n"
 
     def test_of_a_static_program_are_found_by_its_section_table(self):
         program = self.compile(self.SOURCE, "-static")
-        self.assertNotIn("GNU_EH_FRAME", "\n".join(readelf("-lW", program)), "this toolchain tests nothing here")
+        self.assertNotIn("GNU_EH_FRAME", "\n".join(readelf("-lW", program)),
+                         "this toolchain tests nothing here")
         self.check(program)
 
     def test_come_from_debug_frame_where_there_is_no_eh_frame(self):
         program = self.compile(self.SOURCE.replace("main", "start"), "-g", "-fno-asynchronous-unwind-tables",
-                               "-fno-exceptions", "-nostdlib", "-Wl,-e,start", "-Wl,--unresolved-symbols=ignore-all",
-                               "-no-pie", "-static")
+                               "-fno-exceptions", "-nostdlib", "-Wl,-e,start",
+                               "-Wl,--unresolved-symbols=ignore-all", "-no-pie", "-static")
         self.assertNotIn(".eh_frame", "\n".join(readelf("-SW", program)), "this toolchain tests nothing here")
         self.check(program, ".debug_frame")
 
@@ -92,8 +100,9 @@ class Rows(tap.TestCase):
 if __name__ == "__main__" and sys.argv[1:2] == ["--files"]:
     for name in sys.argv[2:]:
         n, differences, unsupported, table = compare(name)
-        print(f"{os.path.basename(name):28} {n:8} rows {len(differences):6} differ  unsupported {dict(unsupported)}",
-              {k: v for k, v in table.counts.items() if k[0] in "po"}, flush=True)
+        print(
+            f"{os.path.basename(name):28} {n:8} rows {len(differences):6} differ  unsupported {dict(unsupported)}",
+            {k: v for k, v in table.counts.items() if k[0] in "po"}, flush=True)
         print("".join(f"  {d}\n" for d in differences[:5]), end="")
 elif __name__ == "__main__":
     tap.main()

@@ -39,16 +39,20 @@ class SingleStep(tap.TestCase):
         self.check([tap.BUILD_DIR / "tests/lib/victim-omit", "saved"], 60000, 0, 0.999)
 
     def test_python(self):
-        self.check([tap.need_tool("python3.11"), "-S", "-c", "while 1: sorted(str(i) for i in range(99))"], 20000, "500ms", 0.999)
+        self.check([tap.need_tool("python3.11"), "-S", "-c", "while 1: sorted(str(i) for i in range(99))"],
+                   20000, "500ms", 0.999)
 
     def test_a_program_that_throws(self):
         victim = tap.BUILD_DIR / "tests/lib/victim-throw"
         if not victim.exists():
             tap.skip("tool: no C++ compiler")
-        # libgcc overwrites its own return address before it leaves: some 44 instructions until the landing pad's
-        # address is in its place, of which those show that leave for a frame of another size. 99.91 % in the long run.
+        # libgcc overwrites its own return address before it leaves: some 44 instructions until the landing
+        # pad's
+        # address is in its place, of which those show that leave for a frame of another size. 99.91 % in the
+        # long run.
         incomplete = self.check([victim], 100000, "300ms", 0.9985)
-        self.assertEqual({where.split("+")[0].rsplit("/", 1)[-1] for where in incomplete} - {"libgcc_s.so.1"}, set())
+        self.assertEqual({where.split("+")[0].rsplit("/", 1)[-1] for where in incomplete} - {"libgcc_s.so.1"},
+                         set())
 
 
 if __name__ == "__main__":

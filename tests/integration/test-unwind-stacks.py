@@ -17,7 +17,8 @@ from dump import ENDS, LIB, Dump
 
 COMPLETE, DEPTH, STALE = 0, 7, 9
 GATE = 0.995  # of the user stacks of real programs
-# Many short chains: one long one makes clang recurse thousands of frames deep when it emits the functions, at the end.
+# Many short chains: one long one makes clang recurse thousands of frames deep when it emits the functions, at
+# the end.
 TEMPLATES = """
 #include <functional>
 #include <map>
@@ -57,16 +58,20 @@ public class Busy {
 }
 """
 
-# Programs whose rows lie about a stack that they have made for the purpose: (how it ends, frames, code up to the loop).
+# Programs whose rows lie about a stack that they have made for the purpose: (how it ends, frames, code up to
+# the loop).
 LIES = {
     # Each return address leads to the same place: the stack only rises, and the depth ends it.
-    "circle": ("depth", 512, "lea spin+1(%rip), %rax; mov $4096, %ecx; 1: push %rax; dec %ecx; jnz 1b; .cfi_def_cfa %rsp, 8"),
+    "circle": (
+        "depth", 512,
+        "lea spin+1(%rip), %rax; mov $4096, %ecx; 1: push %rax; dec %ecx; jnz 1b; .cfi_def_cfa %rsp, 8"),
     "down": ("bad_cfa", 1, ".cfi_def_cfa %rsp, -64"),
     "unaligned": ("bad_cfa", 1, ".cfi_def_cfa %rsp, 12"),
     "kernel": ("fault", 1, "movabs $0xffff888000000000, %rbp; .cfi_def_cfa %rbp, 16"),
     "beyond": ("fault", 1, "mov $-8, %rbp; .cfi_def_cfa %rbp, 0"),  # of all addresses
     # Signal frames, which alone may lead downwards, each its own caller: eight of them.
-    "signals": ("bad_cfa", 10, "sub $1024, %rsp; and $-16, %rsp; lea sigreturn(%rip), %rax; mov %rax, 168(%rsp); "
+    "signals": ("bad_cfa", 10,
+                "sub $1024, %rsp; and $-16, %rsp; lea sigreturn(%rip), %rax; mov %rax, 168(%rsp); "
                 "mov %rsp, 160(%rsp); push %rax; .cfi_def_cfa %rsp, 8"),
 }
 LIAR = """
@@ -101,7 +106,8 @@ class Maps:
                 fields = line.split()
                 if "x" in fields[1]:
                     start, end = (int(x, 16) for x in fields[0].split("-"))
-                    self.mappings.append((start, end, int(fields[2], 16), fields[5] if len(fields) > 5 else ""))
+                    self.mappings.append((start, end, int(fields[2],
+                                                          16), fields[5] if len(fields) > 5 else ""))
 
     def find(self, address):
         for start, end, offset, path in self.mappings:
@@ -225,7 +231,8 @@ class Stacks(tap.TestCase):
             with self.subTest(name):
                 directory = self.directory()
                 (directory / "liar.s").write_text(LIAR % code)
-                self.run_command([tap.need_tool("gcc"), "-o", directory / "liar", directory / "liar.s"], expect=0)
+                self.run_command([tap.need_tool("gcc"), "-o", directory / "liar", directory / "liar.s"],
+                                 expect=0)
                 child = self.spawn([directory / "liar"])
                 child.wait_for("ready")
                 for sample in self.sample(child.pid, n=20):
@@ -271,7 +278,8 @@ class Stacks(tap.TestCase):
 
     def wait_later_samples(self, dump, pid, n=20, end=None):
         since = time.monotonic_ns()
-        dump.wait(lambda: len([x for x in dump.samples(pid, since) if end in (None, ENDS[x["end"]])]) >= n, f"samples, {end}")
+        dump.wait(lambda: len([x for x in dump.samples(pid, since) if end in (None, ENDS[x["end"]])]) >= n,
+                  f"samples, {end}")
         return dump.samples(pid, since)
 
     def calls(self, dump):
@@ -322,11 +330,13 @@ class Stacks(tap.TestCase):
         if settle:
             child.wait_for(settle)
         else:
-            session.wait_cpu([child.pid], 0.5)          # it has mapped its code by then, however busy the machine is
+            # it has mapped its code by then, however busy the machine is
+            session.wait_cpu([child.pid], 0.5)
         samples = self.sample(child.pid, n=n, frequency=1999)
         maps = Maps(child.pid)
-        bad = collections.Counter((ENDS[x["end"]], maps.where(x["user"][-1])) for x in samples
-                                  if x["end"] > 1 and not (recurses and x["end"] == DEPTH and len(x["user"]) == 512))
+        bad = collections.Counter(
+            (ENDS[x["end"]], maps.where(x["user"][-1])) for x in samples
+            if x["end"] > 1 and not (recurses and x["end"] == DEPTH and len(x["user"]) == 512))
         user = [x for x in samples if x["end"] != 1]
         self.assertGreaterEqual(1 - sum(bad.values()) / len(user), gate, f"{argv[0]}: {bad.most_common(5)}")
         print(f"# {os.path.basename(argv[0])}: {len(user)} stacks, incomplete {dict(bad)}")
@@ -336,7 +346,8 @@ class Stacks(tap.TestCase):
         self.check_program([tap.need_tool("python3"), "-c", "while 1: sorted(str(i) for i in range(1000))"])
 
     def test_of_perl_are_complete(self):
-        self.check_program([tap.need_tool("perl"), "-e", "while (1) { $x = join q(,), sort map { rand } 1..500 }"])
+        self.check_program(
+            [tap.need_tool("perl"), "-e", "while (1) { $x = join q(,), sort map { rand } 1..500 }"])
 
     def test_of_openssl_are_complete(self):
         # Assembler whose CFA hangs on registers that only the leaf knows, or lies in an array on the stack.
@@ -349,7 +360,10 @@ class Stacks(tap.TestCase):
         for name in "ab":
             source = random.Random(name)
             (directory / name).write_text("".join(f"{source.randrange(1000)}\n" for _ in range(60000)))
-        self.check_program([tap.need_tool("git"), "diff", "--no-index", "--minimal", "--stat", directory / "a", directory / "b"])
+        self.check_program([
+            tap.need_tool("git"), "diff", "--no-index", "--minimal", "--stat", directory / "a",
+            directory / "b"
+        ])
 
     def compiled_file(self):
         path = self.directory() / "a.cc"
@@ -360,7 +374,8 @@ class Stacks(tap.TestCase):
         name = self.run_command([tap.need_tool("g++"), "-print-prog-name=cc1plus"], expect=0).stdout.strip()
         machine = self.run_command(["g++", "-print-multiarch"], expect=0).stdout.strip()
         self.check_program([name, "-quiet", "-O2", "-imultiarch", machine, "-o", "/dev/null",
-                            self.compiled_file()], recurses=True)       # its garbage collector marks by recursion
+                            # its garbage collector marks by recursion
+                            self.compiled_file()], recurses=True)
 
     def test_of_clang_are_complete(self):
         self.check_program([tap.need_tool("clang++"), "-O2", "-c", "-o", "/dev/null",
@@ -374,28 +389,34 @@ class Stacks(tap.TestCase):
     def test_of_a_throwing_program_are_complete(self):
         if not (LIB / "victim-throw").exists():
             tap.skip("tool: no C++ compiler")
-        # 0.5 % stand in libgcc where it has overwritten its own return address, but not yet put the landing pad's
+        # 0.5 % stand in libgcc where it has overwritten its own return address, but not yet put the landing
+        # pad's
         # address in its place (docs/UNWINDING.md): no row can say so.
         self.check_program([LIB / "victim-throw"], settle="ready", n=1000, gate=0.98)
 
     def test_of_a_static_program_are_complete(self):
         directory = self.directory()
         source = tap.SOURCE_DIR / "tests/lib/victim-omit.c"
-        self.run_command([tap.need_tool("gcc"), "-O2", "-fomit-frame-pointer", "-static", "-D_GNU_SOURCE", "-o",
-                          directory / "victim", source], expect=0)
+        self.run_command([
+            tap.need_tool("gcc"), "-O2", "-fomit-frame-pointer", "-static", "-D_GNU_SOURCE", "-o",
+            directory / "victim", source
+        ], expect=0)
         self.check_program([directory / "victim", "qsort"], settle="frames")
 
     def test_of_node_are_complete(self):
-        self.check_program([tap.need_tool("node"), "-e", "function f(n){return n<2?n:f(n-1)+f(n-2)} while(1) f(25)"])
+        self.check_program(
+            [tap.need_tool("node"), "-e", "function f(n){return n<2?n:f(n-1)+f(n-2)} while(1) f(25)"])
 
     def test_of_a_jvm_with_frame_pointers_are_complete(self):
         directory = self.directory()
         (directory / "Busy.java").write_text(BUSY_JAVA)
-        # All threads: interpreted and compiled code, compilers, collectors. The code heap has its final size from the
+        # All threads: interpreted and compiled code, compilers, collectors. The code heap has its final size
+        # from the
         # start, as nobody tells this harness of new mappings; the daemon is told.
-        self.check_program([tap.need_tool("java"), "-XX:+PreserveFramePointer", "-XX:-SegmentedCodeCache",
-                            "-XX:InitialCodeCacheSize=64m", "-XX:ReservedCodeCacheSize=64m", directory / "Busy.java"],
-                           settle="ready", n=1000)
+        self.check_program([
+            tap.need_tool("java"), "-XX:+PreserveFramePointer", "-XX:-SegmentedCodeCache",
+            "-XX:InitialCodeCacheSize=64m", "-XX:ReservedCodeCacheSize=64m", directory / "Busy.java"
+        ], settle="ready", n=1000)
 
 
 if __name__ == "__main__":

@@ -83,10 +83,14 @@ class Chain(Victim):
         child.wait_for("^pid")
         data = self.directory() / "perf.data"
         perf = tap.need_tool("perf")
-        self.run_command([perf, "record", "-q", "-e", "cpu-clock:u", "-F", "99", "-g", "-o", data, "-p", child.pid,
-                          "sleep", "0.5"], expect=0)
+        self.run_command([
+            perf, "record", "-q", "-e", "cpu-clock:u", "-F", "99", "-g", "-o", data, "-p", child.pid, "sleep",
+            "0.5"
+        ], expect=0)
         text = self.run_command([perf, "script", "-i", data, "-F", "ip,sym"], expect=0).stdout
-        stacks = {tuple(re.findall(r"chain_\w+", stack)) for stack in text.split("\n\n") if "chain_leaf" in stack}
+        stacks = {
+            tuple(re.findall(r"chain_\w+", stack)) for stack in text.split("\n\n") if "chain_leaf" in stack
+        }
         self.assertEqual(stacks, {("chain_leaf", *29 * ["chain_frame"])})
 
     def elf_type(self, name):
@@ -174,7 +178,8 @@ class Threads(Victim):
 
     def test_have_their_names_and_burn_or_sleep(self):
         child, threads = self.start(2, 3)
-        self.assertEqual([name for _, name, _ in threads], ["burn-0", "burn-1", "sleep-0", "sleep-1", "sleep-2"])
+        self.assertEqual([name for _, name, _ in threads],
+                         ["burn-0", "burn-1", "sleep-0", "sleep-1", "sleep-2"])
         for tid, name, _ in threads:
             self.assertEqual(pathlib.Path(f"/proc/{child.pid}/task/{tid}/comm").read_text(), name + "\n")
         time.sleep(0.3)

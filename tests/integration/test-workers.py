@@ -21,7 +21,9 @@ import tap
 import unix_http
 
 TRUNCATED = "profile.stack.truncated"
-AHEAD = 4  # workers that wait: one for each file that may be read at the same time, daemon/sampling/unwind/table-jobs.h, and one of daemon/sampling/context/thread-reader.c
+# workers that wait: one for each file that may be read at the same time, daemon/sampling/unwind/table-jobs.h,
+# and one of daemon/sampling/context/thread-reader.c
+AHEAD = 4
 PREFIX = f"o{os.getpid()}"  # of names: others may run the same test
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
@@ -29,7 +31,9 @@ RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 def status_of(pid):
     """/proc/PID/status as a dictionary; empty for who is gone."""
     try:
-        return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+        return dict(
+            line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+            if ":\t" in line)
     except OSError:
         return {}
 
@@ -48,13 +52,18 @@ def descriptors(pid):
 
 def has_request(pid):
     """Whether a descriptor was sent to a process that it has not received."""
-    counts = [re.search(r"^scm_fds:\s*(\d+)", entry.read_text(), re.M) for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir()]
+    counts = [
+        re.search(r"^scm_fds:\s*(\d+)", entry.read_text(), re.M)
+        for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir()
+    ]
     return any(count and int(count[1]) for count in counts)
 
 
 def helpers(run):
     """Children of the daemon that live: ([nurseries], [workers]). Only the former have standard descriptors."""
-    children = [int(pid) for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+    children = [
+        int(pid) for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    ]
     children = [pid for pid in children if status_of(pid).get("State", "Z")[0] not in "ZX"]
     nurseries = [pid for pid in children if "/dev/null" in (descriptors(pid) or ())]
     return nurseries, [pid for pid in children if pid not in nurseries]
@@ -77,7 +86,8 @@ class Workers(session.TestCase):
         first = self.omit(1)
         maps = pathlib.Path(f"/proc/{first.pid}/maps").read_text()
         files = set(re.findall(r"r-xp .* (/.*|\[vdso\])$", maps, re.M))
-        tap.wait_until(lambda: self.counter("unwind_tables_total", result="loaded") == len(files), f"rows of {files}")
+        tap.wait_until(lambda: self.counter("unwind_tables_total", result="loaded") == len(files),
+                       f"rows of {files}")
         self.ready_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)     # from here on its stacks are whole
         run.wait_events(50, first.pid)
         return run, first
@@ -99,7 +109,8 @@ class Workers(session.TestCase):
 
         def look():
             workers = helpers(run)[1]
-            asleep = len(workers) == AHEAD and all(status_of(pid).get("State", "")[:1] == "S" for pid in workers)
+            asleep = len(workers) == AHEAD and all(
+                status_of(pid).get("State", "")[:1] == "S" for pid in workers)
             last.append(tuple(workers) if asleep else None)
             return last[-1] if len(last) > 5 and last[-1] and len(set(last[-5:])) == 1 else None
 
@@ -109,7 +120,8 @@ class Workers(session.TestCase):
         """Both, when both are up: they sleep until they are asked."""
         def look():
             nurseries = helpers(run)[0]
-            return nurseries if len(nurseries) == 2 and all(status_of(pid).get("State", "")[:1] == "S" for pid in nurseries) else None
+            return nurseries if len(nurseries) == 2 and all(
+                status_of(pid).get("State", "")[:1] == "S" for pid in nurseries) else None
 
         return tap.wait_until(look, "two nurseries")
 
@@ -141,7 +153,8 @@ class Workers(session.TestCase):
         for pid, n_filters in (*((pid, 1) for pid in nurseries), *((pid, 2) for pid in workers)):
             status = status_of(pid)
             self.assertEqual([int(status[name], 16) for name in RIGHTS], [0] * 4, status)
-            self.assertEqual((status["NoNewPrivs"], status["Seccomp"], status["Threads"]), ("1", "2", "1"), status)
+            self.assertEqual((status["NoNewPrivs"], status["Seccomp"], status["Threads"]), ("1", "2", "1"),
+                             status)
             self.assertEqual(status.get("Seccomp_filters", str(n_filters)), str(n_filters), status)
             self.assertEqual(pathlib.Path(f"/proc/{pid}/environ").read_bytes(), b"")
             limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
@@ -163,7 +176,8 @@ class Workers(session.TestCase):
 
     def test_killed_ones_are_replaced_and_cost_nothing(self):
         run, first = self.begin()
-        for n in range(2, 6):                           # stopped, so that it has the request when it is killed
+        # stopped, so that it has the request when it is killed
+        for n in range(2, 6):
             workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
             for pid in workers:
                 os.kill(pid, signal.SIGSTOP)
@@ -173,18 +187,23 @@ class Workers(session.TestCase):
             os.kill(run.pid, signal.SIGSTOP)            # so that all of them are dead when it tries again
             for pid in workers:
                 os.kill(pid, signal.SIGKILL)
-            tap.wait_until(lambda: all(status_of(pid).get("State", "Z")[0] in "ZX" for pid in workers), "the end of all")
+            tap.wait_until(lambda: all(status_of(pid).get("State", "Z")[0] in "ZX" for pid in workers),
+                           "the end of all")
             os.kill(run.pid, signal.SIGCONT)
             self.loaded_after(before, "rows by another worker")
             self.assertFalse(set(self.workers(run)) & set(workers))
         begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         session.wait_cpu([first.pid, victim.pid], 1.0)
         result = run.stop()
-        self.check(result, died=4 * AHEAD - result.counter("workers_total", "late"))    # on a machine that is slow enough
-        self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
-        share, ends = self.whole_share([s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
+        # on a machine that is slow enough
+        self.check(result, died=4 * AHEAD - result.counter("workers_total", "late"))
+        # others' processes, undecided at first
+        self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)
+        share, ends = self.whole_share(
+            [s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
         self.assertGreater(share, 0.99, ends)
-        share, ends = self.whole_share([s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])
+        share, ends = self.whole_share(
+            [s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])
         self.assertGreater(share, 0.99, ends)
 
     def test_descriptors_that_they_cannot_take_are_given_to_others(self):
@@ -225,19 +244,23 @@ class Workers(session.TestCase):
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
         victim = self.omit(2)
-        hung, = tap.wait_until(lambda: [pid for pid in workers if has_request(pid)], "the one that has the file")
+        hung, = tap.wait_until(lambda: [pid for pid in workers if has_request(pid)],
+                               "the one that has the file")
         for pid in set(workers) - {hung}:
             os.kill(pid, signal.SIGCONT)
         self.omit(3)
         self.omit(4)
         self.loaded_after(before + 2, "rows of all three, by other workers")
-        tap.wait_until(lambda: status_of(hung).get("State", "Z")[0] in "ZX" or status_of(hung)["Name"] != "spanprof-parser",
-                       "the end of the one that was stopped")
+        tap.wait_until(
+            lambda: status_of(hung).get("State", "Z")[0] in "ZX" or status_of(hung)["Name"] !=
+            "spanprof-parser", "the end of the one that was stopped")
         session.wait_cpu([first.pid], 1.0)              # samples to judge, however busy the machine is
         result = run.stop()
         self.assertGreater(result.counter("workers_total", "late"), 0)
         self.check(result, died=0)
-        share, ends = self.whole_share([s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])      # all the while
+        # all the while
+        share, ends = self.whole_share(
+            [s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])
         self.assertGreater(share, 0.99, ends)
         self.assertTrue(result.of(victim.pid))
 
@@ -249,7 +272,8 @@ class Workers(session.TestCase):
             for pid in workers:
                 os.kill(pid, signal.SIGSTOP)
             self.omit(n)
-            hung = tap.wait_until(lambda: [pid for pid in workers if has_request(pid)], "the one that has the file")
+            hung = tap.wait_until(lambda: [pid for pid in workers if has_request(pid)],
+                                  "the one that has the file")
             for pid in set(workers) - set(hung):
                 os.kill(pid, signal.SIGCONT)
             self.omit(n + 1)
@@ -269,22 +293,27 @@ class Workers(session.TestCase):
             nurseries, before = self.nurseries(run), self.counter("unwind_tables_total", result="loaded")
             self.workers(run)
             os.kill(nurseries[n % 2], signal.SIGKILL)
-            victims = [self.omit(f"{n}-{i}") for i in range(AHEAD + 1)]         # more than there are workers that wait
+            # more than there are workers that wait
+            victims = [self.omit(f"{n}-{i}") for i in range(AHEAD + 1)]
             self.loaded_after(before + AHEAD, "rows of all files")
-            tap.wait_until(lambda: self.counter("workers_total", event="nursery_replaced") >= n - 1, "another nursery")
+            tap.wait_until(lambda: self.counter("workers_total", event="nursery_replaced") >= n - 1,
+                           "another nursery")
             self.assertNotEqual(set(self.nurseries(run)), set(nurseries))
             for victim in victims[1:]:
                 victim.kill()
         begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         session.wait_cpu([first.pid, victims[0].pid], 0.5)
         result = run.stop()
-        self.assertGreaterEqual(result.counter("workers_total", "nursery_replaced"), 5)         # more if one was starved for seconds
+        # more if one was starved for seconds
+        self.assertGreaterEqual(result.counter("workers_total", "nursery_replaced"), 5)
         self.assertEqual(result.counter("unwind_tables_total", "failed"), 0, result.log)
         self.assertIn("the other one takes its place", result.log)
         self.assertLess(result.log.count("the other one takes its place"), 5, "once a minute")
-        self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
+        # others' processes, undecided at first
+        self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)
         for victim in (first, victims[0]):
-            share, ends = self.whole_share([s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
+            share, ends = self.whole_share(
+                [s for s in result.of(victim.pid) if result.monotonic_ns(s) > begin_ns])
             self.assertGreater(share, 0.99, ends)
 
     def test_without_any_nursery_it_ends_in_order_to_be_started_again(self):
@@ -301,8 +330,10 @@ class Workers(session.TestCase):
             self.assertIn("both processes that start those without rights are gone", result.log)
             self.assertIn("stopping with status 1", result.log)
             self.assertEqual(result.counter("workers_total", "nurseries_gone"), 1)
-            self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)     # others' processes, undecided at first
-            share, ends = self.whole_share([s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])
+            # others' processes, undecided at first
+            self.assertLessEqual(set(result.summary["lost_by_reason"]), {"not_target"}, result.summary)
+            share, ends = self.whole_share(
+                [s for s in result.of(first.pid) if result.monotonic_ns(s) > self.ready_ns])
             self.assertGreater(share, 0.99, ends)
             first.kill()
 
@@ -317,11 +348,13 @@ class Workers(session.TestCase):
             ours = ours.union(*helpers(run))
             child.kill()
             alone &= not strangers(run)
-        result = run.stop(check=False)                  # of all that the machine does: others look at the books
+        # of all that the machine does: others look at the books
+        result = run.stop(check=False)
         self.assertFalse(ours & result.pids, ours)
         if alone:                                       # those that came and went between two looks, too
-            self.assertNotIn("spanprof-parser", {s.resource.get("process.executable.name") for s in result.samples} |
-                             {s.attributes.get("thread.name") for s in result.samples})
+            self.assertNotIn("spanprof-parser",
+                             {s.resource.get("process.executable.name") for s in result.samples}
+                             | {s.attributes.get("thread.name") for s in result.samples})
         self.assertGreater(result.counter("workers_total", "started"), 10)
         self.assertTrue(result.of(victim.pid))
 
@@ -333,8 +366,9 @@ class Workers(session.TestCase):
             nurseries, workers = self.nurseries(run), helpers(run)[1]
             run.child.stop(end)
             for pid in (*nurseries, *workers):
-                tap.wait_until(lambda: status_of(pid).get("State", "Z")[0] in "ZX" or status_of(pid).get("Name") != "spanprof-parser",
-                               f"the end of {pid}")
+                tap.wait_until(
+                    lambda: status_of(pid).get("State", "Z")[0] in "ZX" or status_of(pid).get("Name") !=
+                    "spanprof-parser", f"the end of {pid}")
 
 
 tap.main()

@@ -35,7 +35,10 @@ from google.protobuf import json_format, message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
 
-TABLES = ["mapping_table", "location_table", "function_table", "link_table", "string_table", "attribute_table", "stack_table"]
+TABLES = [
+    "mapping_table", "location_table", "function_table", "link_table", "string_table", "attribute_table",
+    "stack_table"
+]
 HEX = {"traceId", "spanId", "profileId"}
 MAX_BYTES = 4 << 20
 # (sample type, unit) → (period type, unit, period is set, shapes)
@@ -80,7 +83,8 @@ def unknown_fields(node, path):
             continue
         children = value if isinstance(value, message.Message) is False else [value]
         for i, child in enumerate(children):
-            yield from unknown_fields(child, f"{path}.{field.name}[{i}]" if children is value else f"{path}.{field.name}")
+            yield from unknown_fields(
+                child, f"{path}.{field.name}[{i}]" if children is value else f"{path}.{field.name}")
 
 
 class Checker:
@@ -241,7 +245,8 @@ class Checker:
         start = profile.time_unix_nano
         for time in sample.timestamps_unix_nano:
             if not start <= time < start + profile.duration_nano:
-                self.problem("range", where, f"timestamp {time} is outside [{start}, + {profile.duration_nano})")
+                self.problem("range", where,
+                             f"timestamp {time} is outside [{start}, + {profile.duration_nano})")
         return (sample.stack_index, frozenset(sample.attribute_indices), sample.link_index), shape
 
     def check_profile(self, profile, where):
@@ -310,7 +315,8 @@ class Checker:
             self.problem("present", "request", "no resource_profiles")
         for i, node in enumerate(self.request.resource_profiles):
             self.check_resource(node, f"resource_profiles[{i}]")
-        resources = Counter(node.resource.SerializeToString(deterministic=True) for node in self.request.resource_profiles)
+        resources = Counter(
+            node.resource.SerializeToString(deterministic=True) for node in self.request.resource_profiles)
         if any(n > 1 for n in resources.values()):
             self.problem("types", "request", "two resources are equal")
         for profile_id, n in self.profile_ids.items():

@@ -44,8 +44,8 @@ def golden():
     tables.attribute_table.add(key_strindex=9).value.int_value = 8
     tables.attribute_table.add(key_strindex=10).value.string_value = "worker"
     tables.mapping_table.add()
-    tables.mapping_table.add(memory_start=0x1000, memory_limit=0x9000, file_offset=0x1000, filename_strindex=6,
-                             attribute_indices=[1])
+    tables.mapping_table.add(memory_start=0x1000, memory_limit=0x9000, file_offset=0x1000,
+                             filename_strindex=6, attribute_indices=[1])
     tables.function_table.add()
     tables.function_table.add(name_strindex=8)
     tables.location_table.add()
@@ -64,8 +64,11 @@ def otlp_json(message):
     """OTLP's JSON: protobuf's, but ids are hex."""
     def hex_ids(value):
         if isinstance(value, dict):
-            return {key: base64.b64decode(item).hex() if key in ("traceId", "spanId", "profileId") else hex_ids(item)
-                    for key, item in value.items()}
+            return {
+                key: base64.b64decode(item).hex() if key in ("traceId", "spanId",
+                                                             "profileId") else hex_ids(item)
+                for key, item in value.items()
+            }
         return [hex_ids(item) for item in value] if isinstance(value, list) else value
 
     return json.dumps(hex_ids(json_format.MessageToDict(message)), separators=(",", ":"))
@@ -73,9 +76,11 @@ def otlp_json(message):
 
 def header():
     data = golden().SerializeToString()
-    lines = ["/* SPDX-License-Identifier: Apache-2.0 */", "#pragma once", "",
-             "/* Written by tests/interop/make-golden.py, which says what it is. */", "#include <stdint.h>", "", '#include "base/util/macro.h"', "",
-             "static const uint8_t golden_request[] _unused_ = {"]
+    lines = [
+        "/* SPDX-License-Identifier: Apache-2.0 */", "#pragma once", "",
+        "/* Written by tests/interop/make-golden.py, which says what it is. */", "#include <stdint.h>", "",
+        '#include "base/util/macro.h"', "", "static const uint8_t golden_request[] _unused_ = {"
+    ]
     for at in range(0, len(data), 16):
         lines.append("        " + " ".join(f"0x{byte:02x}," for byte in data[at:at + 16]))
     lines += ["};", "", "static const char golden_json[] _unused_ ="]

@@ -85,8 +85,9 @@ def pair(request):
 MUTATIONS = {
     "no table": ("tables", lambda r: r.dictionary.ClearField("link_table")),
     "row 0 of strings": ("tables", lambda r: r.dictionary.string_table.__setitem__(0, "x")),
-    **{f"row 0 of {table}": ("tables", zero_row(table)) for table in
-       ("mapping_table", "location_table", "function_table", "link_table", "attribute_table", "stack_table")},
+    **{
+        f"row 0 of {table}": ("tables", zero_row(table)) for table in ("mapping_table", "location_table", "function_table", "link_table", "attribute_table", "stack_table")
+    },
     "stack index": ("index", set_field(sample(0), "stack_index", 3)),
     "negative stack index": ("index", set_field(sample(0), "stack_index", -1)),
     "link index": ("index", set_field(sample(0), "link_index", 2)),
@@ -112,30 +113,42 @@ MUTATIONS = {
     "attribute unit": ("index", set_field(row("attribute_table", 1), "unit_strindex", 99)),
     "type name": ("index", lambda r: setattr(profile_of(r).sample_type, "type_strindex", 99)),
     "equal strings": ("double", add_string_used_twice),
-    "equal stacks": ("double", add_equal("stack_table", lambda r, i: setattr(sample(0)(r), "stack_index", i))),
+    "equal stacks": ("double", add_equal("stack_table", lambda r, i: setattr(sample(0)
+                                                                             (r), "stack_index", i))),
     "equal links": ("double", add_equal("link_table", lambda r, i: setattr(sample(1)(r), "link_index", i))),
-    "equal locations": ("double", add_equal("location_table", lambda r, i: row("stack_table", 2)(r).location_indices.append(i))),
-    "equal mappings": ("double", add_equal("mapping_table", lambda r, i: setattr(row("location_table", 3)(r), "mapping_index", i))),
-    "equal functions": ("double", add_equal("function_table", lambda r, i: row("location_table", 1)(r).lines.add(function_index=i))),
-    "equal attributes": ("double", add_equal("attribute_table", lambda r, i: row("mapping_table", 1)(r).attribute_indices.append(i))),
+    "equal locations": ("double",
+                        add_equal("location_table", lambda r, i: row("stack_table", 2)
+                                  (r).location_indices.append(i))),
+    "equal mappings": ("double",
+                       add_equal("mapping_table",
+                                 lambda r, i: setattr(row("location_table", 3)(r), "mapping_index", i))),
+    "equal functions": ("double",
+                        add_equal("function_table", lambda r, i: row("location_table", 1)
+                                  (r).lines.add(function_index=i))),
+    "equal attributes": ("double",
+                         add_equal("attribute_table", lambda r, i: row("mapping_table", 1)
+                                   (r).attribute_indices.append(i))),
     "orphan string": ("orphan", lambda r: r.dictionary.string_table.append("x")),
     "orphan stack": ("orphan", orphan("stack_table", location_indices=[2])),
     "orphan location": ("orphan", orphan("location_table", address=1)),
     "orphan mapping": ("orphan", orphan("mapping_table", memory_limit=1, attribute_indices=[1])),
     "orphan function": ("orphan", orphan("function_table", name_strindex=1)),
     "orphan link": ("orphan", orphan("link_table", trace_id=b"\1" * 16, span_id=b"\1" * 8)),
-    "orphan attribute": ("orphan", lambda r: setattr(r.dictionary.attribute_table.add(key_strindex=1).value, "int_value", 1)),
+    "orphan attribute": (
+        "orphan", lambda r: setattr(r.dictionary.attribute_table.add(key_strindex=1).value, "int_value", 1)),
     "key twice in a sample": ("keys", lambda r: sample(0)(r).attribute_indices.extend([2, 3])),
     "key twice in a profile": ("keys", lambda r: profile_of(r).attribute_indices.extend([2, 3])),
     "key twice in a mapping": ("keys", lambda r: row("mapping_table", 1)(r).attribute_indices.extend([2, 3])),
     "key twice in a location": ("keys", lambda r: row("location_table", 1)(r).attribute_indices.append(3)),
-    "key twice in a resource": ("keys", lambda r: r.resource_profiles[0].resource.attributes.add().CopyFrom(pair(r))),
+    "key twice in a resource": ("keys",
+                                lambda r: r.resource_profiles[0].resource.attributes.add().CopyFrom(pair(r))),
     "resource attribute without key": ("keys", lambda r: pair(r).ClearField("key")),
     "resource attribute without value": ("keys", lambda r: pair(r).ClearField("value")),
     "attribute without value": ("keys", clear(row("attribute_table", 4), "value")),
     "attribute without key": ("keys", clear(row("attribute_table", 4), "key_strindex")),
     "value as string index": ("strindex", lambda r: setattr(pair(r).value, "string_value_strindex", 1)),
-    "value of a row as string index": ("strindex", lambda r: setattr(row("attribute_table", 5)(r).value, "string_value_strindex", 1)),
+    "value of a row as string index": (
+        "strindex", lambda r: setattr(row("attribute_table", 5)(r).value, "string_value_strindex", 1)),
     "key as string index": ("strindex", lambda r: setattr(pair(r), "key_strindex", 1)),
     "no resource": ("present", lambda r: r.resource_profiles[0].ClearField("resource")),
     "no scope": ("present", lambda r: r.resource_profiles[0].scope_profiles[0].ClearField("scope")),
@@ -147,15 +160,18 @@ MUTATIONS = {
     "no scopes": ("present", lambda r: r.resource_profiles[0].ClearField("scope_profiles")),
     "no resources": ("present", lambda r: r.ClearField("resource_profiles")),
     "same identity twice": ("types", lambda r: profile_of(r).samples.add().CopyFrom(sample(0)(r))),
-    "same set in another order": ("types", lambda r: profile_of(r).samples.add(
-        stack_index=1, link_index=1, attribute_indices=[5, 4], timestamps_unix_nano=[1_700_000_000_000_000_001])),
+    "same set in another order": (
+        "types", lambda r: profile_of(r).samples.add(stack_index=1, link_index=1, attribute_indices=[5, 4],
+                                                     timestamps_unix_nano=[1_700_000_000_000_000_001])),
     "two profiles of one type": ("types", second_profile),
     "equal resources": ("types", swap_resource),
     "values of another number": ("shape", lambda r: sample(0)(r).values.append(1)),
     "neither values nor times": ("shape", lambda r: sample(1)(r).ClearField("timestamps_unix_nano")),
     "two shapes": ("shape", lambda r: sample(0)(r).values.extend([1, 1])),
-    "early time": ("range", lambda r: sample(0)(r).timestamps_unix_nano.__setitem__(0, 1_699_999_999_999_999_999)),
-    "time at the end": ("range", lambda r: sample(0)(r).timestamps_unix_nano.__setitem__(0, 1_700_000_000_500_000_000)),
+    "early time": ("range", lambda r: sample(0)
+                   (r).timestamps_unix_nano.__setitem__(0, 1_699_999_999_999_999_999)),
+    "time at the end": ("range", lambda r: sample(0)
+                        (r).timestamps_unix_nano.__setitem__(0, 1_700_000_000_500_000_000)),
     "no duration": ("range", lambda r: profile_of(r).ClearField("duration_nano")),
     "limit before start": ("mapping", set_field(row("mapping_table", 1), "memory_limit", 0xFFF)),
     "address at the limit": ("mapping", set_field(row("location_table", 1), "address", 0x9000)),
@@ -178,6 +194,7 @@ MUTATIONS = {
     "no service name": ("ours", lambda r: setattr(pair(r), "key", "service.title")),
     "unknown type": ("ours", lambda r: r.dictionary.string_table.__setitem__(1, "tests")),
     "hyphen in a type's name": ("ours", lambda r: r.dictionary.string_table.__setitem__(1, "wall-samples")),
-    "values beside times on the CPU": ("ours", lambda r: [s.values.extend([1] * len(s.timestamps_unix_nano))
-                                                         for s in profile_of(r).samples]),
+    "values beside times on the CPU": (
+        "ours", lambda r: [s.values.extend([1] * len(s.timestamps_unix_nano))
+                           for s in profile_of(r).samples]),
 }

@@ -21,7 +21,8 @@ BYTES = {
     "a group": ("wire: request: does not decode", lambda data: b"\x0b" + data),
     "truncated": ("wire: request: does not decode", lambda data: data[:-3]),
     "unknown field": ("wire: request: unknown field 15", lambda data: data + b"\x78\x01"),
-    "unknown field within": ("wire: request.resource_profiles[1]: unknown field 15", lambda data: data + b"\x0a\x02\x78\x01"),
+    "unknown field within": ("wire: request.resource_profiles[1]: unknown field 15",
+                             lambda data: data + b"\x0a\x02\x78\x01"),
     "not UTF-8": ("wire: request: does not decode", lambda data: data.replace(b"worker", b"wor\xffer")),
     "not the shortest varint": ("wire: request: packs again to other bytes",
                                 lambda data: b"\x8a\x00" + data[1:] if data[0] == 0x0a else None),
@@ -37,7 +38,8 @@ class Oracle(tap.TestCase):
 
     def test_finds_nothing_wrong_with_the_golden_request(self):
         self.assertEqual(check_otlp.check(self.golden.golden().SerializeToString(), ours=True), [])
-        self.assertEqual(check_otlp.check(self.golden.otlp_json(self.golden.golden()).encode(), ours=True), [])
+        self.assertEqual(check_otlp.check(self.golden.otlp_json(self.golden.golden()).encode(), ours=True),
+                         [])
 
     def test_finds_each_broken_rule(self):
         for name, (rule, mutate) in cases.MUTATIONS.items():
@@ -100,8 +102,11 @@ class Encoder(tap.TestCase):
         paths = self.write(3000, 3, 500)
         self.assertGreater(len(paths), 20)
         self.assert_valid(paths)
-        ids = [profile.profile_id for path in paths for resource in check_otlp.decode(path.read_bytes()).resource_profiles
-               for scope in resource.scope_profiles for profile in scope.profiles]
+        ids = [
+            profile.profile_id for path in paths
+            for resource in check_otlp.decode(path.read_bytes()).resource_profiles
+            for scope in resource.scope_profiles for profile in scope.profiles
+        ]
         self.assertEqual(len(ids), len(set(ids)), "two parts of a profile have one id")
 
     def test_a_request_without_times_is_valid(self):

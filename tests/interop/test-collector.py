@@ -27,10 +27,10 @@ def events(requests):
 
 def heads(requests):
     """What else a profile says."""
-    return sorted((profile.profile_id.hex(), profile.time_unix_nano, profile.duration_nano, len(profile.samples),
-                   scope.scope.name, scope.scope.version)
-                  for request in requests for resource in request.resource_profiles
-                  for scope in resource.scope_profiles for profile in scope.profiles)
+    return sorted((profile.profile_id.hex(), profile.time_unix_nano, profile.duration_nano,
+                   len(profile.samples), scope.scope.name, scope.scope.version) for request in requests
+                  for resource in request.resource_profiles for scope in resource.scope_profiles
+                  for profile in scope.profiles)
 
 
 class Collector(tap.TestCase):
@@ -62,7 +62,8 @@ class Collector(tap.TestCase):
         return [self.check_otlp.decode(path.read_bytes()) for path in paths]
 
     def post(self, path, content_type):
-        request = urllib.request.Request(f"{self.url}/v1development/profiles", path.read_bytes(), {"Content-Type": content_type})
+        request = urllib.request.Request(f"{self.url}/v1development/profiles", path.read_bytes(),
+                                         {"Content-Type": content_type})
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as reply:
             self.assertEqual(reply.status, 200)
 
@@ -85,7 +86,8 @@ class Collector(tap.TestCase):
         """It moves strings of resources into the dictionary, so its bytes are others: what they say is not."""
         paths = self.window(20000, 3, 500)
         output = self.directory()
-        done = self.run_command([collector.PROGRAM, "pdata", output, *paths, *[path.with_suffix(".json") for path in paths]])
+        done = self.run_command(
+            [collector.PROGRAM, "pdata", output, *paths, *[path.with_suffix(".json") for path in paths]])
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         again = sorted(output.glob("*.pb"))
         self.assertEqual(len(again), len(paths))
@@ -93,7 +95,8 @@ class Collector(tap.TestCase):
         self.assert_same(self.decode(paths), self.decode(sorted(output.glob("*.json"))))
 
     def report(self, *paths):
-        summary = json.loads(self.run_command([tap.SPANPROF, "report", "--json", "--top", "1000000", *paths], expect=0).stdout)
+        summary = json.loads(
+            self.run_command([tap.SPANPROF, "report", "--json", "--top", "1000000", *paths], expect=0).stdout)
         self.assertEqual(summary.pop("files"), len(paths))
         return summary
 
@@ -126,13 +129,15 @@ class Collector(tap.TestCase):
             self.assertEqual(path.read_bytes()[4:8], ZSTD, "a size before each packed message")
 
     def test_files_of_its_exporter_that_are_packed_as_a_whole_are_read(self):
-        for path in self.check_files(".zst", {"compression": "zstd"}, ["exporter.file.nativeCompression"]).values():
+        for path in self.check_files(".zst", {"compression": "zstd"},
+                                     ["exporter.file.nativeCompression"]).values():
             self.assertEqual(path.read_bytes()[:4], ZSTD)
 
     def test_generated_classes_know_every_field_and_write_the_same_bytes(self):
         paths = self.window(20000, 3, 500)
-        n = sum(len(profile.samples) for request in self.decode(paths) for resource in request.resource_profiles
-                for scope in resource.scope_profiles for profile in scope.profiles)
+        n = sum(
+            len(profile.samples) for request in self.decode(paths) for resource in request.resource_profiles
+            for scope in resource.scope_profiles for profile in scope.profiles)
         self.assertGreater(n, 1000)
         self.assertEqual(collector.check_classes(self, paths), n)
 
@@ -140,9 +145,10 @@ class Collector(tap.TestCase):
         """Fields, here and deep within, that nobody defined; a number in more bytes than it needs; a message that is cut off."""
         data = self.window(20000, 3, 500)[0].read_bytes()
         for what, line, broken in (("field", r"unknown fields", data + b"\x78\x01"),
-                                   ("field within", r"resource_profiles.*: unknown fields", data + b"\x0a\x02\x78\x01"),
-                                   ("longer varint", r"other bytes when it is written again", b"\x8a\x00" + data[1:]),
-                                   ("end", r"proto: ", data[:-3])):
+                                   ("field within", r"resource_profiles.*: unknown fields",
+                                    data + b"\x0a\x02\x78\x01"),
+                                   ("longer varint", r"other bytes when it is written again",
+                                    b"\x8a\x00" + data[1:]), ("end", r"proto: ", data[:-3])):
             with self.subTest(what):
                 path = self.directory() / "broken"
                 path.write_bytes(broken)
@@ -155,7 +161,9 @@ class Collector(tap.TestCase):
         self.start()
         store = self.directory()
         environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-        receive = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", store, "--forward", self.url, *options], env=environment)
+        receive = self.spawn(
+            [tap.SPANPROF, "receive", "--port", "0", "-o", store, "--forward", self.url, *options],
+            env=environment)
         receive.wait_for("listening on")
         port = re.search(r"127\.0\.0\.1:(\d+)", receive.out)[1]
         self.url = f"http://127.0.0.1:{port}"
@@ -185,19 +193,24 @@ class Collector(tap.TestCase):
         converted = self.decode([output])
         self.assert_same(converted, self.stop())
         self.start()
-        self.run_command([tap.SPANPROF, "convert", *recordings, "--endpoint", self.url], expect=0, env=environment)
+        self.run_command([tap.SPANPROF, "convert", *recordings, "--endpoint", self.url], expect=0,
+                         env=environment)
         self.assertEqual(events(self.stop()), events(converted))
 
     def test_http_2_is_spoken_where_tls_agrees_on_it(self):
         directory = self.directory()
-        self.run_command(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                          "-keyout", directory / "key", "-out", directory / "cert", "-subj", "/CN=localhost",
-                          "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], expect=0)
+        self.run_command([
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-days", "2", "-keyout", directory / "key", "-out", directory / "cert", "-subj", "/CN=localhost",
+            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"
+        ], expect=0)
         server = self.spawn([collector.PROGRAM, "listen", directory / "cert", directory / "key"])
         address = server.wait_for(r"^listening on (\S+)$")[1]
         environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-        done = self.run_command([tap.BUILD_DIR / "tests/lib/export-driver", f"https://{address}/v1development/profiles",
-                                 "--ca", directory / "cert", "--batches", "5"], expect=0, env=environment)
+        done = self.run_command([
+            tap.BUILD_DIR / "tests/lib/export-driver", f"https://{address}/v1development/profiles", "--ca",
+            directory / "cert", "--batches", "5"
+        ], expect=0, env=environment)
         self.assertIn("samples_delivered_total{} 500\n", done.stdout)
         server.wait_for(r"(POST /v1development/profiles HTTP/2.0\n){5}")
 

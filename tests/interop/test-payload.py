@@ -49,7 +49,8 @@ class Payload(tap.TestCase):
         self.assertEqual(oracle.check(texts), [])
         if collector.is_there():
             self.assertGreater(collector.check_classes(self, requests), 0)
-        self.assertTrue(any("sp\ufffdin" in path.read_text() for path in texts), "the name was not repaired, or not sent")
+        self.assertTrue(any("sp\ufffdin" in path.read_text() for path in texts),
+                        "the name was not repaired, or not sent")
 
     def test_so_it_is_without_times_and_kernel_stacks(self):
         requests, _ = self.run_daemon("--timestamps=off", "--kernel-stacks=off")

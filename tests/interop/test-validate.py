@@ -17,7 +17,10 @@ except ImportError:
     cases = None
 
 # cases of the other checker's `ours`, which are warnings to us: of which rule
-OURS = {"period type": "type", "no period": "type", "values beside times on the CPU": "type", "hyphen in a type's name": "type", "no service name": "present"}
+OURS = {
+    "period type": "type", "no period": "type", "values beside times on the CPU": "type",
+    "hyphen in a type's name": "type", "no service name": "present"
+}
 
 # What a path looks like, and what is said there: (how to break it, the line)
 PATHS = {
@@ -28,12 +31,16 @@ PATHS = {
              "5 is outside [1700000000000000000, + 500000000) [range]"),
     "line": (lambda r: setattr(cases.row("location_table", 2)(r).lines[0], "function_index", 2),
              "dictionary.location_table[2].lines[0].function_index: 2 of 2 [index]"),
-    "orphan": (lambda r: r.dictionary.string_table.append("x"), "dictionary.string_table[11]: nothing refers to it [orphan]"),
-    "value": (lambda r: cases.pair(r).ClearField("value"), "resource_profiles[0].resource.attributes[0].value: has no value [keys]"),
-    "nested value": (lambda r: r.resource_profiles[0].resource.attributes.add(key="list").value.array_value.values.add(),
-                     "resource_profiles[0].resource.attributes[2].value.array_value.values[0]: has no value [keys]"),
-    "nested key": (lambda r: r.resource_profiles[0].resource.attributes.add(key="map").value.kvlist_value.values.add(),
-                   "resource_profiles[0].resource.attributes[2].value.kvlist_value.values[0]: has no key [keys]"),
+    "orphan": (lambda r: r.dictionary.string_table.append("x"),
+               "dictionary.string_table[11]: nothing refers to it [orphan]"),
+    "value": (lambda r: cases.pair(r).ClearField("value"),
+              "resource_profiles[0].resource.attributes[0].value: has no value [keys]"),
+    "nested value": (
+        lambda r: r.resource_profiles[0].resource.attributes.add(key="list").value.array_value.values.add(),
+        "resource_profiles[0].resource.attributes[2].value.array_value.values[0]: has no value [keys]"),
+    "nested key": (
+        lambda r: r.resource_profiles[0].resource.attributes.add(key="map").value.kvlist_value.values.add(),
+        "resource_profiles[0].resource.attributes[2].value.kvlist_value.values[0]: has no key [keys]"),
     "type": (lambda r: cases.profile_of(r).ClearField("sample_type"),
              "resource_profiles[0].scope_profiles[0].profiles[0].sample_type: is missing [present]"),
 }
@@ -70,7 +77,8 @@ class Validate(tap.TestCase):
             if rule == "ours" and name not in OURS:
                 continue
             request = self.broken(mutate)
-            for form, data in ("pb", request.SerializeToString()), ("json", cases.otlp_json(request).encode()):
+            for form, data in ("pb", request.SerializeToString()), ("json",
+                                                                    cases.otlp_json(request).encode()):
                 path = directory / f"{i}.{form}"
                 path.write_bytes(data)
                 names.append((name, form, OURS.get(name, rule), "warning" if name in OURS else "error"))
@@ -105,7 +113,8 @@ class Validate(tap.TestCase):
         ):
             with self.subTest(what):
                 (found,) = self.validate([self.write("bytes", data)], expect=None)
-                self.assertIn((severity, rule), {(f["severity"], f["rule"]) for f in found["findings"]}, found)
+                self.assertIn((severity, rule), {(f["severity"], f["rule"]) for f in found["findings"]},
+                              found)
 
     def test_warns_of_what_receivers_may_find_too_large(self):
         request = self.broken(lambda r: r.dictionary.string_table.__setitem__(6, "x" * (5 << 20)))
@@ -125,7 +134,8 @@ class Validate(tap.TestCase):
     def test_reads_standard_input_and_files_of_many_documents(self):
         data = self.golden.SerializeToString()
         done = subprocess.run([tap.SPANPROF, "validate", "-"], input=data, capture_output=True)
-        self.assertEqual((done.returncode, done.stdout), (0, b"standard input: valid, 0 errors, 0 warnings\n"))
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, b"standard input: valid, 0 errors, 0 warnings\n"))
         line = cases.otlp_json(self.golden)
         bad = line.replace('"stackIndex":2', '"stackIndex":3')
         path = self.write("lines", f"{line}\n{bad}\n".encode())

@@ -11,11 +11,15 @@ LIBRARY = tap.BUILD_DIR / "tests/lib/libfailing-malloc.so"
 def run(test, victim, receiver, site=None, after_ms=0):
     """(completed process, sites seen, whether one failed, summary or None)"""
     folder = test.directory()
-    env = session.clean_environment(LD_PRELOAD=LIBRARY, SITES_FILE=folder / "sites", FAIL_AFTER_MS=after_ms, SPANPROF_STOP_TIMEOUT="5s")
+    env = session.clean_environment(LD_PRELOAD=LIBRARY, SITES_FILE=folder / "sites", FAIL_AFTER_MS=after_ms,
+                                    SPANPROF_STOP_TIMEOUT="5s")
     if site is not None:
         env["FAIL_SITE"] = str(site)
-    done = test.run_command([tap.SPANPROF, "run", "--pid", victim.pid, "--frequency", "499", "--duration", "1200ms", "--export-interval",
-                             "1s", "--endpoint", receiver.url, "--control", folder / "c.sock", "--summary", folder / "summary.json"], env=env)
+    done = test.run_command([
+        tap.SPANPROF, "run", "--pid", victim.pid, "--frequency", "499", "--duration", "1200ms",
+        "--export-interval", "1s", "--endpoint", receiver.url, "--control", folder / "c.sock", "--summary",
+        folder / "summary.json"
+    ], env=env)
     n, failed = (folder / "sites").read_text().split() if (folder / "sites").exists() else (0, 0)
     path = folder / "summary.json"
     return done, int(n), failed == "1", json.loads(path.read_text()) if path.exists() else None

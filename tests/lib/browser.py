@@ -26,10 +26,25 @@ import urllib.request
 PATIENCE = 90   # seconds: only an end
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"        # the key that WebDriver gives references (W3C)
 ARGUMENTS = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-    "--disable-component-update", "--disable-default-apps", "--disable-extensions", "--disable-sync", "--no-first-run",
-    "--no-default-browser-check", "--disable-search-engine-choice-screen", "--metrics-recording-only", "--mute-audio",
-    "--password-store=basic", "--use-mock-keychain", "--hide-scrollbars", "--force-color-profile=srgb", "--no-proxy-server",
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-search-engine-choice-screen",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--no-proxy-server",
     "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,AutofillServerCommunication",
 ]
 
@@ -40,7 +55,8 @@ class Failure(Exception):
 
 def find():
     """Paths of chromedriver and the browser, or None."""
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
+    driver, chromium = shutil.which(
+        "chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
     return (driver, chromium) if driver and chromium else None
 
 
@@ -52,7 +68,8 @@ class Browser:
         self.session = None
 
     def __enter__(self):
-        for attempt in range(3):        # a loaded machine may not bring a browser up in the time that chromedriver gives it
+        # a loaded machine may not bring a browser up in the time that chromedriver gives it
+        for attempt in range(3):
             try:
                 self._start(attempt)
                 return self
@@ -69,16 +86,24 @@ class Browser:
         home = self.directory / f"browser-{attempt}"
         home.mkdir(parents=True)
         log = (home / "driver.log").open("w+")
-        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home),
-                       "XDG_RUNTIME_DIR": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8", "TZ": "UTC"}
-        # A group of its own, whose leader ends all of it when its input does: with _stop(), or when this process dies, however it does
-        self.driver = subprocess.Popen(["/bin/sh", "-c", '"$@" & read -r _; kill -KILL 0', "sh", driver, "--port=0"], stdin=subprocess.PIPE,
-                                       stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+        environment = {
+            "PATH": os.environ.get("PATH", ""), "HOME": str(home), "XDG_CONFIG_HOME": str(home),
+            "XDG_CACHE_HOME": str(home), "XDG_RUNTIME_DIR": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8",
+            "TZ": "UTC"
+        }
+        # A group of its own, whose leader ends all of it when its input does: with _stop(), or when this
+        # process dies, however it does
+        self.driver = subprocess.Popen(
+            ["/bin/sh", "-c", '"$@" & read -r _; kill -KILL 0', "sh", driver, "--port=0"],
+            stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
+            start_new_session=True)
         port = self._port(home / "driver.log")
         self.base = f"http://127.0.0.1:{port}/session"
         width, height, ratio, dark = self.options
-        arguments = [*ARGUMENTS, f"--user-data-dir={home}/profile", f"--window-size={width},{height}", f"--force-device-scale-factor={ratio}",
-                     *(["--force-dark-mode"] if dark else [])]
+        arguments = [
+            *ARGUMENTS, f"--user-data-dir={home}/profile", f"--window-size={width},{height}",
+            f"--force-device-scale-factor={ratio}", *(["--force-dark-mode"] if dark else [])
+        ]
         made = self._call("POST", "", {"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
             "timeouts": {"script": PATIENCE * 1000, "pageLoad": PATIENCE * 1000},
@@ -107,7 +132,8 @@ class Browser:
 
     def _call(self, method, path, body=None):
         url = f"{self.base}/{self.session}{path}" if self.session else self.base
-        request = urllib.request.Request(url, method=method, data=json.dumps(body).encode() if body is not None else None,
+        request = urllib.request.Request(url, method=method,
+                                         data=json.dumps(body).encode() if body is not None else None,
                                          headers={"Content-Type": "application/json"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
@@ -122,7 +148,8 @@ class Browser:
 
     def emulate(self, width, height, ratio=1, dark=False, reduced=True):
         """A screen: sizes in CSS pixels, and what its user prefers."""
-        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=ratio, mobile=False)
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                      deviceScaleFactor=ratio, mobile=False)
         self.devtools("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
             {"name": "prefers-reduced-motion", "value": "reduce" if reduced else "no-preference"}])
@@ -164,29 +191,50 @@ class Browser:
 
     def drag(self, start, end):
         """Moves the pressed pointer between points of the window."""
-        self._call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [
-            {"type": "pointerMove", "duration": 0, "x": round(start[0]), "y": round(start[1])}, {"type": "pointerDown", "button": 0},
-            {"type": "pointerMove", "duration": 50, "x": round((start[0] + end[0]) / 2), "y": round(end[1])},
-            {"type": "pointerMove", "duration": 50, "x": round(end[0]), "y": round(end[1])}, {"type": "pointerUp", "button": 0}]}]})
+        self._call(
+            "POST", "/actions", {
+                "actions": [{
+                    "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [{
+                        "type": "pointerMove", "duration": 0, "x": round(start[0]), "y": round(start[1])
+                    }, {"type": "pointerDown", "button": 0}, {
+                        "type": "pointerMove", "duration": 50, "x": round(
+                            (start[0] + end[0]) / 2), "y": round(end[1])
+                    }, {"type": "pointerMove", "duration": 50, "x": round(end[0]), "y": round(end[1])
+                        }, {"type": "pointerUp", "button": 0}]
+                }]
+            })
 
     def click_at(self, x, y):
-        self._call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [
-            {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}, {"type": "pointerDown", "button": 0},
-            {"type": "pointerUp", "button": 0}]}]})
+        self._call(
+            "POST", "/actions", {
+                "actions": [{
+                    "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [{
+                        "type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)
+                    }, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+                }]
+            })
 
     def screenshot(self, path):
         pathlib.Path(path).write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
 
     def problems(self):
         """Warnings and errors of the console since the last call."""
-        return [f"{entry['level']}: {entry['message']}" for entry in self._call("POST", "/se/log", {"type": "browser"})
-                if entry["level"] in ("WARNING", "SEVERE")]
+        return [
+            f"{entry['level']}: {entry['message']}"
+            for entry in self._call("POST", "/se/log", {"type": "browser"})
+            if entry["level"] in ("WARNING", "SEVERE")
+        ]
 
     def requests(self):
         """Addresses that were asked for since the last call, but for the browser's own pages."""
-        events = (json.loads(entry["message"])["message"] for entry in self._call("POST", "/se/log", {"type": "performance"}))
-        urls = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-        return [url for url in urls if not url.startswith("chrome://")]         # the empty tab of the start may still be loading
+        events = (json.loads(entry["message"])["message"]
+                  for entry in self._call("POST", "/se/log", {"type": "performance"}))
+        urls = [
+            event["params"]["request"]["url"] for event in events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+        # the empty tab of the start may still be loading
+        return [url for url in urls if not url.startswith("chrome://")]
 
     def accessible(self):
         """The accessibility tree, flat: a list of {role, name, …} of what is not ignored."""

@@ -2,7 +2,8 @@
 """Our Containerfile, built by buildah without a registry:
 
     engine = buildah.Buildah(test)                              # skips with a reason where it builds nothing
-    config, layers = engine.build(*options, context=folder)     # of the image: its configuration, the files of its layers
+    # of the image: its configuration, the files of its layers
+    config, layers = engine.build(*options, context=folder)
     root = buildah.unpack(test, layers)
 """
 import json
@@ -19,7 +20,9 @@ class Buildah:
     def __init__(self, test):
         program = shutil.which("buildah") or tap.skip("machine: buildah is not installed")
         self.test, store = test, test.directory()
-        self.command = [program, "--root", store / "root", "--runroot", store / "run", "--storage-driver", "vfs"]
+        self.command = [
+            program, "--root", store / "root", "--runroot", store / "run", "--storage-driver", "vfs"
+        ]
         context = test.directory()
         (context / "Containerfile").write_text("FROM scratch\nCOPY Containerfile /\n")
         done = self.run("bud", "--isolation", "chroot", context)
@@ -32,14 +35,16 @@ class Buildah:
     def base(self, root):
         """Makes an image of a whole system's root, for `--from`. Return: its name."""
         context = self.test.directory()
-        self.test.run_command(["tar", "-C", root, "--exclude=./dev/*", "-cf", context / "base.tar", "."], expect=0, timeout=600)
+        self.test.run_command(["tar", "-C", root, "--exclude=./dev/*", "-cf", context / "base.tar", "."],
+                              expect=0, timeout=600)
         (context / "Containerfile").write_text("FROM scratch\nADD base.tar /\n")
         self.run("bud", "--isolation", "chroot", "--tag", "localhost/base", context, expect=0)
         return "localhost/base"
 
     def build(self, *options, context):
         layout = self.test.directory() / "oci"
-        self.run("bud", "--isolation", "chroot", "--pull-never", "--file", CONTAINERFILE, "--tag", "spanprof", *options, context, expect=0)
+        self.run("bud", "--isolation", "chroot", "--pull-never", "--file", CONTAINERFILE, "--tag", "spanprof",
+                 *options, context, expect=0)
         self.run("push", "spanprof", f"oci:{layout}", expect=0)
         index = json.loads((layout / "index.json").read_text())
         manifest = json.loads(blob(layout, index["manifests"][0]).read_text())

@@ -21,9 +21,9 @@ static inline void put(Bytes *bytes, const void *data, size_t size) {
         bytes->size += size;
 }
 
-#define PUT(_type, _name)                                                                                      \
-        static inline void _name(Bytes *bytes, _type value) {                                                  \
-                put(bytes, &value, sizeof(value));                                                             \
+#define PUT(_type, _name) \
+        static inline void _name(Bytes *bytes, _type value) { \
+                put(bytes, &value, sizeof(value)); \
         }
 PUT(uint8_t, put_u8)
 PUT(uint16_t, put_u16)
@@ -32,10 +32,10 @@ PUT(uint64_t, put_u64)
 #undef PUT
 
 /* Bytes as a literal: PUT_CODE(&bytes, 0x41, 0x0e, 0x10) */
-#define PUT_CODE(_bytes, ...)                                                                                  \
-        do {                                                                                                   \
-                const uint8_t _code[] = { __VA_ARGS__ };                                                       \
-                put(_bytes, _code, sizeof(_code));                                                             \
+#define PUT_CODE(_bytes, ...) \
+        do { \
+                const uint8_t _code[] = { __VA_ARGS__ }; \
+                put(_bytes, _code, sizeof(_code)); \
         } while (0)
 
 /* Sets the 32-bit length of the entry that begins at @at, once its end is known. */
@@ -109,9 +109,16 @@ static inline void make_elf(Bytes *elf, const Bytes *frame, const char *name) {
                 .e_shstrndx = 1,
         };
         Elf64_Phdr headers[N_HEADERS] = {
-                { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = MAKER_TEXT, .p_memsz = MAKER_TEXT_SIZE },
-                { .p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = MAKER_FRAME, .p_offset = FRAME_AT,
-                  .p_filesz = frame->size, .p_memsz = frame->size },
+                { .p_type = PT_LOAD,
+                  .p_flags = PF_R | PF_X,
+                  .p_vaddr = MAKER_TEXT,
+                  .p_memsz = MAKER_TEXT_SIZE },
+                { .p_type = PT_LOAD,
+                  .p_flags = PF_R,
+                  .p_vaddr = MAKER_FRAME,
+                  .p_offset = FRAME_AT,
+                  .p_filesz = frame->size,
+                  .p_memsz = frame->size },
         };
         Elf64_Shdr sections[N_SECTIONS] = {
                 { .sh_type = SHT_NULL },

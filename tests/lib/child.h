@@ -26,7 +26,10 @@ static inline void hear(int fd) {
                 _exit(1);
 }
 
-/* Runs @body, says that it is done, and waits to be killed. Returns when it has said something for the first time. */
+/*
+ * Runs @body, says that it is done, and waits to be killed. Returns when it has said something for the first
+ * time.
+ */
 static inline Child child_start(void (*body)(int ready, int go)) {
         int ready[2], go[2];
         Child child;

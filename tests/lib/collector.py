@@ -6,7 +6,8 @@
     running.url                                 # the endpoint
     running.stop()                              # what its file exporter wrote: one OTLP/JSON document a line
 
-    running = collector.Collector(self, {"b": {"format": "proto"}})     # another file, with these options of its exporter
+    # another file, with these options of its exporter
+    running = collector.Collector(self, {"b": {"format": "proto"}})
     running.end()                               # {name: path} of all files, whole
 """
 import json
@@ -43,7 +44,9 @@ def is_there():
 
 def need():
     if not is_there():
-        tap.skip(f"machine: no collector could be built here; run tests/interop/setup-collector.sh {tap.BUILD_DIR} to see why")
+        tap.skip(
+            f"machine: no collector could be built here; run tests/interop/setup-collector.sh {tap.BUILD_DIR} to see why"
+        )
 
 
 def check_classes(test, paths):
@@ -63,9 +66,13 @@ class Collector:
         directory = test.directory()
         files = {"out.json": {}} if files is None else files
         self.paths = {name: directory / name for name in files}
-        exporters = {f"file/{name}": {"path": str(self.paths[name]), "flush_interval": "50ms", **options} for name, options in files.items()}
+        exporters = {
+            f"file/{name}": {"path": str(self.paths[name]), "flush_interval": "50ms", **options}
+            for name, options in files.items()
+        }
         lines = "\n".join(f"  {name}: {json.dumps(options)}" for name, options in exporters.items())
-        (directory / "config.yaml").write_text(CONFIG.format(port=port, files=lines, names=", ".join(exporters)))
+        (directory / "config.yaml").write_text(
+            CONFIG.format(port=port, files=lines, names=", ".join(exporters)))
         self.child = test.spawn([PROGRAM, "--config", f"file:{directory}/config.yaml",
                                  "--feature-gates=" + ",".join(["service.profilesSupport", *gates])])
         self.child.wait_for("Everything is ready")

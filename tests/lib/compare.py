@@ -51,11 +51,14 @@ class Result:
         return not self.different
 
     def __str__(self):
-        lines = [f"{len(self.different)} of {len(self.rows)} categories differ ({self.n_a} and {self.n_b} samples, "
-                 f"alpha {self.alpha} over all)"]
+        lines = [
+            f"{len(self.different)} of {len(self.rows)} categories differ ({self.n_a} and {self.n_b} samples, "
+            f"alpha {self.alpha} over all)"
+        ]
         for row in self.rows:
-            lines.append(f"{'DIFFERS' if row.differs else '':7} {100 * row.share_a:6.2f}% {100 * row.share_b:6.2f}%  "
-                         f"p {row.p:.2g}  {row.category}")
+            lines.append(
+                f"{'DIFFERS' if row.differs else '':7} {100 * row.share_a:6.2f}% {100 * row.share_b:6.2f}%  "
+                f"p {row.p:.2g}  {row.category}")
         return "\n".join(lines)
 
 
@@ -63,7 +66,8 @@ def two_samples(a, b, alpha=ALPHA, smallest=SMALLEST):
     """Compares two Counters. Raises ValueError where there is too little to compare."""
     n_a, n_b = sum(a.values()), sum(b.values())
     if min(n_a, n_b) * smallest < 5:
-        raise ValueError(f"{n_a} and {n_b} samples are too few: a category of {100 * smallest:g} % needs 5 in each")
+        raise ValueError(
+            f"{n_a} and {n_b} samples are too few: a category of {100 * smallest:g} % needs 5 in each")
     own = [x for x in {**a, **b} if a[x] + b[x] >= smallest * (n_a + n_b)]
     groups = {x: (a[x], b[x]) for x in own}
     rest = (n_a - sum(x for x, _ in groups.values()), n_b - sum(x for _, x in groups.values()))
@@ -76,8 +80,10 @@ def two_samples(a, b, alpha=ALPHA, smallest=SMALLEST):
     return Result(rows, n_a, n_b, alpha)
 
 
-_HEAD = re.compile(r"^\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/(?P<tid>-?\d+))?\s+(?P<time>\d+\.\d+):\s*(?P<frame>.*)$")
-_FRAME = re.compile(r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>.*?)\s+\((?P<object>[^()]*(?:\([^()]*\))?[^()]*)\)$")
+_HEAD = re.compile(
+    r"^\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/(?P<tid>-?\d+))?\s+(?P<time>\d+\.\d+):\s*(?P<frame>.*)$")
+_FRAME = re.compile(
+    r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>.*?)\s+\((?P<object>[^()]*(?:\([^()]*\))?[^()]*)\)$")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library with the variable of a thread context, for victim-context; built for each access model, and with other names. */
+/*
+ * A library with the variable of a thread context, for victim-context; built for each access model, and with
+ * other names.
+ */
 #ifndef CONTEXT_SYMBOL
 #define CONTEXT_SYMBOL otel_thread_ctx_v1
 #endif
@@ -11,7 +14,10 @@ __thread char context_filler[CONTEXT_FILLER] = { 1 };
 __attribute__((visibility("default"))) __thread void *CONTEXT_SYMBOL;
 
 #ifdef CONTEXT_SLOW
-/* Mapped, and for three seconds not relocated: the resolver is called for the pointer, which comes before what leads to the variable. */
+/*
+ * Mapped, and for three seconds not relocated: the resolver is called for the pointer, which comes before
+ * what leads to the variable.
+ */
 int context_slow(void);
 int (*context_slow_pointer)(void) = context_slow;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The victim of context-stress: threads that change their context each microsecond, and log each change before and
- * after. Every eighth change is to no context, every 256th one lasts for 100 µs, so that a context that is not found
- * although it stood long enough is noticed too.
+ * The victim of context-stress: threads that change their context each microsecond, and log each change
+ * before and after. Every eighth change is to no context, every 256th one lasts for 100 µs, so that a context
+ * that is not found although it stood long enough is noticed too.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -93,11 +93,13 @@ static void *work(void *data) {
 static void make_plain_ring(void) {
         struct spanprof_ring_header *header;
 
-        header = mmap(NULL, sizeof(*header) + options->capacity * sizeof(*plain_slots), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        header = mmap(NULL, sizeof(*header) + options->capacity * sizeof(*plain_slots),
+                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (header == MAP_FAILED)
                 _exit(1);
-        *header = (struct spanprof_ring_header){ SPANPROF_RING_MAGIC, SPANPROF_RING_VERSION, options->capacity, SPANPROF_RING_SLOT_SIZE, { 0 } };
+        *header = (struct spanprof_ring_header){
+                SPANPROF_RING_MAGIC, SPANPROF_RING_VERSION, options->capacity, SPANPROF_RING_SLOT_SIZE, { 0 }
+        };
         plain_slots = (struct spanprof_ring_slot *)(header + 1);
         shared->ring = (uintptr_t)header;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context-stress FORM [samples=100000] [workers=64] [capacity=65536] [brief=0] [seconds=200] [frequency=4999] [lie=0]
+ * context-stress FORM [samples=100000] [workers=64] [capacity=65536] [brief=0] [seconds=200] [frequency=4999]
+ * [lie=0]
  *
- * Samples a victim of its own with the kernel half, and judges every sample by the log that the victim's threads keep
- * (context-stress.h). FORM: ring, thread (both written by the SDK), both (the same context twice), plain (a ring that nobody
- * clears when a thread ends). Wrong is, with WRONG_*:
+ * Samples a victim of its own with the kernel half, and judges every sample by the log that the victim's
+ * threads keep (context-stress.h). FORM: ring, thread (both written by the SDK), both (the same context
+ * twice), plain (a ring that nobody clears when a thread ends). Wrong is, with WRONG_*:
  *
  *     mixed       ids of two changes
  *     owner       another thread's
@@ -13,8 +14,9 @@
  *     shared      ambiguous although no two threads share a slot
  *
  * With lie=1 some samples are changed before they are judged, so that each of the first four must be found.
- * Samples whose entries are overwritten before they are looked at are `late`, and not judged. Prints NAME NUMBER a line; exit
- * status 0, 1 = a wrong one, or fewer samples than asked for in the time, 78 = not possible on this kernel.
+ * Samples whose entries are overwritten before they are looked at are `late`, and not judged. Prints NAME
+ * NUMBER a line; exit status 0, 1 = a wrong one, or fewer samples than asked for in the time, 78 = not
+ * possible on this kernel.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,8 +45,8 @@ enum {
         EXIT_UNUSABLE = 78,
         DRAIN_US = 3000,
         /*
-         * Between the clock of a thread and the kernel's at its interrupt. They are one clock, but for the moments at which the
-         * rate is adjusted; long contexts are 100,000 ns.
+         * Between the clock of a thread and the kernel's at its interrupt. They are one clock, but for the
+         * moments at which the rate is adjusted; long contexts are 100,000 ns.
          */
         SLACK_NS = 20000,
         CLOSE_NS = 1000,
@@ -69,10 +71,11 @@ static struct {
 static void count_wrong(int kind, const struct abi_sample *sample, const StressEntry *entry) {
         if (judge.wrong[kind]++ < 5)
                 fprintf(stderr,
-                        "wrong (%s): tid %u time %" PRIu64 " outcome %u span %" PRIx64 " trace %" PRIx64 "%016" PRIx64
-                        "; entry %" PRIu64 " of tid %u, %" PRIu64 " … %" PRIu64 ", span %u\n",
-                        wrong_names[kind], sample->ns_tid, sample->time_ns, sample->context, sample->span.span, sample->span.trace_high,
-                        sample->span.trace_low, entry->n, entry->tid, entry->before, entry->after, entry->has_span);
+                        "wrong (%s): tid %u time %" PRIu64 " outcome %u span %" PRIx64 " trace %" PRIx64
+                        "%016" PRIx64 "; entry %" PRIu64 " of tid %u, %" PRIu64 " … %" PRIu64 ", span %u\n",
+                        wrong_names[kind], sample->ns_tid, sample->time_ns, sample->context,
+                        sample->span.span, sample->span.trace_high, sample->span.trace_low, entry->n,
+                        entry->tid, entry->before, entry->after, entry->has_span);
 }
 
 /* Return: whether it was still there, whole. */
@@ -133,7 +136,10 @@ static bool find_entry(uint32_t worker, uint64_t time_ns, StressEntry *found) {
         return read_entry(worker, low, found);
 }
 
-/* No context was found: was there none? Only where one stood before and after for longer than clocks may differ. */
+/*
+ * No context was found: was there none? Only where one stood before and after for longer than clocks may
+ * differ.
+ */
 static void judge_absent(const struct abi_sample *sample) {
         uint8_t worker = judge.shared->worker_of[sample->ns_tid % STRESS_TIDS];
         StressEntry entry, next;
@@ -142,8 +148,9 @@ static void judge_absent(const struct abi_sample *sample) {
                 judge.n_late += worker > 0;
                 return;
         }
-        if (entry.tid != sample->ns_tid || !entry.has_span || !entry.after || sample->time_ns < entry.after + SLACK_NS ||
-            !read_entry(worker - 1U, entry.n + 1, &next) || sample->time_ns + SLACK_NS > next.before)
+        if (entry.tid != sample->ns_tid || !entry.has_span || !entry.after ||
+            sample->time_ns < entry.after + SLACK_NS || !read_entry(worker - 1U, entry.n + 1, &next) ||
+            sample->time_ns + SLACK_NS > next.before)
                 return;
         count_wrong(WRONG_MISSED, sample, &entry);
 }
@@ -215,11 +222,14 @@ static int set_row(Sampler *sampler, ObjectCache *objects) {
         }
         row.start_time_ns = process->start_time_ns;
         if (judge.options.form != STRESS_THREAD)
-                r = ring_find((pid_t)judge.tgid, process->start_time_ns, false, &search, &budget, &row.ring_address, &row.ring_capacity);
+                r = ring_find((pid_t)judge.tgid, process->start_time_ns, false, &search, &budget,
+                              &row.ring_address, &row.ring_capacity);
         if (!r)
                 r = sampler_set_process(sampler, judge.tgid, &row);
         if (!r && row.ring_address)
-                r = sampler_adopt(sampler, &(struct abi_adoption){ judge.tgid, judge.tgid, judge.shared->tid % row.ring_capacity });
+                r = sampler_adopt(sampler,
+                                  &(struct abi_adoption){ judge.tgid, judge.tgid,
+                                                          judge.shared->tid % row.ring_capacity });
         return r;
 }
 
@@ -231,7 +241,10 @@ static uint64_t option(int argc, char **argv, const char *name, uint64_t otherwi
 }
 
 static bool take_form(const char *name) {
-        static const char *const names[] = { [STRESS_RING] = "ring", [STRESS_THREAD] = "thread", [STRESS_BOTH] = "both", [STRESS_PLAIN] = "plain" };
+        static const char *const names[] = { [STRESS_RING] = "ring",
+                                             [STRESS_THREAD] = "thread",
+                                             [STRESS_BOTH] = "both",
+                                             [STRESS_PLAIN] = "plain" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 if (name && strcmp(names[i], name) == 0) {
@@ -242,8 +255,8 @@ static bool take_form(const char *name) {
 }
 
 /*
- * In a PID namespace of its own, where it may choose ids of threads. By a process in between, since one that has
- * asked for a namespace can have no more threads. Return: the one in between; judge.tgid is the victim.
+ * In a PID namespace of its own, where it may choose ids of threads. By a process in between, since one that
+ * has asked for a namespace can have no more threads. Return: the one in between; judge.tgid is the victim.
  */
 static pid_t start_victim(void) {
         pid_t pid = fork(), victim;
@@ -260,7 +273,8 @@ static pid_t start_victim(void) {
                 waitpid(victim, NULL, 0);
                 _exit(0);
         }
-        while (pid > 0 && __atomic_load_n(&judge.shared->go, __ATOMIC_SEQ_CST) != 2 && !waitpid(pid, NULL, WNOHANG))
+        while (pid > 0 && __atomic_load_n(&judge.shared->go, __ATOMIC_SEQ_CST) != 2 &&
+               !waitpid(pid, NULL, WNOHANG))
                 usleep(1000);
         judge.tgid = judge.shared->pid;
         return pid;
@@ -289,9 +303,10 @@ static void print_result(void) {
 
         for (int i = 0; i < STRESS_WORKERS; i++)
                 n_changes += judge.shared->logs[i].n;
-        printf("samples %" PRIu64 "\nlate %" PRIu64 "\nlost %" PRIu64 "\nnot_close %" PRIu64 "\nchanges %" PRIu64 "\nthreads %" PRIu64
-               "\nreused %" PRIu64 "\n",
-               judge.n_samples, judge.n_late, stat_lost(), judge.n_not_close, n_changes, judge.shared->n_threads, judge.shared->n_reused);
+        printf("samples %" PRIu64 "\nlate %" PRIu64 "\nlost %" PRIu64 "\nnot_close %" PRIu64
+               "\nchanges %" PRIu64 "\nthreads %" PRIu64 "\nreused %" PRIu64 "\n",
+               judge.n_samples, judge.n_late, stat_lost(), judge.n_not_close, n_changes,
+               judge.shared->n_threads, judge.shared->n_reused);
         for (int i = 0; i < ABI_CONTEXT_N; i++)
                 printf("%s %" PRIu64 "\n", outcome_names[i], judge.outcomes[i]);
         for (int i = 0; i < WRONG_N; i++)
@@ -299,7 +314,9 @@ static void print_result(void) {
 }
 
 static int run(uint64_t n_samples, uint64_t limit_ns, uint32_t frequency) {
-        const SamplerConfig config = { .frequency = frequency, .depth = 1, .jitter = true, .self_tgid = (uint32_t)getpid() };
+        const SamplerConfig config = {
+                .frequency = frequency, .depth = 1, .jitter = true, .self_tgid = (uint32_t)getpid()
+        };
         _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
         _cleanup_(sampler_freep) Sampler *sampler = NULL;
         pid_t pid = start_victim();
@@ -335,12 +352,16 @@ int main(int argc, char **argv) {
         judge.options.capacity = (uint32_t)option(argc, argv, "capacity", 65536);
         judge.options.brief = option(argc, argv, "brief", 0);
         judge.lies = option(argc, argv, "lie", 0);
-        judge.shared = mmap(NULL, sizeof(*judge.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (!take_form(argc > 1 ? argv[1] : NULL) || judge.options.n_workers > STRESS_WORKERS || judge.shared == MAP_FAILED) {
-                fprintf(stderr, "usage: context-stress ring|thread|both|plain [samples=N] [workers=1…64] [capacity=N] [brief=0|1] [seconds=N] [frequency=HZ]\n");
+        judge.shared = mmap(NULL, sizeof(*judge.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                            -1, 0);
+        if (!take_form(argc > 1 ? argv[1] : NULL) || judge.options.n_workers > STRESS_WORKERS ||
+            judge.shared == MAP_FAILED) {
+                fprintf(stderr,
+                        "usage: context-stress ring|thread|both|plain [samples=N] [workers=1…64] [capacity=N] [brief=0|1] [seconds=N] [frequency=HZ]\n");
                 return 2;
         }
-        r = run(n_samples, option(argc, argv, "seconds", 200) * 1000000000, (uint32_t)option(argc, argv, "frequency", 4999));
+        r = run(n_samples, option(argc, argv, "seconds", 200) * 1000000000,
+                (uint32_t)option(argc, argv, "frequency", 4999));
         if (r) {
                 fprintf(stderr, "context-stress: %d\n", r);
                 return is_unusable ? EXIT_UNUSABLE : 1;

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * What the two halves of context-stress share: a log of every change of every thread's context, in memory of both.
+ * What the two halves of context-stress share: a log of every change of every thread's context, in memory of
+ * both.
  *
- * A worker has a number; its log goes on when its thread dies and another one takes over. Change n of worker w has
- * the span id w << 56 | n and a trace id that follows from it, so a context of two halves gives itself away. Entries with
- * `has_span` 0 are changes to none.
+ * A worker has a number; its log goes on when its thread dies and another one takes over. Change n of worker
+ * w has the span id w << 56 | n and a trace id that follows from it, so a context of two halves gives itself
+ * away. Entries with `has_span` 0 are changes to none.
  */
 
 #include <stdbool.h>
@@ -20,14 +21,16 @@ enum {
 };
 
 typedef struct StressEntry {
-        uint64_t n;                     /* atomic; written last; another one = overwritten, or being written */
+        /* atomic; written last; another one = overwritten, or being written */
+        uint64_t n;
         uint64_t before, after;         /* MONOTONIC, around the change; after 0 = it is under way */
         uint32_t tid;                   /* as the victim sees it */
         uint32_t has_span;
 } StressEntry;
 
 typedef struct StressShared {
-        uint32_t go, stop;              /* atomic; go: 1 = the victim exists, 2 = it publishes, 3 = it may begin */
+        /* atomic; go: 1 = the victim exists, 2 = it publishes, 3 = it may begin */
+        uint32_t go, stop;
         uint32_t pid;                   /* the victim, as the judge sees it */
         uint64_t ring;                  /* address of a ring of the victim's own making, 0 = the SDK's */
         uint32_t tid;                   /* of the victim's main thread, as it sees it */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context-switches [SECONDS]: four threads set contexts all the time, another one reads theirs by their ids, and meanwhile
- * the SDK is started and stopped, in each of its storages in turn. Each context's halves follow from each other. Prints
- * `seen N` and `mixed N`; exit status 1 if one was mixed. For ThreadSanitizer, too.
+ * context-switches [SECONDS]: four threads set contexts all the time, another one reads theirs by their ids,
+ * and meanwhile the SDK is started and stopped, in each of its storages in turn. Each context's halves follow
+ * from each other. Prints `seen N` and `mixed N`; exit status 1 if one was mixed. For ThreadSanitizer, too.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,7 +50,8 @@ static void *read_contexts(void *data) {
 }
 
 int main(int argc, char **argv) {
-        static const char *const storages[] = { "ctxstorage=otel", "ctxstorage=profiler", "ctxstorage=thread", "ctxstorage=otel,capacity=4096" };
+        static const char *const storages[] = { "ctxstorage=otel", "ctxstorage=profiler", "ctxstorage=thread",
+                                                "ctxstorage=otel,capacity=4096" };
         struct timespec pause = { .tv_nsec = 3000000 };
         pthread_t threads[WRITERS + 1];
         int n = 0;

@@ -71,14 +71,16 @@ def threads(pid):
 def maps(pid):
     """(start, end, mode, path) of each mapping."""
     for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
-        start, end, mode, _, _, _, path = re.fullmatch(r"(\w+)-(\w+) (\S+) (\w+) (\S+) (\d+) *(.*)", line).groups()
+        start, end, mode, _, _, _, path = re.fullmatch(r"(\w+)-(\w+) (\S+) (\w+) (\S+) (\d+) *(.*)",
+                                                       line).groups()
         yield int(start, 16), int(end, 16), mode, path
 
 
 def places(pid, name):
     """Offsets of the variable in its block of thread-local memory, and whether the file is the executable."""
     executable = os.readlink(f"/proc/{pid}/exe")
-    for path in sorted({path for _, _, _, path in maps(pid) if path.startswith("/") and os.path.isfile(path)}):
+    for path in sorted({path for _, _, _, path in maps(pid)
+                        if path.startswith("/") and os.path.isfile(path)}):
         symbols = subprocess.run(["readelf", "--dyn-syms", "-W", path], capture_output=True, text=True).stdout
         match = re.search(rf"([0-9a-f]+) +8 TLS +GLOBAL +\w+ +\d+ {name}$", symbols, re.M)
         if match:
@@ -135,7 +137,8 @@ def records(pid):
                     if record:
                         found[tid] = record
                         static |= {address - pointer} if -STATIC < address - pointer < 0 else set()
-    # Static memory of a library that came later: glibc tells a thread that was there before only when it asks.
+    # Static memory of a library that came later: glibc tells a thread that was there before only when it
+    # asks.
     for tid in [tid for tid, record in found.items() if not record]:
         with contextlib.suppress(ProcessLookupError), stopped(tid) as pointer:
             found[tid] = next(filter(None, (look(memory, pointer + offset) for offset in static)), None)
@@ -153,8 +156,10 @@ def slots(pid):
                 if (magic, version, size) == (b"LETO", 1, 32):
                     for tid in threads(pid):
                         with stopped(tid):
-                            high, low, span, in_use = struct.unpack("<QQQB", memory.read(page + 32 + tid % capacity * 32, 25))
-                        found[tid] = (f"{high:016x}{low:016x}", f"{span:016x}") if not in_use and high | low | span else None
+                            high, low, span, in_use = struct.unpack(
+                                "<QQQB", memory.read(page + 32 + tid % capacity * 32, 25))
+                        found[tid] = (f"{high:016x}{low:016x}",
+                                      f"{span:016x}") if not in_use and high | low | span else None
                     return found
     return found
 

@@ -10,7 +10,8 @@ import subprocess
 
 import tap
 
-SOURCE = "\n".join(f"int f{i}(int x, int (*g)(int)) {{ int a[{i + 1}]; a[x] = g(x); return a[x] + g({i}); }}" for i in range(40))
+SOURCE = "\n".join(f"int f{i}(int x, int (*g)(int)) {{ int a[{i + 1}]; a[x] = g(x); return a[x] + g({i}); }}"
+                   for i in range(40))
 GNU_EH_FRAME = 0x6474e550
 
 
@@ -112,15 +113,19 @@ def sparse_section(elf):
     elf.put("<I", at, 0xffffff00 - 1)
 
 
-KINDS = [sizes, millions_of_functions, cies_that_are_functions, overlapping_functions, unsorted_header, lengths_without_end,
-         random_frames, random_programs, random_header, sparse_section]
+KINDS = [
+    sizes, millions_of_functions, cies_that_are_functions, overlapping_functions, unsorted_header,
+    lengths_without_end, random_frames, random_programs, random_header, sparse_section
+]
 
 
 def make_files(directory):
     """{kind: path}, and `shrunk`: whole as it is made."""
     (directory / "a.c").write_text(SOURCE)
-    subprocess.run([tap.need_tool("gcc"), "-O2", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,noseparate-code", "-o", directory / "a.so",
-                    directory / "a.c"], check=True)
+    subprocess.run([
+        tap.need_tool("gcc"), "-O2", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,noseparate-code", "-o",
+        directory / "a.so", directory / "a.c"
+    ], check=True)
     data, paths = (directory / "a.so").read_bytes(), {}
     for kind in KINDS:
         elf = Elf(data)

@@ -47,13 +47,13 @@ static void print_page(const Table *table, uint64_t page) {
 }
 
 static void print_counts(const CfiCounts *counts) {
-#define X(name, text)                                                                                          \
-        if (counts->problems[CFI_PROBLEM_##name])                                                              \
+#define X(name, text) \
+        if (counts->problems[CFI_PROBLEM_##name]) \
                 printf("# problem-%s %" PRIu64 "\n", #name, counts->problems[CFI_PROBLEM_##name]);
         CFI_PROBLEMS(X)
 #undef X
-#define X(name, text)                                                                                          \
-        if (counts->unsupported[CFI_UNSUPPORTED_##name])                                                       \
+#define X(name, text) \
+        if (counts->unsupported[CFI_UNSUPPORTED_##name]) \
                 printf("# unsupported-%s %" PRIu64 "\n", #name, counts->unsupported[CFI_UNSUPPORTED_##name]);
         CFI_UNSUPPORTED(X)
 #undef X

@@ -4,11 +4,11 @@
  * Export Driver
  *
  * Runs one Exporter on an event loop as the daemon does: submits batches, waits until all have an outcome
- * (or for --run-ms, or until --retries requests are to be tried again, --spooled ones are in the spool, or it is
- * --drained), stops, and prints the counters and memory. Each batch is a small request with --profiles
- * profiles and the string `batch-N` in its dictionary (N from --first), so that a receiver can tell which one it got.
- * With --accepted M it says `accepted N` when everything before batch N is delivered or on the disk, and submits no more
- * while M or more are not.
+ * (or for --run-ms, or until --retries requests are to be tried again, --spooled ones are in the spool, or it
+ * is --drained), stops, and prints the counters and memory. Each batch is a small request with --profiles
+ * profiles and the string `batch-N` in its dictionary (N from --first), so that a receiver can tell which one
+ * it got. With --accepted M it says `accepted N` when everything before batch N is delivered or on the disk,
+ * and submits no more while M or more are not.
  *
  * usage: export-driver URL [--OPTION VALUE]…
  */
@@ -64,13 +64,15 @@ static void put_noise(Text *text, uint64_t size, uint64_t seed) {
 
 /* The same request again and again: for benches. */
 static void submit_file(Driver *driver) {
-        if (exporter_submit(driver->exporter, (const uint8_t *)driver->file_data, driver->file_size, driver->n_events))
+        if (exporter_submit(driver->exporter, (const uint8_t *)driver->file_data, driver->file_size,
+                            driver->n_events))
                 abort();
         driver->n_submitted++;
 }
 
 static void submit(Driver *driver) {
-        _cleanup_(text_deinit) Text scope = { 0 }, resource = { 0 }, dictionary = { 0 }, request = { 0 }, noise = { 0 };
+        _cleanup_(text_deinit) Text scope = { 0 }, resource = { 0 }, dictionary = { 0 }, request = { 0 },
+                                    noise = { 0 };
         char name[32];
 
         if (driver->file) {
@@ -103,7 +105,8 @@ static int is_over(const Driver *driver, uint64_t now_ns) {
         if (driver->n_submitted < driver->n_batches)
                 return 0;
         if (driver->drained)            /* nothing in the spool either */
-                return !exporter_queued_events(driver->exporter) && !exporter_spooled_batches(driver->exporter);
+                return !exporter_queued_events(driver->exporter) &&
+                        !exporter_spooled_batches(driver->exporter);
         if (driver->n_spooled)
                 return exporter_spooled_batches(driver->exporter) >= driver->n_spooled;
         if (!exporter_queued_events(driver->exporter))
@@ -122,7 +125,8 @@ static bool must_pause(Driver *driver) {
 }
 
 static void say_accepted(Driver *driver) {
-        if (!driver->accepted || driver->n_accepted == driver->n_submitted || exporter_unsaved_events(driver->exporter))
+        if (!driver->accepted || driver->n_accepted == driver->n_submitted ||
+            exporter_unsaved_events(driver->exporter))
                 return;
         driver->n_accepted = driver->n_submitted;
         printf("accepted %" PRIu64 "\n", driver->first + driver->n_accepted);
@@ -153,20 +157,27 @@ static void print_memory(const char *when) {
         char line[256];
 
         while (file && fgets(line, sizeof(line), file))
-                if (!strncmp(line, "VmRSS:", 6) || !strncmp(line, "VmHWM:", 6) || !strncmp(line, "RssAnon:", 8))
-                        printf("%s_%.*s_kib %d\n", when, (int)strcspn(line, ":"), line, atoi(strchr(line, ':') + 1));
+                if (!strncmp(line, "VmRSS:", 6) || !strncmp(line, "VmHWM:", 6) ||
+                    !strncmp(line, "RssAnon:", 8))
+                        printf("%s_%.*s_kib %d\n", when, (int)strcspn(line, ":"), line,
+                               atoi(strchr(line, ':') + 1));
         if (file)
                 fclose(file);
 }
 
-/* What it cost the machine: CPU, and what was made dirty on disks less what was removed before it was written. */
+/*
+ * What it cost the machine: CPU, and what was made dirty on disks less what was removed before it was
+ * written.
+ */
 static void print_costs(void) {
         FILE *file = fopen("/proc/self/io", "re");
         struct rusage usage;
         char line[256];
 
         getrusage(RUSAGE_SELF, &usage);
-        printf("cpu_us %ld\n", (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+        printf("cpu_us %ld\n",
+               (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
+                       usage.ru_stime.tv_usec);
         while (file && fgets(line, sizeof(line), file))
                 if (strstr(line, "write_bytes: "))
                         printf("%.*s %s", (int)strcspn(line, ":"), line, strchr(line, ':') + 2);
@@ -181,16 +192,24 @@ static int parse(Driver *driver, const char *name, char *value) {
                 const char *name;
                 uint64_t *to, unit;
         } numbers[] = {
-                { "--timeout-ms", &config->timeout_ns, NS_PER_MS },   { "--queue-bytes", &config->max_queue_bytes, 1 },
-                { "--age-ms", &config->max_age_ns, NS_PER_MS },       { "--retry-ms", &config->retry_first_ns, NS_PER_MS },
-                { "--batches", &driver->n_batches, 1 },               { "--events", &driver->n_events, 1 },
-                { "--profiles", &driver->n_profiles, 1 },             { "--padding", &driver->padding, 1 },
-                { "--interval-ms", &driver->interval_ms, 1 },         { "--run-ms", &driver->run_ms, 1 },
+                { "--timeout-ms", &config->timeout_ns, NS_PER_MS },
+                { "--queue-bytes", &config->max_queue_bytes, 1 },
+                { "--age-ms", &config->max_age_ns, NS_PER_MS },
+                { "--retry-ms", &config->retry_first_ns, NS_PER_MS },
+                { "--batches", &driver->n_batches, 1 },
+                { "--events", &driver->n_events, 1 },
+                { "--profiles", &driver->n_profiles, 1 },
+                { "--padding", &driver->padding, 1 },
+                { "--interval-ms", &driver->interval_ms, 1 },
+                { "--run-ms", &driver->run_ms, 1 },
                 { "--stop-ms", &driver->stop_ms, 1 },
                 { "--retries", &driver->n_retries, 1 },
-                { "--spool-bytes", &config->spool_max_bytes, 1 },     { "--spool-age-ms", &config->spool_max_age_ns, NS_PER_MS },
-                { "--drained", &driver->drained, 1 },                 { "--spooled", &driver->n_spooled, 1 },
-                { "--first", &driver->first, 1 },                     { "--accepted", &driver->accepted, 1 },
+                { "--spool-bytes", &config->spool_max_bytes, 1 },
+                { "--spool-age-ms", &config->spool_max_age_ns, NS_PER_MS },
+                { "--drained", &driver->drained, 1 },
+                { "--spooled", &driver->n_spooled, 1 },
+                { "--first", &driver->first, 1 },
+                { "--accepted", &driver->accepted, 1 },
                 { "--spool-mode", &spool_mode, 1 },
                 { "--flush-after-ms", &config->spool_flush_after_ns, NS_PER_MS },
                 { "--patience-ms", &config->spool_time_limit_ns, NS_PER_MS },
@@ -252,9 +271,15 @@ static int run(Driver *driver) {
 
 int main(int argc, char **argv) {
         Driver driver = {
-                .config = { .gzip = 1, .spool_convert = otlp_transcode, .timeout_ns = 5 * NS_PER_SEC, .retry_first_ns = 10 * NS_PER_MS,
+                .config = { .gzip = 1,
+                            .spool_convert = otlp_transcode,
+                            .timeout_ns = 5 * NS_PER_SEC,
+                            .retry_first_ns = 10 * NS_PER_MS,
                             .spool_time_limit_ns = 300 * NS_PER_SEC /* a disk of a busy machine */ },
-                .n_batches = 1, .n_events = 100, .n_profiles = 1, .stop_ms = 1000,
+                .n_batches = 1,
+                .n_events = 100,
+                .n_profiles = 1,
+                .stop_ms = 1000,
         };
         int r;
 

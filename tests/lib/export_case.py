@@ -10,7 +10,8 @@ from fault_server import Server
 DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
 EVENTS = 100
 DELIVERED = "samples_delivered_total{}"
-SENT, OK, RETRY, DROPPED = (f'export_requests_total{{result="{r}"}}' for r in ("sent", "ok", "retry", "dropped"))
+SENT, OK, RETRY, DROPPED = (f'export_requests_total{{result="{r}"}}'
+                            for r in ("sent", "ok", "retry", "dropped"))
 
 
 def lost(reason):
@@ -44,7 +45,8 @@ class ExportCase(DriverCase):
     def drive(self, url, environment=None, **options):
         """Runs the driver; checks what holds in every case."""
         clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-        done = self.run_command([DRIVER, url, *as_arguments(options)], expect=0, env={**clean, **(environment or {})})
+        done = self.run_command([DRIVER, url, *as_arguments(options)], expect=0,
+                                env={**clean, **(environment or {})})
         outcome = Outcome(done)
         n_batches, n_events = options.get("batches", 1), options.get("events", EVENTS)
         self.assertEqual(outcome[DELIVERED] + sum(outcome.lost().values()), n_batches * n_events, done.stdout)

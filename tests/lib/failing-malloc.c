@@ -6,7 +6,8 @@
  *     FAIL_AFTER_MS=T      not before T ms have passed: sites of the steady state
  *     SITES_FILE=PATH      at the end: how many sites there were, and whether one has failed
  *
- * A site is a return address in the program's own text: what libraries allocate for themselves is their own business.
+ * A site is a return address in the program's own text: what libraries allocate for themselves is their own
+ * business.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,10 +3,10 @@
 /*
  * Fault At (LD_PRELOAD)
  *
- * Counts the calls that change files below FAULT_DIR, and at number FAULT_AT (from 1) does what FAULT_KIND says
- * instead: `kill` (SIGKILL before the call), `half` (half of a write, then SIGKILL), `partial` (half of a write, then ENOSPC), `hang` (until there is a file FAULT_GO),
- * or an errno by name that this call and all later ones get (ENOSPC, EIO, EROFS). With FAULT_LOG each counted call
- * is a line there.
+ * Counts the calls that change files below FAULT_DIR, and at number FAULT_AT (from 1) does what FAULT_KIND
+ * says instead: `kill` (SIGKILL before the call), `half` (half of a write, then SIGKILL), `partial` (half of
+ * a write, then ENOSPC), `hang` (until there is a file FAULT_GO), or an errno by name that this call and all
+ * later ones get (ENOSPC, EIO, EROFS). With FAULT_LOG each counted call is a line there.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -62,7 +62,8 @@ static int fault(int fd, const char *what, int *halfp) {
         n++;
         if (!at || !kind || n < atoi(at))
                 return 0;
-        if (!strcmp(what, "write") && (!strcmp(kind, "half") || (!strcmp(kind, "partial") && n == atoi(at)))) {
+        if (!strcmp(what, "write") &&
+            (!strcmp(kind, "half") || (!strcmp(kind, "partial") && n == atoi(at)))) {
                 *halfp = 1;
                 return 0;
         }

@@ -22,7 +22,8 @@ class Request:
     def __init__(self, head, body):
         lines = head.decode("latin-1").split("\r\n")
         self.method, self.path, self.version = lines[0].split(" ")
-        self.headers = http.client.parse_headers(io.BytesIO("\r\n".join(lines[1:]).encode("latin-1") + b"\r\n\r\n"))
+        self.headers = http.client.parse_headers(
+            io.BytesIO("\r\n".join(lines[1:]).encode("latin-1") + b"\r\n\r\n"))
         self.raw = body
         self.body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
         self.time = time.monotonic()
@@ -86,7 +87,8 @@ def cut_by_reset(data):
     def play(connection, server):
         connection.sendall(data)
         end = time.monotonic() + 60
-        while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4))[0] and time.monotonic() < end:
+        while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ,
+                                             b"\0" * 4))[0] and time.monotonic() < end:
             time.sleep(0.005)
         server.ended.wait(0.2)
         raise Reset
@@ -161,7 +163,8 @@ class Server:
     def _serve(self, connection):
         try:
             if self.context:
-                connection = self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                connection = self.context.wrap_socket(connection, server_side=True,
+                                                      do_handshake_on_connect=False)
                 connection.do_handshake()
             if not (self.before and self.before(connection)):
                 while self._serve_one(connection):

@@ -25,7 +25,8 @@ static inline Window *fill_golden(void) {
         window_set_profile_id(window, profile, id);
         window_set_period(window, PROFILE_CPU, 10101010);
 
-        FILL(window_function(window, &(WindowFunction){ .name = fill_string(window, "do_syscall_64") }, &function));
+        FILL(window_function(window, &(WindowFunction){ .name = fill_string(window, "do_syscall_64") },
+                             &function));
         kernel.function = function;
         kernel.type = fill_string(window, "kernel");
         FILL(window_frame(window, &kernel, &words[1]));

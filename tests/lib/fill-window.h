@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A window with at least one of everything that a request can hold: several processes, profile types and shapes,
- * native, kernel, vdso and named frames, modules that share a build id, links, merged samples, a sample
- * older than the window, a thread name that is no UTF-8. Always the same, profile ids included.
+ * A window with at least one of everything that a request can hold: several processes, profile types and
+ * shapes, native, kernel, vdso and named frames, modules that share a build id, links, merged samples, a
+ * sample older than the window, a thread name that is no UTF-8. Always the same, profile ids included.
  */
 
 #include <stdio.h>
@@ -17,12 +17,12 @@
 #define FILL_OFFSET_NS INT64_C(1700000000000000000)
 
 /* A full table is a mistake of the test that filled it. */
-#define FILL(_call)                                                                                            \
-        do {                                                                                                   \
-                if (_call) {                                                                                   \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #_call);                            \
-                        abort();                                                                               \
-                }                                                                                              \
+#define FILL(_call) \
+        do { \
+                if (_call) { \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #_call); \
+                        abort(); \
+                } \
         } while (0)
 
 static inline uint32_t fill_string(Window *window, const char *text) {
@@ -48,8 +48,11 @@ static inline uint32_t fill_int(Window *window, const char *key, int64_t value) 
 
 static inline uint32_t fill_module(Window *window, const char *path, const char *build_id, uint64_t start,
                                    uint64_t limit) {
-        WindowModule module = { .path = fill_string(window, path), .build_id_gnu = fill_string(window, build_id),
-                                .start = start, .limit = limit, .offset = start };
+        WindowModule module = { .path = fill_string(window, path),
+                                .build_id_gnu = fill_string(window, build_id),
+                                .start = start,
+                                .limit = limit,
+                                .offset = start };
         uint32_t index;
 
         FILL(window_module(window, &module, &index));
@@ -65,8 +68,10 @@ static inline FrameWord fill_native(Window *window, FrameMark mark, uint32_t mod
 
 static inline FrameWord fill_named(Window *window, uint32_t module, uint64_t address, const char *function,
                                    int64_t line, const char *type) {
-        WindowFunction row = { .name = fill_string(window, function), .filename = fill_string(window, "/src/a.c"),
-                               .system_name = fill_string(window, function), .start_line = line ? line - 1 : 0 };
+        WindowFunction row = { .name = fill_string(window, function),
+                               .filename = fill_string(window, "/src/a.c"),
+                               .system_name = fill_string(window, function),
+                               .start_line = line ? line - 1 : 0 };
         WindowFrame frame = { .module = module, .address = address, .line = line,
                               .type = fill_string(window, type) };
         FrameWord word;
@@ -77,7 +82,8 @@ static inline FrameWord fill_named(Window *window, uint32_t module, uint64_t add
 }
 
 static inline uint32_t fill_resource(Window *window, uint64_t key, int64_t pid, const char *name) {
-        uint32_t attributes[] = { fill_attribute(window, "service.name", name), fill_int(window, "process.pid", pid),
+        uint32_t attributes[] = { fill_attribute(window, "service.name", name),
+                                  fill_int(window, "process.pid", pid),
                                   fill_attribute(window, "process.executable.name", name),
                                   fill_attribute(window, "host.name", "test-host") };
         uint32_t index;
@@ -108,7 +114,8 @@ static inline void fill_process(Window *window, uint64_t key, uint32_t n_stacks)
         uint32_t vdso = fill_module(window, "[vdso]", "0f0f0f", 0, 0x2000);
         uint32_t kernel = fill_module(window, "vmlinux", "feed", 0xffffffff81000000, 0xffffffff82000000);
         uint32_t thread[] = { fill_int(window, "thread.id", (int64_t)key * 100 + 1), 0 }, set;
-        uint32_t truncated[] = { thread[0], fill_attribute(window, "profile.stack.truncated", "depth") }, set2;
+        uint32_t truncated[] = { thread[0], fill_attribute(window, "profile.stack.truncated", "depth") },
+                 set2;
         FrameWord ksys = fill_named(window, kernel, 0xffffffff81000040, "do_syscall_64", 0, "kernel");
         FrameWord java = fill_named(window, 0, 0, "Main.run", 42, "jvm");
 

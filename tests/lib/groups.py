@@ -3,7 +3,8 @@
 
     path = groups.make(self, "spanprof-test", "shop.service")
     groups.enter(path, pid)
-    path, n_killed = groups.limit_memory(self, "spanprof-small", 1 << 14)      # whichever hierarchy has the controller
+    # whichever hierarchy has the controller
+    path, n_killed = groups.limit_memory(self, "spanprof-small", 1 << 14)
 """
 import os
 import pathlib
@@ -50,5 +51,6 @@ def limit_memory(test, name, size):
             (path / limit).write_text(str(size))
         except OSError:
             continue
-        return path, lambda path=path, events=events: int(re.search(r"^oom_kill (\d+)", (path / events).read_text(), re.M)[1])
+        return path, lambda path=path, events=events: int(
+            re.search(r"^oom_kill (\d+)", (path / events).read_text(), re.M)[1])
     return tap.skip("machine: limits the memory of no control group")

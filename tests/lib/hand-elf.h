@@ -58,7 +58,9 @@ static inline void hand_add_symbols(HandElf *elf, Elf64_Shdr *sections, const Ha
 
                 if (s->dynamic != dynamic)
                         continue;
-                to[n_to++] = (Elf64_Sym){ .st_name = (uint32_t)size, .st_value = s->address, .st_size = s->size,
+                to[n_to++] = (Elf64_Sym){ .st_name = (uint32_t)size,
+                                          .st_value = s->address,
+                                          .st_size = s->size,
                                           .st_info = (uint8_t)ELF64_ST_INFO(s->binding, s->type),
                                           .st_shndx = (uint16_t)s->section };
                 strcpy(strings + size, s->name);
@@ -70,7 +72,8 @@ static inline void hand_add_symbols(HandElf *elf, Elf64_Shdr *sections, const Ha
                                                 .sh_size = n_to * sizeof(*to), .sh_entsize = sizeof(*to),
                                                 .sh_link = table + 1 };
                 sections[table + 1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
-                                                    .sh_offset = hand_add(elf, strings, size), .sh_size = size };
+                                                    .sh_offset = hand_add(elf, strings, size),
+                                                    .sh_size = size };
         }
         free(strings);
         free(to);
@@ -94,8 +97,10 @@ static inline HandElf hand_elf(const HandSymbol *symbols, size_t n, const uint8_
         hand_add(&elf, &header, sizeof(header));
         if (id) {
                 memcpy(note.id, id, sizeof(note.id));
-                sections[HAND_NOTE] = (Elf64_Shdr){ .sh_type = SHT_NOTE, .sh_offset = hand_add(&elf, &note, sizeof(note)),
-                                                    .sh_size = sizeof(note), .sh_addralign = 4 };
+                sections[HAND_NOTE] = (Elf64_Shdr){ .sh_type = SHT_NOTE,
+                                                    .sh_offset = hand_add(&elf, &note, sizeof(note)),
+                                                    .sh_size = sizeof(note),
+                                                    .sh_addralign = 4 };
         }
         hand_add_symbols(&elf, sections, symbols, n, 0);
         hand_add_symbols(&elf, sections, symbols, n, 1);

@@ -9,7 +9,8 @@
 #include <netdb.h>
 #include <unistd.h>
 
-int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **result) {
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **result) {
         for (;;)
                 pause();
 }

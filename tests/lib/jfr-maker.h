@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * Maker of recordings with known contents, byte by byte, written from the format alone: it shares nothing with the
- * reader. A recording has threads, methods and stacks by number, so that a test can say what must come out:
+ * Maker of recordings with known contents, byte by byte, written from the format alone: it shares nothing
+ * with the reader. A recording has threads, methods and stacks by number, so that a test can say what must
+ * come out:
  *
  *     thread t        OS thread 1000 + t, Java name "thread-t"
  *     method m        class "pkg/Classm", name "method-m", descriptor "(I)V"
  *     stack s         `depth` frames: frame f is method (s + f) % n_methods, line 10 * f + 1
  *
- * How integers and strings are written, the order of fields, how many checkpoints the constants are spread over, the
- * version and the clock are all options: what is read must not depend on them.
+ * How integers and strings are written, the order of fields, how many checkpoints the constants are spread
+ * over, the version and the clock are all options: what is read must not depend on them.
  */
 
 #include <stdbool.h>
@@ -42,13 +43,43 @@ typedef struct JfrMaker {
 
 enum {
         /* ids of classes; any numbers would do */
-        MAKER_BOOLEAN = 4, MAKER_CHAR, MAKER_FLOAT, MAKER_DOUBLE, MAKER_BYTE, MAKER_SHORT, MAKER_INT, MAKER_LONG,
-        MAKER_TEXT = 20, MAKER_CLASS, MAKER_THREAD, MAKER_SYMBOL, MAKER_METHOD, MAKER_FRAME_TYPE, MAKER_STATE, MAKER_FRAME,
-        MAKER_STACK, MAKER_TIMESTAMP, MAKER_TIMESPAN,
+        MAKER_BOOLEAN = 4,
+        MAKER_CHAR,
+        MAKER_FLOAT,
+        MAKER_DOUBLE,
+        MAKER_BYTE,
+        MAKER_SHORT,
+        MAKER_INT,
+        MAKER_LONG,
+        MAKER_TEXT = 20,
+        MAKER_CLASS,
+        MAKER_THREAD,
+        MAKER_SYMBOL,
+        MAKER_METHOD,
+        MAKER_FRAME_TYPE,
+        MAKER_STATE,
+        MAKER_FRAME,
+        MAKER_STACK,
+        MAKER_TIMESTAMP,
+        MAKER_TIMESPAN,
         MAKER_FIRST_EVENT = 100,
-        MAKER_JDK_EXECUTION = MAKER_FIRST_EVENT, MAKER_DD_EXECUTION, MAKER_DD_METHOD, MAKER_DD_OBJECT, MAKER_ENTER, MAKER_PARK,
-        MAKER_ALLOC_SAMPLE, MAKER_TLAB, MAKER_WALL, MAKER_JVM, MAKER_ENVIRONMENT, MAKER_LIBRARY, MAKER_SETTING,
-        MAKER_CPU_TIME, MAKER_LOST, MAKER_CPU_LOAD, MAKER_RECORDING,
+        MAKER_JDK_EXECUTION = MAKER_FIRST_EVENT,
+        MAKER_DD_EXECUTION,
+        MAKER_DD_METHOD,
+        MAKER_DD_OBJECT,
+        MAKER_ENTER,
+        MAKER_PARK,
+        MAKER_ALLOC_SAMPLE,
+        MAKER_TLAB,
+        MAKER_WALL,
+        MAKER_JVM,
+        MAKER_ENVIRONMENT,
+        MAKER_LIBRARY,
+        MAKER_SETTING,
+        MAKER_CPU_TIME,
+        MAKER_LOST,
+        MAKER_CPU_LOAD,
+        MAKER_RECORDING,
 };
 
 static inline void maker_bytes(JfrMaker *maker, const void *data, size_t size) {
@@ -130,7 +161,8 @@ static inline void maker_end(JfrMaker *maker) {
         uint8_t *to = maker->data + maker->event;
 
         for (int i = 0; i < 4; i++)
-                to[i] = maker->plain ? (uint8_t)(size >> (24 - 8 * i)) : (uint8_t)((size >> (7 * i) & 0x7F) | (i < 3 ? 0x80 : 0));
+                to[i] = maker->plain ? (uint8_t)(size >> (24 - 8 * i))
+                                     : (uint8_t)((size >> (7 * i) & 0x7F) | (i < 3 ? 0x80 : 0));
 }
 
 /* Metadata */
@@ -167,10 +199,17 @@ static const MakerClass maker_classes[] = {
         { MAKER_TIMESTAMP, "jdk.jfr.Timestamp", { { "value", MAKER_TEXT } } },
         { MAKER_TIMESPAN, "jdk.jfr.Timespan", { { "value", MAKER_TEXT } } },
         { MAKER_SYMBOL, "jdk.types.Symbol", { { "string", MAKER_TEXT } } },
-        { MAKER_CLASS, "java.lang.Class", { { "name", MAKER_SYMBOL, .pool = true }, { "modifiers", MAKER_INT } } },
-        { MAKER_THREAD, "java.lang.Thread",
-          { { "osName", MAKER_TEXT }, { "osThreadId", MAKER_LONG }, { "javaName", MAKER_TEXT }, { "javaThreadId", MAKER_LONG } } },
-        { MAKER_METHOD, "jdk.types.Method",
+        { MAKER_CLASS,
+          "java.lang.Class",
+          { { "name", MAKER_SYMBOL, .pool = true }, { "modifiers", MAKER_INT } } },
+        { MAKER_THREAD,
+          "java.lang.Thread",
+          { { "osName", MAKER_TEXT },
+            { "osThreadId", MAKER_LONG },
+            { "javaName", MAKER_TEXT },
+            { "javaThreadId", MAKER_LONG } } },
+        { MAKER_METHOD,
+          "jdk.types.Method",
           { { "type", MAKER_CLASS, .pool = true },
             { "name", MAKER_SYMBOL, .pool = true },
             { "descriptor", MAKER_SYMBOL, .pool = true },
@@ -178,46 +217,109 @@ static const MakerClass maker_classes[] = {
             { "hidden", MAKER_BOOLEAN } } },
         { MAKER_FRAME_TYPE, "jdk.types.FrameType", { { "description", MAKER_TEXT } } },
         { MAKER_STATE, "jdk.types.ThreadState", { { "name", MAKER_TEXT } } },
-        { MAKER_FRAME, "jdk.types.StackFrame",
+        { MAKER_FRAME,
+          "jdk.types.StackFrame",
           { { "method", MAKER_METHOD, .pool = true },
             { "lineNumber", MAKER_INT },
             { "bytecodeIndex", MAKER_INT },
             { "type", MAKER_FRAME_TYPE, .pool = true } } },
-        { MAKER_STACK, "jdk.types.StackTrace", { { "truncated", MAKER_BOOLEAN }, { "frames", MAKER_FRAME, .array = true } } },
-        { MAKER_JDK_EXECUTION, "jdk.ExecutionSample",
-          { MAKER_START, { "sampledThread", MAKER_THREAD, .pool = true }, MAKER_STACK_FIELD, { "state", MAKER_STATE, .pool = true } } },
-        { MAKER_DD_EXECUTION, "datadog.ExecutionSample",
-          { MAKER_START, MAKER_THREAD_FIELD, MAKER_STACK_FIELD, MAKER_SPANS, { "weight", MAKER_LONG }, { "endpoint", MAKER_TEXT } } },
-        { MAKER_DD_METHOD, "datadog.MethodSample",
+        { MAKER_STACK,
+          "jdk.types.StackTrace",
+          { { "truncated", MAKER_BOOLEAN }, { "frames", MAKER_FRAME, .array = true } } },
+        { MAKER_JDK_EXECUTION,
+          "jdk.ExecutionSample",
+          { MAKER_START,
+            { "sampledThread", MAKER_THREAD, .pool = true },
+            MAKER_STACK_FIELD,
+            { "state", MAKER_STATE, .pool = true } } },
+        { MAKER_DD_EXECUTION,
+          "datadog.ExecutionSample",
+          { MAKER_START,
+            MAKER_THREAD_FIELD,
+            MAKER_STACK_FIELD,
+            MAKER_SPANS,
+            { "weight", MAKER_LONG },
+            { "endpoint", MAKER_TEXT } } },
+        { MAKER_DD_METHOD,
+          "datadog.MethodSample",
           { MAKER_START, MAKER_THREAD_FIELD, MAKER_STACK_FIELD, MAKER_SPANS, { "weight", MAKER_LONG } } },
-        { MAKER_DD_OBJECT, "datadog.ObjectSample",
-          { MAKER_START, MAKER_THREAD_FIELD, MAKER_STACK_FIELD, { "objectClass", MAKER_CLASS, .pool = true },
-            { "size", MAKER_LONG }, { "weight", MAKER_FLOAT }, MAKER_SPANS } },
-        { MAKER_ENTER, "jdk.JavaMonitorEnter",
-          { MAKER_START, MAKER_DURATION, MAKER_THREAD_FIELD, MAKER_STACK_FIELD, { "monitorClass", MAKER_CLASS, .pool = true } } },
-        { MAKER_PARK, "jdk.ThreadPark", { MAKER_START, MAKER_DURATION, MAKER_THREAD_FIELD, MAKER_STACK_FIELD } },
-        { MAKER_ALLOC_SAMPLE, "jdk.ObjectAllocationSample",
-          { MAKER_START, MAKER_THREAD_FIELD, MAKER_STACK_FIELD, { "objectClass", MAKER_CLASS, .pool = true }, { "weight", MAKER_LONG } } },
-        { MAKER_TLAB, "jdk.ObjectAllocationInNewTLAB",
-          { MAKER_START, MAKER_THREAD_FIELD, MAKER_STACK_FIELD, { "objectClass", MAKER_CLASS, .pool = true },
-            { "allocationSize", MAKER_LONG }, { "tlabSize", MAKER_LONG } } },
-        { MAKER_WALL, "profiler.WallClockSample",
-          { MAKER_START, { "sampledThread", MAKER_THREAD, .pool = true }, MAKER_STACK_FIELD,
-            { "state", MAKER_STATE, .pool = true }, { "samples", MAKER_INT } } },
-        { MAKER_CPU_TIME, "jdk.CPUTimeSample",
-          { MAKER_START, MAKER_STACK_FIELD, MAKER_THREAD_FIELD, { "failed", MAKER_BOOLEAN },
-            { "samplingPeriod", MAKER_LONG, .annotation = MAKER_TIMESPAN }, { "biased", MAKER_BOOLEAN } } },
-        { MAKER_LOST, "jdk.CPUTimeSamplesLost", { MAKER_START, { "lostSamples", MAKER_INT }, MAKER_THREAD_FIELD } },
+        { MAKER_DD_OBJECT,
+          "datadog.ObjectSample",
+          { MAKER_START,
+            MAKER_THREAD_FIELD,
+            MAKER_STACK_FIELD,
+            { "objectClass", MAKER_CLASS, .pool = true },
+            { "size", MAKER_LONG },
+            { "weight", MAKER_FLOAT },
+            MAKER_SPANS } },
+        { MAKER_ENTER,
+          "jdk.JavaMonitorEnter",
+          { MAKER_START,
+            MAKER_DURATION,
+            MAKER_THREAD_FIELD,
+            MAKER_STACK_FIELD,
+            { "monitorClass", MAKER_CLASS, .pool = true } } },
+        { MAKER_PARK,
+          "jdk.ThreadPark",
+          { MAKER_START, MAKER_DURATION, MAKER_THREAD_FIELD, MAKER_STACK_FIELD } },
+        { MAKER_ALLOC_SAMPLE,
+          "jdk.ObjectAllocationSample",
+          { MAKER_START,
+            MAKER_THREAD_FIELD,
+            MAKER_STACK_FIELD,
+            { "objectClass", MAKER_CLASS, .pool = true },
+            { "weight", MAKER_LONG } } },
+        { MAKER_TLAB,
+          "jdk.ObjectAllocationInNewTLAB",
+          { MAKER_START,
+            MAKER_THREAD_FIELD,
+            MAKER_STACK_FIELD,
+            { "objectClass", MAKER_CLASS, .pool = true },
+            { "allocationSize", MAKER_LONG },
+            { "tlabSize", MAKER_LONG } } },
+        { MAKER_WALL,
+          "profiler.WallClockSample",
+          { MAKER_START,
+            { "sampledThread", MAKER_THREAD, .pool = true },
+            MAKER_STACK_FIELD,
+            { "state", MAKER_STATE, .pool = true },
+            { "samples", MAKER_INT } } },
+        { MAKER_CPU_TIME,
+          "jdk.CPUTimeSample",
+          { MAKER_START,
+            MAKER_STACK_FIELD,
+            MAKER_THREAD_FIELD,
+            { "failed", MAKER_BOOLEAN },
+            { "samplingPeriod", MAKER_LONG, .annotation = MAKER_TIMESPAN },
+            { "biased", MAKER_BOOLEAN } } },
+        { MAKER_LOST,
+          "jdk.CPUTimeSamplesLost",
+          { MAKER_START, { "lostSamples", MAKER_INT }, MAKER_THREAD_FIELD } },
         { MAKER_CPU_LOAD, "jdk.CPULoad", { MAKER_START, { "jvmUser", MAKER_FLOAT } } },
         { MAKER_RECORDING, "jdk.ActiveRecording", { MAKER_START, { "id", MAKER_LONG } } },
-        { MAKER_JVM, "jdk.JVMInformation",
-          { MAKER_START, { "jvmName", MAKER_TEXT }, { "jvmVersion", MAKER_TEXT }, { "jvmArguments", MAKER_TEXT },
-            { "javaArguments", MAKER_TEXT }, { "jvmStartTime", MAKER_LONG }, { "pid", MAKER_LONG } } },
-        { MAKER_ENVIRONMENT, "jdk.InitialEnvironmentVariable", { MAKER_START, { "key", MAKER_TEXT }, { "value", MAKER_TEXT } } },
-        { MAKER_LIBRARY, "jdk.NativeLibrary",
-          { MAKER_START, { "name", MAKER_TEXT }, { "baseAddress", MAKER_LONG }, { "topAddress", MAKER_LONG },
-            { "buildId", MAKER_TEXT }, { "loadBias", MAKER_LONG } } },
-        { MAKER_SETTING, "jdk.ActiveSetting", { MAKER_START, { "id", MAKER_LONG }, { "name", MAKER_TEXT }, { "value", MAKER_TEXT } } },
+        { MAKER_JVM,
+          "jdk.JVMInformation",
+          { MAKER_START,
+            { "jvmName", MAKER_TEXT },
+            { "jvmVersion", MAKER_TEXT },
+            { "jvmArguments", MAKER_TEXT },
+            { "javaArguments", MAKER_TEXT },
+            { "jvmStartTime", MAKER_LONG },
+            { "pid", MAKER_LONG } } },
+        { MAKER_ENVIRONMENT,
+          "jdk.InitialEnvironmentVariable",
+          { MAKER_START, { "key", MAKER_TEXT }, { "value", MAKER_TEXT } } },
+        { MAKER_LIBRARY,
+          "jdk.NativeLibrary",
+          { MAKER_START,
+            { "name", MAKER_TEXT },
+            { "baseAddress", MAKER_LONG },
+            { "topAddress", MAKER_LONG },
+            { "buildId", MAKER_TEXT },
+            { "loadBias", MAKER_LONG } } },
+        { MAKER_SETTING,
+          "jdk.ActiveSetting",
+          { MAKER_START, { "id", MAKER_LONG }, { "name", MAKER_TEXT }, { "value", MAKER_TEXT } } },
 };
 
 enum { MAKER_N_CLASSES = sizeof(maker_classes) / sizeof(maker_classes[0]), MAKER_MAX_STRINGS = 1024 };
@@ -293,7 +395,10 @@ static inline void maker_tree(JfrMaker *maker, MakerTree *tree) {
                 maker_number(maker, tree, "id", class->id);
                 maker_int(maker, n);
                 for (unsigned j = 0; j < n; j++)
-                        maker_field(maker, tree, &class->fields[maker->reversed && class->id >= MAKER_FIRST_EVENT ? n - 1 - j : j]);
+                        maker_field(
+                                maker, tree,
+                                &class->fields[maker->reversed && class->id >= MAKER_FIRST_EVENT ? n - 1 - j
+                                                                                                 : j]);
         }
 }
 
@@ -410,7 +515,8 @@ static inline void maker_named(JfrMaker *maker, unsigned class, const char *cons
 }
 
 static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_parts) {
-        static const char *const types[] = { "Interpreted", "JIT compiled", "Inlined", "Native", "C++", "Kernel", "Remote" };
+        static const char *const types[] = { "Interpreted", "JIT compiled", "Inlined", "Native",
+                                             "C++",         "Kernel",       "Remote" };
         static const char *const states[] = { "STATE_RUNNABLE", "STATE_SLEEPING", "STATE_DEFAULT" };
         static const char *const texts[] = { "/checkout", "/search" };
         size_t at = maker->size - maker->chunk;
@@ -419,7 +525,8 @@ static inline void maker_checkpoint(JfrMaker *maker, unsigned part, unsigned n_p
         maker_begin(maker, 1);
         maker_long(maker, maker->start_ticks);
         maker_long(maker, 0);
-        maker_long(maker, maker->last_checkpoint ? (uint64_t)((int64_t)maker->last_checkpoint - (int64_t)at) : 0);
+        maker_long(maker,
+                   maker->last_checkpoint ? (uint64_t)((int64_t)maker->last_checkpoint - (int64_t)at) : 0);
         maker_byte(maker, 0);
         maker_int(maker, first ? 8 : 5);
         maker_symbols(maker, part, n_parts);
@@ -458,7 +565,10 @@ static inline void maker_put64(JfrMaker *maker, size_t at, uint64_t value) {
                 maker->data[maker->chunk + at + (size_t)i] = (uint8_t)(value >> (56 - 8 * i));
 }
 
-/* Checkpoints stand after the events, as async-profiler has them; those of maker_checkpoint() before it count too. */
+/*
+ * Checkpoints stand after the events, as async-profiler has them; those of maker_checkpoint() before it count
+ * too.
+ */
 static inline void maker_end_chunk(JfrMaker *maker) {
         unsigned n = maker->n_checkpoints ? maker->n_checkpoints : 1;
         size_t metadata;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Recordings that the maker wrote, read into a window, for the tests of the reader: its helpers and two chunks of known sums.
+ * Recordings that the maker wrote, read into a window, for the tests of the reader: its helpers and two
+ * chunks of known sums.
  */
 
 #include <criterion/criterion.h>
@@ -47,8 +48,14 @@ static inline void end(JfrMaker *maker, Read *read) {
 }
 
 static inline JfrMaker make(void) {
-        return (JfrMaker){ .encoding = 3, .n_threads = 2, .n_methods = 5, .n_stacks = 4, .depth = 3, .start_ns = START_NS,
-                           .start_ticks = 5000, .ticks_per_second = 1000000000 };
+        return (JfrMaker){ .encoding = 3,
+                           .n_threads = 2,
+                           .n_methods = 5,
+                           .n_stacks = 4,
+                           .depth = 3,
+                           .start_ns = START_NS,
+                           .start_ticks = 5000,
+                           .ticks_per_second = 1000000000 };
 }
 
 /* Sum of the values of the profile of that type; -1 = there is none. */
@@ -96,10 +103,11 @@ static inline void put_events(JfrMaker *maker) {
 
         for (uint64_t i = 0; i < 2; i++, t += second / 10) {
                 MAKER_EVENT(maker, MAKER_JDK_EXECUTION, { t }, { 1 }, { 1 }, { 1 });
-                MAKER_EVENT(maker, MAKER_DD_EXECUTION, { t }, { 2 }, { 2 }, { 0x1122334455667788 }, { 0x99 }, { 3 },
-                            { .text = "/checkout", .number = maker->encoding == 2 });
+                MAKER_EVENT(maker, MAKER_DD_EXECUTION, { t }, { 2 }, { 2 }, { 0x1122334455667788 }, { 0x99 },
+                            { 3 }, { .text = "/checkout", .number = maker->encoding == 2 });
                 MAKER_EVENT(maker, MAKER_DD_METHOD, { t }, { 2 }, { 2 }, { 0x10 }, { 0x99 }, { 7 });
-                MAKER_EVENT(maker, MAKER_DD_OBJECT, { t }, { 2 }, { 3 }, { 1 }, { 1000 }, { .real = 2.5 }, { 0x10 }, { 0x99 });
+                MAKER_EVENT(maker, MAKER_DD_OBJECT, { t }, { 2 }, { 3 }, { 1 }, { 1000 }, { .real = 2.5 },
+                            { 0x10 }, { 0x99 });
                 MAKER_EVENT(maker, MAKER_ENTER, { t }, { second / 2 }, { 1 }, { 4 }, { 2 });
                 MAKER_EVENT(maker, MAKER_PARK, { t }, { second / 4 }, { 1 }, { 4 });
                 MAKER_EVENT(maker, MAKER_ALLOC_SAMPLE, { t }, { 1 }, { 3 }, { 1 }, { 300 });

@@ -33,7 +33,10 @@ def read_samples(document):
     strings = d["stringTable"]
 
     def attributes(indexes):
-        return {strings[d["attributeTable"][i]["keyStrindex"]]: any_value(d["attributeTable"][i]["value"]) for i in indexes}
+        return {
+            strings[d["attributeTable"][i]["keyStrindex"]]: any_value(d["attributeTable"][i]["value"])
+            for i in indexes
+        }
 
     def frame(index):
         location = d["locationTable"][index]
@@ -50,11 +53,13 @@ def read_samples(document):
         for profile in (p for s in resource["scopeProfiles"] for p in s["profiles"]):
             type_ = profile["sampleType"]
             for sample in profile["samples"]:
-                values, times = [int(v) for v in sample.get("values", [])], sample.get("timestampsUnixNano", [])
+                values, times = [int(v)
+                                 for v in sample.get("values", [])], sample.get("timestampsUnixNano", [])
                 stack = d["stackTable"][sample.get("stackIndex", 0)].get("locationIndices", [])
                 link = d["linkTable"][sample.get("linkIndex", 0)]
                 own = attributes(sample.get("attributeIndices", []))
-                yield Sample(own.get("jfr.event"), strings[type_["typeStrindex"]], strings[type_["unitStrindex"]],
+                yield Sample(own.get("jfr.event"), strings[type_["typeStrindex"]],
+                             strings[type_["unitStrindex"]],
                              sum(values) if values else len(times), times, [frames[i] for i in stack], own,
                              link.get("traceId"), link.get("spanId"))
 
@@ -98,7 +103,10 @@ VALUES = {
     "profiler.NativeLock": field("duration", seconds),
     "profiler.WallClockSample": field("samples"),
 }
-ROUNDED = {event for event, read in VALUES.items() if event.startswith(("jdk.JavaMonitor", "jdk.ThreadPark", "profiler.NativeLock"))}
+ROUNDED = {
+    event for event, read in VALUES.items()
+    if event.startswith(("jdk.JavaMonitor", "jdk.ThreadPark", "profiler.NativeLock"))
+}
 SPAN_MASK = (1 << 64) - 1
 
 
@@ -125,7 +133,8 @@ def printed_frame(frame):
 
 def printed(path, jfr="jfr"):
     """{Key: [events, value]} by the JDK's own reader. Not with --events, which only knows the types of the first chunk."""
-    done = subprocess.run([jfr, "print", "--json", "--stack-depth", "4096", str(path)], check=True, capture_output=True)
+    done = subprocess.run([jfr, "print", "--json", "--stack-depth", "4096",
+                           str(path)], check=True, capture_output=True)
     sums = collections.defaultdict(lambda: [0, 0])
     for event in json.loads(done.stdout)["recording"]["events"]:
         if event["type"] not in VALUES:
@@ -134,8 +143,8 @@ def printed(path, jfr="jfr"):
         thread = v.get("sampledThread") or v.get("eventThread") or {}
         frames = (v.get("stackTrace") or {}).get("frames") or []
         span, root = ((v.get(key) or 0) & SPAN_MASK for key in ("spanId", "localRootSpanId"))
-        key = Key(event["type"], plain(thread.get("javaName") or thread.get("osName")), span if root else 0, root if span else 0,
-                  tuple(map(printed_frame, frames)))
+        key = Key(event["type"], plain(thread.get("javaName") or thread.get("osName")), span if root else 0,
+                  root if span else 0, tuple(map(printed_frame, frames)))
         read = VALUES[event["type"]]
         row = sums[key]
         row[0] += 1
@@ -146,8 +155,10 @@ def printed(path, jfr="jfr"):
 def converted(samples):
     sums = collections.defaultdict(lambda: [0, 0])
     for s in samples:
-        frames = tuple((name, descriptor, line, build_id, address) for name, line, _, descriptor, build_id, address in s.frames)
-        sums[Key(s.event, plain(s.attributes.get("thread.name")), int(s.span or "0", 16), int(s.trace or "0", 16), frames)][1] += s.value
+        frames = tuple((name, descriptor, line, build_id, address)
+                       for name, line, _, descriptor, build_id, address in s.frames)
+        sums[Key(s.event, plain(s.attributes.get("thread.name")), int(s.span or "0", 16),
+                 int(s.trace or "0", 16), frames)][1] += s.value
     return sums
 
 
@@ -156,7 +167,8 @@ def differences(ours, theirs):
     for key in set(ours) | set(theirs):
         n, value = theirs.get(key, (0, 0))
         mine = ours.get(key, (0, 0))[1]
-        if abs(mine - value) > (n * 1000 if key.event in ROUNDED else n if "Object" in key.event and "datadog" in key.event else 0):
+        if abs(mine - value) > (n * 1000 if key.event in ROUNDED else
+                                n if "Object" in key.event and "datadog" in key.event else 0):
             yield f"{key.event} {key.thread} {key.span:x}/{key.root:x} {key.stack[:3]}…: {mine} here, {value} by the JDK in {n} events"
 
 
@@ -169,7 +181,8 @@ def convert(path, *options, spanprof=tap.SPANPROF):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jfr", default="jfr")
     parser.add_argument("files", nargs="+")
     args = parser.parse_args()
@@ -180,7 +193,9 @@ def main():
         per_type = collections.Counter()
         for key, (n, _) in theirs.items():
             per_type[key.event] += n
-        print(f"{path}: {sum(per_type.values())} events in {len(theirs)} kinds, {len(wrong)} differ; {dict(per_type)}")
+        print(
+            f"{path}: {sum(per_type.values())} events in {len(theirs)} kinds, {len(wrong)} differ; {dict(per_type)}"
+        )
         for line in itertools.islice(wrong, 5):
             print("   ", line)
         status |= bool(wrong)

@@ -35,7 +35,8 @@ static inline void dump_prefix(Text *dump, uint32_t id, uint32_t size, uint64_t 
         dump_u64(dump, time_ns);
 }
 
-static inline void dump_load(Text *dump, uint64_t time_ns, uint64_t start, uint64_t size, uint64_t index, const char *name) {
+static inline void dump_load(Text *dump, uint64_t time_ns, uint64_t start, uint64_t size, uint64_t index,
+                             const char *name) {
         dump_prefix(dump, 0, (uint32_t)(16 + 40 + strlen(name) + 1 + size), time_ns);
         dump_u32(dump, 4711);
         dump_u32(dump, 4712);
@@ -48,7 +49,8 @@ static inline void dump_load(Text *dump, uint64_t time_ns, uint64_t start, uint6
                 text_append(dump, "\xCC", 1);
 }
 
-static inline void dump_move(Text *dump, uint64_t time_ns, uint64_t from, uint64_t to, uint64_t size, uint64_t index) {
+static inline void dump_move(Text *dump, uint64_t time_ns, uint64_t from, uint64_t to, uint64_t size,
+                             uint64_t index) {
         dump_prefix(dump, 1, 16 + 48, time_ns);
         dump_u32(dump, 4711);
         dump_u32(dump, 4712);

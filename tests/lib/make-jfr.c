@@ -5,28 +5,30 @@
  *
  *     make-jfr EVENTS DEPTH CONTEXTS [CHUNKS]
  *
- * EVENTS of the four types datadog.ExecutionSample, datadog.MethodSample, datadog.ObjectSample and jdk.JavaMonitorEnter in
- * turn, each with one of CONTEXTS spans and one of min(EVENTS, 5,000) stacks of DEPTH frames out of 500 methods: what the
- * benchmark of the Java converter makes. Spread over CHUNKS chunks.
+ * EVENTS of the four types datadog.ExecutionSample, datadog.MethodSample, datadog.ObjectSample and
+ * jdk.JavaMonitorEnter in turn, each with one of CONTEXTS spans and one of min(EVENTS, 5,000) stacks of DEPTH
+ * frames out of 500 methods: what the benchmark of the Java converter makes. Spread over CHUNKS chunks.
  */
 
 #include "jfr-maker.h"
 
 static void add_event(JfrMaker *maker, uint64_t i, uint64_t contexts) {
-        uint64_t ticks = maker->start_ticks + i * 1000, stack = 1 + i * 7 % maker->n_stacks, thread = 1 + i % maker->n_threads;
+        uint64_t ticks = maker->start_ticks + i * 1000, stack = 1 + i * 7 % maker->n_stacks,
+                 thread = 1 + i % maker->n_threads;
         uint64_t span = 1 + i % contexts, root = 1 + span % 10;
 
         switch (i % 4) {
         case 0:
-                MAKER_EVENT(maker, MAKER_DD_EXECUTION, { ticks }, { thread }, { stack }, { span }, { root }, { 1 },
-                            { .text = i % 8 ? "/checkout" : "/search", .number = i % 8 ? 1 : 2 });
+                MAKER_EVENT(maker, MAKER_DD_EXECUTION, { ticks }, { thread }, { stack }, { span }, { root },
+                            { 1 }, { .text = i % 8 ? "/checkout" : "/search", .number = i % 8 ? 1 : 2 });
                 break;
         case 1:
-                MAKER_EVENT(maker, MAKER_DD_METHOD, { ticks }, { thread }, { stack }, { span }, { root }, { 1 });
+                MAKER_EVENT(maker, MAKER_DD_METHOD, { ticks }, { thread }, { stack }, { span }, { root },
+                            { 1 });
                 break;
         case 2:
-                MAKER_EVENT(maker, MAKER_DD_OBJECT, { ticks }, { thread }, { stack }, { 1 + i % 3 }, { 1000 }, { .real = 1.5 },
-                            { span }, { root });
+                MAKER_EVENT(maker, MAKER_DD_OBJECT, { ticks }, { thread }, { stack }, { 1 + i % 3 }, { 1000 },
+                            { .real = 1.5 }, { span }, { root });
                 break;
         default:
                 MAKER_EVENT(maker, MAKER_ENTER, { ticks }, { 2000 }, { thread }, { stack }, { 1 });
@@ -34,10 +36,15 @@ static void add_event(JfrMaker *maker, uint64_t i, uint64_t contexts) {
 }
 
 int main(int argc, char **argv) {
-        uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 5000, contexts = argc > 3 ? strtoull(argv[3], NULL, 10) : 100;
+        uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 5000,
+                 contexts = argc > 3 ? strtoull(argv[3], NULL, 10) : 100;
         uint64_t n_chunks = argc > 4 ? strtoull(argv[4], NULL, 10) : 1;
-        JfrMaker maker = { .encoding = 2, .n_threads = 16, .n_methods = 500, .depth = argc > 2 ? (uint32_t)atoi(argv[2]) : 50,
-                           .start_ns = UINT64_C(1700000000000000000), .start_ticks = 1000000,
+        JfrMaker maker = { .encoding = 2,
+                           .n_threads = 16,
+                           .n_methods = 500,
+                           .depth = argc > 2 ? (uint32_t)atoi(argv[2]) : 50,
+                           .start_ns = UINT64_C(1700000000000000000),
+                           .start_ticks = 1000000,
                            .ticks_per_second = 1000000000 };
 
         maker.n_stacks = n < 5000 ? (uint32_t)n : 5000;

@@ -23,9 +23,9 @@ import tap
 CACHE = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
 MIRROR = os.environ.get("SPANPROF_TEST_MIRROR", "http://deb.debian.org/debian")
 # systemd, and what our package depends on, so that installing that needs no network
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "procps", "ca-certificates", "libbpf1", "libcjson1", "libcurl4", "libdw1", "libelf1",
-            "liblz4-1", "liblzma5", "libmicrohttpd12", "libprotobuf-c1", "libsqlite3-0", "libssl3", "libsystemd0", "libzstd1",
-            "zlib1g")
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "procps", "ca-certificates", "libbpf1", "libcjson1",
+            "libcurl4", "libdw1", "libelf1", "liblz4-1", "liblzma5", "libmicrohttpd12", "libprotobuf-c1",
+            "libsqlite3-0", "libssl3", "libsystemd0", "libzstd1", "zlib1g")
 
 
 def cached_root():
@@ -36,10 +36,13 @@ def cached_root():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not root.exists():
             shutil.rmtree(new, ignore_errors=True)
-            done = subprocess.run([tap.need_tool("debootstrap"), "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm",
-                                   new, MIRROR], capture_output=True, text=True, timeout=900)
+            done = subprocess.run([
+                tap.need_tool("debootstrap"), "--variant=minbase", f"--include={','.join(PACKAGES)}",
+                "bookworm", new, MIRROR
+            ], capture_output=True, text=True, timeout=900)
             if done.returncode:
-                tap.skip(f"machine: debootstrap failed (no network?): {done.stdout.strip().splitlines()[-1:]}")
+                tap.skip(
+                    f"machine: debootstrap failed (no network?): {done.stdout.strip().splitlines()[-1:]}")
             new.rename(root)
     return root
 
@@ -64,20 +67,26 @@ class Machine:
 
     def _boot(self):
         """It is ready when systemd says `running`; a machine where it cannot is no failure of ours."""
-        self.child = self.test.spawn([tap.need_tool("systemd-nspawn"), "--quiet", f"--directory={self.root}",
-                                      f"--machine={self.root.parent.name.replace('_', '0')}", "--keep-unit", "--register=no", "--capability=all",
-                                      "--system-call-filter=bpf perf_event_open", "--boot", "--console=pipe"])
+        self.child = self.test.spawn([
+            tap.need_tool("systemd-nspawn"), "--quiet", f"--directory={self.root}",
+            f"--machine={self.root.parent.name.replace('_', '0')}", "--keep-unit", "--register=no",
+            "--capability=all", "--system-call-filter=bpf perf_event_open", "--boot", "--console=pipe"
+        ])
 
         def leader():
             if self.child.status is not None:
                 tap.skip(f"machine: systemd-nspawn cannot run here: {self.child.err.strip()[-300:]}")
-            children = pathlib.Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split()
-            return next((int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "systemd\n"), None)
+            children = pathlib.Path(
+                f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split()
+            return next((int(pid)
+                         for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "systemd\n"),
+                        None)
 
         self.leader = tap.wait_until(leader, "a leader of the container", 60)
         self.test.addCleanup(self._end)
-        tap.wait_until(lambda: self.run("systemctl", "is-system-running", expect=None).stdout.strip() in ("running", "degraded"),
-                       "a booted machine", 120)
+        tap.wait_until(
+            lambda: self.run("systemctl", "is-system-running", expect=None).stdout.strip() in
+            ("running", "degraded"), "a booted machine", 120)
 
     def _end(self):
         """Its processes are not ours to inherit: with PID 1, all of them go; nspawn that is killed would leave them."""
@@ -85,12 +94,16 @@ class Machine:
             os.kill(self.leader, signal.SIGKILL)
         except ProcessLookupError:
             return
-        tap.wait_until(lambda: not os.path.exists(f"/proc/{self.leader}/ns/pid") or self.child.status is not None, "the end of the machine", 60)
+        tap.wait_until(
+            lambda: not os.path.exists(f"/proc/{self.leader}/ns/pid") or self.child.status is not None,
+            "the end of the machine", 60)
 
     def run(self, *argv, expect=0, **options):
-        return self.test.run_command(["nsenter", f"--target={self.leader}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
-                                      "--", "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
-                                      "DEBIAN_FRONTEND=noninteractive", *argv], expect=expect, **{"timeout": 300, **options})
+        return self.test.run_command([
+            "nsenter", f"--target={self.leader}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
+            "--", "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
+            "DEBIAN_FRONTEND=noninteractive", *argv
+        ], expect=expect, **{"timeout": 300, **options})
 
     def copy(self, source, to):
         shutil.copy(source, str(self.root) + to)

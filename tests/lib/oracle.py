@@ -35,10 +35,14 @@ def check(paths, ours=True):
     """Problems of files with requests, one a line. Within the environment no further Python is started for it."""
     if all(map(importlib.util.find_spec, ("opentelemetry", "check_otlp"))):
         checker = importlib.import_module("check_otlp")
-        found = [f"{path}: {problem}" for path in paths for problem in checker.check(pathlib.Path(path).read_bytes(), ours)]
+        found = [
+            f"{path}: {problem}" for path in paths
+            for problem in checker.check(pathlib.Path(path).read_bytes(), ours)
+        ]
         return found + (validate(paths) if ours else [])
-    done = subprocess.run([need(), INTEROP / "check_otlp.py", *(["--ours"] if ours else []), *map(str, paths)],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [need(), INTEROP / "check_otlp.py", *(["--ours"] if ours else []), *map(str, paths)],
+        capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise AssertionError(f"check_otlp.py failed:\n{done.stderr}")
     return done.stdout.splitlines() + (validate(paths) if ours else [])

@@ -23,8 +23,9 @@ import sys
 import compare
 
 Frame = collections.namedtuple("Frame", "build_id address name path type")
-Sample = collections.namedtuple("Sample", "resource type unit period_type period_unit period value attributes "
-                                          "thread_id time_ns trace_id span_id frames")
+Sample = collections.namedtuple(
+    "Sample", "resource type unit period_type period_unit period value attributes "
+    "thread_id time_ns trace_id span_id frames")
 
 
 def have_proto():
@@ -36,7 +37,8 @@ def have_proto():
 
 
 def _message():
-    service = importlib.import_module("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    service = importlib.import_module(
+        "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
     return service.ExportProfilesServiceRequest()
 
 
@@ -103,7 +105,10 @@ class _Tables:
             row = self.row("location_table", index)
             build_id, path = self.mapping(row.mapping_index)
             kind = self.attributes(row.attribute_indices).get("profile.frame.type", "")
-            names = [self.string(self.row("function_table", line.function_index).name_strindex) for line in row.lines]
+            names = [
+                self.string(self.row("function_table", line.function_index).name_strindex)
+                for line in row.lines
+            ]
             self.frames[index] = [Frame(build_id, row.address, name, path, kind) for name in names or [""]]
         return self.frames[index]
 
@@ -115,7 +120,9 @@ def _events(sample):
     """(value, time) of each event of a sample."""
     if not sample.timestamps_unix_nano:
         return [(value, None) for value in sample.values]
-    return list(zip(sample.values or [1] * len(sample.timestamps_unix_nano), sample.timestamps_unix_nano, strict=True))
+    return list(
+        zip(sample.values or [1] * len(sample.timestamps_unix_nano), sample.timestamps_unix_nano,
+            strict=True))
 
 
 def _profile_samples(tables, resource, profile):
@@ -126,15 +133,20 @@ def _profile_samples(tables, resource, profile):
         link = tables.row("link_table", row.link_index) if row.link_index else None
         frames = tables.stack(row.stack_index)
         for value, time_ns in _events(row):
-            yield Sample(resource, *names, profile.period, value, attributes, attributes.get("thread.id"), time_ns,
-                         link.trace_id.hex() if link else None, link.span_id.hex() if link else None, frames)
+            yield Sample(resource, *names, profile.period, value, attributes, attributes.get("thread.id"),
+                         time_ns,
+                         link.trace_id.hex() if link else None,
+                         link.span_id.hex() if link else None, frames)
 
 
 def request_samples(request):
     """Yields the samples of one request."""
     tables = _Tables(request.dictionary)
     for part in request.resource_profiles:
-        resource = {row.key or tables.string(row.key_strindex): tables.value(row.value) for row in part.resource.attributes}
+        resource = {
+            row.key or tables.string(row.key_strindex): tables.value(row.value)
+            for row in part.resource.attributes
+        }
         for scope in part.scope_profiles:
             for profile in scope.profiles:
                 yield from _profile_samples(tables, resource, profile)
@@ -164,8 +176,8 @@ class _Object:
                     row = rows[int(match[1], 16)]
                     row[0] = max(row[0], int(match[2] or "0", 16))
                     row[1].append(match[3].split("@")[0])
-        sections = [(int(m[1], 16), int(m[1], 16) + int(m[2], 16)) for m in
-                    re.finditer(r"(?:PROGBITS|NOBITS) +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) ", _run("readelf", "-SW", path))]
+        sections = [(int(m[1], 16), int(m[1], 16) + int(m[2], 16)) for m in re.finditer(
+            r"(?:PROGBITS|NOBITS) +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) ", _run("readelf", "-SW", path))]
         for start, following in zip(sorted(rows), sorted(rows)[1:] + [1 << 63]):
             size, names = rows[start]
             section_end = min([end for begin, end in sections if begin <= start < end], default=start + 1)

@@ -52,7 +52,8 @@ class Reader:
 def unpack(path):
     """The bytes of the data block."""
     text = pathlib.Path(path).read_text()
-    (block,) = re.findall(r'<script type="application/octet-stream" id="data">([A-Za-z0-9+/=]*)</script>', text)
+    (block, ) = re.findall(r'<script type="application/octet-stream" id="data">([A-Za-z0-9+/=]*)</script>',
+                           text)
     return gzip.decompress(base64.b64decode(block, validate=True))
 
 
@@ -96,7 +97,9 @@ def read_rows(reader, paths, contexts, dimensions):
         context = who if step else context + who
         distance = distance + time if same else time
         kind, side, first, *numbers = contexts[context]
-        chosen = {key: dimensions[key][number] for key, number in zip(dimensions, numbers, strict=True) if number}
+        chosen = {
+            key: dimensions[key][number] for key, number in zip(dimensions, numbers, strict=True) if number
+        }
         yield Row(paths[node], kind, side, chosen, distance and first + distance - 1, value)
 
 
@@ -107,7 +110,10 @@ def read(path):
     n, size = reader.number(), reader.number()
     strings = reader.take(size).decode().split("\0")[:n]
     n = reader.number()
-    columns = {name: reader.column(f"frame's {name}", n) for name in ("name", "object", "file", "type", "line", "inlined")}
+    columns = {
+        name: reader.column(f"frame's {name}", n)
+        for name in ("name", "object", "file", "type", "line", "inlined")
+    }
     frames = [Frame(strings[name], strings[object_], strings[file], strings[type_], line, bool(inlined))
               for name, object_, file, type_, line, inlined in zip(*columns.values(), strict=True)]
     paths = read_nodes(reader, frames)

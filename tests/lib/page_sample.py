@@ -9,15 +9,21 @@ import tap
 START_NS = 1_790_000_000_000_000_000
 SECONDS = 20
 N_SAMPLES = 3000
-HOSTILE = ["</script><script>window.harmed = 1</script>", "<img src=x onerror='window.harmed = 1'>", "\"'><svg/onload=harmed=1>",
-           "evil\u202egnp.exe", "line\nbreak\x01\x1b[31mred", "&lt;b&gt;&amp;", "__proto__", "constructor", "]]>-->", "a" * 1_000_000]
+HOSTILE = [
+    "</script><script>window.harmed = 1</script>", "<img src=x onerror='window.harmed = 1'>",
+    "\"'><svg/onload=harmed=1>", "evil\u202egnp.exe", "line\nbreak\x01\x1b[31mred", "&lt;b&gt;&amp;",
+    "__proto__", "constructor", "]]>-->", "a" * 1_000_000
+]
 
 
 class Request:
     """An OTLP/JSON request that grows; equal rows are one."""
 
     def __init__(self):
-        self.tables = {name: [{}] for name in ("mappingTable", "locationTable", "functionTable", "linkTable", "attributeTable", "stackTable")}
+        self.tables = {
+            name: [{}] for name in ("mappingTable", "locationTable", "functionTable", "linkTable",
+                                    "attributeTable", "stackTable")
+        }
         self.strings = [""]
         self.index = {}
         self.resources = {}
@@ -42,32 +48,52 @@ class Request:
 
     def location(self, names, kind, address=0):
         """One location; of several names the first is the innermost of what was inlined."""
-        lines = [{"functionIndex": self.row("functionTable", {"nameStrindex": self.string(name)})} for name in names]
-        return self.row("locationTable", {"lines": lines, "address": str(address), "attributeIndices": [self.attribute("profile.frame.type", kind)]})
+        lines = [{"functionIndex": self.row("functionTable", {"nameStrindex": self.string(name)})}
+                 for name in names]
+        return self.row(
+            "locationTable", {
+                "lines": lines, "address": str(address),
+                "attributeIndices": [self.attribute("profile.frame.type", kind)]
+            })
 
     def stack(self, locations):
         return self.row("stackTable", {"locationIndices": locations})
 
     def sample(self, resource, kind, stack, attributes, link, value, time_ns):
-        sample = {"stackIndex": stack, "attributeIndices": [self.attribute(*pair) for pair in attributes.items()],
-                  "timestampsUnixNano": [str(time_ns)], "values": [str(value)]}
+        sample = {
+            "stackIndex": stack, "attributeIndices": [self.attribute(*pair) for pair in attributes.items()],
+            "timestampsUnixNano": [str(time_ns)], "values": [str(value)]
+        }
         if link:
             sample["linkIndex"] = self.row("linkTable", {"traceId": link[0], "spanId": link[1]})
         self.resources.setdefault(resource, {}).setdefault(kind, []).append(sample)
 
     def profile(self, number, kind, samples):
         type_, unit, period_type, period_unit, period = kind
-        return {"profileId": f"{number:032x}", "timeUnixNano": str(START_NS), "durationNano": str(SECONDS * 10**9), "period": str(period),
-                "sampleType": {"typeStrindex": self.string(type_), "unitStrindex": self.string(unit)},
-                "periodType": {"typeStrindex": self.string(period_type), "unitStrindex": self.string(period_unit)}, "samples": samples}
+        return {
+            "profileId": f"{number:032x}", "timeUnixNano": str(START_NS),
+            "durationNano": str(SECONDS * 10**9), "period": str(period),
+            "sampleType": {"typeStrindex": self.string(type_),
+                           "unitStrindex": self.string(unit)}, "periodType": {
+                               "typeStrindex": self.string(period_type),
+                               "unitStrindex": self.string(period_unit)
+                           }, "samples": samples
+        }
 
     def write(self, path):
         parts = []
         for number, (resource, kinds) in enumerate(self.resources.items()):
-            attributes = [{"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}} for key, value in resource]
-            profiles = [self.profile(number * 8 + i, kind, samples) for i, (kind, samples) in enumerate(kinds.items())]
+            attributes = [{
+                "key": key,
+                "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
+            } for key, value in resource]
+            profiles = [
+                self.profile(number * 8 + i, kind, samples) for i, (kind, samples) in enumerate(kinds.items())
+            ]
             parts.append({"resource": {"attributes": attributes}, "scopeProfiles": [{"profiles": profiles}]})
-        path.write_text(json.dumps({"resourceProfiles": parts, "dictionary": {"stringTable": self.strings, **self.tables}}))
+        path.write_text(
+            json.dumps(
+                {"resourceProfiles": parts, "dictionary": {"stringTable": self.strings, **self.tables}}))
         return path
 
 
@@ -83,7 +109,9 @@ def fill(path, seed=1, favourite=3):
     kinds = {0: "native", 1: "kernel", 2: "jvm"}
     locations = [request.location([f"function_{i:02}"], kinds[i % 3], 4096 + i) for i in range(30)]
     locations.append(request.location(["inner_most", "inner", "outer"], "native", 9000))
-    callees = {i: [chance.randrange(len(locations)) for _ in range(3)] + [favourite] for i in range(len(locations))}
+    callees = {
+        i: [chance.randrange(len(locations)) for _ in range(3)] + [favourite] for i in range(len(locations))
+    }
     spans = [(f"{chance.getrandbits(128) | 1:032x}", f"{chance.getrandbits(64) | 1:016x}") for _ in range(12)]
     for _ in range(N_SAMPLES):
         frames = [chance.randrange(2)]
@@ -91,7 +119,9 @@ def fill(path, seed=1, favourite=3):
             frames.append(chance.choice(callees[frames[-1]]))
         thread = chance.randrange(4)
         resource = SHOP if chance.random() < 0.7 else WORKER
-        attributes = {"thread.id": (100 if resource is SHOP else 200) + thread, "thread.name": f"thread-{thread}"}
+        attributes = {
+            "thread.id": (100 if resource is SHOP else 200) + thread, "thread.name": f"thread-{thread}"
+        }
         at = int(chance.random() ** 1.5 * SECONDS * 10**9)
         link = spans[min(11, at * 12 // (SECONDS * 10**9))] if thread < 2 else None
         if link:
@@ -101,8 +131,9 @@ def fill(path, seed=1, favourite=3):
         if chance.random() < 0.04:
             attributes["profile.stack.truncated"] = chance.choice(["depth", "no_rows"])
         is_off = chance.random() < 0.2
-        request.sample(resource, OFF if is_off else CPU, request.stack([locations[i] for i in reversed(frames)]),
-                       attributes, link, chance.randrange(1, 10**7) if is_off else 1, START_NS + at)
+        request.sample(resource, OFF if is_off else CPU,
+                       request.stack([locations[i] for i in reversed(frames)]), attributes, link,
+                       chance.randrange(1, 10**7) if is_off else 1, START_NS + at)
     return request.write(path)
 
 
@@ -132,5 +163,6 @@ def functions(samples):
 
 def write_diff(test, before, after):
     path = test.directory() / "diff.html"
-    path.write_text(test.run_command([tap.BUILD_DIR / "tests/lib/write-diff", before, after], expect=0).stdout)
+    path.write_text(
+        test.run_command([tap.BUILD_DIR / "tests/lib/write-diff", before, after], expect=0).stdout)
     return path

@@ -27,17 +27,25 @@ def protobuf(request):
     """The bytes of a JSON payload of these tests, with the field numbers of opentelemetry-proto 1.11."""
     d = request["dictionary"]
     tables = [
-        *(field(1, field(1, int(m.get("memoryStart", 0))) + field(2, int(m.get("memoryLimit", 0)))
-                + field(4, m.get("filenameStrindex", 0)) + packed(5, m.get("attributeIndices", [])))
+        *(field(
+            1,
+            field(1, int(m.get("memoryStart", 0))) + field(2, int(m.get("memoryLimit", 0))) +
+            field(4, m.get("filenameStrindex", 0)) + packed(5, m.get("attributeIndices", [])))
           for m in d["mappingTable"]),
-        *(field(2, field(1, x.get("mappingIndex", 0)) + field(2, int(x.get("address", 0)))
-                + b"".join(field(3, field(1, line["functionIndex"])) for line in x.get("lines", []))
-                + packed(4, x.get("attributeIndices", []))) for x in d["locationTable"]),
+        *(field(
+            2,
+            field(1, x.get("mappingIndex", 0)) + field(2, int(x.get("address", 0))) +
+            b"".join(field(3, field(1, line["functionIndex"]))
+                     for line in x.get("lines", [])) + packed(4, x.get("attributeIndices", [])))
+          for x in d["locationTable"]),
         *(field(3, field(1, f.get("nameStrindex", 0))) for f in d["functionTable"]),
-        *(field(4, b"".join(field(n, bytes.fromhex(x[k])) for n, k in ((1, "traceId"), (2, "spanId")) if k in x))
+        *(field(4, b"".join(
+            field(n, bytes.fromhex(x[k])) for n, k in ((1, "traceId"), (2, "spanId")) if k in x))
           for x in d["linkTable"]),
         *(field(5, s) for s in d["stringTable"]),
-        *(field(6, field(1, a.get("keyStrindex", 0)) + (field(2, any_value(a["value"])) if "value" in a else b""))
+        *(field(
+            6,
+            field(1, a.get("keyStrindex", 0)) + (field(2, any_value(a["value"])) if "value" in a else b""))
           for a in d["attributeTable"]),
         *(field(7, packed(1, s.get("locationIndices", []))) for s in d["stackTable"]),
     ]
@@ -47,10 +55,12 @@ def protobuf(request):
                             for a in part["resource"]["attributes"])
         profiles = b""
         for p in part["scopeProfiles"][0]["profiles"]:
-            samples = b"".join(field(2, field(1, s["stackIndex"]) + packed(2, s.get("attributeIndices", []))
-                                     + field(3, s.get("linkIndex", 0)) + packed(4, [int(v) for v in s.get("values", [])])
-                                     + packed(5, [int(t) for t in s.get("timestampsUnixNano", [])], 8))
-                               for s in p["samples"])
+            samples = b"".join(
+                field(
+                    2,
+                    field(1, s["stackIndex"]) + packed(2, s.get("attributeIndices", [])) +
+                    field(3, s.get("linkIndex", 0)) + packed(4, [int(v) for v in s.get("values", [])]) +
+                    packed(5, [int(t) for t in s.get("timestampsUnixNano", [])], 8)) for s in p["samples"])
             profiles += field(2, field(1, field(1, p["sampleType"]["typeStrindex"])
                                        + field(2, p["sampleType"]["unitStrindex"])) + samples
                               + fixed64(3, int(p["timeUnixNano"])) + field(4, int(p["durationNano"]))
@@ -80,13 +90,16 @@ class Victim:
         clear_page [kernel] ← main    1
         in another build of the program, ← main   1
         """
-        strings = ["", "samples", "count", "cpu", "nanoseconds", "process.executable.build_id.gnu", str(self.path),
-                   "profile.frame.type", "clear_page", "profile.stack.truncated", "thread.id"]
+        strings = [
+            "", "samples", "count", "cpu", "nanoseconds", "process.executable.build_id.gnu",
+            str(self.path), "profile.frame.type", "clear_page", "profile.stack.truncated", "thread.id"
+        ]
         mapping = {"memoryStart": "0", "memoryLimit": "1048576", "filenameStrindex": 6}
         locations = [{}] + [{"mappingIndex": 1, "address": str(self.address[f] + 4), "attributeIndices": [2]}
                             for f in ("hot", "serve", "main")]
-        locations += [{"lines": [{"functionIndex": 1}], "address": str(0xFFFFFFFF81000010), "attributeIndices": [3]},
-                      {"mappingIndex": 2, "address": str(self.address["hot"]), "attributeIndices": [2]}]
+        locations += [{
+            "lines": [{"functionIndex": 1}], "address": str(0xFFFFFFFF81000010), "attributeIndices": [3]
+        }, {"mappingIndex": 2, "address": str(self.address["hot"]), "attributeIndices": [2]}]
         dictionary = {
             "stringTable": strings,
             "attributeTable": [{}, {"keyStrindex": 5, "value": {"stringValue": self.build_id}},
@@ -105,18 +118,32 @@ class Victim:
         }
         start = 1_700_000_000_000_000_000
         samples = [
-            {"stackIndex": 1, "attributeIndices": [5], "linkIndex": 1,
-             "timestampsUnixNano": [str(start + i) for i in range(5)]},
-            {"stackIndex": 1, "attributeIndices": [5], "linkIndex": 2, "timestampsUnixNano": [str(start + 9)]},
-            {"stackIndex": 2, "attributeIndices": [4, 5], "timestampsUnixNano": [str(start + 8), str(start + 7)]},
+            {
+                "stackIndex": 1, "attributeIndices": [5], "linkIndex": 1,
+                "timestampsUnixNano": [str(start + i) for i in range(5)]
+            },
+            {
+                "stackIndex": 1, "attributeIndices": [5], "linkIndex": 2,
+                "timestampsUnixNano": [str(start + 9)]
+            },
+            {
+                "stackIndex": 2, "attributeIndices": [4, 5],
+                "timestampsUnixNano": [str(start + 8), str(start + 7)]
+            },
             {"stackIndex": 3, "timestampsUnixNano": [str(start + 6)]},
             {"stackIndex": 4, "timestampsUnixNano": [str(start + 5)]},
         ]
-        profile = {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": samples,
-                   "timeUnixNano": str(start), "durationNano": "1500000000",
-                   "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": "10000000", "profileId": profile_id}
+        profile = {
+            "sampleType": {"typeStrindex": 1,
+                           "unitStrindex": 2}, "samples": samples, "timeUnixNano": str(start),
+            "durationNano": "1500000000", "periodType": {"typeStrindex": 3, "unitStrindex": 4},
+            "period": "10000000", "profileId": profile_id
+        }
         resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}},
                                    {"key": "process.pid", "value": {"intValue": str(pid)}},
                                    {"key": "process.executable.name", "value": {"stringValue": "victim"}}]}
-        return {"resourceProfiles": [{"resource": resource, "scopeProfiles": [{"scope": {}, "profiles": [profile]}]}],
-                "dictionary": dictionary}
+        return {
+            "resourceProfiles": [{
+                "resource": resource, "scopeProfiles": [{"scope": {}, "profiles": [profile]}]
+            }], "dictionary": dictionary
+        }

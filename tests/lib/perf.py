@@ -25,9 +25,11 @@ class Recording:
         test.addCleanup(os.close, self.control)
         test.addCleanup(os.close, answers)
         # Without its store of build ids, which nobody asks here.
-        self.child = test.spawn([self.perf, "record", "-q", "-B", "-N", *(["-a"] if pid is None else ["-p", pid]), "-g",
-                                 "-k", "CLOCK_MONOTONIC", "-e", "cpu-clock", "-F", frequency,
-                                 f"--control=fifo:{control},{answer}", "-o", self.data])
+        self.child = test.spawn([
+            self.perf, "record", "-q", "-B", "-N", *(["-a"] if pid is None else ["-p", pid]), "-g", "-k",
+            "CLOCK_MONOTONIC", "-e", "cpu-clock", "-F", frequency, f"--control=fifo:{control},{answer}", "-o",
+            self.data
+        ])
         os.write(self.control, b"ping\n")
         tap.wait_until(lambda: self.answered(answers), f"an answer of {self.child}")
 
@@ -51,7 +53,8 @@ class Recording:
 
     def common(self, result, pids):
         """(ours, perf's): samples of these processes while both sampled; those are the same stretches of the programs."""
-        ours = [(result.monotonic_ns(s), s) for s in result.samples if s.resource["process.pid"] in pids and s.frames]
+        ours = [(result.monotonic_ns(s), s) for s in result.samples
+                if s.resource["process.pid"] in pids and s.frames]
         theirs = [(s.time_ns, s) for s in self.samples() if s.pid in pids and s.frames]
         self.test.assertTrue(ours and theirs, f"{len(ours)} samples of ours, {len(theirs)} of perf's")
         first = max(min(t for t, _ in ours), min(t for t, _ in theirs))

@@ -2,10 +2,12 @@
 """Text of Prometheus (format 0.0.4), parsed strictly, and the rules of `promtool check metrics`: ours, which need nothing, and
 Prometheus' own by the program that tests/interop/setup-prometheus.sh builds.
 
-    families = prometheus.parse(text)           # name → Family(type, help, samples), raises on what is no such text
+    # name → Family(type, help, samples), raises on what is no such text
+    families = prometheus.parse(text)
     prometheus.lint(families)                   # problems, [] = none
     prometheus.value(families, "x_total", reason="stop")
-    prometheus.judge(test, "metrics", text=text)    # (status, lines) of Prometheus' own; also "queries", and "rules", path
+    # (status, lines) of Prometheus' own; also "queries", and "rules", path
+    prometheus.judge(test, "metrics", text=text)
 """
 import os
 import re
@@ -18,8 +20,10 @@ PROGRAM = tap.BUILD_DIR / "prometheus"
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)')
 SAMPLE = re.compile(rf"({NAME})(?:{{(.*)}})? (\S+)$")
-BASE_UNITS = {"nanoseconds": "seconds", "milliseconds": "seconds", "microseconds": "seconds", "minutes": "seconds",
-              "kib": "bytes", "mib": "bytes", "kilobytes": "bytes", "megabytes": "bytes", "percent": "ratio"}
+BASE_UNITS = {
+    "nanoseconds": "seconds", "milliseconds": "seconds", "microseconds": "seconds", "minutes": "seconds",
+    "kib": "bytes", "mib": "bytes", "kilobytes": "bytes", "megabytes": "bytes", "percent": "ratio"
+}
 
 
 @dataclass
@@ -99,7 +103,9 @@ def lint(families):
 
 def judge(test, *arguments, text=""):
     if not os.access(PROGRAM, os.X_OK):
-        tap.skip(f"machine: Prometheus' checks could not be built here; run tests/interop/setup-prometheus.sh {tap.BUILD_DIR} to see why")
+        tap.skip(
+            f"machine: Prometheus' checks could not be built here; run tests/interop/setup-prometheus.sh {tap.BUILD_DIR} to see why"
+        )
     done = test.run_command([PROGRAM, *arguments], stdin=None, input=text)
     test.assertEqual(done.stderr, "")
     return done.returncode, done.stdout.splitlines()

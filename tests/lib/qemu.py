@@ -44,10 +44,13 @@ def download(package):
             new = home.with_name(package + ".new")
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(parents=True)
-            done = subprocess.run(["apt-get", "download", package], cwd=new, capture_output=True, text=True, timeout=600)
+            done = subprocess.run(["apt-get", "download", package], cwd=new, capture_output=True, text=True,
+                                  timeout=600)
             found = list(new.glob("*.deb"))
             if done.returncode or not found:
-                tap.skip(f"machine: {package} cannot be downloaded (no network?): {done.stderr.strip().splitlines()[-1:]}")
+                tap.skip(
+                    f"machine: {package} cannot be downloaded (no network?): {done.stderr.strip().splitlines()[-1:]}"
+                )
             subprocess.run(["dpkg", "-x", found[0], new], check=True, timeout=300)
             found[0].unlink()
             new.rename(home)
@@ -64,7 +67,8 @@ def debian_kernel():
 
 def libraries(program):
     """Nothing for what is linked statically."""
-    return subprocess.run([tap.SOURCE_DIR / "packaging/libraries", program], capture_output=True, text=True).stdout.split()
+    return subprocess.run([tap.SOURCE_DIR / "packaging/libraries", program], capture_output=True,
+                          text=True).stdout.split()
 
 
 def archive(entries):
@@ -89,16 +93,20 @@ def ram_disk(programs, script):
     files |= {library.lstrip("/"): library for program in programs for library in libraries(program)}
     entries = {name: (0o100755, pathlib.Path(path).read_bytes()) for name, path in files.items()}
     entries["init"] = (0o100755, (PRELUDE + script + "\npoweroff -f\n").encode())
-    directories = {"dev", "proc", "sys", "tmp"} | {str(parent) for name in entries for parent in pathlib.Path(name).parents}
+    directories = {"dev", "proc", "sys", "tmp"
+                   } | {str(parent) for name in entries for parent in pathlib.Path(name).parents}
     entries |= {name: (0o040755, b"") for name in directories - {"."}}
     return gzip.compress(archive(entries), 1)
 
 
 def boot(test, kernel, programs, script, patience=540, options=""):
-    qemu = shutil.which("qemu-system-x86_64") or tap.skip("machine: no qemu-system-x86_64 (package qemu-system-x86)")
+    qemu = shutil.which("qemu-system-x86_64") or tap.skip(
+        "machine: no qemu-system-x86_64 (package qemu-system-x86)")
     disk = test.directory() / "disk"
     disk.write_bytes(ram_disk(programs, script))
-    guest = test.spawn([qemu, "-accel", "tcg,thread=multi", "-smp", "2", "-m", "768", "-nographic", "-nic", "none", "-no-reboot",
-                        "-kernel", kernel, "-initrd", disk, "-append", f"console=ttyS0 quiet panic=-1 {options}"], stdin=subprocess.DEVNULL)
+    guest = test.spawn([
+        qemu, "-accel", "tcg,thread=multi", "-smp", "2", "-m", "768", "-nographic", "-nic", "none",
+        "-no-reboot", "-kernel", kernel, "-initrd", disk, "-append", f"console=ttyS0 quiet panic=-1 {options}"
+    ], stdin=subprocess.DEVNULL)
     test.assertEqual(guest.wait(patience), 0, guest)
     return guest.out.replace("\r", "")

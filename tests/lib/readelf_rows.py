@@ -32,7 +32,8 @@ LANDING_CODE = ["lea    0x8(%rbp,%rcx,1),%rcx", "mov    %rsi,0x8(%rbp,%r"]
 
 
 def readelf(flag, path):
-    done = subprocess.run([tap.need_tool("readelf"), flag, path], capture_output=True, text=True, errors="replace")
+    done = subprocess.run([tap.need_tool("readelf"), flag, path], capture_output=True, text=True,
+                          errors="replace")
     return done.stdout.splitlines()
 
 
@@ -49,7 +50,9 @@ def read_functions(path, section):
             inside = f"the {section} section" in line
         elif not inside:
             continue
-        elif m := re.match(r"([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ FDE .*?cie=([0-9a-f]+) pc=([0-9a-f]+)\.\.([0-9a-f]+)", line):
+        elif m := re.match(
+                r"([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ FDE .*?cie=([0-9a-f]+) pc=([0-9a-f]+)\.\.([0-9a-f]+)",
+                line):
             current = Function(int(m[3], 16), int(m[4], 16), int(m[1], 16), int(m[2], 16))
             functions.append(current)
             columns = None
@@ -93,15 +96,17 @@ def in_force(expressions, address):
 
 def expression_cfa(text):
     """(kind, offset) of a CFA expression in readelf's words."""
-    if m := re.fullmatch(r"DW_OP_breg7 \(rsp\): 8; DW_OP_breg16 \(rip\): 0; DW_OP_lit15; DW_OP_and; DW_OP_lit(\d+); "
-                         r"DW_OP_ge; DW_OP_lit3; DW_OP_shl; DW_OP_plus", text):
+    if m := re.fullmatch(
+            r"DW_OP_breg7 \(rsp\): 8; DW_OP_breg16 \(rip\): 0; DW_OP_lit15; DW_OP_and; DW_OP_lit(\d+); "
+            r"DW_OP_ge; DW_OP_lit3; DW_OP_shl; DW_OP_plus", text):
         return PLT, int(m[1])
     if m := re.fullmatch(r"DW_OP_breg([67]) \(r[bs]p\): (-?\d+); DW_OP_deref(?:; DW_OP_plus_uconst: (\d+)"
                          r"|; DW_OP_lit(\d+); DW_OP_plus)?", text):
         offset = int(m[2]) << 8 | int(m[3] or m[4] or 0)
         return (DEREF_RBP if m[1] == "6" else DEREF_RSP), offset
-    if m := re.fullmatch(r"DW_OP_breg7 \(rsp\): (\d+); DW_OP_breg(\d+) \(r\w+\): 0; DW_OP_lit8; DW_OP_mul; DW_OP_plus; "
-                         r"DW_OP_deref; DW_OP_plus_uconst: (\d+)", text):
+    if m := re.fullmatch(
+            r"DW_OP_breg7 \(rsp\): (\d+); DW_OP_breg(\d+) \(r\w+\): 0; DW_OP_lit8; DW_OP_mul; DW_OP_plus; "
+            r"DW_OP_deref; DW_OP_plus_uconst: (\d+)", text):
         return INDEXED + int(m[2]), int(m[1]) << 8 | int(m[3])
     return BAD, 0
 
@@ -160,7 +165,8 @@ class Expected:
         kind, offset = self.cfa(row["CFA"], address, function)
         if kind == BAD:
             return Rule(BAD, 0, 0, 0, 0)
-        return Rule(kind, offset, *self.rbp(row.get("rbp"), address, function), self.rbx(row.get("rbx"), function))
+        return Rule(kind, offset, *self.rbp(row.get("rbp"), address, function),
+                    self.rbx(row.get("rbx"), function))
 
 
 class Table:
@@ -227,12 +233,16 @@ def problems(path, *args):
     n, differences, unsupported, table = compare(path, *args)
     wrong = differences[:5] + [f"{len(differences)} of {n} rows differ"] * bool(differences)
     for address, kind in table.landings:
-        code = subprocess.run([tap.need_tool("objdump"), "-d", f"--start-address={address - 5}", f"--stop-address={address}", path],
-                              capture_output=True, text=True).stdout
+        code = subprocess.run([
+            tap.need_tool("objdump"), "-d", f"--start-address={address - 5}", f"--stop-address={address}",
+            path
+        ], capture_output=True, text=True).stdout
         if LANDING_CODE[kind] not in code:
             wrong.append(f"{address:x}: no landing: {code}")
     wrong += [f"{k} {v}" for k, v in table.counts.items() if k.startswith("problem-")]
     # Ours are counted before rows of no length are dropped, so there may be a few more.
-    wrong += [f"unsupported {k}: {v}, ours {table.counts.get(f'unsupported-{k}', 0)}" for k, v in unsupported.items()
-              if table.counts.get(f"unsupported-{k}", 0) < v]
+    wrong += [
+        f"unsupported {k}: {v}, ours {table.counts.get(f'unsupported-{k}', 0)}"
+        for k, v in unsupported.items() if table.counts.get(f"unsupported-{k}", 0) < v
+    ]
     return n, wrong, unsupported, table

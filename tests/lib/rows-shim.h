@@ -27,7 +27,8 @@ static Nodes shim_nodes;                /* of process SHIM_TGID */
 static unsigned shim_n_searches;        /* rules that were in no cache */
 
 static inline const uint8_t *rows_block(uint32_t table, uint32_t block) {
-        if (table >= SHIM_MAX_TABLES || (uint64_t)(block + 1ULL) * UNWIND_BLOCK_SIZE > shim_tables[table].size)
+        if (table >= SHIM_MAX_TABLES ||
+            (uint64_t)(block + 1ULL) * UNWIND_BLOCK_SIZE > shim_tables[table].size)
                 return NULL;
         return shim_tables[table].data + (size_t)block * UNWIND_BLOCK_SIZE;
 }
@@ -46,13 +47,17 @@ static inline uint64_t rows_rule(uint32_t table, uint64_t offset) {
         return rows_read_table(table, offset);
 }
 
-/* As sampler.bpf.c does it: begin, then steps until one says that it is over. Registers are set between the two. */
+/*
+ * As sampler.bpf.c does it: begin, then steps until one says that it is over. Registers are set between the
+ * two.
+ */
 static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32_t depth) {
         unwind_begin(unwind, 0, depth);
         rules_begin(rules, SHIM_TGID, shim_nodes.nodes[0].generation, 0);
 }
 
-static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames, struct rows_cache *cache) {
+static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames,
+                             struct rows_cache *cache) {
         const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames,
                                         .root = &shim_nodes.nodes[0], .cache = cache };
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers as engines make them, by runc:
 
-    box = runc.Box(test, bundle, configuration)         # runs detached; the test ends it. Skips with a reason where that cannot be
+    # runs detached; the test ends it. Skips with a reason where that cannot be
+    box = runc.Box(test, bundle, configuration)
     box.pid, box.output, box.kill("TERM")
 """
 import json
@@ -29,8 +30,10 @@ class Box:
     def runc(self, *arguments, output=None):
         """What runs in the container keeps the descriptors open: no pipes."""
         with open(self.bundle / "answer", "w") as answer:
-            done = subprocess.run(["runc", "--root", str(self.bundle / "state"), *map(str, arguments)], stdin=subprocess.DEVNULL,
-                                  stdout=output or answer, stderr=output or answer, timeout=tap.PATIENCE)
+            done = subprocess.run(
+                ["runc", "--root", str(self.bundle / "state"), *map(str, arguments)],
+                stdin=subprocess.DEVNULL, stdout=output or answer, stderr=output or answer,
+                timeout=tap.PATIENCE)
         return subprocess.CompletedProcess(done.args, done.returncode, (self.bundle / "answer").read_text())
 
     def state(self):

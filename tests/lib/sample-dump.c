@@ -68,12 +68,14 @@ static int on_sample(const void *data, size_t size, void *userdata) {
                 return 0;
         }
         header = sample.header;
-        printf("{\"sample\":1,\"time\":%" PRIu64 ",\"value\":%" PRIu64 ",\"start\":%" PRIu64 ",\"generation\":%" PRIu64
+        printf("{\"sample\":1,\"time\":%" PRIu64 ",\"value\":%" PRIu64 ",\"start\":%" PRIu64
+               ",\"generation\":%" PRIu64
                ",\"tgid\":%u,\"tid\":%u,\"ns_tid\":%u,\"cpu\":%u,\"kind\":%u,\"end\":%u,\"interrupted\":%u,\"context\":%u,\"slot\":[%" PRIu64
                ",%" PRIu64 ",%" PRIu64 "],\"form\":%u",
-               header->time_ns, header->value, header->start_time_ns, header->generation, header->tgid, header->tid,
-               header->ns_tid, header->cpu, header->kind, header->stack_end, header->interrupted, header->context,
-               header->span.trace_high, header->span.trace_low, header->span.span, header->form);
+               header->time_ns, header->value, header->start_time_ns, header->generation, header->tgid,
+               header->tid, header->ns_tid, header->cpu, header->kind, header->stack_end, header->interrupted,
+               header->context, header->span.trace_high, header->span.trace_low, header->span.span,
+               header->form);
         print_comm(header->comm);
         print_addresses("kernel", sample.kernel, header->n_kernel);
         print_addresses("user", sample.user, header->n_user);
@@ -88,8 +90,8 @@ static int on_notice(const void *data, size_t size, void *userdata) {
                 n_malformed++;
                 return 0;
         }
-        printf("{\"notice\":%u,\"time\":%" PRIu64 ",\"start\":%" PRIu64 ",\"value\":%" PRIu64 ",\"tgid\":%u", notice->kind,
-               notice->time_ns, notice->start_time_ns, notice->value, notice->tgid);
+        printf("{\"notice\":%u,\"time\":%" PRIu64 ",\"start\":%" PRIu64 ",\"value\":%" PRIu64 ",\"tgid\":%u",
+               notice->kind, notice->time_ns, notice->start_time_ns, notice->value, notice->tgid);
         print_comm(notice->comm);
         printf("}\n");
         return 0;
@@ -106,8 +108,10 @@ static void print_counters(Sampler *sampler) {
         printf("{\"counters\":{");
         for (int i = 0; i < COUNTER_N; i++)
                 printf("\"%s\":%" PRIu64 ",", names[i], stat_get((enum counter)i));
-        printf("\"malformed\":%" PRIu64 "},\"lost\":%" PRIu64 ",\"entries\":%" PRIu64 ",\"cpus\":%u,\"map_bytes\":%zu}\n",
-               n_malformed, stat_lost(), sampler_entries(sampler), sampler_n_cpus(sampler), sampler_map_bytes(sampler));
+        printf("\"malformed\":%" PRIu64 "},\"lost\":%" PRIu64 ",\"entries\":%" PRIu64
+               ",\"cpus\":%u,\"map_bytes\":%zu}\n",
+               n_malformed, stat_lost(), sampler_entries(sampler), sampler_n_cpus(sampler),
+               sampler_map_bytes(sampler));
 }
 
 typedef struct Driver {
@@ -122,8 +126,8 @@ static int set_row(Driver *driver, const char *line) {
         struct abi_process row = { 0 };
         uint32_t tgid;
 
-        if (sscanf(line, "row %u %" SCNu64 " %" SCNu64 " %u %u %" SCNu64, &tgid, &row.start_time_ns, &row.ring_address,
-                   &row.ring_capacity, &row.state, &row.generation) != 6)
+        if (sscanf(line, "row %u %" SCNu64 " %" SCNu64 " %u %u %" SCNu64, &tgid, &row.start_time_ns,
+                   &row.ring_address, &row.ring_capacity, &row.state, &row.generation) != 6)
                 return -1;
         return sampler_set_process(driver->sampler, tgid, &row);
 }
@@ -158,7 +162,10 @@ static int load_rows(Driver *driver, unsigned tgid) {
         return r;
 }
 
-/* The kernel gives the memory of each replaced node to the next one, be it of the same process or of the other. */
+/*
+ * The kernel gives the memory of each replaced node to the next one, be it of the same process or of the
+ * other.
+ */
 static int churn(Driver *driver, unsigned a, unsigned b, unsigned n) {
         _cleanup_(process_freep) Process *first = NULL;
         _cleanup_(process_freep) Process *second = NULL;

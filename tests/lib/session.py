@@ -74,7 +74,8 @@ class Receiver:
 
     def __init__(self, test):
         self.directory = test.directory()
-        self.child = test.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", self.directory], env=clean_environment())
+        self.child = test.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", self.directory],
+                                env=clean_environment())
         self.port = int(self.child.wait_for(r"http://127\.0\.0\.1:(\d+)")[1])
         self.url = f"http://127.0.0.1:{self.port}"
 
@@ -96,7 +97,8 @@ class Result:
         self.requests = [otlp_read.load(path) for path in self.paths]
         events = [sample for request in self.requests for sample in otlp_read.request_samples(request)]
         self.samples = [sample for sample in events if sample.type != "suspended"]
-        self.suspended = [sample for sample in events if sample.type == "suspended"]    # of coroutines: no ticks
+        # of coroutines: no ticks
+        self.suspended = [sample for sample in events if sample.type == "suspended"]
 
     def counter(self, metric, label=None):
         value = self.summary["counters"][metric]
@@ -132,8 +134,9 @@ class Result:
         test.assertEqual(s["ticks"], s["delivered"] + s["lost"], s)
         test.assertEqual(s["lost"], sum(s["counters"]["lost_total"].values()), s)
         test.assertEqual({k: v for k, v in s["counters"]["lost_total"].items() if v}, s["lost_by_reason"])
-        test.assertEqual((s["counters"]["validate_findings_total"], s["delivered"] > 0 and not s["counters"]["validated_requests_total"]),
-                         ({"error": 0, "warning": 0}, False), self.log)
+        test.assertEqual((s["counters"]["validate_findings_total"], s["delivered"] > 0 and
+                          not s["counters"]["validated_requests_total"]), ({"error": 0, "warning": 0}, False),
+                         self.log)
         if self.run.receiver and all_stored:
             test.assertEqual(self.events, s["delivered"], s)
         elif self.run.receiver:
@@ -142,7 +145,8 @@ class Result:
     def check_times(self, test):
         """Each sample in its profile, each profile in this run by our own clock."""
         for request in self.requests:
-            for profile in (p for r in request.resource_profiles for s in r.scope_profiles for p in s.profiles):
+            for profile in (p for r in request.resource_profiles for s in r.scope_profiles
+                            for p in s.profiles):
                 first, last = profile.time_unix_nano, profile.time_unix_nano + profile.duration_nano
                 test.assertGreaterEqual(first - self.offset_ns, self.begin_ns - CLOCK_SLACK_NS)
                 test.assertLessEqual(last - self.offset_ns, self.end_ns + CLOCK_SLACK_NS)
@@ -157,11 +161,17 @@ class Run:
         self.test = test
         self.receiver = receiver or (Receiver(test) if endpoint is None else None)
         self.summary_path = test.directory() / "summary.json"
-        argv = [*prefix, tap.SPANPROF, "run", "--endpoint", endpoint or self.receiver.url, "--export-interval", "1s",
-                "--summary", self.summary_path, *options]
+        argv = [
+            *prefix, tap.SPANPROF, "run", "--endpoint", endpoint or self.receiver.url, "--export-interval",
+            "1s", "--summary", self.summary_path, *options
+        ]
         self.offset_ns = realtime_offset_ns()
         self.begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self.child = test.spawn(argv, env={**clean_environment(), "SPANPROF_STOP_TIMEOUT": "20s", "SPANPROF_VALIDATE": "on", **(environment or {})})
+        self.child = test.spawn(
+            argv, env={
+                **clean_environment(), "SPANPROF_STOP_TIMEOUT": "20s", "SPANPROF_VALIDATE": "on",
+                **(environment or {})
+            })
         if ready:
             self.child.wait_for("profiles go to")
 
@@ -180,10 +190,12 @@ class Run:
         def arrived():
             for path in self.receiver.paths():
                 if path not in seen and path.with_suffix(".json").exists():
-                    seen[path] = [(s.resource["process.pid"], s.value) for s in otlp_read.samples(path) if s.type != "suspended"]
+                    seen[path] = [(s.resource["process.pid"], s.value) for s in otlp_read.samples(path)
+                                  if s.type != "suspended"]
             return sum(value for rows in seen.values() for who, value in rows if pid in (None, who)) >= n
 
-        return tap.wait_until(arrived, f"{n} samples of {pid or 'all'} at the receiver; {self.child}", patience)
+        return tap.wait_until(arrived, f"{n} samples of {pid or 'all'} at the receiver; {self.child}",
+                              patience)
 
     def stop(self, sig=signal.SIGTERM, check=True, **options):
         return self.result(self.child.stop(sig), check, **options)
@@ -226,7 +238,8 @@ class TestCase(tap.TestCase):
             n = len(child.out)
             child.process.stdin.write(line.encode() + b"\n")
             child.process.stdin.flush()
-            answer = tap.wait_until(lambda: child.out[n:] if child.out[n:].endswith("\n") else None, line).strip()
+            answer = tap.wait_until(lambda: child.out[n:]
+                                    if child.out[n:].endswith("\n") else None, line).strip()
             self.assertRegex(answer, "^ok", line)
             return answer
 
@@ -257,7 +270,8 @@ class NamingCase(TestCase):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
             with contextlib.closing(connection):
                 connection.request("GET", "/metrics")
-                return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), name, **labels)
+                return prometheus.value(prometheus.parse(connection.getresponse().read().decode()), name,
+                                        **labels)
 
         def wait(least, name, **labels):
             return tap.wait_until(lambda: counter(name, labels) >= least, f"{name} {labels}", 120)
@@ -266,8 +280,10 @@ class NamingCase(TestCase):
         return run, wait
 
     def wait_named(self, run, pid, *names):
-        self.wait_for(run, lambda samples: set(names) <= {f.name for s in samples if s.resource["process.pid"] == pid
-                                                          for f in s.frames}, f"frames named {names} of {pid}")
+        self.wait_for(
+            run, lambda samples: set(names) <=
+            {f.name for s in samples if s.resource["process.pid"] == pid
+             for f in s.frames}, f"frames named {names} of {pid}")
 
 
 def truth_of(child, pattern=r"^(\w+) (\d+)$"):

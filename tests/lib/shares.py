@@ -27,12 +27,14 @@ def rows(counts, truth, alpha=ALPHA):
 
 
 def table(them):
-    return "\n".join(f"{'DIFFERS' if differs else '':7} {count:7} {100 * seen:6.2f} % seen {100 * true:6.2f} % true  p {p:.2g}  {name}"
-                     for name, count, seen, true, p, differs in them)
+    return "\n".join(
+        f"{'DIFFERS' if differs else '':7} {count:7} {100 * seen:6.2f} % seen {100 * true:6.2f} % true  p {p:.2g}  {name}"
+        for name, count, seen, true, p, differs in them)
 
 
 def check(test, counts, truth, at_least=300, alpha=ALPHA):
     """Fails @test if a share differs, or if there are too few samples to tell."""
-    test.assertGreaterEqual(sum(counts.get(name, 0) for name in truth), at_least, f"too few samples to compare: {counts}")
+    test.assertGreaterEqual(sum(counts.get(name, 0) for name in truth), at_least,
+                            f"too few samples to compare: {counts}")
     them = rows(counts, truth, alpha)
     test.assertFalse([row for row in them if row[-1]], "\n" + table(them))

@@ -40,7 +40,8 @@
 static pid_t child;
 
 static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
-        struct iovec local = { .iov_base = to, .iov_len = size }, remote = { .iov_base = (void *)from, .iov_len = size };
+        struct iovec local = { .iov_base = to, .iov_len = size },
+                     remote = { .iov_base = (void *)from, .iov_len = size };
 
         if (process_vm_readv(child, &local, 1, &remote, 1, 0) == (ssize_t)size)
                 return 0;
@@ -139,8 +140,10 @@ static void read_maps(void) {
 
                 if (mapping->start >> 63)
                         continue;
-                *made = (struct unwind_mapping){ .start = mapping->start, .table = UNWIND_NO_TABLE,
-                                                 .n_pages = (uint32_t)((mapping->end - mapping->start) >> 12) };
+                *made = (struct unwind_mapping){ .start = mapping->start,
+                                                 .table = UNWIND_NO_TABLE,
+                                                 .n_pages = (uint32_t)((mapping->end - mapping->start) >>
+                                                                       12) };
                 if (mapping->object && tables_find_address(mapping->object, mapping->offset, &address))
                         made->table = table_of(mapping);
                 if (made->table != UNWIND_NO_TABLE)
@@ -170,9 +173,22 @@ static uint32_t walk(const struct user_regs_struct *registers, Chain *chain) {
         static struct rules rules;
 
         const uint64_t by_number[RULES_N_REGISTERS] = {
-                registers->rax, registers->rdx, registers->rcx, 0,              registers->rsi, registers->rdi,
-                0,              0,              registers->r8,  registers->r9,  registers->r10, registers->r11,
-                registers->r12, registers->r13, registers->r14, registers->r15,
+                registers->rax,
+                registers->rdx,
+                registers->rcx,
+                0,
+                registers->rsi,
+                registers->rdi,
+                0,
+                0,
+                registers->r8,
+                registers->r9,
+                registers->r10,
+                registers->r11,
+                registers->r12,
+                registers->r13,
+                registers->r14,
+                registers->r15,
         };
 
         shim_begin(&unwind, &rules, DEPTH);
@@ -191,8 +207,8 @@ static uint32_t walk(const struct user_regs_struct *registers, Chain *chain) {
         return unwind.end;
 }
 
-static int find_no_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
-                             const char *link, GElf_Word crc, char **found) {
+static int find_no_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+                             const char *file, const char *link, GElf_Word crc, char **found) {
         return -1;
 }
 
@@ -226,9 +242,9 @@ static void walk_by_libdw(Chain *chain) {
 }
 
 /*
- * Either may stop early. libdw has no rule for ld.so's entry, and takes rbx for lost where no row speaks of it,
- * though _dl_runtime_resolve's CFA hangs on it; ours drops a last word that lies in no mapping. What both have
- * must be the same, and a stack that is complete for us must not go on for libdw.
+ * Either may stop early. libdw has no rule for ld.so's entry, and takes rbx for lost where no row speaks of
+ * it, though _dl_runtime_resolve's CFA hangs on it; ours drops a last word that lies in no mapping. What both
+ * have must be the same, and a stack that is complete for us must not go on for libdw.
  */
 static bool contradicts(const Chain *ours, const Chain *libdw) {
         return (ours->is_complete && ours->n < libdw->n) ||
@@ -265,7 +281,8 @@ static void begin_dispute(Pc *pc, const Chain *chain, uint64_t n) {
 static void settle_disputes(const Chain *now, uint64_t n) {
         for (int i = 0; i < DISPUTE_STEPS; i++) {
                 Dispute *dispute = &disputes[i];
-                const Chain *said = &dispute->chain;    /* a landing pad is written one byte further, as return addresses are */
+                /* a landing pad is written one byte further, as return addresses are */
+                const Chain *said = &dispute->chain;
 
                 if (!dispute->until)
                         continue;
@@ -290,7 +307,8 @@ static void end_disputes(void) {
 static bool step(int *signalp) {
         int status;
 
-        if (ptrace(PTRACE_SINGLESTEP, child, 0, *signalp) || waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
+        if (ptrace(PTRACE_SINGLESTEP, child, 0, *signalp) || waitpid(child, &status, 0) != child ||
+            !WIFSTOPPED(status))
                 return false;
         *signalp = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
         return true;
@@ -425,8 +443,8 @@ int main(int argc, char **argv) {
         end_disputes();
         print_pcs();
         printf("steps %" PRIu64 " complete %" PRIu64 " pcs %u compared %" PRIu64 " differ %" PRIu64
-               " libdw-short %" PRIu64 " refuted %" PRIu64 "\n", n_steps, n_complete, pcs.n_entries, n_compared, n_differ,
-               n_libdw_short, n_refuted);
+               " libdw-short %" PRIu64 " refuted %" PRIu64 "\n",
+               n_steps, n_complete, pcs.n_entries, n_compared, n_differ, n_libdw_short, n_refuted);
         kill(child, SIGKILL);
         return 0;
 }

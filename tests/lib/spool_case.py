@@ -26,13 +26,15 @@ class SpoolCase(DriverCase):
     def drive(self, url, expect=0, environment=None, patience=tap.PATIENCE, **options):
         """Runs the driver. Return: {counter: value}, with its log as "log". Checks the books."""
         environment = {"PATH": os.environ["PATH"], **(environment or {})}
-        done = self.run_command(self.command(url, **options), expect=expect, env=environment, timeout=patience)
+        done = self.run_command(self.command(url, **options), expect=expect, env=environment,
+                                timeout=patience)
         values = {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", done.stdout, re.M)}
         if expect == 0:
             n_lost = sum(n for name, n in values.items() if name.startswith("lost_total"))
             submitted = options.get("batches", 1) * options.get("events", EVENTS)
             self.assertEqual(submitted + values.get(TAKEN, 0),
-                             values.get(DELIVERED, 0) + n_lost + values.get(WRITTEN, 0), done.stdout + done.stderr)
+                             values.get(DELIVERED, 0) + n_lost + values.get(WRITTEN, 0),
+                             done.stdout + done.stderr)
         values["log"] = done.stderr
         return values
 

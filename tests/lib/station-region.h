@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A region of stations that a test program makes for itself; its file is deleted right after it was mapped. */
+/*
+ * A region of stations that a test program makes for itself; its file is deleted right after it was mapped.
+ */
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +16,9 @@ static inline struct spanprof_station_region *station_region_map(unsigned n) {
         char path[] = "/tmp/victim-region-XXXXXX";
         size_t size = (1 + (size_t)n) * SPANPROF_STATION_SIZE;
         int fd = mkstemp(path);
-        void *data = fd < 0 || ftruncate(fd, (off_t)size) ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        void *data = fd < 0 || ftruncate(fd, (off_t)size)
+                ? MAP_FAILED
+                : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
         if (data == MAP_FAILED)
                 abort();

@@ -12,7 +12,10 @@ BOTH = ("seqlock", "document")
 
 def wrote(text):
     """station → (events, last address), as the victim says."""
-    return {int(m[1]): (int(m[2]), int(m[3], 16)) for m in re.finditer(r"^wrote (\d+) (\d+) (0x[0-9a-f]+)$", text, re.M)}
+    return {
+        int(m[1]): (int(m[2]), int(m[3], 16))
+        for m in re.finditer(r"^wrote (\d+) (\d+) (0x[0-9a-f]+)$", text, re.M)
+    }
 
 
 def stations(path):
@@ -25,7 +28,8 @@ def waiting(coroutines):
     """Stations of those that a report in JSON tells to be suspended at the end; a long wait is one that may be lost."""
     found = {c["station"]: c for c in coroutines if c["state"] in ("suspended", "lost wake-up?")}
     for c in found.values():
-        assert (c["state"] == "lost wake-up?") == (c["state_ns"] >= max(100e6, 10 * c["longest_suspend_ns"])), c
+        assert (c["state"] == "lost wake-up?") == (c["state_ns"] >= max(100e6,
+                                                                        10 * c["longest_suspend_ns"])), c
     return set(found)
 
 

@@ -55,7 +55,8 @@ class Count:
             else:
                 self.failed.append((full, "\n".join(said)))
         if len(self.failed) == n_failed and test["result"] not in ("OK", "SKIP"):  # died between two subtests
-            self.failed.append((f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
+            self.failed.append(
+                (f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
 
     def add(self, label, test):
         name = f"{label}: {test['name'].split(' / ')[-1]}"
@@ -66,7 +67,8 @@ class Count:
         elif test["result"] == "SKIP":
             self.skip(name, (test.get("stdout", "").strip().splitlines() or ["no reason given"])[-1])
         else:
-            self.failed.append((f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
+            self.failed.append(
+                (f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
 
     def add_log(self, label, path):
         try:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library of victim-swap and victim-dlopen: library_burn(ROUNDS) works in library_inner() and returns. It needs no
- * data and no other library, so its code runs wherever it is mapped. Built twice: with SWAP_FRAME=400 its functions
- * have frames of another size and lie elsewhere, so that the unwind rows of one build are wrong for the other.
+ * The library of victim-swap and victim-dlopen: library_burn(ROUNDS) works in library_inner() and returns. It
+ * needs no data and no other library, so its code runs wherever it is mapped. Built twice: with
+ * SWAP_FRAME=400 its functions have frames of another size and lie elsewhere, so that the unwind rows of one
+ * build are wrong for the other.
  */
 #include "victim.h"
 

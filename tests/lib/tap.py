@@ -55,7 +55,8 @@ def need_root():
 
 def need_tool(name):
     """Path of a program, or a skip."""
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin") or skip(f"tool: {name} is not installed")
+    return shutil.which(name) or shutil.which(
+        name, path="/usr/sbin:/sbin") or skip(f"tool: {name} is not installed")
 
 
 def need_btf():
@@ -222,7 +223,8 @@ class _Result(unittest.TestResult):
 
     def stopTest(self, test):
         super().stopTest(test)
-        self._print(f"{type(test).__name__}.{test._testMethodName}", "".join(self.problems) or None, self.reason)
+        self._print(f"{type(test).__name__}.{test._testMethodName}", "".join(self.problems) or None,
+                    self.reason)
 
     def _print(self, name, problem, reason):
         self.n += 1

@@ -2,9 +2,10 @@
 /*
  * victim-births SECONDS: threads that come and go on a small ring, and never clear their slots
  *
- * A ring of 64 slots, four threads that are born anew all the time, and four that stay, from the third second on. Each burns the CPU before it sets
- * its span (what its slot holds then is another thread's), then for it, and dies. Trace id: 7 and its own id; span id: its
- * number. Prints `pid N`, and at the end a line for each: NUMBER TID SET END (MONOTONIC, ns).
+ * A ring of 64 slots, four threads that are born anew all the time, and four that stay, from the third second
+ * on. Each burns the CPU before it sets its span (what its slot holds then is another thread's), then for it,
+ * and dies. Trace id: 7 and its own id; span id: its number. Prints `pid N`, and at the end a line for each:
+ * NUMBER TID SET END (MONOTONIC, ns).
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -70,7 +71,9 @@ int main(int argc, char **argv) {
         ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (ring == MAP_FAILED)
                 return 1;
-        ring->header = (struct spanprof_ring_header){ SPANPROF_RING_MAGIC, SPANPROF_RING_VERSION, CAPACITY, SPANPROF_RING_SLOT_SIZE, { 0 } };
+        ring->header = (struct spanprof_ring_header){
+                SPANPROF_RING_MAGIC, SPANPROF_RING_VERSION, CAPACITY, SPANPROF_RING_SLOT_SIZE, { 0 }
+        };
         printf("pid %d\n", getpid());
         victim_stop_after(victim_argument(argc, argv, 1, 0, 0, 3600, "victim-births SECONDS"));
         for (int i = 0; i < LASTING + BRIEF; i++) {

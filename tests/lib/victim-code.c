@@ -2,7 +2,8 @@
 /*
  * victim-code [SECONDS]: makes code while it runs, and says what it made in the forms that perf reads
  *
- * The code is copies of one function, in memory without a file; they work in turns, a millisecond each. Prints first
+ * The code is copies of one function, in memory without a file; they work in turns, a millisecond each.
+ * Prints first
  *     pid 4711
  * then obeys lines on its standard input, each answered by one line:
  *     make NAME            one more function            ok made NAME START SIZE
@@ -108,8 +109,8 @@ static void write_map(const char *mode, const char *line) {
                 exit(1);
         }
         for (unsigned i = 0; !line && i < n_functions; i++)
-                fprintf(map, "%lx %lx %s\n", (unsigned long)(uintptr_t)functions[i].start, (unsigned long)code_size(),
-                        functions[i].name);
+                fprintf(map, "%lx %lx %s\n", (unsigned long)(uintptr_t)functions[i].start,
+                        (unsigned long)code_size(), functions[i].name);
         if (line)
                 fprintf(map, "%s\n", line);
         fclose(map);
@@ -154,7 +155,8 @@ static void obey(char *line) {
         if (!strcmp(line, "make") && argument && n_functions < MAX_FUNCTIONS) {
                 Function *function = make(argument);
 
-                printf("ok made %s %lx %lx\n", function->name, (unsigned long)(uintptr_t)function->start, (unsigned long)code_size());
+                printf("ok made %s %lx %lx\n", function->name, (unsigned long)(uintptr_t)function->start,
+                       (unsigned long)code_size());
         } else if (!strcmp(line, "replace") && second) {
                 *second++ = 0;
                 replace(argument, second);

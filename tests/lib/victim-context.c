@@ -2,11 +2,11 @@
 /*
  * victim-context LIBRARY|- BEFORE AFTER: threads with contexts of their own
  *
- * Every thread burns the CPU. BEFORE of them start at once, AFTER of them once the library (or, with -, the executable)
- * has given them the variable otel_thread_ctx_v1. Each one's context follows from its id alone: trace id
- * 1111222233334444 and the id, span id 55550000 and the id, attributes 0 = id % 3 as "/route/N", 1 = id % 2 as "even"
- * or "odd". The first of each group never touches the variable. Prints `pid N`, then `thread TID set|none` for each
- * thread before it begins, and obeys on standard input (answers `ok`):
+ * Every thread burns the CPU. BEFORE of them start at once, AFTER of them once the library (or, with -, the
+ * executable) has given them the variable otel_thread_ctx_v1. Each one's context follows from its id alone:
+ * trace id 1111222233334444 and the id, span id 55550000 and the id, attributes 0 = id % 3 as "/route/N", 1 =
+ * id % 2 as "even" or "odd". The first of each group never touches the variable. Prints `pid N`, then `thread
+ * TID set|none` for each thread before it begins, and obeys on standard input (answers `ok`):
  *
  *     publish FILE    publishes (again) a process context with these bytes as payload
  *     wrong FIELD FILE   the same with a field of its header spoiled from the begin
@@ -63,7 +63,8 @@ struct record {
 static struct record records[MAX_THREADS];
 static void (*volatile set)(void *record);
 static const char *library;
-static volatile uint64_t wild_dtv;      /* where all threads say that their blocks of thread-local memory are listed; 0 = as it is */
+/* where all threads say that their blocks of thread-local memory are listed; 0 = as it is */
+static volatile uint64_t wild_dtv;
 static void *handle;
 static unsigned int n_cleared;          /* atomic: threads that have no context any more, since `unload` */
 static int n_threads;
@@ -178,8 +179,8 @@ static uint64_t boottime(void) {
 }
 
 /*
- * HEADER in the environment: where it lies. memfd (default), memfd-suffix (the name goes on), anon, shmem (named memory, private
- * and shared), unnamed (only a search finds it).
+ * HEADER in the environment: where it lies. memfd (default), memfd-suffix (the name goes on), anon, shmem
+ * (named memory, private and shared), unnamed (only a search finds it).
  */
 static void *map_header(void) {
         const char *where = getenv("HEADER");
@@ -198,7 +199,8 @@ static void *map_header(void) {
         if (fd >= 0)
                 close(fd);
         else if (memory != MAP_FAILED && strcmp(where, "unnamed") != 0 &&
-                 prctl(0x53564d41 /* PR_SET_VMA */, 0UL /* ANON_NAME */, (unsigned long)memory, 4096UL, (unsigned long)"OTEL_CTX"))
+                 prctl(0x53564d41 /* PR_SET_VMA */, 0UL /* ANON_NAME */, (unsigned long)memory, 4096UL,
+                       (unsigned long)"OTEL_CTX"))
                 printf("unnamed\n");
         return memory;
 }

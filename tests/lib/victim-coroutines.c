@@ -5,10 +5,10 @@
  *
  *      victim-coroutines THREADS COROUTINES LOG [dialect]
  *
- * Each thread gives its coroutines turns, of 2, 3, 4 … ms; the last of each thread resumes the first of it in the middle of
- * its own turn (which stays resumed meanwhile). Coroutine 1 of each thread ends after 50 turns. Makes its own region, deleted
- * right after it was mapped. Prints `pid N` and, at SIGTERM, writes LOG: station,tid,begin_ns,end_ns of each stretch in
- * which that station was the innermost.
+ * Each thread gives its coroutines turns, of 2, 3, 4 … ms; the last of each thread resumes the first of it in
+ * the middle of its own turn (which stays resumed meanwhile). Coroutine 1 of each thread ends after 50 turns.
+ * Makes its own region, deleted right after it was mapped. Prints `pid N` and, at SIGTERM, writes LOG:
+ * station,tid,begin_ns,end_ns of each stretch in which that station was the innermost.
  */
 
 #include <pthread.h>
@@ -64,7 +64,8 @@ static uint64_t event(Thread *thread, unsigned station, int active) {
 
 static void stretch(Thread *thread, unsigned station, uint64_t begin_ns, uint64_t end_ns) {
         if (thread->n_stretches < MAX_STRETCHES)
-                thread->stretches[thread->n_stretches++] = (Stretch){ station, thread->tid, begin_ns, end_ns };
+                thread->stretches[thread->n_stretches++] = (Stretch){ station, thread->tid, begin_ns,
+                                                                      end_ns };
 }
 
 static void turn(Thread *thread, unsigned k, int nested) {
@@ -100,7 +101,8 @@ static void *run(void *userdata) {
 }
 
 int main(int argc, char **argv) {
-        unsigned n_threads = argc > 3 ? (unsigned)atoi(argv[1]) : 0, n = argc > 3 ? (unsigned)atoi(argv[2]) : 0;
+        unsigned n_threads = argc > 3 ? (unsigned)atoi(argv[1]) : 0,
+                 n = argc > 3 ? (unsigned)atoi(argv[2]) : 0;
         Thread *threads = calloc(n_threads, sizeof(*threads));
         FILE *log;
 
@@ -125,8 +127,9 @@ int main(int argc, char **argv) {
         for (unsigned i = 0; i < n_threads; i++) {
                 pthread_join(threads[i].id, NULL);
                 for (size_t k = 0; k < threads[i].n_stretches; k++)
-                        fprintf(log, "%u,%u,%lu,%lu\n", threads[i].stretches[k].station, threads[i].stretches[k].tid,
-                                (unsigned long)threads[i].stretches[k].begin_ns, (unsigned long)threads[i].stretches[k].end_ns);
+                        fprintf(log, "%u,%u,%lu,%lu\n", threads[i].stretches[k].station,
+                                threads[i].stretches[k].tid, (unsigned long)threads[i].stretches[k].begin_ns,
+                                (unsigned long)threads[i].stretches[k].end_ns);
         }
         return fclose(log) != 0;
 }

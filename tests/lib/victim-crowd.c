@@ -2,14 +2,16 @@
 /*
  * victim-crowd N THREADS [MS [PERIOD_S]]: many processes
  *
- * N processes of THREADS threads each, which all burn MS ms of CPU in crowd_burn() each PERIOD_S seconds (default 10;
- * the first time at a moment of their own within it) and sleep between. MS 0, the default: they only sleep.
+ * N processes of THREADS threads each, which all burn MS ms of CPU in crowd_burn() each PERIOD_S seconds
+ * (default 10; the first time at a moment of their own within it) and sleep between. MS 0, the default: they
+ * only sleep.
  *
  * victim-crowd storm N RATE [PROGRAM]: many processes, one after the other
  *
  * N children at RATE a second (0 = as fast as it goes), which execute PROGRAM, or without one end at once.
  *
- * Prints first `pid 4711`; the crowd `ready` when all are there, the storm `spawned K` each 10,000 and at the end
+ * Prints first `pid 4711`; the crowd `ready` when all are there, the storm `spawned K` each 10,000 and at the
+ * end
  *     spawned 100000 seconds 50.003
  */
 #include <errno.h>
@@ -102,7 +104,8 @@ static int storm(unsigned n, double rate, char *program) {
         uint64_t begin_ns = victim_clock_ns(CLOCK_MONOTONIC);
 
         for (unsigned i = 1; i <= n; i++) {
-                double early_s = rate ? i / rate - (double)(victim_clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e9 : 0;
+                double early_s = rate ? i / rate - (double)(victim_clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e9
+                                      : 0;
 
                 if (early_s > 0)
                         sleep_s(early_s);

@@ -2,16 +2,17 @@
 /*
  * victim-dlopen LIBRARY SECONDS: a library that comes late
  *
- * Works in main() for SECONDS of its CPU time, then loads LIBRARY (a build of swap-library.c) and works in that one
- * until it is told to stop. Prints:
+ * Works in main() for SECONDS of its CPU time, then loads LIBRARY (a build of swap-library.c) and works in
+ * that one until it is told to stop. Prints:
  *     pid 4711
  *     loaded
  *
- * victim-dlopen series SECONDS LIBRARY…: loads one after the other, works SECONDS of CPU time in each, and ends. Prints
- * a line for each, with MONOTONIC times:
+ * victim-dlopen series SECONDS LIBRARY…: loads one after the other, works SECONDS of CPU time in each, and
+ * ends. Prints a line for each, with MONOTONIC times:
  *     library 0 begin 812345678901 end 812545678901
  *
- * victim-dlopen code: at each SIGUSR1 makes a function in a mapping of its own and works in that one until the next. Prints
+ * victim-dlopen code: at each SIGUSR1 makes a function in a mapping of its own and works in that one until
+ * the next. Prints
  *     pid 4711
  *     made 1
  */
@@ -41,7 +42,8 @@ static STEP uint64_t victim_burn(uint64_t rounds) {
 static int series(double seconds, int n, char **paths) {
         for (int i = 0; i < n; i++) {
                 Burn burn = load(paths[i]);
-                uint64_t begin_ns = victim_clock_ns(CLOCK_MONOTONIC), until_ns = victim_cpu_ns() + (uint64_t)(seconds * 1e9);
+                uint64_t begin_ns = victim_clock_ns(CLOCK_MONOTONIC),
+                         until_ns = victim_cpu_ns() + (uint64_t)(seconds * 1e9);
 
                 while (victim_cpu_ns() < until_ns)
                         victim_sink = burn(10000);
@@ -57,7 +59,10 @@ static void on_ask(int signal) {
         asked++;
 }
 
-/* x86-64: counts its argument down to 0 and returns it. A page without access lies between two such mappings: they never join. */
+/*
+ * x86-64: counts its argument down to 0 and returns it. A page without access lies between two such mappings:
+ * they never join.
+ */
 static Burn make_code(void) {
         static const uint8_t code[] = { 0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3 };
         uint8_t *pages = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -152,7 +152,8 @@ static void leave_threads(unsigned n, uint64_t leader_ns) {
 }
 
 int main(int argc, char **argv) {
-        static const char usage[] = "victim-family fork|grandchild|vfork|leaderless|outlive|reuse N MS [PROGRAM…]";
+        static const char usage[] =
+                "victim-family fork|grandchild|vfork|leaderless|outlive|reuse N MS [PROGRAM…]";
         unsigned n = (unsigned)victim_argument(argc, argv, 2, 1, 1, 1e6, usage);
         const char *mode = argc > 1 ? argv[1] : "";
         struct rusage children;
@@ -182,7 +183,8 @@ int main(int argc, char **argv) {
                 else
                         fail(usage);
         getrusage(RUSAGE_CHILDREN, &children);
-        printf("cpu_ns %lu\n", (uint64_t)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) * 1000000000 +
-                                       (uint64_t)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) * 1000);
+        printf("cpu_ns %lu\n",
+               (uint64_t)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) * 1000000000 +
+                       (uint64_t)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) * 1000);
         return 0;
 }

@@ -83,6 +83,7 @@ int main(int argc, char **argv) {
         }
         printf("total seconds %.3f forks %lu maps %lu ns_per_fork %lu ns_per_map %lu\n",
                (double)(victim_clock_ns(CLOCK_MONOTONIC) - start_ns) / 1e9, total.n_forks, total.n_maps,
-               total.n_forks ? total.fork_ns / total.n_forks : 0, total.n_maps ? total.map_ns / total.n_maps : 0);
+               total.n_forks ? total.fork_ns / total.n_forks : 0,
+               total.n_maps ? total.map_ns / total.n_maps : 0);
         return 0;
 }

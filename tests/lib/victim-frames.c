@@ -79,12 +79,15 @@ static void print_frames(const void *start, const void *end) {
 
 static __thread struct spanprof_thread_record *thread_context;
 
-/* x86-64 and glibc: the thread pointer is at %fs:0, the DTV behind it, in which module 1 is the executable. */
+/*
+ * x86-64 and glibc: the thread pointer is at %fs:0, the DTV behind it, in which module 1 is the executable.
+ */
 static void publish_thread(int64_t *offsetp, uint64_t *module_offsetp) {
         static struct {
                 struct spanprof_thread_record head;
                 uint8_t attributes[24];
-        } record = { .head = { .span_id = { 1 }, .trace_id = { 1 }, .valid = 1, .attributes_size = 24 }, .attributes = { 0, 22 } };
+        } record = { .head = { .span_id = { 1 }, .trace_id = { 1 }, .valid = 1, .attributes_size = 24 },
+                     .attributes = { 0, 22 } };
         uintptr_t pointer, dtv;
 
         thread_context = &record.head;
@@ -113,10 +116,13 @@ static void publish_ring(void) {
                 slots[i].span_id = 1;
         memcpy(ring, &header, sizeof(header));
         publish_thread(&offset, &module_offset);
-        printf("ring %" PRIu64 " %" PRId64 " %" PRIu64 "\n", (uint64_t)(uintptr_t)ring, offset, module_offset);
+        printf("ring %" PRIu64 " %" PRId64 " %" PRIu64 "\n", (uint64_t)(uintptr_t)ring, offset,
+               module_offset);
 }
 
-/* Changes the words of the frame BROKEN_FRAME above the leaf: word 0 is its saved rbp, 1 its return address. */
+/*
+ * Changes the words of the frame BROKEN_FRAME above the leaf: word 0 is its saved rbp, 1 its return address.
+ */
 static void break_chain(uint64_t *frame) {
         for (int i = 1; i < BROKEN_FRAME; i++)
                 frame = (uint64_t *)frame[0];
@@ -136,7 +142,10 @@ static void break_chain(uint64_t *frame) {
 static inline long read_zeros(int fd) {
         long n = SYS_read;
 
-        __asm__ volatile("syscall" : "+a"(n) : "D"(fd), "S"(zeros), "d"(sizeof(zeros)) : "rcx", "r11", "memory");
+        __asm__ volatile("syscall"
+                         : "+a"(n)
+                         : "D"(fd), "S"(zeros), "d"(sizeof(zeros))
+                         : "rcx", "r11", "memory");
         return n;
 }
 

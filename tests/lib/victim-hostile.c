@@ -10,7 +10,8 @@
  *     names N DIR     N mappings of a file below DIR whose path is as long as maps can show it: 14 KiB, newlines escaped
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
- * Burns the CPU in hostile_burn() meanwhile, in a thread of its own. Prints first, once it is as hostile as it gets:
+ * Burns the CPU in hostile_burn() meanwhile, in a thread of its own. Prints first, once it is as hostile as
+ * it gets:
  *     pid 4711
  */
 #include <errno.h>
@@ -77,7 +78,8 @@ static void change_mappings(char *base, unsigned n) {
                 random = victim_spin(random, 2);
                 at = (unsigned)(random >> 33) % (n / 2) * 2;
                 /* no more mappings than before: writable or executable, its neighbours are neither */
-                if (mprotect(base + (size_t)at * PAGE, PAGE, i % 8 ? PROT_READ | PROT_WRITE : PROT_READ | PROT_EXEC) &&
+                if (mprotect(base + (size_t)at * PAGE, PAGE,
+                             i % 8 ? PROT_READ | PROT_WRITE : PROT_READ | PROT_EXEC) &&
                     errno != ENOMEM)
                         fail("mprotect");
         }
@@ -157,7 +159,8 @@ static void map_long_names(unsigned n, const char *directory) {
 }
 
 int main(int argc, char **argv) {
-        static const char usage[] = "victim-hostile still|churn|reserve|remap|rings|names|files [N [DIR] | FILE…]";
+        static const char usage[] =
+                "victim-hostile still|churn|reserve|remap|rings|names|files [N [DIR] | FILE…]";
         const char *mode = argc > 1 ? argv[1] : "";
         bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
         unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);

@@ -138,7 +138,8 @@ static NOINLINE void take_signal(bool on_alternate) {
 
         HERE();
         if (on_alternate) {
-                alternate.ss_sp = mmap(NULL, ALTERNATE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                alternate.ss_sp = mmap(NULL, ALTERNATE_SIZE, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
                 action.sa_flags = SA_ONSTACK;
                 sigaltstack(&alternate, NULL);
         }
@@ -166,7 +167,8 @@ static NOINLINE void use_alignment(unsigned n) {
         sum += (uint64_t)aligned[5];
 }
 
-static NOINLINE uint64_t use_registers(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
+static NOINLINE uint64_t use_registers(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                                       uint64_t f) {
         HERE();
         a *= sum, b *= sum, c *= sum, d *= sum, e *= sum, f *= sum;
         spin();

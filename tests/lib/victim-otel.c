@@ -2,8 +2,8 @@
 /*
  * victim-otel: the SDK's process and thread contexts
  *
- * Threads as those of victim-context, of which the first sets nothing, but written by the SDK's library; a forked child
- * does the same anew. Prints `pid N` and `thread TID set|none`, and burns until SIGTERM.
+ * Threads as those of victim-context, of which the first sets nothing, but written by the SDK's library; a
+ * forked child does the same anew. Prints `pid N` and `thread TID set|none`, and burns until SIGTERM.
  */
 #include <pthread.h>
 #include <string.h>
@@ -32,7 +32,8 @@ static void *live(void *data) {
 }
 
 int main(void) {
-        struct spanprof_otel_attribute resource[] = { { "service.name", "shop" }, { "service.version", "1.2" } };
+        struct spanprof_otel_attribute resource[] = { { "service.name", "shop" },
+                                                      { "service.version", "1.2" } };
         const char *keys[] = { "http.route", "parity" };
         struct spanprof_otel_process process = { sizeof(process), 2, resource, 2, keys };
         pthread_t threads[4];

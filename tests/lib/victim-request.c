@@ -18,7 +18,8 @@
 #include "victim.h"
 
 enum {
-        BUCKET_NS = 100,                /* latencies are kept to 0.1 µs, up to 10 ms; longer ones in the last bucket */
+        /* latencies are kept to 0.1 µs, up to 10 ms; longer ones in the last bucket */
+        BUCKET_NS = 100,
         N_BUCKETS = 100000,
 };
 
@@ -42,7 +43,10 @@ STEP void request_work(unsigned int rounds) {
         victim_sink = victim_spin(victim_sink, rounds);
 }
 
-/* The least of a few tries; so much for calibration: the same work in every run matters more than its exact length. */
+/*
+ * The least of a few tries; so much for calibration: the same work in every run matters more than its exact
+ * length.
+ */
 static unsigned int rounds_for(uint64_t work_ns) {
         enum { N_TRIES = 10, ROUNDS = 200000 };
         uint64_t least_ns = UINT64_MAX;

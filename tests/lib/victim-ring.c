@@ -167,8 +167,8 @@ static bool do_unmap(const char *arguments) {
 }
 
 static bool do_remap(const char *arguments) {
-        if (mmap(header, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-            MAP_FAILED)
+        if (mmap(header, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                 0) == MAP_FAILED)
                 return fail(strerror(errno));
         return true;
 }
@@ -202,9 +202,9 @@ static bool do_decoys(const char *arguments) {
 
 static bool do_untouched(const char *arguments) {
         size_t size = strtoul(arguments, NULL, 0) << 20;
-        void *memory = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                                   -1, 0)
-                            : MAP_FAILED;
+        void *memory = size
+                ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                : MAP_FAILED;
 
         if (memory == MAP_FAILED)
                 return fail("no memory");

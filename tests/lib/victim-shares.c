@@ -17,11 +17,11 @@
 
 enum { SLICE_ROUNDS = 200000 };         /* some 300 µs: long beside reading the clock */
 
-#define SHARE(_n)                                                                                              \
-        STEP void share_##_n(void);                                                                            \
-        STEP void share_##_n(void) {                                                                           \
-                KEEP_FRAME();                                                                                  \
-                victim_sink = victim_spin(victim_sink + _n, SLICE_ROUNDS);                                     \
+#define SHARE(_n) \
+        STEP void share_##_n(void); \
+        STEP void share_##_n(void) { \
+                KEEP_FRAME(); \
+                victim_sink = victim_spin(victim_sink + _n, SLICE_ROUNDS); \
         }
 
 SHARE(50)

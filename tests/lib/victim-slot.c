@@ -38,11 +38,11 @@ static int obey(const char *line) {
         unsigned long offset;
         unsigned value;
 
-        if (sscanf(line, "slot %" SCNu64 " %" SCNu64 " %" SCNu64 " %hhu", &slot.trace_id_high, &slot.trace_id_low,
-                   &slot.span_id, &slot.in_use) == 4)
+        if (sscanf(line, "slot %" SCNu64 " %" SCNu64 " %" SCNu64 " %hhu", &slot.trace_id_high,
+                   &slot.trace_id_low, &slot.span_id, &slot.in_use) == 4)
                 slots()[tid % capacity] = slot;
-        else if (sscanf(line, "fill %" SCNu64 " %" SCNu64 " %" SCNu64, &slot.trace_id_high, &slot.trace_id_low,
-                        &slot.span_id) == 3) {
+        else if (sscanf(line, "fill %" SCNu64 " %" SCNu64 " %" SCNu64, &slot.trace_id_high,
+                        &slot.trace_id_low, &slot.span_id) == 3) {
                 for (uint32_t i = 0; i < capacity; i++)
                         if (i != tid % capacity)
                                 slots()[i] = slot;
@@ -51,7 +51,8 @@ static int obey(const char *line) {
         else if (!strncmp(line, "unmap", 5))
                 munmap(region, region_size);
         else if (!strncmp(line, "map", 3))
-                memset(mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 1 << 20);
+                memset(mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1,
+                       1 << 20);
         else
                 return -1;
         return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program whose coroutines publish stations, and that knows what it wrote. There are no real coroutines: threads take
- * turns writing the events of stations, which is all that a tracer sees of them.
+ * A program whose coroutines publish stations, and that knows what it wrote. There are no real coroutines:
+ * threads take turns writing the events of stations, which is all that a tracer sees of them.
  *
  *      victim-stations [key=value…]
  *
@@ -18,8 +18,8 @@
  *      status=0                                exit status
  *      truncate=1 garbage=1                    does that to the region when half of the turns are over
  *
- * Prints `ready`, at the end `wrote STATION N LAST` for each coroutine (N events, the number in the last frame's address), and
- * `done`. Frames have the address 0x100000 × (station + 1) + turn.
+ * Prints `ready`, at the end `wrote STATION N LAST` for each coroutine (N events, the number in the last
+ * frame's address), and `done`. Frames have the address 0x100000 × (station + 1) + turn.
  */
 
 #include <fcntl.h>
@@ -38,7 +38,8 @@
 
 #include "station-writer.h"
 
-static long coroutines = 8, threads = 1, turns = 4, awaits = 1, pause_us, wait_us, rate, document, hang, payload, status, cut, garbage;
+static long coroutines = 8, threads = 1, turns = 4, awaits = 1, pause_us, wait_us, rate, document, hang,
+            payload, status, cut, garbage;
 static char end[16] = "exit";
 static struct spanprof_station_region *region;
 static StationWriter *writers;
@@ -60,7 +61,8 @@ static void die(const char *what) {
 
 /* As the SDKs do: map what the variables name, connect. */
 static void attach(void) {
-        const char *path = getenv("CTP_SHM_PATH"), *socket_path = getenv("CTP_SOCK_PATH"), *max = getenv("CTP_MAX_STATIONS");
+        const char *path = getenv("CTP_SHM_PATH"), *socket_path = getenv("CTP_SOCK_PATH"),
+                   *max = getenv("CTP_MAX_STATIONS");
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         int fd;
 
@@ -87,7 +89,8 @@ static void wake(void) {
 
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (__atomic_load_n(&region->tracer_sleeping, __ATOMIC_ACQUIRE) == 1 && wake_fd >= 0 &&
-            __atomic_compare_exchange_n(&region->tracer_sleeping, &expected, 0, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            __atomic_compare_exchange_n(&region->tracer_sleeping, &expected, 0, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED))
                 (void)!write(wake_fd, "1", 1);
 }
 
@@ -110,7 +113,8 @@ static void event(long i, uint64_t tid, uint64_t address, int active) {
                 return;
         epoch = station_writer_begin(writer);
         if (payload)
-                snprintf((char *)epoch->payload, sizeof(epoch->payload), "event %lu", (unsigned long)writer->n_written);
+                snprintf((char *)epoch->payload, sizeof(epoch->payload), "event %lu",
+                         (unsigned long)writer->n_written);
         station_writer_fill(epoch, now_ns(), tid, address, active);
         station_writer_end(writer, epoch);
         last[i] = address ? address : last[i];
@@ -133,7 +137,9 @@ static void *thread(void *userdata) {
                         if (pause_us)
                                 usleep((useconds_t)pause_us);
                         if (cut && turn == turns / 2) {
-                                /* from here on the stations behind are gone; touching them would end us, too */
+                                /*
+                                 * from here on the stations behind are gone; touching them would end us, too
+                                 */
                                 if (truncate(getenv("CTP_SHM_PATH"), 1024))
                                         die("truncate");
                                 puts("cut");
@@ -156,7 +162,8 @@ static void finish(void) {
         }
         for (long i = 0; i < coroutines; i++)
                 if (writers[i].station)
-                        printf("wrote %ld %lu 0x%lx\n", (long)(writers[i].station - (struct spanprof_station *)region - 1),
+                        printf("wrote %ld %lu 0x%lx\n",
+                               (long)(writers[i].station - (struct spanprof_station *)region - 1),
                                (unsigned long)writers[i].n_written, (unsigned long)last[i]);
         puts("done");
         fflush(stdout);
@@ -175,10 +182,12 @@ static void leave(void) {
 }
 
 static void parse(int argc, char **argv) {
-        const struct { const char *key; long *value; } numbers[] = {
-                { "coroutines", &coroutines }, { "threads", &threads }, { "turns", &turns }, { "awaits", &awaits },
-                { "pause", &pause_us }, { "rate", &rate }, { "wait", &wait_us }, { "hang", &hang }, { "payload", &payload }, { "status", &status },
-                { "truncate", &cut }, { "garbage", &garbage },
+        const struct { const char *key; long *value;
+        } numbers[] = {
+                { "coroutines", &coroutines }, { "threads", &threads }, { "turns", &turns },
+                { "awaits", &awaits },         { "pause", &pause_us },  { "rate", &rate },
+                { "wait", &wait_us },          { "hang", &hang },       { "payload", &payload },
+                { "status", &status },         { "truncate", &cut },    { "garbage", &garbage },
         };
 
         for (int i = 1; i < argc; i++) {

@@ -5,11 +5,11 @@
  *
  *      victim-suspended LOG [dialect]
  *
- * Prints `pid N`, and uses the CPU half of the time so that it is sampled. At the line `go` its coroutines live, which takes
- * about two seconds; then it writes LOG, prints `ok`, and goes on until SIGTERM. At `idle` it uses the CPU no longer.
- * A line of LOG: station,kind,address,sum_ns,since_ns,late_ns, one for each place of each coroutine; since_ns: it is suspended
- * there still; late_ns: so long after it had read the clock an event of its end was in the station, at most: who looks meanwhile
- * still sees it suspended. Kinds:
+ * Prints `pid N`, and uses the CPU half of the time so that it is sampled. At the line `go` its coroutines
+ * live, which takes about two seconds; then it writes LOG, prints `ok`, and goes on until SIGTERM. At `idle`
+ * it uses the CPU no longer. A line of LOG: station,kind,address,sum_ns,since_ns,late_ns, one for each place
+ * of each coroutine; since_ns: it is suspended there still; late_ns: so long after it had read the clock an
+ * event of its end was in the station, at most: who looks meanwhile still sees it suspended. Kinds:
  *
  *      exact   three turns: seven events at most, which no reader can lose, however slow
  *      open    suspended once, and never resumed; the first one in memory where no code is
@@ -28,7 +28,16 @@
 #include "station-writer.h"
 #include "victim.h"
 
-enum { EXACT = 24, OPEN = 6, LOSSY = 3, DYING = 3, ALL = EXACT + OPEN + LOSSY + DYING, PLACES = 3, TURNS = 3, BURST = 500 };
+enum {
+        EXACT = 24,
+        OPEN = 6,
+        LOSSY = 3,
+        DYING = 3,
+        ALL = EXACT + OPEN + LOSSY + DYING,
+        PLACES = 3,
+        TURNS = 3,
+        BURST = 500
+};
 
 static struct spanprof_station_region *region;
 static StationWriter writers[ALL];
@@ -60,7 +69,8 @@ static uint64_t place_of(int station, int place) {
 static void suspend(int station, int place) {
         since[station] = victim_clock_ns(CLOCK_MONOTONIC);
         at[station] = place;
-        station_writer_write(&writers[station], since[station], (uint64_t)syscall(SYS_gettid), place_of(station, place), 0);
+        station_writer_write(&writers[station], since[station], (uint64_t)syscall(SYS_gettid),
+                             place_of(station, place), 0);
 }
 
 static void resume(int station) {
@@ -120,12 +130,15 @@ static int write_log(const char *path) {
                 return 1;
         for (int i = 0; i < ALL; i++)
                 for (int place = 0; place < PLACES; place++) {
-                        const char *kind = i < EXACT ? "exact" : i < EXACT + OPEN ? "open" : i < ALL - DYING ? "lossy" : "dying";
+                        const char *kind = i < EXACT ? "exact"
+                                : i < EXACT + OPEN   ? "open"
+                                : i < ALL - DYING    ? "lossy"
+                                                     : "dying";
                         uint64_t open_ns = at[i] == place ? since[i] : 0;
 
                         if (sums[i][place] || open_ns)
-                                fprintf(log, "%d,%s,0x%" PRIx64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", i, kind,
-                                        place_of(i, place), sums[i][place], open_ns, late[i]);
+                                fprintf(log, "%d,%s,0x%" PRIx64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", i,
+                                        kind, place_of(i, place), sums[i][place], open_ns, late[i]);
                 }
         return fclose(log);
 }

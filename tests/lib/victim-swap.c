@@ -2,9 +2,10 @@
 /*
  * victim-swap A B [SECONDS]: two libraries take turns at one address
  *
- * A and B are two builds of swap-library.c: the same functions at other offsets and with other frames. Maps the code
- * of one of them, works a few milliseconds in it by way of swap_a() or swap_b(), maps the other over it, and so on.
- * A profile is right where a frame of A has swap_a() below it, and one of B has swap_b(). Prints first, and at the end:
+ * A and B are two builds of swap-library.c: the same functions at other offsets and with other frames. Maps
+ * the code of one of them, works a few milliseconds in it by way of swap_a() or swap_b(), maps the other over
+ * it, and so on. A profile is right where a frame of A has swap_a() below it, and one of B has swap_b().
+ * Prints first, and at the end:
  *     pid 4711 address 7f0012340000
  *     swaps 1713
  */

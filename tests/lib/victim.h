@@ -49,19 +49,24 @@ static inline void victim_on_stop(int signal) {
 
 /* Sets victim_stopped at SIGTERM and SIGINT, and after @seconds if that is not 0. */
 static inline void victim_stop_after(double seconds) {
-        struct itimerspec when = { .it_value = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) } };
+        struct itimerspec when = { .it_value = { (time_t)seconds,
+                                                 (long)((seconds - (double)(time_t)seconds) * 1e9) } };
         timer_t timer;
 
         signal(SIGTERM, victim_on_stop);
         signal(SIGINT, victim_on_stop);
         signal(SIGALRM, victim_on_stop);
-        if (seconds > 0 && (timer_create(CLOCK_MONOTONIC, NULL, &timer) || timer_settime(timer, 0, &when, NULL)))
+        if (seconds > 0 &&
+            (timer_create(CLOCK_MONOTONIC, NULL, &timer) || timer_settime(timer, 0, &when, NULL)))
                 abort();
 }
 
-/* argv[@n] as a number in [@least, @most], or @otherwise if there is none; on anything else prints @usage, exit 2. */
-static inline double victim_argument(int argc, char **argv, int n, double otherwise, double least, double most,
-                                     const char *usage) {
+/*
+ * argv[@n] as a number in [@least, @most], or @otherwise if there is none; on anything else prints @usage,
+ * exit 2.
+ */
+static inline double victim_argument(int argc, char **argv, int n, double otherwise, double least,
+                                     double most, const char *usage) {
         double value = otherwise;
         char *end = NULL;
 

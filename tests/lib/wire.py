@@ -34,7 +34,8 @@ def fixed64(number, value):
 
 def packed(number, values, size=None):
     """A repeated field of whole numbers: varints, or 64 bits each if @size says so; nothing without values."""
-    return field(number, b"".join(v.to_bytes(8, "little") if size else varint(v) for v in values)) if values else b""
+    return field(number, b"".join(v.to_bytes(8, "little") if size else varint(v)
+                                  for v in values)) if values else b""
 
 
 def read_varint(data, at):

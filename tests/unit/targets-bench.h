@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A set of targets without a kernel half, and children that do what they are told: for test-targets.c and test-search.c. */
+/*
+ * A set of targets without a kernel half, and children that do what they are told: for test-targets.c and
+ * test-search.c.
+ */
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>
@@ -72,7 +75,8 @@ typedef struct Bench {
 
 /* Filled in place: the callbacks keep its address. */
 static inline void bench_init(Bench *bench, const Selector *selector, uint32_t max_targets) {
-        TargetsConfig config = { .selector = selector, .callbacks = { row_set, row_remove, NULL, &bench->table },
+        TargetsConfig config = { .selector = selector,
+                                 .callbacks = { row_set, row_remove, NULL, &bench->table },
                                  .max_targets = max_targets };
 
         stat_reset();
@@ -89,7 +93,8 @@ static inline void bench_end(Bench *bench) {
 
 /* Lets the set work until @done says so, or five seconds of its clock have gone by. */
 static inline void work_until(Bench *bench, bool (*done)(Bench *bench, uint32_t tgid), uint32_t tgid) {
-        for (uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + 5 * NS_PER_SEC; now_ns < end_ns && !done(bench, tgid);) {
+        for (uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + 5 * NS_PER_SEC;
+             now_ns < end_ns && !done(bench, tgid);) {
                 uint64_t next_ns;
 
                 cr_assert_eq(targets_work(bench->targets, now_ns, &next_ns), 0);
@@ -111,7 +116,8 @@ static inline bool has_no_ring(Bench *bench, uint32_t tgid) {
 /* ---- children ---- */
 
 static inline void *publish(void) {
-        struct spanprof_ring_header *header = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct spanprof_ring_header *header = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+                                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         header->capacity = 1024;
         header->slot_size = SPANPROF_RING_SLOT_SIZE;
@@ -185,7 +191,9 @@ static inline void post(Bench *bench, const Member *child, uint32_t kind, uint64
 }
 
 static inline int admit(Bench *bench, const Member *child, uint64_t time_ns, Process **processp) {
-        struct abi_sample sample = { .time_ns = time_ns, .start_time_ns = child->start_time_ns, .tgid = child->pid,
+        struct abi_sample sample = { .time_ns = time_ns,
+                                     .start_time_ns = child->start_time_ns,
+                                     .tgid = child->pid,
                                      .tid = child->pid };
 
         memcpy(sample.comm, child->comm, ABI_COMM_SIZE);

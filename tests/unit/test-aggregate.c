@@ -17,7 +17,10 @@ typedef struct Bench {
 
 static void bench_init(Bench *bench) {
         stat_reset();
-        *bench = (Bench){ .process = { .pid = 4711, .generation = 1, .comm = "victim", .exe = (char *)"/usr/bin/victim" } };
+        *bench = (Bench){ .process = { .pid = 4711,
+                                       .generation = 1,
+                                       .comm = "victim",
+                                       .exe = (char *)"/usr/bin/victim" } };
         cr_assert_eq(frames_new(&bench->frames), 0);
         cr_assert_eq(aggregator_new(&bench->aggregator, bench->frames, START_NS), 0);
 }
@@ -29,8 +32,15 @@ static void bench_deinit(Bench *bench) {
 
 /* A sample of one user frame that lies in no mapping. */
 static struct abi_sample sample(uint64_t time_ns) {
-        return (struct abi_sample){ .time_ns = time_ns, .value = 1, .generation = 1, .tgid = 4711, .tid = 4712, .n_user = 1,
-                                    .kind = ABI_KIND_CPU, .comm = "worker", .context = ABI_CONTEXT_UNPUBLISHED };
+        return (struct abi_sample){ .time_ns = time_ns,
+                                    .value = 1,
+                                    .generation = 1,
+                                    .tgid = 4711,
+                                    .tid = 4712,
+                                    .n_user = 1,
+                                    .kind = ABI_KIND_CPU,
+                                    .comm = "worker",
+                                    .context = ABI_CONTEXT_UNPUBLISHED };
 }
 
 static void add(Bench *bench, const struct abi_sample *header) {
@@ -114,7 +124,8 @@ Test(aggregate, turns_a_present_context_into_a_link) {
         window_get_sample(window, 0, 0, &row);
         cr_assert_arr_eq(window_get_link(window, row.link)->trace_id, trace, 16);
         cr_assert_arr_eq(window_get_link(window, row.link)->span_id, span, 8);
-        cr_assert_null(attribute(window, row.attributes, "datadog.local_root_span_id"), "the trace id is a real one");
+        cr_assert_null(attribute(window, row.attributes, "datadog.local_root_span_id"),
+                       "the trace id is a real one");
         cr_assert_eq(stat_get(COUNTER_CONTEXT_PRESENT), 1);
         window_free(window);
         bench_deinit(&bench);
@@ -134,8 +145,9 @@ Test(aggregate, says_so_when_the_low_half_is_a_local_root_span) {
         window = rotate(&bench, 5000);
         window_get_sample(window, 0, 0, &row);
         cr_assert_neq(row.link, 0);
-        cr_assert_str_eq(text(window, attribute(window, row.attributes, "datadog.local_root_span_id")->string),
-                         "0000000000000abc");
+        cr_assert_str_eq(
+                text(window, attribute(window, row.attributes, "datadog.local_root_span_id")->string),
+                "0000000000000abc");
         window_free(window);
         bench_deinit(&bench);
 }
@@ -168,9 +180,13 @@ Test(aggregate, makes_no_link_of_any_other_outcome) {
         bench_deinit(&bench);
 }
 
-/* A record that is not valid is being written if there was a span before, and says that there is none otherwise. */
+/*
+ * A record that is not valid is being written if there was a span before, and says that there is none
+ * otherwise.
+ */
 Test(aggregate, tells_a_record_under_way_from_one_without_a_span) {
-        static const uint8_t outcomes[] = { ABI_CONTEXT_INVALID, ABI_CONTEXT_PRESENT, ABI_CONTEXT_INVALID, ABI_CONTEXT_INVALID };
+        static const uint8_t outcomes[] = { ABI_CONTEXT_INVALID, ABI_CONTEXT_PRESENT, ABI_CONTEXT_INVALID,
+                                            ABI_CONTEXT_INVALID };
         Bench bench;
 
         bench_init(&bench);
@@ -204,8 +220,9 @@ static void add_attributes(Bench *bench, const char *bytes, size_t size) {
 }
 
 /* Resource { service.name = "shop" }, then threadlocal.attribute_key_map = ["route", "user"], by hand. */
-static const char payload[] = "\x0a\x18\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop"
-                              "\x12\x33\x0a\x1dthreadlocal.attribute_key_map\x12\x12\x2a\x10\x0a\x07\x0a\x05route\x0a\x05\x0a\x03usr";
+static const char payload[] =
+        "\x0a\x18\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop"
+        "\x12\x33\x0a\x1dthreadlocal.attribute_key_map\x12\x12\x2a\x10\x0a\x07\x0a\x05route\x0a\x05\x0a\x03usr";
 
 Test(aggregate, names_the_attributes_of_threads_by_the_process_context) {
         const WindowAttribute *row;
@@ -238,7 +255,10 @@ Test(aggregate, names_the_attributes_of_threads_by_the_process_context) {
         bench_deinit(&bench);
 }
 
-/* 1,000 values of a key are sent; the next ones are not, in this window; other keys and the next window are free. */
+/*
+ * 1,000 values of a key are sent; the next ones are not, in this window; other keys and the next window are
+ * free.
+ */
 Test(aggregate, bounds_the_values_of_a_key) {
         uint32_t n_overflow = 0, n_samples;
         Window *window;

@@ -80,7 +80,8 @@ Test(bounded_read, leaves_who_holds_it_up_and_serves_the_others, .timeout = 60) 
         cr_assert_eq(bounded_read(7, silent[0], bytes, sizeof(bytes), -1), -ETIMEDOUT);
         cr_assert_eq(bounded_n_stuck(), 1);
         cr_assert_eq(write(other[1], "ab", 2), 2);
-        cr_assert_eq(bounded_read(7, other[0], bytes, sizeof(bytes), -1), -ETIMEDOUT, "not while the first one hangs");
+        cr_assert_eq(bounded_read(7, other[0], bytes, sizeof(bytes), -1), -ETIMEDOUT,
+                     "not while the first one hangs");
         cr_assert_eq(bounded_read(8, other[0], bytes, sizeof(bytes), -1), 2);
         cr_assert_eq(stat_get(COUNTER_READS_STUCK), 2);
         cr_assert_eq(write(silent[1], "late", 4), 4);
@@ -117,7 +118,8 @@ Test(bounded_read_memory, reads_up_to_what_cannot_be_read) {
 
 /* A page that its owner never fills, as a file in FUSE that nobody serves. */
 static void trap(int to_parent) {
-        uint64_t page = (uintptr_t)mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint64_t page = (uintptr_t)mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                                        0);
         struct uffdio_api api = { .api = UFFD_API };
         struct uffdio_register range = { .range = { page, PAGE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
         int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);

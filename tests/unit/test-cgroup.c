@@ -24,23 +24,30 @@ static const Case cases[] = {
         { "/docker/" ID, ID, "" },
         { "/docker/" ID "/init.scope", ID, "init.scope" },
         { "/system.slice/docker-" ID ".scope", ID, "docker-" ID ".scope" },
-        { "/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope", ID, "docker-" ID ".scope" },
+        { "/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope", ID,
+          "docker-" ID ".scope" },
         { "/kubepods/burstable/pod0f4c1a9e-7f2d-4a1b-9c3e-5d6f7a8b9c0d/" ID, ID, "" },
         { "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod0f4c1a9e_7f2d_4a1b_9c3e_5d6f7a8b9c0d.slice/"
-          "cri-containerd-" ID ".scope", ID, "cri-containerd-" ID ".scope" },
+          "cri-containerd-" ID ".scope",
+          ID, "cri-containerd-" ID ".scope" },
         { "/system.slice/containerd.service/kubepods-burstable-pod0f4c1a9e_7f2d.slice:cri-containerd:" ID, ID,
           "containerd.service" },
-        { "/kubepods.slice/kubepods-pod0f4c1a9e_7f2d.slice/crio-" ID ".scope/container", ID, "crio-" ID ".scope" },
-        { "/kubepods.slice/kubepods-pod0f4c1a9e_7f2d.slice/crio-conmon-" ID ".scope", "", "crio-conmon-" ID ".scope" },
+        { "/kubepods.slice/kubepods-pod0f4c1a9e_7f2d.slice/crio-" ID ".scope/container", ID,
+          "crio-" ID ".scope" },
+        { "/kubepods.slice/kubepods-pod0f4c1a9e_7f2d.slice/crio-conmon-" ID ".scope", "",
+          "crio-conmon-" ID ".scope" },
         { "/machine.slice/libpod-" ID ".scope", ID, "libpod-" ID ".scope" },
         { "/machine.slice/libpod-" ID ".scope/container", ID, "libpod-" ID ".scope" },
         { "/machine.slice/libpod-conmon-" ID ".scope", "", "libpod-conmon-" ID ".scope" },
-        { "/user.slice/user-1000.slice/user@1000.service/app.slice/web.service/libpod-payload-" ID, ID, "web.service" },
-        { "/user.slice/user-1000.slice/user@1000.service/user.slice/nerdctl-" ID ".scope", ID, "nerdctl-" ID ".scope" },
+        { "/user.slice/user-1000.slice/user@1000.service/app.slice/web.service/libpod-payload-" ID, ID,
+          "web.service" },
+        { "/user.slice/user-1000.slice/user@1000.service/user.slice/nerdctl-" ID ".scope", ID,
+          "nerdctl-" ID ".scope" },
         { "/ecs/0123456789abcdef0123456789abcdef/" ID, ID, "" },
         { "/ecs/0123456789abcdef0123456789abcdef/0123456789abcdef0123456789abcdef-1234567890",
           "0123456789abcdef0123456789abcdef-1234567890", "" },
-        { "/machine.slice/systemd-nspawn@web1.service/payload/system.slice/nginx.service", "web1", "nginx.service" },
+        { "/machine.slice/systemd-nspawn@web1.service/payload/system.slice/nginx.service", "web1",
+          "nginx.service" },
         { "/machine.slice/systemd-nspawn@web1.service/supervisor", "", "systemd-nspawn@web1.service" },
         { "/machine.slice/machine-web1.scope/payload", "web1", "machine-web1.scope" },
         { "/machine.slice/machine-qemu\\x2d1\\x2dvm.scope", "", "machine-qemu\\x2d1\\x2dvm.scope" },
@@ -59,10 +66,11 @@ static const Case cases[] = {
 
 Test(cgroup, knows_the_container_and_unit_of_each_runtime) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                CgroupPart container = cgroup_container(part(cases[i].path)), unit = cgroup_unit(part(cases[i].path));
+                CgroupPart container = cgroup_container(part(cases[i].path)),
+                           unit = cgroup_unit(part(cases[i].path));
 
-                cr_expect(is(container, cases[i].container), "%s: container %.*s", cases[i].path, (int)container.size,
-                          container.text);
+                cr_expect(is(container, cases[i].container), "%s: container %.*s", cases[i].path,
+                          (int)container.size, container.text);
                 cr_expect(is(unit, cases[i].unit), "%s: unit %.*s", cases[i].path, (int)unit.size, unit.text);
         }
 }
@@ -78,9 +86,11 @@ static void check(const char *text, const char *path, const char *container) {
 
 Test(cgroup, takes_the_line_that_tells_most) {
         check("0::/system.slice/nginx.service\n", "/system.slice/nginx.service", "");
-        check("12:memory:/docker/" ID "\n1:name=systemd:/docker/" ID "\n0::/system.slice/containerd.service\n",
+        check("12:memory:/docker/" ID "\n1:name=systemd:/docker/" ID
+              "\n0::/system.slice/containerd.service\n",
               "/docker/" ID, ID);
-        check("2:cpu,cpuacct:/\n1:name=systemd:/system.slice/cron.service\n0::/\n", "/system.slice/cron.service", "");
+        check("2:cpu,cpuacct:/\n1:name=systemd:/system.slice/cron.service\n0::/\n",
+              "/system.slice/cron.service", "");
         check("3:memory:/batch\n1:name=systemd:/\n0::/\n", "/batch", "");
         check("2:cpu:/\n0::/\n", "/", "");
         check("0::/a:b/c\n", "/a:b/c", "");
@@ -112,7 +122,8 @@ Test(cgroup, matches_a_group_and_what_is_below_it) {
 }
 
 Test(cgroup, matches_units_as_systemctl_names_them) {
-        CgroupPart path = part("/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service/worker");
+        CgroupPart path = part(
+                "/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service/worker");
 
         cr_expect(cgroup_unit_matches(path, "nginx.service"));
         cr_expect(cgroup_unit_matches(path, "nginx"));

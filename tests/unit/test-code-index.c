@@ -38,7 +38,8 @@ static void assert_name(uint64_t address, uint64_t time_ns, const char *expected
         }
         cr_assert_not_null(name, "%#lx has no name, expected %s", address, expected);
         cr_assert_eq(size, strlen(expected));
-        cr_assert_eq(memcmp(name, expected, size), 0, "%#lx is %.*s, not %s", address, (int)size, name, expected);
+        cr_assert_eq(memcmp(name, expected, size), 0, "%#lx is %.*s, not %s", address, (int)size, name,
+                     expected);
         cr_assert_eq(start, expected_start);
 }
 
@@ -115,8 +116,8 @@ Test(code_index, agrees_with_a_slow_one) {
                         if (!found)
                                 continue;
                         snprintf(name, sizeof(name), "f%u", owner[at]);
-                        cr_assert(n == strlen(name) && !memcmp(name, found, n), "step %u, %u: %.*s, not %s", i, at, (int)n, found,
-                                  name);
+                        cr_assert(n == strlen(name) && !memcmp(name, found, n), "step %u, %u: %.*s, not %s",
+                                  i, at, (int)n, found, name);
                         cr_assert(first <= at && owner[first] == owner[at]);
                 }
         }
@@ -162,5 +163,6 @@ Test(code_index, is_full_of_names_that_all_have_a_range) {
         }
         cr_assert_geq(n, 100000 - (64 << 10) / 40);
         assert_name(0x1000, 0, "function number 000000 of a very long run", 0x1000);
-        add(0x1000, 0x10, "function number 000001 of a very long run");         /* a name that is known needs no room */
+        /* a name that is known needs no room */
+        add(0x1000, 0x10, "function number 000001 of a very long run");
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Each test is a process of its own, and the one that makes code: its perf-map is /tmp/perf-PID.map with its pid. */
+/*
+ * Each test is a process of its own, and the one that makes code: its perf-map is /tmp/perf-PID.map with its
+ * pid.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Each test is a process of its own, and the process that is looked at: its perf-map is /tmp/perf-PID.map with its pid. */
+/*
+ * Each test is a process of its own, and the process that is looked at: its perf-map is /tmp/perf-PID.map
+ * with its pid.
+ */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,8 +48,8 @@ static void assert_name(uint64_t address, const char *expected) {
 
         cr_assert_eq(r, expected ? 0 : CODE_SOURCE_E_NONE, "%#lx", address);
         if (expected)
-                cr_assert(size == strlen(expected) && !memcmp(name, expected, size), "%#lx is %.*s, not %s", address, (int)size,
-                          name, expected);
+                cr_assert(size == strlen(expected) && !memcmp(name, expected, size), "%#lx is %.*s, not %s",
+                          address, (int)size, name, expected);
 }
 
 Test(code_source, finds_nothing_where_there_is_none) {
@@ -123,7 +126,8 @@ Test(code_source, refuses_what_is_no_file) {
         snprintf(aside, sizeof(aside), "%s.aside", path);
         cr_assert_eq(mkfifo(path, 0600), 0);
         assert_refused("a pipe, which would never be opened");
-        cr_assert_eq(rename(path, aside), 0);   /* there for so long, the directory cannot get its number and be taken for it */
+        /* there for so long, the directory cannot get its number and be taken for it */
+        cr_assert_eq(rename(path, aside), 0);
         cr_assert_eq(mkdir(path, 0700), 0);
         assert_refused("a directory");
         unlink(aside);
@@ -247,9 +251,15 @@ Test(code_source, knows_a_dump_by_its_name) {
                 bool is;
                 uint64_t number;
         } cases[] = {
-                { "/tmp/jit-812.dump", true, 812 },   { "jit-1.dump", true, 1 },      { "/home/x/.debug/jit/a/jit-77.dump", true, 77 },
-                { "/tmp/jit-.dump", false, 0 },       { "/tmp/jit-8x.dump", false, 0 }, { "/tmp/jit-8.dumps", false, 0 },
-                { "/tmp/jit-8.dump/x", false, 0 },    { "", false, 0 },               { "/tmp/jit-99999999999999999999999999.dump", false, 0 },
+                { "/tmp/jit-812.dump", true, 812 },
+                { "jit-1.dump", true, 1 },
+                { "/home/x/.debug/jit/a/jit-77.dump", true, 77 },
+                { "/tmp/jit-.dump", false, 0 },
+                { "/tmp/jit-8x.dump", false, 0 },
+                { "/tmp/jit-8.dumps", false, 0 },
+                { "/tmp/jit-8.dump/x", false, 0 },
+                { "", false, 0 },
+                { "/tmp/jit-99999999999999999999999999.dump", false, 0 },
                 { "/tmp/ajit-8.dump", false, 0 },
         };
 

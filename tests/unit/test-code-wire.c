@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What targets say of their code, read by real workers, and by workers that lie. The zygotes is this program once more (as
- * in test-sandbox.c); a piece that begins with `lie` and a number says how its worker behaves.
+ * What targets say of their code, read by real workers, and by workers that lie. The zygotes is this program
+ * once more (as in test-sandbox.c); a piece that begins with `lie` and a number says how its worker behaves.
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +20,19 @@
 #include "symbol/jit/code-wire.h"
 #include "symbol/naming/code-source.h"
 
-enum { LIE_DIE, LIE_MAGIC, LIE_RESULT, LIE_SKIP, LIE_LONG, LIE_COUNT, LIE_RANGE, LIE_NAME, LIE_MOVE, LIE_CUT, LIE_N };
+enum {
+        LIE_DIE,
+        LIE_MAGIC,
+        LIE_RESULT,
+        LIE_SKIP,
+        LIE_LONG,
+        LIE_COUNT,
+        LIE_RANGE,
+        LIE_NAME,
+        LIE_MOVE,
+        LIE_CUT,
+        LIE_N
+};
 
 static void lie(int socket, int how) {
         static CodeState state;
@@ -52,7 +64,8 @@ static void work(int socket) {
         CodeRequest request = { 0 };
         ssize_t n;
 
-        while ((n = channel_receive(socket, seen, sizeof(seen), NULL, MSG_PEEK)) > 0 && n < (ssize_t)sizeof(seen)) {
+        while ((n = channel_receive(socket, seen, sizeof(seen), NULL, MSG_PEEK)) > 0 &&
+               n < (ssize_t)sizeof(seen)) {
                 memcpy(&request, seen, sizeof(request));
                 if (n >= (ssize_t)sizeof(request) && request.form == CODE_FORM_DUMP)
                         break;
@@ -105,7 +118,8 @@ static void assert_name(uint64_t address, const char *expected) {
         char name[CODE_MAX_NAME];
         size_t size = find(source, address, name);
 
-        cr_assert(size == strlen(expected) && !memcmp(name, expected, size), "%#lx is %.*s, not %s", address, (int)size, name, expected);
+        cr_assert(size == strlen(expected) && !memcmp(name, expected, size), "%#lx is %.*s, not %s", address,
+                  (int)size, name, expected);
 }
 
 /* Both have seen the same: every @step bytes of [0, @end) they say the same. */
@@ -134,7 +148,10 @@ static void look_both(uint64_t end, uint64_t step, uint32_t n_started) {
         compare(end, step, &local);
 }
 
-/* Short lines, long ones, ones longer than any piece, and ones that are none, of which each piece cuts another. */
+/*
+ * Short lines, long ones, ones longer than any piece, and ones that are none, of which each piece cuts
+ * another.
+ */
 static void write_map(const char *mode, unsigned seed, int n) {
         FILE *stream = fopen(path, mode);
 
@@ -144,7 +161,8 @@ static void write_map(const char *mode, unsigned seed, int n) {
 
                 if (i % 50 == 5)
                         fprintf(stream, "no line\n");
-                fprintf(stream, i % 2 ? "%x %x n%d" : "0x%x %x %d ", (rand() % 4000) * 16, 1 + rand() % 64, i);
+                fprintf(stream, i % 2 ? "%x %x n%d" : "0x%x %x %d ", (rand() % 4000) * 16, 1 + rand() % 64,
+                        i);
                 for (int j = 0; j < size; j++)
                         fputc('a' + (i + j) % 26, stream);
                 fputc('\n', stream);
@@ -205,8 +223,10 @@ Test(code_wire, a_worker_that_lies_or_dies_leaves_nothing_behind) {
                 code_source_look(source, &place, &look);
                 cr_assert_eq(look.n_failed, 1, "%d", how);
                 cr_assert_eq(look.workers.n_started, 2, "%d", how);
-                cr_assert_eq(look.workers.n_malformed, how == LIE_DIE || how == LIE_CUT ? 0 : 2, "%d: %u", how, look.workers.n_malformed);
-                cr_assert_eq(look.workers.n_died, how == LIE_DIE || how == LIE_CUT ? 2 : 0, "%d: %u", how, look.workers.n_died);
+                cr_assert_eq(look.workers.n_malformed, how == LIE_DIE || how == LIE_CUT ? 0 : 2, "%d: %u",
+                             how, look.workers.n_malformed);
+                cr_assert_eq(look.workers.n_died, how == LIE_DIE || how == LIE_CUT ? 2 : 0, "%d: %u", how,
+                             look.workers.n_died);
                 cr_assert_eq(look.n_taken, 0);
                 cr_assert(look.has_file && !look.is_changed && !look.failed);
                 assert_name(0x1000, "");
@@ -244,7 +264,8 @@ Test(code_wire, without_a_zygote_nothing_is_read_here_instead) {
 }
 
 Test(code_wire, knows_answers_that_cannot_be) {
-        CodeAnswer good = { .magic = CODE_WIRE_MAGIC, .skip = UINT32_MAX, .n_records = 1, .size = 49 }, bad = good;
+        CodeAnswer good = { .magic = CODE_WIRE_MAGIC, .skip = UINT32_MAX, .n_records = 1, .size = 49 },
+                   bad = good;
         CodeWireRecord record = { .start = UINT64_MAX - 16, .size = 16, .name_size = 1 };
         uint8_t data[sizeof(record) + 1];
 
@@ -258,11 +279,13 @@ Test(code_wire, knows_answers_that_cannot_be) {
         memcpy(data, &record, sizeof(record));
         data[sizeof(record)] = 'f';
         cr_assert(code_wire_check_records(data, sizeof(data), 1, CODE_FORM_MAP));
-        cr_assert(!code_wire_check_records(data, sizeof(data), 0, CODE_FORM_MAP), "bytes behind the last one");
+        cr_assert(!code_wire_check_records(data, sizeof(data), 0, CODE_FORM_MAP),
+                  "bytes behind the last one");
         cr_assert(!code_wire_check_records(data, sizeof(data) - 1, 1, CODE_FORM_MAP), "a name that is cut");
         record.size = 17;
         memcpy(data, &record, sizeof(record));
-        cr_assert(!code_wire_check_records(data, sizeof(data), 1, CODE_FORM_MAP), "an end beyond all addresses");
+        cr_assert(!code_wire_check_records(data, sizeof(data), 1, CODE_FORM_MAP),
+                  "an end beyond all addresses");
         record = (CodeWireRecord){ .start = 1, .size = 1, .is_move = 1 };
         memcpy(data, &record, sizeof(record));
         cr_assert(code_wire_check_records(data, sizeof(record), 1, CODE_FORM_DUMP));

@@ -33,8 +33,8 @@ static int load(const char *const *environment) {
 }
 
 static int from_command_line(const char *name, const char *value) {
-        return config_set(&config, option_find(name, strlen(name)), value, CONFIG_COMMAND_LINE, "command line", name,
-                          &errors);
+        return config_set(&config, option_find(name, strlen(name)), value, CONFIG_COMMAND_LINE,
+                          "command line", name, &errors);
 }
 
 static const ConfigOrigin *origin(const char *name) {
@@ -146,7 +146,8 @@ Test(config, layers_default_otel_file_environment_and_command_line, .init = make
                 "OTEL_EXPORTER_OTLP_TIMEOUT=2500", "SPANPROF_TIMESTAMPS=", NULL,
         };
 
-        write_file("/etc/spanprof/spanprof.conf", "frequency = 1\ndepth = 2\njitter = on\ncompression = gzip\n");
+        write_file("/etc/spanprof/spanprof.conf",
+                   "frequency = 1\ndepth = 2\njitter = on\ncompression = gzip\n");
         cr_assert_eq(from_command_line("jitter", "on"), 0);
         cr_assert_eq(load(environment), 0, "%s", errors.data);
         cr_assert_eq(config.frequency, 1);
@@ -194,9 +195,14 @@ Test(config, takes_no_file_that_cannot_be_read_for_none, .init = make_root, .fin
         link_file("/etc/spanprof/spanprof.conf.d/10-a.conf", "nowhere");
         link_file("/run/spanprof/spanprof.conf.d", "spanprof.conf.d");
         cr_assert_eq(load(NULL), CONFIG_E_INVALID);
-        cr_assert_not_null(strstr(errors.data, "/etc/spanprof/spanprof.conf: No such file or directory\n"), "%s", errors.data);
-        cr_assert_not_null(strstr(errors.data, "/etc/spanprof/spanprof.conf.d/10-a.conf: No such file or directory\n"), "%s", errors.data);
-        cr_assert_not_null(strstr(errors.data, "/run/spanprof/spanprof.conf.d: Too many levels of symbolic links\n"), "%s", errors.data);
+        cr_assert_not_null(strstr(errors.data, "/etc/spanprof/spanprof.conf: No such file or directory\n"),
+                           "%s", errors.data);
+        cr_assert_not_null(
+                strstr(errors.data, "/etc/spanprof/spanprof.conf.d/10-a.conf: No such file or directory\n"),
+                "%s", errors.data);
+        cr_assert_not_null(
+                strstr(errors.data, "/run/spanprof/spanprof.conf.d: Too many levels of symbolic links\n"),
+                "%s", errors.data);
 }
 
 Test(config, says_a_hundred_mistakes_of_a_file, .init = make_root, .fini = remove_root) {
@@ -210,7 +216,8 @@ Test(config, says_a_hundred_mistakes_of_a_file, .init = make_root, .fini = remov
         for (const char *at = errors.data; (at = strchr(at, '\n')); at++)
                 n_lines++;
         cr_assert_eq(n_lines, 101);
-        cr_assert_not_null(strstr(errors.data, "spanprof.conf:101: too many mistakes; the rest was not read\n"));
+        cr_assert_not_null(
+                strstr(errors.data, "spanprof.conf:101: too many mistakes; the rest was not read\n"));
 }
 
 Test(config, reads_only_the_named_file_if_there_is_one, .init = make_root, .fini = remove_root) {
@@ -249,7 +256,8 @@ Test(config, never_waits_for_a_pipe, .init = make_root, .fini = remove_root) {
 }
 
 Test(config, looks_whether_the_files_for_tls_can_be_read, .init = make_root, .fini = remove_root) {
-        static const char *const environment[] = { "OTEL_EXPORTER_OTLP_CERTIFICATE=/nonexistent/ca.pem", NULL };
+        static const char *const environment[] = { "OTEL_EXPORTER_OTLP_CERTIFICATE=/nonexistent/ca.pem",
+                                                   NULL };
         char path[64];
 
         snprintf(path, sizeof(path), "%s/pipe", root);
@@ -260,27 +268,34 @@ Test(config, looks_whether_the_files_for_tls_can_be_read, .init = make_root, .fi
         cr_assert_not_null(strstr(errors.data, "certificate: /nonexistent/ca.pem: No such file or directory "
                                                "(OTEL_EXPORTER_OTLP_CERTIFICATE)\n"), "%s", errors.data);
         cr_assert_not_null(strstr(errors.data, "client-certificate: /tmp/"), "%s", errors.data);
-        cr_assert_not_null(strstr(errors.data, "/pipe: not a regular file (command line)\n"), "%s", errors.data);
+        cr_assert_not_null(strstr(errors.data, "/pipe: not a regular file (command line)\n"), "%s",
+                           errors.data);
         cr_assert_null(strstr(errors.data, "client-key"), "%s", errors.data);
 }
 
 Test(config, names_an_unknown_section) {
-        cr_assert_eq(apply("[targets]\n[exports]\ncompression = none\n[nothing-like-it]\n"), CONFIG_E_INVALID);
+        cr_assert_eq(apply("[targets]\n[exports]\ncompression = none\n[nothing-like-it]\n"),
+                     CONFIG_E_INVALID);
         cr_assert_str_eq(errors.data, "x.conf:2: unknown section [exports], did you mean [export]?\n"
                                       "x.conf:4: unknown section [nothing-like-it]\n");
 }
 
 Test(config, refuses_endpoints_and_headers_that_cannot_be_used) {
         static const char *const cases[][3] = {
-                { "endpoint", "http://[::1", "bracket" }, { "endpoint", "http://c:99999", "1 to 65535" },
-                { "endpoint", "http://", "names no host" }, { "endpoint", "http://a b", "blank" }, { "endpoint", "unix:run/c", "path from /" },
+                { "endpoint", "http://[::1", "bracket" },
+                { "endpoint", "http://c:99999", "1 to 65535" },
+                { "endpoint", "http://", "names no host" },
+                { "endpoint", "http://a b", "blank" },
+                { "endpoint", "unix:run/c", "path from /" },
                 { "endpoint", "ftp://c", "http://HOST[:PORT], https://HOST[:PORT] or unix:/SOCKET" },
-                { "forward", "https://c:x", "1 to 65535" }, { "headers", "secret", "name=value" },
+                { "forward", "https://c:x", "1 to 65535" },
+                { "headers", "secret", "name=value" },
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 text_deinit(&errors);
-                cr_assert_eq(from_command_line(cases[i][0], cases[i][1]), CONFIG_E_INVALID, "%s", cases[i][1]);
+                cr_assert_eq(from_command_line(cases[i][0], cases[i][1]), CONFIG_E_INVALID, "%s",
+                             cases[i][1]);
                 cr_assert_not_null(strstr(errors.data, cases[i][2]), "%s", errors.data);
                 cr_assert_null(strstr(errors.data, "secret"), "%s", errors.data);
         }
@@ -288,7 +303,8 @@ Test(config, refuses_endpoints_and_headers_that_cannot_be_used) {
 }
 
 Test(config, names_the_variable_that_is_wrong, .init = make_root, .fini = remove_root) {
-        static const char *const environment[] = { "SPANPROF_FREQUENCY=fast", "OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318", NULL };
+        static const char *const environment[] = { "SPANPROF_FREQUENCY=fast",
+                                                   "OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318", NULL };
 
         cr_assert_eq(load(environment), CONFIG_E_INVALID);
         cr_assert_not_null(strstr(errors.data, "SPANPROF_FREQUENCY: `fast` is no number (1 to 10000)\n"));
@@ -309,10 +325,13 @@ Test(config, makes_the_url_of_the_profiles_signal, .init = make_root, .fini = re
                 { "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=unix:/run/c.sock:/x", "unix:/run/c.sock:/x" },
                 { "SPANPROF_ENDPOINT=HTTP://c:1", "HTTP://c:1/v1development/profiles" },
                 { "SPANPROF_ENDPOINT=https://c/base", "https://c/base/v1development/profiles" },
-                { "SPANPROF_ENDPOINT=http://c:1/v1development/profiles", "http://c:1/v1development/profiles" },
-                { "SPANPROF_ENDPOINT=http://c:1/base/?tenant=1/#x", "http://c:1/base/v1development/profiles?tenant=1/" },
+                { "SPANPROF_ENDPOINT=http://c:1/v1development/profiles",
+                  "http://c:1/v1development/profiles" },
+                { "SPANPROF_ENDPOINT=http://c:1/base/?tenant=1/#x",
+                  "http://c:1/base/v1development/profiles?tenant=1/" },
                 { "SPANPROF_ENDPOINT=http://c?t=1", "http://c/v1development/profiles?t=1" },
-                { "SPANPROF_ENDPOINT=http://c/v1development/profiles?t=1", "http://c/v1development/profiles?t=1" },
+                { "SPANPROF_ENDPOINT=http://c/v1development/profiles?t=1",
+                  "http://c/v1development/profiles?t=1" },
                 { "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://c/x/?t=1", "http://c/x/?t=1" },
         };
 
@@ -328,7 +347,10 @@ Test(config, makes_the_url_of_the_profiles_signal, .init = make_root, .fini = re
 
 Test(config, prefers_the_variable_of_the_signal_and_ours_to_both, .init = make_root, .fini = remove_root) {
         const char *environment[] = {
-                "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://p/x", "OTEL_EXPORTER_OTLP_ENDPOINT=http://c", NULL, NULL,
+                "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://p/x",
+                "OTEL_EXPORTER_OTLP_ENDPOINT=http://c",
+                NULL,
+                NULL,
         };
 
         cr_assert_eq(load(environment), 0);
@@ -358,12 +380,15 @@ Test(config, takes_the_protocol_of_the_profiles_before_that_of_all, .init = make
         cr_assert_eq(load(environment), 0);
         cr_assert_str_eq(config.protocol, "http/json");
         cr_assert_eq(load(unknown), CONFIG_E_INVALID);
-        cr_assert_not_null(strstr(errors.data, "`smoke-signals` is not one of its values (http/protobuf, http/json)"));
+        cr_assert_not_null(
+                strstr(errors.data, "`smoke-signals` is not one of its values (http/protobuf, http/json)"));
 }
 
 Test(config, takes_more_receivers_each_with_what_is_its_own) {
-        cr_assert_eq(apply("[export]\ntimeout = 5s\n[export eu]\nendpoint = http://eu:4318\nprotocol = http/json\n"
-                           "[export us]\nendpoint = http://us/base\n[export]\nmax-queue = 1M\n[sampling]\nfrequency = 7\n"), 0);
+        cr_assert_eq(
+                apply("[export]\ntimeout = 5s\n[export eu]\nendpoint = http://eu:4318\nprotocol = http/json\n"
+                      "[export us]\nendpoint = http://us/base\n[export]\nmax-queue = 1M\n[sampling]\nfrequency = 7\n"),
+                0);
         cr_assert_eq(config_finish_exports(&config, &errors), 0);
         cr_assert_eq(config.n_exports, 2);
         cr_assert_str_eq(config.exports[0].name, "eu");
@@ -374,16 +399,18 @@ Test(config, takes_more_receivers_each_with_what_is_its_own) {
         cr_assert_eq(config.max_queue_bytes, 1 << 20);
         cr_assert_eq(config.frequency, 7);
         cr_assert(!config_first_export(&config), "without an endpoint [export] is none");
-        cr_assert_eq(apply("[export]\nendpoint = http://first\n[export eu]\nendpoint = http://other\n"), 0, "a drop-in");
+        cr_assert_eq(apply("[export]\nendpoint = http://first\n[export eu]\nendpoint = http://other\n"), 0,
+                     "a drop-in");
         cr_assert(config_first_export(&config));
         cr_assert_eq(config.n_exports, 2);
         cr_assert_str_eq(config.exports[0].config->endpoint, "http://other");
 }
 
 Test(config, says_what_is_wrong_with_a_receiver) {
-        cr_assert_eq(apply("[export eu]\nfrequency = 9\nstop-timeout = 1s\nendpoint = nowhere\ntimeout = 1s\ntimeout = 2s\n"
-                           "[export us]\nspool = /a\nendpoint = http://us\n[export]\nspool = /a\n[import x]\n"),
-                     CONFIG_E_INVALID);
+        cr_assert_eq(
+                apply("[export eu]\nfrequency = 9\nstop-timeout = 1s\nendpoint = nowhere\ntimeout = 1s\ntimeout = 2s\n"
+                      "[export us]\nspool = /a\nendpoint = http://us\n[export]\nspool = /a\n[import x]\n"),
+                CONFIG_E_INVALID);
         cr_assert_eq(config_finish_exports(&config, &errors), CONFIG_E_INVALID);
         cr_assert_not_null(strstr(errors.data, "x.conf:2: `frequency` is not for one receiver alone\n"));
         cr_assert_not_null(strstr(errors.data, "x.conf:3: `stop-timeout` is not for one receiver alone\n"));

@@ -21,11 +21,11 @@ static void setup(void) {
 
 TestSuite(confine, .init = setup);
 
-#define assert_refused(_call)                                                                                          \
-        do {                                                                                                           \
-                errno = 0;                                                                                             \
-                cr_assert_eq((_call), -1);                                                                             \
-                cr_assert_eq(errno, EPERM);                                                                            \
+#define assert_refused(_call) \
+        do { \
+                errno = 0; \
+                cr_assert_eq((_call), -1); \
+                cr_assert_eq(errno, EPERM); \
         } while (0)
 
 Test(confine, starts_no_program) {

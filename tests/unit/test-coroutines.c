@@ -16,7 +16,12 @@ static void end(void) {
 }
 
 static void event(uint64_t probe, bool active, uint64_t time_ms, uint64_t tid, uint64_t n_lost) {
-        CoroEvent row = { .probe_id = probe, .active = active, .time_ns = time_ms * MS, .tid = tid, .address = 0x40, .n_lost = n_lost };
+        CoroEvent row = { .probe_id = probe,
+                          .active = active,
+                          .time_ns = time_ms * MS,
+                          .tid = tid,
+                          .address = 0x40,
+                          .n_lost = n_lost };
 
         cr_assert_eq(coroutine_report_event(report, &row), 0);
 }
@@ -63,12 +68,14 @@ Test(coroutines, suspects_who_waits_ten_times_longer_than_ever) {
         }
         event(3, false, 2, 7, 0);
         event(4, true, 1700, 7, 0);     /* runs; and says when the trace ends */
-        cr_assert_eq(coroutine_end(report, &report->coroutines[0]), COROUTINE_SUSPENDED, "a wait between the turns was as long");
+        cr_assert_eq(coroutine_end(report, &report->coroutines[0]), COROUTINE_SUSPENDED,
+                     "a wait between the turns was as long");
         cr_assert_eq(coroutine_end(report, &report->coroutines[1]), COROUTINE_SUSPENDED);
         cr_assert_eq(coroutine_end(report, &report->coroutines[2]), COROUTINE_SUSPECT);
         cr_assert_eq(coroutine_end(report, &report->coroutines[3]), COROUTINE_RUNNING);
         cr_assert_eq(coroutine_report_station(report, &(TraceStationEnd){ .probe_id = 3, .dead = true }), 0);
-        cr_assert_eq(coroutine_end(report, &report->coroutines[2]), COROUTINE_DEAD, "who is dead waits for nothing");
+        cr_assert_eq(coroutine_end(report, &report->coroutines[2]), COROUTINE_DEAD,
+                     "who is dead waits for nothing");
 }
 
 /* Of a whole program that hangs the last event is soon behind the one that never comes. */
@@ -77,7 +84,9 @@ Test(coroutines, waits_until_its_station_was_looked_at_for_the_last_time) {
         event(1, false, 2, 7, 0);
         event(2, true, 3, 7, 0);
         cr_assert_eq(coroutine_end(report, &report->coroutines[0]), COROUTINE_SUSPENDED);
-        cr_assert_eq(coroutine_report_station(report, &(TraceStationEnd){ .probe_id = 1, .until_ns = 202 * MS }), 0);
+        cr_assert_eq(
+                coroutine_report_station(report, &(TraceStationEnd){ .probe_id = 1, .until_ns = 202 * MS }),
+                0);
         cr_assert_eq(coroutine_since_ns(report, &report->coroutines[0]), 200 * MS);
         cr_assert_eq(coroutine_end(report, &report->coroutines[0]), COROUTINE_SUSPECT);
         cr_assert_eq(coroutine_report_station(report, &(TraceStationEnd){ .probe_id = 1, .until_ns = 1 }), 0);
@@ -116,11 +125,15 @@ Test(coroutines, draws_as_much_time_as_it_sums) {
 
 /* A trace may say anything: the whole range of the clock in one stretch, and back. */
 Test(coroutines, draws_any_times) {
-        static const uint64_t times[] = { 0, UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, 5, UINT64_MAX, 0, 1 };
+        static const uint64_t times[] = { 0, UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, 5, UINT64_MAX,
+                                          0, 1 };
         double run_ns = 0;
 
         for (size_t i = 0; i < 4 * ARRAY_SIZE(times); i++) {
-                CoroEvent row = { .probe_id = i < 2 ? 1 : 2 + i % 3, .active = i % 2 == 0, .time_ns = times[i % ARRAY_SIZE(times)], .tid = 7 };
+                CoroEvent row = { .probe_id = i < 2 ? 1 : 2 + i % 3,
+                                  .active = i % 2 == 0,
+                                  .time_ns = times[i % ARRAY_SIZE(times)],
+                                  .tid = 7 };
 
                 cr_assert_eq(coroutine_report_event(report, &row), 0);
         }

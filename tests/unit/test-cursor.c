@@ -37,7 +37,9 @@ Test(cursor, refuses_a_length_that_would_wrap) {
 
 Test(cursor_varint, reads_the_examples_of_the_protobuf_documentation) {
         /* 150, and -2 as an int64: "Protocol Buffers, Encoding" */
-        const uint8_t bytes[] = { 0x96, 0x01, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x00 };
+        const uint8_t bytes[] = {
+                0x96, 0x01, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x00
+        };
         Cursor cursor = cursor_make(bytes, sizeof(bytes));
 
         cr_assert_eq(cursor_varint(&cursor), 150);

@@ -17,7 +17,8 @@ typedef union Record {
 } Record;
 
 static Record sound(void) {
-        static const uint64_t frames[] = { 0xffffffff81000010, 0xffffffff81000020, 0x401000, 0x402000, 0x403000 };
+        static const uint64_t frames[] = { 0xffffffff81000010, 0xffffffff81000020, 0x401000, 0x402000,
+                                           0x403000 };
         Record record = { .words = { 0 } };
 
         memcpy(record.words + HEADER_WORDS, frames, sizeof(frames));
@@ -79,7 +80,8 @@ Test(decode, refuses_counts_beyond_the_limits) {
         record.header = sound().header;
         record.header.n_kernel = ABI_MAX_KERNEL_FRAMES;
         record.header.n_user = ABI_MAX_FRAMES;
-        cr_assert_eq(decode_sample(&record, sizeof(record) - 8, &sample), 0, "the limits themselves are fine");
+        cr_assert_eq(decode_sample(&record, sizeof(record) - 8, &sample), 0,
+                     "the limits themselves are fine");
         record.header.n_user++;
         refuses((Record *)&record, sizeof(record), "user frames");
         record.header.n_user--;

@@ -18,18 +18,25 @@ static const char *demangled(const char *name, DemangleStyle style) {
         return text;
 }
 
-/* Expected: c++filt --no-verbose of binutils 2.40, with parameters and with -p; Rust: rustfilt 0.2.1 and RFC 2603. */
+/*
+ * Expected: c++filt --no-verbose of binutils 2.40, with parameters and with -p; Rust: rustfilt 0.2.1 and RFC
+ * 2603.
+ */
 Test(demangle, reads_names_of_cxx) {
         static const char *const names[][3] = {
                 { "_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back",
                   "std::vector<int, std::allocator<int> >::push_back(int const&)" },
-                { "_ZN4llvm9StringRef4findEcm", "llvm::StringRef::find", "llvm::StringRef::find(char, unsigned long)" },
+                { "_ZN4llvm9StringRef4findEcm", "llvm::StringRef::find",
+                  "llvm::StringRef::find(char, unsigned long)" },
                 { "_ZNSaIcED1Ev", "std::allocator<char>::~allocator", "std::allocator<char>::~allocator()" },
                 { "_Z3foov.cold", "foo", "foo() [clone .cold]" },
                 { "_Z3fooILi3EEvv", "foo<3>", "void foo<3>()" },
-                { "_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()", "main::{lambda()#1}::operator()() const" },
-                { "_GLOBAL__I_main", "global constructors keyed to main", "global constructors keyed to main" },
-                { "_GLOBAL__I__ZN1a1bE", "global constructors keyed to a::b", "global constructors keyed to a::b" },
+                { "_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()",
+                  "main::{lambda()#1}::operator()() const" },
+                { "_GLOBAL__I_main", "global constructors keyed to main",
+                  "global constructors keyed to main" },
+                { "_GLOBAL__I__ZN1a1bE", "global constructors keyed to a::b",
+                  "global constructors keyed to a::b" },
         };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -50,7 +57,8 @@ Test(demangle, reads_names_of_rust) {
                   "utf8_idents::\xe1\x83\xa1\xe1\x83\x90\xe1\x83\xad\xe1\x83\x9b\xe1\x83\x94\xe1\x83\x9a\xe1\x83\x90\xe1\x83\x93_"
                   "\xe1\x83\x92\xe1\x83\x94\xe1\x83\x9b\xe1\x83\xa0\xe1\x83\x98\xe1\x83\x94\xe1\x83\x9a\xe1\x83\x98_"
                   "\xe1\x83\xa1\xe1\x83\x90\xe1\x83\x93\xe1\x83\x98\xe1\x83\x9a\xe1\x83\x98" },
-                { "_RINvNtC3std3mem8align_ofNtNtC3std3mem12DiscriminantE", "std::mem::align_of::<std::mem::Discriminant>" },
+                { "_RINvNtC3std3mem8align_ofNtNtC3std3mem12DiscriminantE",
+                  "std::mem::align_of::<std::mem::Discriminant>" },
         };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -60,8 +68,21 @@ Test(demangle, reads_names_of_rust) {
 }
 
 Test(demangle, leaves_other_names_alone) {
-        static const char *const names[] = { "", "main", "_", "_Z", "_start", "_R", "_ZN", "runtime.mallocgc", "_Z3fo", "_GLOBAL_", "_GLOBAL__",
-                                             "_GLOBAL__sub", "_GLOBAL__I", "_GLOBAL__I", "_GLOBAL__sub_I_main" };
+        static const char *const names[] = { "",
+                                             "main",
+                                             "_",
+                                             "_Z",
+                                             "_start",
+                                             "_R",
+                                             "_ZN",
+                                             "runtime.mallocgc",
+                                             "_Z3fo",
+                                             "_GLOBAL_",
+                                             "_GLOBAL__",
+                                             "_GLOBAL__sub",
+                                             "_GLOBAL__I",
+                                             "_GLOBAL__I",
+                                             "_GLOBAL__sub_I_main" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 cr_expect_str_eq(demangled(names[i], DEMANGLE_FULL), "", "%s", names[i]);
@@ -73,9 +94,10 @@ static void agree_with_cxxfilt(DemangleStyle style, const char *flags) {
         unsigned n = 0;
         FILE *pipe;
 
-        snprintf(command, sizeof(command),
-                 "nm -D $(gcc -print-file-name=libstdc++.so) | awk '{ print $NF }' | sed 's/@.*//' >%s && c++filt --no-verbose %s <%s | paste -d '\n' %s -",
-                 work_path("names"), flags, work_path("names"), work_path("names"));
+        snprintf(
+                command, sizeof(command),
+                "nm -D $(gcc -print-file-name=libstdc++.so) | awk '{ print $NF }' | sed 's/@.*//' >%s && c++filt --no-verbose %s <%s | paste -d '\n' %s -",
+                work_path("names"), flags, work_path("names"), work_path("names"));
         pipe = popen(command, "r");
         cr_assert_not_null(pipe);
         while (fgets(mangled, sizeof(mangled), pipe) && fgets(expected, sizeof(expected), pipe)) {
@@ -116,9 +138,12 @@ static const char cxx_digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /* libiberty 2.40 by itself counts to 2^53 in a part that it does not show. */
 Test(demangle, does_not_count_lifetimes_for_ever) {
         cr_expect_str_eq(demangled("_RNvMINvC1a1bFGzzzzzzzzz_EuEC1d1c", DEMANGLE_FULL), "");
-        cr_expect_str_eq(demangled("_RNvMINvC1a1bFG2_EuEC1d1c", DEMANGLE_FULL), "<d>::c", "a number that people write");
-        cr_expect_str_eq(demangled("_RNvC12Generic_Gzzz_3foo", DEMANGLE_FULL), "", "a length that is wrong by one");
-        cr_expect_str_eq(demangled("_RNvC13Generic_Gzzz_3foo", DEMANGLE_FULL), "Generic_Gzzz_::foo", "a name with such letters");
+        cr_expect_str_eq(demangled("_RNvMINvC1a1bFG2_EuEC1d1c", DEMANGLE_FULL), "<d>::c",
+                         "a number that people write");
+        cr_expect_str_eq(demangled("_RNvC12Generic_Gzzz_3foo", DEMANGLE_FULL), "",
+                         "a length that is wrong by one");
+        cr_expect_str_eq(demangled("_RNvC13Generic_Gzzz_3foo", DEMANGLE_FULL), "Generic_Gzzz_::foo",
+                         "a name with such letters");
 }
 
 /* A tuple of two references to the tuple before it, 40 times: 300 bytes that mean 2^40 units. */
@@ -137,9 +162,10 @@ Test(demangle, does_not_print_for_ever) {
                 before = at;
                 if (i == 2) {
                         strcpy(end, "E");
-                        cr_expect_str_eq(demangled(name, DEMANGLE_FULL),
-                                         "a::<((), ()), (((), ()), ((), ())), ((((), ()), ((), ())), (((), ()), ((), ()))), "
-                                         "(((((), ()), ((), ())), (((), ()), ((), ()))), ((((), ()), ((), ())), (((), ()), ((), ()))))>");
+                        cr_expect_str_eq(
+                                demangled(name, DEMANGLE_FULL),
+                                "a::<((), ()), (((), ()), ((), ())), ((((), ()), ((), ())), (((), ()), ((), ()))), "
+                                "(((((), ()), ((), ())), (((), ()), ((), ()))), ((((), ()), ((), ())), (((), ()), ((), ()))))>");
                 }
         }
         stpcpy(end, "E");
@@ -147,8 +173,8 @@ Test(demangle, does_not_print_for_ever) {
 }
 
 /*
- * A function of a function and of that function again, in each other 60 times, in a pack expansion: before anything is
- * printed, 2^60 parts are searched for the pack.
+ * A function of a function and of that function again, in each other 60 times, in a pack expansion: before
+ * anything is printed, 2^60 parts are searched for the pack.
  */
 Test(demangle, does_not_search_for_ever) {
         enum { DEPTH = 60 };

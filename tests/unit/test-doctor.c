@@ -21,12 +21,16 @@ static void setup(void) {
 
 TestSuite(doctor, .init = setup);
 
-/* The bits are capabilities(7)'s: DAC_READ_SEARCH 2, SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40. */
+/*
+ * The bits are capabilities(7)'s: DAC_READ_SEARCH 2, SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34, PERFMON 38, BPF
+ * 39, CHECKPOINT_RESTORE 40.
+ */
 static void judge(uint64_t set) {
         char status[128];
 
         setup();
-        snprintf(status, sizeof(status), "Name:\tspanprof\nCapEff:\t%016llx\nCapBnd:\t0\n", (unsigned long long)set);
+        snprintf(status, sizeof(status), "Name:\tspanprof\nCapEff:\t%016llx\nCapBnd:\t0\n",
+                 (unsigned long long)set);
         doctor_judge_capabilities(&doctor, status);
 }
 
@@ -36,16 +40,20 @@ Test(doctor, names_each_capability_that_is_missing_alone) {
                 const char *name;
                 Verdict verdict;
         } all[] = {
-                { 39, "CAP_BPF", DOCTOR_FAIL }, { 38, "CAP_PERFMON", DOCTOR_FAIL }, { 19, "CAP_SYS_PTRACE", DOCTOR_WARN },
-                { 2, "CAP_DAC_READ_SEARCH", DOCTOR_WARN }, { 40, "CAP_CHECKPOINT_RESTORE", DOCTOR_WARN }, { 34, "CAP_SYSLOG", DOCTOR_WARN },
+                { 39, "CAP_BPF", DOCTOR_FAIL },
+                { 38, "CAP_PERFMON", DOCTOR_FAIL },
+                { 19, "CAP_SYS_PTRACE", DOCTOR_WARN },
+                { 2, "CAP_DAC_READ_SEARCH", DOCTOR_WARN },
+                { 40, "CAP_CHECKPOINT_RESTORE", DOCTOR_WARN },
+                { 34, "CAP_SYSLOG", DOCTOR_WARN },
         };
 
         for (size_t i = 0; i < 6; i++) {
                 judge(0x1C400080004 & ~(UINT64_C(1) << all[i].bit));
                 cr_assert_eq(doctor.n_findings, 6);
                 for (size_t j = 0; j < 6; j++)
-                        cr_assert_eq(find(all[j].name)->verdict, i == j ? all[i].verdict : DOCTOR_OK, "%s without %s", all[j].name,
-                                     all[i].name);
+                        cr_assert_eq(find(all[j].name)->verdict, i == j ? all[i].verdict : DOCTOR_OK,
+                                     "%s without %s", all[j].name, all[i].name);
                 cr_assert(*find(all[i].name)->fix);
         }
 }
@@ -60,8 +68,10 @@ Test(doctor, takes_sys_admin_for_what_was_once_a_part_of_it_and_for_no_more) {
 }
 
 Test(doctor, reads_a_kernel_configuration) {
-        doctor_judge_config(&doctor, "# CONFIG_KALLSYMS is not set\nCONFIG_BPF_SYSCALL=y\nXCONFIG_PERF_EVENTS=y\nCONFIG_PERF_EVENTS=y\n"
-                                     "CONFIG_BPF_EVENTS=y\nCONFIG_DEBUG_INFO_BTF_MODULES=y\nCONFIG_BPF_JIT=y");
+        doctor_judge_config(
+                &doctor,
+                "# CONFIG_KALLSYMS is not set\nCONFIG_BPF_SYSCALL=y\nXCONFIG_PERF_EVENTS=y\nCONFIG_PERF_EVENTS=y\n"
+                "CONFIG_BPF_EVENTS=y\nCONFIG_DEBUG_INFO_BTF_MODULES=y\nCONFIG_BPF_JIT=y");
         cr_assert_eq(doctor.n_findings, 2);
         cr_assert(strstr(doctor.findings[0].text, "CONFIG_DEBUG_INFO_BTF "));
         cr_assert_eq(doctor.findings[0].verdict, DOCTOR_FAIL);

@@ -10,7 +10,8 @@
 #include "sampling/process/elf.h"
 #include "sampling/process/htlhash.h"
 
-static const char *const files[] = { "/bin/bash", "/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libc.so.6",
+static const char *const files[] = { "/bin/bash", "/lib64/ld-linux-x86-64.so.2",
+                                     "/usr/lib/x86_64-linux-gnu/libc.so.6",
                                      "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/proc/self/exe" };
 
 static int read_file(const char *path, ElfInfo *infop) {
@@ -38,7 +39,8 @@ Test(elf, finds_the_build_id_that_readelf_finds) {
 
                 if (!real_path(files[i], path))
                         continue;
-                snprintf(command, sizeof(command), "readelf -n %s 2>/dev/null | awk '/Build ID/ {print $3}'", path);
+                snprintf(command, sizeof(command), "readelf -n %s 2>/dev/null | awk '/Build ID/ {print $3}'",
+                         path);
                 if (!oracle_line(command, expected, sizeof(expected)))
                         expected[0] = 0;
                 cr_assert_eq(read_file(path, &info), 0);
@@ -63,8 +65,9 @@ static void check_segments(const char *path) {
                 unsigned long offset, address, file_size, memory_size;
                 char flags[8] = "";
 
-                cr_assert_eq(sscanf(line, " LOAD %lx %lx %*x %lx %lx %7c", &offset, &address, &file_size, &memory_size,
-                                    flags), 5);
+                cr_assert_eq(sscanf(line, " LOAD %lx %lx %*x %lx %lx %7c", &offset, &address, &file_size,
+                                    &memory_size, flags),
+                             5);
                 cr_assert_lt(n, info.n_segments);
                 cr_expect_eq(info.segments[n].offset, offset);
                 cr_expect_eq(info.segments[n].address, address);
@@ -116,16 +119,32 @@ typedef struct Made {
 static Made make(uint32_t type, const char *name, const char *content) {
         Made made = {
                 .header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-                            .e_type = ET_DYN, .e_version = EV_CURRENT, .e_entry = 0x1234,
-                            .e_phoff = offsetof(Made, program), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2,
-                            .e_shoff = offsetof(Made, sections), .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 2 },
-                .program = { { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = 0x10000, .p_filesz = sizeof(Made),
+                            .e_type = ET_DYN,
+                            .e_version = EV_CURRENT,
+                            .e_entry = 0x1234,
+                            .e_phoff = offsetof(Made, program),
+                            .e_phentsize = sizeof(Elf64_Phdr),
+                            .e_phnum = 2,
+                            .e_shoff = offsetof(Made, sections),
+                            .e_shentsize = sizeof(Elf64_Shdr),
+                            .e_shnum = 2 },
+                .program = { { .p_type = PT_LOAD,
+                               .p_flags = PF_R | PF_X,
+                               .p_vaddr = 0x10000,
+                               .p_filesz = sizeof(Made),
                                .p_memsz = sizeof(Made) },
-                             { .p_type = PT_NOTE, .p_offset = offsetof(Made, note), .p_filesz = sizeof(made.note),
-                               .p_memsz = sizeof(made.note), .p_align = 4 } },
-                .note = { .header = { .n_namesz = 4, .n_descsz = (uint32_t)strlen(content), .n_type = type } },
+                             { .p_type = PT_NOTE,
+                               .p_offset = offsetof(Made, note),
+                               .p_filesz = sizeof(made.note),
+                               .p_memsz = sizeof(made.note),
+                               .p_align = 4 } },
+                .note = { .header = { .n_namesz = 4,
+                                      .n_descsz = (uint32_t)strlen(content),
+                                      .n_type = type } },
                 .sections = { { 0 },
-                              { .sh_type = SHT_NOTE, .sh_offset = offsetof(Made, note), .sh_size = sizeof(made.note),
+                              { .sh_type = SHT_NOTE,
+                                .sh_offset = offsetof(Made, note),
+                                .sh_size = sizeof(made.note),
                                 .sh_addralign = 4 } },
         };
 
@@ -224,12 +243,12 @@ Test(elf, names_what_it_does_not_read_and_leaves_the_output_alone) {
 
         memset(&info, 0xA5, sizeof(info));
         before = info;
-#define REFUSES(_change, _code)                                                                                \
-        do {                                                                                                   \
-                made = good;                                                                                   \
-                _change;                                                                                       \
-                cr_expect_eq(read_made(&made, &info), _code, "%s", #_change);                                  \
-                cr_expect_arr_eq(&info, &before, sizeof(info));                                                \
+#define REFUSES(_change, _code) \
+        do { \
+                made = good; \
+                _change; \
+                cr_expect_eq(read_made(&made, &info), _code, "%s", #_change); \
+                cr_expect_arr_eq(&info, &before, sizeof(info)); \
         } while (0)
         REFUSES(made.header.e_ident[0] = 'x', ELF_E_UNSUPPORTED);
         REFUSES(made.header.e_ident[EI_CLASS] = ELFCLASS32, ELF_E_UNSUPPORTED);
@@ -251,13 +270,13 @@ Test(elf, keeps_segments_when_notes_are_damaged) {
         ElfInfo info;
         Made made;
 
-#define SURVIVES(_change)                                                                                      \
-        do {                                                                                                   \
-                made = good;                                                                                   \
-                _change;                                                                                       \
-                cr_expect_eq(read_made(&made, &info), 0, "%s", #_change);                                      \
-                cr_expect_eq(info.n_segments, 1);                                                              \
-                cr_expect_eq(info.gnu_size, 0, "%s", #_change);                                                \
+#define SURVIVES(_change) \
+        do { \
+                made = good; \
+                _change; \
+                cr_expect_eq(read_made(&made, &info), 0, "%s", #_change); \
+                cr_expect_eq(info.n_segments, 1); \
+                cr_expect_eq(info.gnu_size, 0, "%s", #_change); \
         } while (0)
         SURVIVES(made.program[1].p_offset = 1 << 20);
         SURVIVES(made.program[1].p_filesz = UINT64_MAX; made.program[1].p_offset = sizeof(Made) - 4);
@@ -284,7 +303,9 @@ Test(elf, reads_nothing_behind_the_end_of_any_prefix) {
         }
 }
 
-/* Each made by: { head -c 4096 F; tail -c 4096 F; printf %016x SIZE | xxd -r -p; } | sha256sum | cut -c -32 */
+/*
+ * Each made by: { head -c 4096 F; tail -c 4096 F; printf %016x SIZE | xxd -r -p; } | sha256sum | cut -c -32
+ */
 Test(htlhash, agrees_with_sha256sum) {
         static const size_t sizes[] = { 0, 1, 4095, 4096, 4097, 8191, 100000 };
         char path[] = "/tmp/test-htlhash-XXXXXX", hex[HTLHASH_HEX_SIZE], expected[128], command[512];
@@ -294,9 +315,11 @@ Test(htlhash, agrees_with_sha256sum) {
                 cr_assert_eq(ftruncate(fd, 0), 0);
                 for (size_t at = 0; at < sizes[i]; at++)
                         cr_assert_eq(pwrite(fd, &(char){ (char)(at * 7 + at / 251) }, 1, (off_t)at), 1);
-                snprintf(command, sizeof(command),
-                         "{ head -c 4096 %s; tail -c 4096 %s; printf \"$(printf %%016x %zu | sed 's/../\\\\x&/g')\"; } "
-                         "| sha256sum | cut -c -32", path, path, sizes[i]);
+                snprintf(
+                        command, sizeof(command),
+                        "{ head -c 4096 %s; tail -c 4096 %s; printf \"$(printf %%016x %zu | sed 's/../\\\\x&/g')\"; } "
+                        "| sha256sum | cut -c -32",
+                        path, path, sizes[i]);
                 /* sh's printf may not know \x: bash does */
                 {
                         char wrapped[1024];

@@ -41,8 +41,8 @@ static void encode(const Window *window, size_t max_bytes, struct requests *requ
 }
 
 static OtlpRequest *unpack(const struct requests *requests, unsigned i) {
-        ProtobufCMessage *message = protobuf_c_message_unpack(OTLP_REQUEST_DESCRIPTOR, NULL, requests->sizes[i],
-                                                              requests->data[i]);
+        ProtobufCMessage *message = protobuf_c_message_unpack(OTLP_REQUEST_DESCRIPTOR, NULL,
+                                                              requests->sizes[i], requests->data[i]);
 
         cr_assert_not_null(message);
         return (OtlpRequest *)message;
@@ -104,7 +104,8 @@ Test(encode, splits_between_resources_first) {
                 cr_assert_lt(requests.sizes[i], 20000);
                 for (size_t j = 0; j < request->n_resource_profiles; j++, next++)
                         cr_assert_eq(request->resource_profiles[j]->resource->attributes[1]->value->int_value,
-                                     100 * (next + 1), "each resource is in one request, and they keep their order");
+                                     100 * (next + 1),
+                                     "each resource is in one request, and they keep their order");
                 protobuf_c_message_free_unpacked(&request->base, NULL);
         }
         forget(&requests);
@@ -154,7 +155,8 @@ Test(encode, splits_one_resource_between_samples_and_gives_each_part_an_id) {
 
                 cr_assert_leq(requests.sizes[i], 2000);
                 cr_assert_eq(request->n_resource_profiles, 1);
-                memcpy(ids[i], request->resource_profiles[0]->scope_profiles[0]->profiles[0]->profile_id.data, 16);
+                memcpy(ids[i], request->resource_profiles[0]->scope_profiles[0]->profiles[0]->profile_id.data,
+                       16);
                 for (unsigned j = 0; j < i; j++)
                         cr_assert_neq(memcmp(ids[i], ids[j], 16), 0);
                 n += count_events(request);

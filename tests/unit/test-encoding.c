@@ -13,22 +13,22 @@ static uint64_t read_uleb(const uint8_t *bytes, size_t size, bool *failedp) {
         return value;
 }
 
-#define ULEB(_expected, ...)                                                                                   \
-        do {                                                                                                   \
-                const uint8_t _bytes[] = { __VA_ARGS__ };                                                      \
-                Cursor _cursor = cursor_make(_bytes, sizeof(_bytes));                                          \
-                cr_expect_eq(encoding_uleb(&_cursor), (uint64_t)(_expected));                                  \
-                cr_expect_not(_cursor.failed);                                                                 \
-                cr_expect_eq(_cursor.at, sizeof(_bytes));                                                      \
+#define ULEB(_expected, ...) \
+        do { \
+                const uint8_t _bytes[] = { __VA_ARGS__ }; \
+                Cursor _cursor = cursor_make(_bytes, sizeof(_bytes)); \
+                cr_expect_eq(encoding_uleb(&_cursor), (uint64_t)(_expected)); \
+                cr_expect_not(_cursor.failed); \
+                cr_expect_eq(_cursor.at, sizeof(_bytes)); \
         } while (0)
 
-#define SLEB(_expected, ...)                                                                                   \
-        do {                                                                                                   \
-                const uint8_t _bytes[] = { __VA_ARGS__ };                                                      \
-                Cursor _cursor = cursor_make(_bytes, sizeof(_bytes));                                          \
-                cr_expect_eq(encoding_sleb(&_cursor), (int64_t)(_expected));                                   \
-                cr_expect_not(_cursor.failed);                                                                 \
-                cr_expect_eq(_cursor.at, sizeof(_bytes));                                                      \
+#define SLEB(_expected, ...) \
+        do { \
+                const uint8_t _bytes[] = { __VA_ARGS__ }; \
+                Cursor _cursor = cursor_make(_bytes, sizeof(_bytes)); \
+                cr_expect_eq(encoding_sleb(&_cursor), (int64_t)(_expected)); \
+                cr_expect_not(_cursor.failed); \
+                cr_expect_eq(_cursor.at, sizeof(_bytes)); \
         } while (0)
 
 /* The examples of DWARF 5, tables 7.7 and 7.8. */
@@ -80,7 +80,8 @@ Test(encoding, refuses_more_than_64_bits) {
 
 static uint64_t pointer(uint8_t encoding, const Encoded *where, size_t skip, bool *failedp) {
         /* -2 as 16, 32 and 64 bits; as LEB128 0xfe 0xff 0x7f (see above), unsigned 0x1ffffe. */
-        static const uint8_t bytes[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+        static const uint8_t bytes[] = { 0,    0,    0,    0,    0,    0,    0,    0,
+                                         0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
         Cursor cursor = cursor_make(bytes, sizeof(bytes));
         uint64_t value;
 

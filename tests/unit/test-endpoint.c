@@ -14,8 +14,14 @@ static void assert_refused(const char *url, const char *part) {
 
 Test(endpoint_check_url, takes_what_can_be_posted_to) {
         static const char *const good[] = {
-                "http://localhost:4318/v1development/profiles", "https://c/otlp?tenant=1", "HTTP://h", "http://[::1]:4318/x",
-                "http://[::1]/x", "http://[fe80::1%25eth0]:4318", "http://user:p%40ss@h:1/", "https://h:65535",
+                "http://localhost:4318/v1development/profiles",
+                "https://c/otlp?tenant=1",
+                "HTTP://h",
+                "http://[::1]:4318/x",
+                "http://[::1]/x",
+                "http://[fe80::1%25eth0]:4318",
+                "http://user:p%40ss@h:1/",
+                "https://h:65535",
         };
         char why[256] = "";
 
@@ -47,7 +53,8 @@ Test(endpoint_check_url, says_what_is_wrong) {
 static char **parse(const char *text, int expected) {
         char **headers = NULL, why[128] = "";
 
-        cr_assert_eq(endpoint_parse_headers(text, &headers, why, sizeof(why)), expected, "\"%s\": %s", text, why);
+        cr_assert_eq(endpoint_parse_headers(text, &headers, why, sizeof(why)), expected, "\"%s\": %s", text,
+                     why);
         cr_assert_eq(expected == ENDPOINT_E_INVALID, why[0] != 0);
         cr_assert_null(strstr(why, "secret"), "values are not for messages: %s", why);
         return headers;
@@ -69,9 +76,21 @@ Test(endpoint_parse_headers, decodes_baggage) {
 
 Test(endpoint_parse_headers, refuses_what_would_change_the_request) {
         static const char *const bad[] = {
-                "a=secret%0d%0aX-Other: 1", "a=secret%00", "a=secret%zz", "a=secret%4", "a=secret%", "secret", "=secret",
-                "a b=secret", "a:b=secret", "Content-Type=secret", "content-encoding=secret", "HOST=secret",
-                "Transfer-Encoding=secret", "a;b=secret", "ok=1,a=secret\n",
+                "a=secret%0d%0aX-Other: 1",
+                "a=secret%00",
+                "a=secret%zz",
+                "a=secret%4",
+                "a=secret%",
+                "secret",
+                "=secret",
+                "a b=secret",
+                "a:b=secret",
+                "Content-Type=secret",
+                "content-encoding=secret",
+                "HOST=secret",
+                "Transfer-Encoding=secret",
+                "a;b=secret",
+                "ok=1,a=secret\n",
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++)

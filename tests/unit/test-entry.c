@@ -12,7 +12,9 @@ static CieCache cache;
 
 /* Reads what the test has put together; the section is all of it. */
 static void setup(bool is_debug_frame) {
-        section = (CfiSection){ .address = MAKER_FRAME, .size = bytes.size, .is_debug_frame = is_debug_frame };
+        section = (CfiSection){ .address = MAKER_FRAME,
+                                .size = bytes.size,
+                                .is_debug_frame = is_debug_frame };
         reader_init_memory(&fde_reader, bytes.data, bytes.size);
         reader_init_memory(&cie_reader, bytes.data, bytes.size);
         memset(&cache, 0, sizeof(cache));
@@ -41,8 +43,9 @@ static const Cie *cie_with(uint8_t version, const char *letters, const uint8_t *
         return cie_get(&cache, 0);
 }
 
-#define CIE_WITH(_version, _letters, ...)                                                                      \
-        cie_with(_version, _letters, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
+#define CIE_WITH(_version, _letters, ...) \
+        cie_with(_version, _letters, (const uint8_t[]){ __VA_ARGS__ }, \
+                 sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
 Test(entry, reads_a_cie_of_each_version) {
         const Cie *cie = CIE_WITH(1, "", 1, 0x78, 16, 0x0c, 7, 8);
@@ -122,7 +125,8 @@ Test(entry, reads_debug_frame) {
         Fde fde;
 
         bytes.size = 0;
-        put_u64(&bytes, 0);             /* so that the CIE is not at 0, where a distance would pass for an offset */
+        /* so that the CIE is not at 0, where a distance would pass for an offset */
+        put_u64(&bytes, 0);
         put_u32(&bytes, 0);
         put_u32(&bytes, UINT32_MAX);
         PUT_CODE(&bytes, 3, 0, 1, 0x78, 16, 0x0c, 7, 8);
@@ -207,7 +211,10 @@ Test(entry, refuses_lengths_beyond_the_section) {
         cr_expect_eq(entry_read(&entry, &fde_reader, &section, 0), CFI_PROBLEM_LENGTH, "no room for an id");
 }
 
-/* An FDE that names itself, another FDE, a place before the section: none is a CIE, and nothing is followed further. */
+/*
+ * An FDE that names itself, another FDE, a place before the section: none is a CIE, and nothing is followed
+ * further.
+ */
 Test(entry, refuses_a_cie_that_is_none) {
         size_t cie, a, b;
         Fde fde;

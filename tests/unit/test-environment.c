@@ -101,7 +101,8 @@ Test(environment, has_caps) {
         cr_assert_eq(environment.n_attributes, ENVIRONMENT_MAX_ATTRIBUTES);
         cr_assert_eq(environment.n_invalid, 6);
 
-        n = (size_t)sprintf(text, "OTEL_RESOURCE_ATTRIBUTES=a=%01024d,b=%01025d,%0255d=c,%0256d=d", 0, 0, 0, 0);
+        n = (size_t)sprintf(text, "OTEL_RESOURCE_ATTRIBUTES=a=%01024d,b=%01025d,%0255d=c,%0256d=d", 0, 0, 0,
+                            0);
         read_pieces(text, n + 1, 4096);
         cr_assert_eq(environment.n_attributes, 2);
         cr_assert_eq(environment.n_invalid, 2);
@@ -128,7 +129,9 @@ Test(environment, cuts_a_variable_that_is_too_long) {
 Test(identity, finds_the_effective_user) {
         uint32_t uid = 7;
 
-        cr_assert_eq(identity_parse_status("Name:\tx\nUmask:\t0022\nUid:\t0\t33\t33\t33\nGid:\t0\t0\t0\t0\n", &uid), 0);
+        cr_assert_eq(identity_parse_status("Name:\tx\nUmask:\t0022\nUid:\t0\t33\t33\t33\nGid:\t0\t0\t0\t0\n",
+                                           &uid),
+                     0);
         cr_assert_eq(uid, 33);
         cr_assert_eq(identity_parse_status("Name:\tUid:\t1\t2\n", &uid), 1);
         cr_assert_eq(identity_parse_status("Name:\tx\nUid:\tx\n", &uid), 1);

@@ -16,7 +16,9 @@ static void cleanup(void) {
 TestSuite(journal, .init = setup, .fini = cleanup);
 
 static void add(uint32_t station, uint32_t tid, uint64_t time_ns, bool active, uint64_t n_lost) {
-        CoroEvent event = { .station = station, .tid = tid, .time_ns = time_ns, .active = active, .n_lost = n_lost };
+        CoroEvent event = {
+                .station = station, .tid = tid, .time_ns = time_ns, .active = active, .n_lost = n_lost
+        };
 
         cr_assert_eq(event_history_add(&journal, &event), 0);
 }
@@ -42,7 +44,10 @@ Test(journal, knows_who_ran_at_each_time) {
         cr_expect_eq(find(71, 350), -EVENT_HISTORY_E_NONE);
 }
 
-/* Who looks at a region that is in use finds the last few events of each station: 7 inside 6, of which the resume is gone. */
+/*
+ * Who looks at a region that is in use finds the last few events of each station: 7 inside 6, of which the
+ * resume is gone.
+ */
 Test(journal, says_nothing_of_times_before_all_stations_are_known) {
         CoroEvent event = { .station = 6, .tid = 70, .time_ns = 300, .active = false, .number = 11 };
 
@@ -147,7 +152,8 @@ Test(journal, agrees_with_the_definition) {
                 for (int i = 0; i < N && all[i].time_ns <= t; i++)
                         newest[all[i].station] = i;
                 for (int s = 0; s < 20; s++)
-                        if (newest[s] >= 0 && all[newest[s]].active && all[newest[s]].tid == tid && all[newest[s]].time_ns >= best) {
+                        if (newest[s] >= 0 && all[newest[s]].active && all[newest[s]].tid == tid &&
+                            all[newest[s]].time_ns >= best) {
                                 best = all[newest[s]].time_ns;
                                 expected = s;
                         }

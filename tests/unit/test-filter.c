@@ -3,7 +3,10 @@
 
 #include "profile/copy.h"
 
-/* Two processes, each with a sample of two threads; those of the first belong to a span and have times 10, 20 and 30. */
+/*
+ * Two processes, each with a sample of two threads; those of the first belong to a span and have times 10, 20
+ * and 30.
+ */
 static Window *make_window(void) {
         static const WindowLink link = { { 1, 2, 3 }, { 0, 0, 0, 0, 0, 0, 0, 0xab } };
         uint32_t resource[2], profile[2], pid[2], thread[2], set[2], stack, link_index, module;
@@ -16,12 +19,16 @@ static Window *make_window(void) {
         cr_assert_eq(window_string(window, "abcdef", 6, &row.build_id_gnu), 0);
         cr_assert_eq(window_module(window, &row, &module), 0);
         for (int i = 0; i < 2; i++) {
-                cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, module, 0x1000 + (uint64_t)i, &frames[i]), 0);
+                cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, module, 0x1000 + (uint64_t)i,
+                                                 &frames[i]),
+                             0);
                 cr_assert_eq(window_resource(window, (uint64_t)i, &resource[i]), 0);
                 cr_assert_eq(window_attribute_int(window, "process.pid", 100 + i, &pid[i]), 0);
                 cr_assert_eq(window_resource_attributes(window, resource[i], &pid[i], 1), 0);
                 cr_assert_eq(window_profile(window, resource[i], PROFILE_CPU, &profile[i]), 0);
-                cr_assert_eq(window_attribute_string(window, "thread.name", i ? "worker" : "main", i ? 6 : 4, &thread[i]), 0);
+                cr_assert_eq(window_attribute_string(window, "thread.name", i ? "worker" : "main", i ? 6 : 4,
+                                                     &thread[i]),
+                             0);
                 cr_assert_eq(window_attribute_set(window, &thread[i], 1, &set[i]), 0);
         }
         cr_assert_eq(window_stack(window, frames, 2, &stack), 0);
@@ -67,11 +74,13 @@ Test(filter, chooses_by_each_kind_of_word) {
         cr_assert_eq(count((FilterOptions){ .spans = WORDS("ab") }, &counts), 3);
         cr_assert_eq(count((FilterOptions){ .spans = WORDS("00000000000000AB") }, &counts), 3);
         cr_assert_eq(count((FilterOptions){ .spans = WORDS("ac") }, &counts), 0);
-        cr_assert_eq(count((FilterOptions){ .traces = WORDS("01020300000000000000000000000000") }, &counts), 3);
+        cr_assert_eq(count((FilterOptions){ .traces = WORDS("01020300000000000000000000000000") }, &counts),
+                     3);
         cr_assert_eq(count((FilterOptions){ .services = WORDS("*") }, &counts), 0);
         cr_assert_eq(count((FilterOptions){ .types = WORDS("sampl*") }, &counts), 4);
         cr_assert_eq(count((FilterOptions){ .types = WORDS("suspended") }, &counts), 0);
-        cr_assert_eq(count((FilterOptions){ .processes = WORDS("101"), .threads = WORDS("main") }, &counts), 0);
+        cr_assert_eq(count((FilterOptions){ .processes = WORDS("101"), .threads = WORDS("main") }, &counts),
+                     0);
 }
 
 Test(filter, chooses_by_time_and_counts_what_has_none) {
@@ -112,7 +121,8 @@ Test(copy, carries_nothing_over_that_was_not_chosen) {
         cr_assert_eq(window_n_resources(window), 2, "row 0 and one");
         cr_assert_eq(window_n_links(window), 1, "row 0");
         for (uint32_t i = 0; i < window_n_strings(window); i++)
-                cr_assert_str_neq(window_get_string(window, i, NULL), "main", "the name of the other's thread");
+                cr_assert_str_neq(window_get_string(window, i, NULL), "main",
+                                  "the name of the other's thread");
         window_free(window);
 }
 
@@ -136,8 +146,10 @@ Test(copy, makes_a_frame_of_each_name) {
         frame = window_expand_frame(window, words[0]);
         cr_assert_eq(frame.line, 3);
         cr_assert_eq(frame.address, 0x1000);
-        cr_assert_str_eq(window_get_string(window, window_get_function(window, frame.function)->name, NULL), "inlined");
+        cr_assert_str_eq(window_get_string(window, window_get_function(window, frame.function)->name, NULL),
+                         "inlined");
         frame = window_expand_frame(window, words[1]);
-        cr_assert_str_eq(window_get_string(window, window_get_function(window, frame.function)->name, NULL), "outer");
+        cr_assert_str_eq(window_get_string(window, window_get_function(window, frame.function)->name, NULL),
+                         "outer");
         window_free(window);
 }

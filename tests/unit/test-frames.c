@@ -52,7 +52,9 @@ static uint32_t stack(Bench *bench, const uint64_t *user, size_t n) {
         enum abi_stack_end end = ABI_STACK_FP_END;
         uint32_t index = UINT32_MAX;
 
-        cr_assert_eq(frames_stack(bench->frames, bench->window, bench->process, 1, NULL, 0, user, n, &end, &index), 0);
+        cr_assert_eq(
+                frames_stack(bench->frames, bench->window, bench->process, 1, NULL, 0, user, n, &end, &index),
+                0);
         return index;
 }
 
@@ -174,7 +176,8 @@ Test(frames, knows_the_vdso) {
 }
 
 Test(frames, keeps_the_raw_address_where_nothing_is_known_and_counts_it) {
-        uint64_t jit = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text;
+        uint64_t jit = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                 text;
         int fd = open("/etc/passwd", O_RDONLY);
         uint64_t user[4];
         uint32_t index;
@@ -254,7 +257,8 @@ static int refresh(void *userdata, Process *process) {
 Test(frames, has_mappings_read_again_for_code_that_came_later) {
         Bench b = bench(getpid());
         int fd = open("/bin/true", O_RDONLY);
-        uint64_t code = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0x2000), user[] = { code };
+        uint64_t code = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0x2000),
+                 user[] = { code };
 
         frames_set_refresh(b.frames, refresh, b.objects);
         cr_assert_neq(frame_of(&b, stack(&b, user, 1), 0).module, 0);
@@ -266,7 +270,8 @@ Test(frames, has_mappings_read_again_for_code_that_came_later) {
 
 Test(frames, puts_the_kernels_part_first) {
         uint64_t user[] = { (uintptr_t)printf + 4 };
-        uint64_t read_address = oracle_hex("grep -E ' T vfs_read$' /proc/kallsyms"), kernel[] = { read_address + 9, read_address };
+        uint64_t read_address = oracle_hex("grep -E ' T vfs_read$' /proc/kallsyms"),
+                 kernel[] = { read_address + 9, read_address };
         enum abi_stack_end end = ABI_STACK_COMPLETE;
         Bench b = bench(getpid());
         uint32_t index;
@@ -277,9 +282,11 @@ Test(frames, puts_the_kernels_part_first) {
         cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, kernel, 2, user, 1, &end, &index), 0);
         window_get_stack(b.window, index, &n);
         cr_assert_eq(n, 3);
-        cr_assert_str_eq(string(&b, window_get_function(b.window, frame_of(&b, index, 0).function)->name), "vfs_read");
+        cr_assert_str_eq(string(&b, window_get_function(b.window, frame_of(&b, index, 0).function)->name),
+                         "vfs_read");
         /* The second is a return address: the call is in the function before. */
-        cr_assert_str_neq(string(&b, window_get_function(b.window, frame_of(&b, index, 1).function)->name), "vfs_read");
+        cr_assert_str_neq(string(&b, window_get_function(b.window, frame_of(&b, index, 1).function)->name),
+                          "vfs_read");
         cr_assert_str_eq(string(&b, frame_of(&b, index, 1).type), "kernel");
         cr_assert_str_eq(string(&b, frame_of(&b, index, 2).type), "native");
         cr_assert_eq(end, ABI_STACK_COMPLETE);
@@ -362,7 +369,9 @@ Test(frames, ends_a_goroutine_where_go_begins_it) {
         cr_expect_not(frames_is_root(b.process, goexit));
         bench_end(&b);
 
-        /* Of one that is gone the file tells, and where that is gone too, the next process with such a file. */
+        /*
+         * Of one that is gone the file tells, and where that is gone too, the next process with such a file.
+         */
         b = bench(child.pid);
         late = bench(child.pid);
         oracle_end(&child);
@@ -384,8 +393,8 @@ typedef struct Giver {
         uint64_t address;
 } Giver;
 
-static int give_name(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                     size_t *sizep, bool *is_pastp) {
+static int give_name(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                     const char **namep, size_t *sizep, bool *is_pastp) {
         Giver *giver = userdata;
 
         giver->n_asked++;

@@ -15,7 +15,16 @@
 #include "symbol/function/go-functions.h"
 #include "symbol/function/symbols.h"
 
-enum { SEGMENTS = 0x40, DYNAMIC = 0x200, RELA = 0x300, TABLE = 0x800, DATA = 0xa00, MODULE = 0xa40, SECTIONS = 0xc00, SIZE = 0xe00 };
+enum {
+        SEGMENTS = 0x40,
+        DYNAMIC = 0x200,
+        RELA = 0x300,
+        TABLE = 0x800,
+        DATA = 0xa00,
+        MODULE = 0xa40,
+        SECTIONS = 0xc00,
+        SIZE = 0xe00
+};
 enum { NAMES = 0x48, UNITS = 0x80, FILES = 0x88, VALUES = 0x90, FUNCTIONS = 0xc0, N = 3, TABLE_SIZE = 0x120 };
 enum { CODE = 0x10000, CODE_SIZE = 0x1000, TEXT = 0x10100 };
 
@@ -64,7 +73,9 @@ static void put_word(unsigned word, uint64_t value) {
 static unsigned n_relocations;
 
 static void put_relocation(unsigned word, uint64_t value) {
-        const Elf64_Rela rela = { .r_offset = MODULE + word * 8, .r_info = R_X86_64_RELATIVE, .r_addend = (int64_t)value };
+        const Elf64_Rela rela = { .r_offset = MODULE + word * 8,
+                                  .r_info = R_X86_64_RELATIVE,
+                                  .r_addend = (int64_t)value };
 
         put_word(word, 0);
         memcpy(file + RELA + n_relocations++ * sizeof(rela), &rela, sizeof(rela));
@@ -74,19 +85,37 @@ static void make_sections(const char *name) {
         Elf64_Shdr *sections = (Elf64_Shdr *)(file + SECTIONS + 0x40);
 
         snprintf(file + SECTIONS + 1, 0x3f, "%s", name);
-        sections[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_addr = TABLE, .sh_offset = TABLE, .sh_size = TABLE_SIZE };
+        sections[1] = (Elf64_Shdr){ .sh_name = 1,
+                                    .sh_type = SHT_PROGBITS,
+                                    .sh_addr = TABLE,
+                                    .sh_offset = TABLE,
+                                    .sh_size = TABLE_SIZE };
         sections[2] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = SECTIONS, .sh_size = 0x40 };
 }
 
 static void init(void) {
-        const Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT }, .e_type = ET_DYN,
-                                    .e_phoff = SEGMENTS, .e_phnum = 4, .e_phentsize = sizeof(Elf64_Phdr), .e_shoff = SECTIONS + 0x40,
-                                    .e_shnum = 3, .e_shentsize = sizeof(Elf64_Shdr), .e_shstrndx = 2 };
+        const Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+                                    .e_type = ET_DYN,
+                                    .e_phoff = SEGMENTS,
+                                    .e_phnum = 4,
+                                    .e_phentsize = sizeof(Elf64_Phdr),
+                                    .e_shoff = SECTIONS + 0x40,
+                                    .e_shnum = 3,
+                                    .e_shentsize = sizeof(Elf64_Shdr),
+                                    .e_shstrndx = 2 };
         const Elf64_Phdr segments[] = {
                 { .p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = DATA, .p_memsz = DATA },
-                { .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_vaddr = DATA, .p_offset = DATA, .p_filesz = 0x200, .p_memsz = 0x200 },
+                { .p_type = PT_LOAD,
+                  .p_flags = PF_R | PF_W,
+                  .p_vaddr = DATA,
+                  .p_offset = DATA,
+                  .p_filesz = 0x200,
+                  .p_memsz = 0x200 },
                 { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = CODE, .p_memsz = CODE_SIZE },
-                { .p_type = PT_DYNAMIC, .p_vaddr = DYNAMIC, .p_offset = DYNAMIC, .p_filesz = 3 * sizeof(Elf64_Dyn) },
+                { .p_type = PT_DYNAMIC,
+                  .p_vaddr = DYNAMIC,
+                  .p_offset = DYNAMIC,
+                  .p_filesz = 3 * sizeof(Elf64_Dyn) },
         };
 
         memset(file, 0, sizeof(file));
@@ -163,7 +192,8 @@ Test(go_functions, reads_every_place_where_a_linker_puts_the_table) {
 }
 
 Test(go_functions, reads_addresses_that_are_relocations) {
-        const Elf64_Dyn dynamic[] = { { .d_tag = DT_RELA, .d_un.d_ptr = RELA }, { .d_tag = DT_RELASZ, .d_un.d_val = 9 * sizeof(Elf64_Rela) } };
+        const Elf64_Dyn dynamic[] = { { .d_tag = DT_RELA, .d_un.d_ptr = RELA },
+                                      { .d_tag = DT_RELASZ, .d_un.d_val = 9 * sizeof(Elf64_Rela) } };
 
         put_relocation(100, TABLE);             /* somebody else's pointer to the table */
         each_module_word(put_relocation);
@@ -208,10 +238,25 @@ Test(go_functions, refuses_what_is_no_table) {
                 unsigned at;
                 uint64_t value;
         } lies[] = {
-                { 0, UINT64_C(0x08010000fffffffa) }, { 0, UINT64_C(0x08010000fffffff2) }, { 0, UINT64_C(0x08040000fffffff1) },
-                { 0, UINT64_C(0x04010000fffffff1) }, { 0, UINT64_C(0x08010100fffffff1) }, { 8, 0 }, { 8, 13 }, { 8, UINT32_MAX },
-                { 8, UINT64_C(1) << 32 | N }, { 8, UINT64_MAX }, { 32, 0 }, { 32, NAMES - 1 }, { 32, UNITS + 1 }, { 40, UINT64_MAX },
-                { 48, VALUES + 1 }, { 56, FUNCTIONS + 1 }, { 64, TABLE_SIZE }, { 64, TABLE_SIZE + 1 }, { 64, UINT64_MAX },
+                { 0, UINT64_C(0x08010000fffffffa) },
+                { 0, UINT64_C(0x08010000fffffff2) },
+                { 0, UINT64_C(0x08040000fffffff1) },
+                { 0, UINT64_C(0x04010000fffffff1) },
+                { 0, UINT64_C(0x08010100fffffff1) },
+                { 8, 0 },
+                { 8, 13 },
+                { 8, UINT32_MAX },
+                { 8, UINT64_C(1) << 32 | N },
+                { 8, UINT64_MAX },
+                { 32, 0 },
+                { 32, NAMES - 1 },
+                { 32, UNITS + 1 },
+                { 40, UINT64_MAX },
+                { 48, VALUES + 1 },
+                { 56, FUNCTIONS + 1 },
+                { 64, TABLE_SIZE },
+                { 64, TABLE_SIZE + 1 },
+                { 64, UINT64_MAX },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
@@ -245,12 +290,18 @@ Test(go_functions, searches_so_many_bytes_and_no_more) {
         make_sections(".go.buildinfo");
         expect_all();
         for (unsigned i = 4; i < 7; i++)
-                segments[i] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_filesz = DATA, .p_memsz = DATA };
+                segments[i] = (Elf64_Phdr){
+                        .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_filesz = DATA, .p_memsz = DATA
+                };
         ((Elf64_Ehdr *)file)->e_phnum = 7;
         expect_all();
         segments[1] = segments[0];
         segments[1].p_flags |= PF_W;
-        segments[6] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_vaddr = DATA, .p_offset = DATA, .p_filesz = 0x200,
+        segments[6] = (Elf64_Phdr){ .p_type = PT_LOAD,
+                                    .p_flags = PF_R | PF_W,
+                                    .p_vaddr = DATA,
+                                    .p_offset = DATA,
+                                    .p_filesz = 0x200,
                                     .p_memsz = 0x200 };
         cr_assert_eq(outcome(), GO_FUNCTIONS_E_REFUSED, "what says where code begins is behind too much");
         max_bytes *= 2;
@@ -293,7 +344,8 @@ Test(go_functions, puts_functions_in_order) {
         cr_assert_eq(symbol_table_n_symbols(table), N);
         cr_assert(symbol_table_is_full(table));
         cr_assert_str_eq(symbol_table_find(table, TEXT + 0x3f, &offset), "main.main");
-        cr_assert_str_eq(symbol_table_find(table, TEXT + 0x9f, &offset), "runtime.goexit", "it ends where it said");
+        cr_assert_str_eq(symbol_table_find(table, TEXT + 0x9f, &offset), "runtime.goexit",
+                         "it ends where it said");
         cr_assert_str_eq(symbol_table_find(table, TEXT + 0x80, &offset), "main.(*T).f");
         cr_assert_null(symbol_table_find(table, TEXT - 1, &offset));
         symbol_table_free(table);
@@ -309,5 +361,6 @@ Test(go_functions, is_of_no_use_beside_as_many_symbols) {
         put64(TABLE + 64, UINT64_MAX);
         cr_assert_eq(read_file(&functions, N - 1), GO_FUNCTIONS_E_REFUSED);
         file[TABLE + 4] = 1;
-        cr_assert_eq(read_file(&functions, N - 1), GO_FUNCTIONS_E_NONE, "there are symbols, so it is missed by nobody");
+        cr_assert_eq(read_file(&functions, N - 1), GO_FUNCTIONS_E_NONE,
+                     "there are symbols, so it is missed by nobody");
 }

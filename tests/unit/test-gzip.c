@@ -6,8 +6,10 @@
 #include "base/util/macro.h"
 
 /* printf 'hello\n' | gzip -n9 | xxd -i */
-static const uint8_t hello[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xcb, 0x48, 0xcd,
-                                 0xc9, 0xc9, 0xe7, 0x02, 0x00, 0x20, 0x30, 0x3a, 0x36, 0x06, 0x00, 0x00, 0x00 };
+static const uint8_t hello[] = {
+        0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xcb, 0x48, 0xcd,
+        0xc9, 0xc9, 0xe7, 0x02, 0x00, 0x20, 0x30, 0x3a, 0x36, 0x06, 0x00, 0x00, 0x00
+};
 
 Test(gzip_expand, reads_what_gzip_wrote) {
         _cleanup_(freep) uint8_t *data = NULL;
@@ -45,7 +47,8 @@ Test(gzip_expand, refuses_every_prefix_and_every_changed_byte_of_the_checksum) {
         size_t size;
 
         for (size_t n = 0; n < sizeof(hello); n++)
-                cr_assert_eq(gzip_expand(hello, n, 100, &data, &size), GZIP_E_MALFORMED, "prefix of %zu bytes", n);
+                cr_assert_eq(gzip_expand(hello, n, 100, &data, &size), GZIP_E_MALFORMED,
+                             "prefix of %zu bytes", n);
         for (size_t i = sizeof(hello) - 8; i < sizeof(hello); i++) {
                 memcpy(changed, hello, sizeof(hello));
                 changed[i] ^= 1;

@@ -75,7 +75,10 @@ Test(image, reads_an_image_in_memory) {
 }
 
 Test(image, reads_the_id_of_a_file_with_sections_alone) {
-        HandElf elf = hand_elf(NULL, 0, (const uint8_t *)"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\xfc\xfd\xfe\xff");
+        HandElf elf = hand_elf(
+                NULL, 0,
+                (const uint8_t
+                         *)"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\xfc\xfd\xfe\xff");
 
         cr_assert_str_eq(ids_of(elf.data, elf.size).gnu, "000102030405060708090a0b0c0d0e0ffcfdfeff");
         free(elf.data);
@@ -108,9 +111,11 @@ Test(image, pads_notes_to_8_where_the_segment_says_so) {
 
 Test(image, ignores_notes_that_are_cut_off_or_too_long) {
         static const uint8_t cut[] = { 4, 0, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 1, 2, 3 };
-        static const uint8_t huge[] = { 0xff, 0xff, 0xff, 0xff, 4, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 1, 2, 3, 4 };
-        uint8_t long_id[16 + IMAGE_MAX_BUILD_ID + 1] = { 4, 0, 0, 0, IMAGE_MAX_BUILD_ID + 1, 0, 0, 0, 3, 0, 0, 0,
-                                                         'G', 'N', 'U', 0 };
+        static const uint8_t huge[] = { 0xff, 0xff, 0xff, 0xff, 4,   0, 0, 0, 3, 0,
+                                        0,    0,    'G',  'N',  'U', 0, 1, 2, 3, 4 };
+        uint8_t long_id[16 + IMAGE_MAX_BUILD_ID + 1] = {
+                4, 0, 0, 0, IMAGE_MAX_BUILD_ID + 1, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0
+        };
 
         cr_assert_str_eq(ids_of_notes(cut, sizeof(cut), 4).gnu, "");
         cr_assert_str_eq(ids_of_notes(huge, sizeof(huge), 4).gnu, "");

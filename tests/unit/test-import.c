@@ -23,7 +23,8 @@ static int keep(const uint8_t *data, size_t size, uint64_t n_events, void *userd
         char where[256];
 
         cr_assert_lt(requests->n, MAX_REQUESTS);
-        cr_assert_eq(otlp_decode_request(data, size, &requests->decoded[requests->n], where, sizeof(where)), 0);
+        cr_assert_eq(otlp_decode_request(data, size, &requests->decoded[requests->n], where, sizeof(where)),
+                     0);
         requests->data[requests->n] = malloc(size);
         memcpy(requests->data[requests->n], data, size);
         requests->sizes[requests->n++] = size;
@@ -49,8 +50,8 @@ static Window *import(const struct requests *requests) {
         Window *window = NULL;
         char where[256];
 
-        cr_assert_eq(otlp_import(&window, (const OtlpRequest *const *)requests->decoded, requests->n, NULL, where,
-                                 sizeof(where)),
+        cr_assert_eq(otlp_import(&window, (const OtlpRequest *const *)requests->decoded, requests->n, NULL,
+                                 where, sizeof(where)),
                      0, "%s", where);
         return window;
 }
@@ -59,7 +60,9 @@ static OtlpRequest *golden(void) {
         OtlpRequest *request;
         char where[256];
 
-        cr_assert_eq(otlp_decode_request(golden_request, sizeof(golden_request), &request, where, sizeof(where)), 0);
+        cr_assert_eq(
+                otlp_decode_request(golden_request, sizeof(golden_request), &request, where, sizeof(where)),
+                0);
         return request;
 }
 
@@ -157,7 +160,8 @@ Test(import, puts_the_parts_of_a_split_window_together) {
         cr_assert_eq(window_n_links(again), window_n_links(window));
         cr_assert_eq(window_n_stacks(again), window_n_stacks(window));
         for (uint32_t i = 0; i < window_n_profiles(window); i++)
-                cr_assert_eq(window_get_profile(again, i)->n_samples, window_get_profile(window, i)->n_samples);
+                cr_assert_eq(window_get_profile(again, i)->n_samples,
+                             window_get_profile(window, i)->n_samples);
         cr_assert_eq(window_end_ns(again), window_end_ns(window) + FILL_OFFSET_NS);
         forget(&parts);
 }
@@ -168,10 +172,10 @@ Test(import, names_each_wrong_index) {
         OtlpDictionary *dictionary = request->dictionary;
         int32_t keep_index;
 
-#define BAD(_index, _value, _where)                                                                            \
-        keep_index = (_index);                                                                                 \
-        (_index) = (_value);                                                                                   \
-        expect_bad(request, OTLP_IMPORT_E_INDEX, (_where));                                                    \
+#define BAD(_index, _value, _where) \
+        keep_index = (_index); \
+        (_index) = (_value); \
+        expect_bad(request, OTLP_IMPORT_E_INDEX, (_where)); \
         (_index) = keep_index
         BAD(profile->samples[1]->stack_index, 3,
             "resource_profiles[0].scope_profiles[0].profiles[0].samples[1].stack_index = 3, but the table has 3 rows");
@@ -206,11 +210,13 @@ Test(import, refuses_values_that_do_not_match_the_times) {
 
         sample->values = calloc(3, sizeof(*sample->values));
         sample->n_values = 3;
-        expect_bad(request, OTLP_IMPORT_E_SHAPE,
-                   "resource_profiles[0].scope_profiles[0].profiles[0].samples[0]: 3 values and 2 timestamps");
+        expect_bad(
+                request, OTLP_IMPORT_E_SHAPE,
+                "resource_profiles[0].scope_profiles[0].profiles[0].samples[0]: 3 values and 2 timestamps");
         sample->n_values = sample->n_timestamps_unix_nano = 0;
-        expect_bad(request, OTLP_IMPORT_E_SHAPE,
-                   "resource_profiles[0].scope_profiles[0].profiles[0].samples[0]: 0 values and 0 timestamps");
+        expect_bad(
+                request, OTLP_IMPORT_E_SHAPE,
+                "resource_profiles[0].scope_profiles[0].profiles[0].samples[0]: 0 values and 0 timestamps");
         otlp_request_freep(&request);
 }
 
@@ -260,7 +266,8 @@ Test(import, makes_a_frame_of_each_inlined_line) {
         words = window_get_stack(window, sample.stack, &n);
         cr_assert_eq(n, 3);
         cr_assert_eq(window_expand_frame(window, words[1]).line, 0);
-        cr_assert_eq(window_expand_frame(window, words[2]).line, 77, "the caller stands behind what was inlined");
+        cr_assert_eq(window_expand_frame(window, words[2]).line, 77,
+                     "the caller stands behind what was inlined");
         cr_assert_eq(window_expand_frame(window, words[2]).address, 0xffffffff81000040);
         otlp_request_freep(&request);
 }
@@ -333,11 +340,13 @@ Test(decode, refuses_messages_nested_without_end) {
         uint8_t data[4096];
         char where[256];
 
-        cr_assert_eq(otlp_decode_request(data, nest(data, OTLP_DECODE_MAX_DEPTH - 1), &request, where, sizeof(where)),
+        cr_assert_eq(otlp_decode_request(data, nest(data, OTLP_DECODE_MAX_DEPTH - 1), &request, where,
+                                         sizeof(where)),
                      0);
         otlp_request_freep(&request);
-        cr_assert_eq(otlp_decode_request(data, nest(data, OTLP_DECODE_MAX_DEPTH), &request, where, sizeof(where)),
-                     OTLP_DECODE_E_TOO_DEEP);
+        cr_assert_eq(
+                otlp_decode_request(data, nest(data, OTLP_DECODE_MAX_DEPTH), &request, where, sizeof(where)),
+                OTLP_DECODE_E_TOO_DEEP);
         cr_assert_str_eq(where, "nested too deeply");
         cr_assert_null(request);
 }
@@ -352,8 +361,10 @@ Test(decode, refuses_a_message_made_to_waste_memory) {
                 data[i] = 0x0a;
                 data[i + 1] = 0;
         }
-        cr_assert_eq(otlp_decode_request(data, size, &request, where, sizeof(where)), OTLP_DECODE_E_TOO_LARGE);
-        cr_assert_eq(otlp_decode_request(data, 2000, &request, where, sizeof(where)), 0, "a few are nothing special");
+        cr_assert_eq(otlp_decode_request(data, size, &request, where, sizeof(where)),
+                     OTLP_DECODE_E_TOO_LARGE);
+        cr_assert_eq(otlp_decode_request(data, 2000, &request, where, sizeof(where)), 0,
+                     "a few are nothing special");
         cr_assert_eq(request->n_resource_profiles, 1000);
         otlp_request_freep(&request);
         free(data);

@@ -30,11 +30,13 @@ Test(ini, reads_sections_keys_and_values_with_their_lines) {
         cr_assert_eq(ini_next(&cursor, &entry), INI_E_SECTION);
         cr_assert(is(entry.section, "one") && entry.line == 5);
         cr_assert_eq(ini_next(&cursor, &entry), 0);
-        cr_assert(is(entry.section, "one") && is(entry.key, "a-b") && is(entry.value, "x = y # z") && entry.line == 6);
+        cr_assert(is(entry.section, "one") && is(entry.key, "a-b") && is(entry.value, "x = y # z") &&
+                  entry.line == 6);
         cr_assert_eq(ini_next(&cursor, &entry), INI_E_SECTION);
         cr_assert(is(entry.section, "two") && entry.line == 7);
         cr_assert_eq(ini_next(&cursor, &entry), 0);
-        cr_assert(is(entry.section, "two") && is(entry.key, "empty") && is(entry.value, "") && entry.line == 8);
+        cr_assert(is(entry.section, "two") && is(entry.key, "empty") && is(entry.value, "") &&
+                  entry.line == 8);
         cr_assert_eq(ini_next(&cursor, &entry), INI_E_EOF);
         cr_assert_eq(ini_next(&cursor, &entry), INI_E_EOF);
 }
@@ -50,7 +52,10 @@ Test(ini, has_nothing_in_an_empty_text) {
 
 Test(ini, names_the_line_of_each_mistake_and_reads_on) {
         static const char *const bad[] = {
-                "no equals sign", "= value", "two words = 1", "[open", "[]", "[three such words]", "[two  words]", "[", "]", "[a]b", "k\xFF = 1", "\xC3 = \xA9",
+                "no equals sign", "= value",   "two words = 1",
+                "[open",          "[]",        "[three such words]",
+                "[two  words]",   "[",         "]",
+                "[a]b",           "k\xFF = 1", "\xC3 = \xA9",
         };
 
         for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

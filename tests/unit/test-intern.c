@@ -36,7 +36,8 @@ Test(intern, keeps_its_bytes_while_it_grows) {
 
         intern_init(&intern, 100000);
         for (uint32_t i = 0; i < 50000; i++) {
-                cr_assert_eq(intern_add(&intern, key, (size_t)snprintf(key, sizeof(key), "key %u", i), &index), 0);
+                cr_assert_eq(
+                        intern_add(&intern, key, (size_t)snprintf(key, sizeof(key), "key %u", i), &index), 0);
                 cr_assert_eq(index, i);
         }
         for (uint32_t i = 0; i < 50000; i++) {

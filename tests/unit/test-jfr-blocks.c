@@ -33,7 +33,8 @@ static Truth put_many(JfrMaker *maker, uint64_t n) {
         Truth truth = { 0 };
 
         for (uint64_t i = 0; i < n; i++, t += random_number(&state) % 3 * 1000) {
-                uint64_t thread = 1 + random_number(&state) % 2, stack = 1 + random_number(&state) % 4, size = random_number(&state) % N_SIZES;
+                uint64_t thread = 1 + random_number(&state) % 2, stack = 1 + random_number(&state) % 4,
+                         size = random_number(&state) % N_SIZES;
                 uint64_t span = 1 + random_number(&state) % N_SPANS;
 
                 switch (random_number(&state) % 4) {
@@ -43,12 +44,14 @@ static Truth put_many(JfrMaker *maker, uint64_t n) {
                         truth.n_timed++;
                         break;
                 case 1:
-                        MAKER_EVENT(maker, MAKER_DD_EXECUTION, { t }, { thread }, { stack }, { span }, { 9 }, { 3 }, { .text = "/pay" });
+                        MAKER_EVENT(maker, MAKER_DD_EXECUTION, { t }, { thread }, { stack }, { span }, { 9 },
+                                    { 3 }, { .text = "/pay" });
                         truth.cpu += 3;
                         truth.n_timed++;
                         break;
                 case 2:
-                        MAKER_EVENT(maker, MAKER_DD_OBJECT, { t }, { thread }, { stack }, { 1 }, { size }, { .real = 2 }, { span }, { 9 });
+                        MAKER_EVENT(maker, MAKER_DD_OBJECT, { t }, { thread }, { stack }, { 1 }, { size },
+                                    { .real = 2 }, { span }, { 9 });
                         truth.bytes += (int64_t)size * 2;
                         break;
                 default:
@@ -110,7 +113,9 @@ static void check_line(const char *diagnostics, const char *type, unsigned long 
         unsigned long n_read, n_late, n_failed, n_other;
 
         cr_assert_not_null(line);
-        cr_assert_eq(sscanf(line + 44, "%lu %lu %lu %lu %lu", &n_read, convertedp, &n_late, &n_failed, &n_other), 5);
+        cr_assert_eq(
+                sscanf(line + 44, "%lu %lu %lu %lu %lu", &n_read, convertedp, &n_late, &n_failed, &n_other),
+                5);
         cr_expect_eq(n_read, *convertedp + n_late + n_failed + n_other);
         cr_expect_gt(n_other, 0);
 }
@@ -158,14 +163,16 @@ Test(jfr_blocks, takes_long_events_in_between) {
                 cr_assert_not_null(text);
                 memset(text, 'x', sizes[i]);
                 n += put_many(&maker, 10000 * i).cpu;
-                MAKER_EVENT(&maker, MAKER_DD_EXECUTION, { 5000 }, { 1 }, { 1 }, { 7 }, { 9 }, { 1000000 }, { .text = text });
+                MAKER_EVENT(&maker, MAKER_DD_EXECUTION, { 5000 }, { 1 }, { 1 }, { 7 }, { 9 }, { 1000000 },
+                            { .text = text });
                 n += sizes[i] < 256 << 10 ? 1000000 : 0;
                 free(text);
         }
         maker_end_chunk(&maker);
         read = read_all(&maker);
         cr_expect_eq(read.r, JFR_E_DAMAGED);
-        cr_expect_not_null(strstr(read.problem.data, "the datadog.ExecutionSample there is shorter than its fields"));
+        cr_expect_not_null(
+                strstr(read.problem.data, "the datadog.ExecutionSample there is shorter than its fields"));
         cr_expect_eq(all_cpu(&read), n);
         end(&maker, &read);
 }
@@ -199,9 +206,11 @@ Test(jfr_blocks, learns_about_the_recording_in_between) {
 
         maker_begin_chunk(&maker);
         put_many(&maker, N_EVENTS);
-        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_JDK_EXECUTION }, { .text = "period" }, { .text = "20 ms" });
+        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_JDK_EXECUTION }, { .text = "period" },
+                    { .text = "20 ms" });
         put_many(&maker, N_EVENTS / 2);
-        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_JDK_EXECUTION }, { .text = "period" }, { .text = "30 ms" });
+        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_JDK_EXECUTION }, { .text = "period" },
+                    { .text = "30 ms" });
         put_many(&maker, N_EVENTS);
         maker_end_chunk(&maker);
         read = read_all(&maker);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Damaged and hostile recordings: what stands before the damage is read, the rest costs no more than its bytes.
+ * Damaged and hostile recordings: what stands before the damage is read, the rest costs no more than its
+ * bytes.
  */
 
 #include "jfr-read.h"
@@ -59,7 +60,9 @@ Test(jfr_damage, survives_flipped_bits) {
                         broken.data[chance % maker.size] ^= (uint8_t)(1 << (chance >> 40) % 8);
                 }
                 read = read_all(&broken);
-                /* a wrong size can make several events of one, each as long as its header and time at least */
+                /*
+                 * a wrong size can make several events of one, each as long as its header and time at least
+                 */
                 cr_expect_leq(window_n_events(read.window), maker.size / 6);
                 end(&broken, &read);
         }
@@ -94,7 +97,8 @@ Test(jfr_damage, reads_chunks_whose_header_lies) {
 
                 put_chunk(&maker);
                 read = read_broken(&maker, lies[i].at, lies[i].value);
-                cr_expect_eq(read.r, lies[i].damaged ? JFR_E_DAMAGED : 0, "lie %zu: %s", i, read.problem.data);
+                cr_expect_eq(read.r, lies[i].damaged ? JFR_E_DAMAGED : 0, "lie %zu: %s", i,
+                             read.problem.data);
                 cr_expect_eq(window_n_events(read.window), 18, "lie %zu", i);
                 cr_expect(has_string(&read, "method-0"), "lie %zu", i);
                 end(&maker, &read);
@@ -169,10 +173,13 @@ Test(jfr_damage, refuses_a_million_nested_elements) {
         end(&maker, &read);
 }
 
-/* class jdk.ExecutionSample { jdk.ExecutionSample self; … } and what takes exponential time in a naive reader. */
+/*
+ * class jdk.ExecutionSample { jdk.ExecutionSample self; … } and what takes exponential time in a naive
+ * reader.
+ */
 Test(jfr_damage, refuses_types_inside_themselves) {
-        static const char *const strings[] = { "root", "metadata", "class", "name", "jdk.ExecutionSample", "id", "200", "field",
-                                               "self", "stackTrace" };
+        static const char *const strings[] = { "root", "metadata", "class", "name", "jdk.ExecutionSample",
+                                               "id",   "200",      "field", "self", "stackTrace" };
         JfrMaker maker = make();
         Read read;
 
@@ -184,7 +191,9 @@ Test(jfr_damage, refuses_types_inside_themselves) {
         maker_int(&maker, 10);
         for (int i = 0; i < 10; i++)
                 maker_text(&maker, strings[i]);
-        for (const uint8_t *p = (const uint8_t[]){ 0, 0, 1, 1, 0, 1, 2, 2, 3, 4, 5, 6, 2, 7, 2, 3, 8, 2, 6, 0, 7, 2, 3, 9, 2, 6, 0, 255 }; *p != 255; p++)
+        for (const uint8_t *p = (const uint8_t[]){ 0, 0, 1, 1, 0, 1, 2, 2, 3, 4, 5, 6, 2, 7,
+                                                   2, 3, 8, 2, 6, 0, 7, 2, 3, 9, 2, 6, 0, 255 };
+             *p != 255; p++)
                 maker_int(&maker, *p);
         maker_end(&maker);
         maker_begin(&maker, 200);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Recordings whose secrets were overwritten: they are gone, however they were written, and all else reads as before. */
+/*
+ * Recordings whose secrets were overwritten: they are gone, however they were written, and all else reads as
+ * before.
+ */
 
 #include "formats/jfr/mask.h"
 #include "jfr-read.h"
@@ -20,10 +23,11 @@ static bool contains(const JfrMaker *maker, const char *text) {
 
 static void put_secrets(JfrMaker *maker) {
         maker_begin_chunk(maker);
-        MAKER_EVENT(maker, MAKER_JVM, { 5000 }, { .text = "OpenJDK" }, { .text = "17" }, { .text = "-Dpassword=" SECRET },
-                    { .text = "Main --token=mellon" }, { 1 }, { 4711 });
+        MAKER_EVENT(maker, MAKER_JVM, { 5000 }, { .text = "OpenJDK" }, { .text = "17" },
+                    { .text = "-Dpassword=" SECRET }, { .text = "Main --token=mellon" }, { 1 }, { 4711 });
         MAKER_EVENT(maker, MAKER_ENVIRONMENT, { 5000 }, { .text = "DB_PASSWORD" }, { .text = SECRET });
-        MAKER_EVENT(maker, MAKER_ENVIRONMENT, { 5000 }, { .text = "" }, { .text = "/checkout", .number = maker->encoding == 2 });
+        MAKER_EVENT(maker, MAKER_ENVIRONMENT, { 5000 }, { .text = "" },
+                    { .text = "/checkout", .number = maker->encoding == 2 });
         put_events(maker);
         maker_end_chunk(maker);
 }
@@ -40,7 +44,8 @@ Test(jfr_mask, overwrites_secrets_however_they_are_written) {
                 put_secrets(&maker);
                 put_secrets(&maker);            /* another chunk */
                 size = maker.size;
-                cr_assert(contains(&maker, SECRET) && contains(&maker, "mellon") && contains(&maker, "DB_PASSWORD"));
+                cr_assert(contains(&maker, SECRET) && contains(&maker, "mellon") &&
+                          contains(&maker, "DB_PASSWORD"));
                 cr_assert_eq(jfr_mask(maker.data, maker.size, arguments), 0, "way %d", way);
                 cr_expect_eq(maker.size, size);
                 cr_expect_eq(contains(&maker, SECRET), arguments, "way %d", way);
@@ -92,10 +97,12 @@ Test(jfr_mask, says_when_it_is_not_sure) {
                 uint8_t *copy = malloc(size);
 
                 memcpy(copy, maker.data, size);
-                cr_expect_eq(jfr_mask(copy, size, false), size == first ? 0 : JFR_MASK_E_UNSURE, "size %zu", size);
+                cr_expect_eq(jfr_mask(copy, size, false), size == first ? 0 : JFR_MASK_E_UNSURE, "size %zu",
+                             size);
                 free(copy);
         }
-        maker.data[first + JFR_HEADER_SIZE] = 0x80;             /* the size of the second chunk's first event: 0 */
+        /* the size of the second chunk's first event: 0 */
+        maker.data[first + JFR_HEADER_SIZE] = 0x80;
         memset(maker.data + first + JFR_HEADER_SIZE + 1, 0x80, 2);
         cr_expect_eq(jfr_mask(maker.data, maker.size, false), JFR_MASK_E_UNSURE);
         free(maker.data);

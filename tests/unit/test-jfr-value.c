@@ -47,7 +47,10 @@ Test(jfr_value, reads_integers_of_every_length) {
         }
 }
 
-/* Of the JVM: its UTF-8 has characters beyond U+FFFF as two surrogates. Whatever is no such pair stays as it is. */
+/*
+ * Of the JVM: its UTF-8 has characters beyond U+FFFF as two surrogates. Whatever is no such pair stays as it
+ * is.
+ */
 Test(jfr_value, reads_characters_as_they_were_meant) {
         static const struct {
                 JfrEncoding encoding;
@@ -57,11 +60,13 @@ Test(jfr_value, reads_characters_as_they_were_meant) {
         } cases[] = {
                 { JFR_STRING_UTF8, "plain", 5, "plain" },
                 { JFR_STRING_UTF8, "\xC3\xA9\xED\xA0\xBD\xED\xB8\x80!", 9, "é\U0001F600!" },
-                { JFR_STRING_UTF8, "\xED\xA0\x80\xED\xB0\x80\xED\xAF\xBF\xED\xBF\xBF", 12, "\U00010000\U0010FFFF" },
+                { JFR_STRING_UTF8, "\xED\xA0\x80\xED\xB0\x80\xED\xAF\xBF\xED\xBF\xBF", 12,
+                  "\U00010000\U0010FFFF" },
                 { JFR_STRING_UTF8, "\xF0\x9F\x98\x80", 4, "\U0001F600" },
                 { JFR_STRING_UTF8, "\xED\x95\x9C\xED\x95\x9C", 6, "한한" },
-                { JFR_STRING_UTF8, "\xED\xA0\xBD", 3, "\xED\xA0\xBD" },                     /* half of a pair */
-                { JFR_STRING_UTF8, "\xED\xB8\x80\xED\xA0\xBD", 6, "\xED\xB8\x80\xED\xA0\xBD" },    /* the wrong way round */
+                { JFR_STRING_UTF8, "\xED\xA0\xBD", 3, "\xED\xA0\xBD" }, /* half of a pair */
+                { JFR_STRING_UTF8, "\xED\xB8\x80\xED\xA0\xBD", 6,
+                  "\xED\xB8\x80\xED\xA0\xBD" }, /* the wrong way round */
                 { JFR_STRING_UTF8, "\xED\xED\xA0\xBD\xED\xB8\x80\xED", 8, "\xED\U0001F600\xED" },
                 { JFR_STRING_UTF8, "", 0, "" },
                 { JFR_STRING_UTF16, "\x00\x41\xD8\x3D\xDE\x00", 6, "A\U0001F600" },

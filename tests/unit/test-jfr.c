@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Recordings that the maker wrote, read into a window. What must come out is said by what was put in; how it was
- * written (integers, strings, order of fields, checkpoints, clock) must not matter.
+ * Recordings that the maker wrote, read into a window. What must come out is said by what was put in; how it
+ * was written (integers, strings, order of fields, checkpoints, clock) must not matter.
  */
 
 #include "jfr-read.h"
@@ -22,7 +22,8 @@ static const char *attribute(const Read *read, uint32_t set, const char *key) {
 }
 
 static const char *function_name(const Read *read, const WindowFrame *frame) {
-        return window_get_string(read->window, window_get_function(read->window, frame->function)->name, NULL);
+        return window_get_string(read->window, window_get_function(read->window, frame->function)->name,
+                                 NULL);
 }
 
 static WindowSample only_sample(const Read *read) {
@@ -43,7 +44,8 @@ static void check_events(const Read *read) {
         cr_expect_eq(total(read, "alloc_space", "bytes"), 2 * 2048);
         cr_expect_eq(total(read, "datadog_alloc_space", "bytes"), 2 * 2500);
         cr_expect_eq(total(read, "sampled_alloc_space", "bytes"), 2 * 300);
-        cr_expect_leq(llabs(total(read, "lock_contention", "nanoseconds") - 2 * (500000000LL + 250000000)), 4);
+        cr_expect_leq(llabs(total(read, "lock_contention", "nanoseconds") - 2 * (500000000LL + 250000000)),
+                      4);
         cr_expect_eq(window_n_events(read->window), 18);
         cr_expect(has_string(read, "/checkout"));
         cr_expect(has_string(read, "thread-1"));
@@ -76,7 +78,8 @@ Test(jfr, reads_the_same_however_it_is_written) {
 
 /* Some of them fit into what is kept of a frame that was seen before, and some do not. */
 Test(jfr, reads_methods_of_any_number) {
-        static const uint64_t bases[] = { 1ULL << 31, (1ULL << 32) - 3, (1ULL << 36) - 4, 1ULL << 60, UINT64_MAX - 5 };
+        static const uint64_t bases[] = { 1ULL << 31, (1ULL << 32) - 3, (1ULL << 36) - 4, 1ULL << 60,
+                                          UINT64_MAX - 5 };
 
         for (size_t i = 0; i < sizeof(bases) / sizeof(*bases); i++) {
                 JfrMaker maker = make();
@@ -118,7 +121,8 @@ Test(jfr, takes_spans_and_says_where_the_trace_is_from) {
         Read read;
 
         maker_begin_chunk(&maker);
-        MAKER_EVENT(&maker, MAKER_DD_EXECUTION, { 5000 }, { 2 }, { 2 }, { 0x1122334455667788 }, { 0x99 }, { 3 }, { .text = "/pay" });
+        MAKER_EVENT(&maker, MAKER_DD_EXECUTION, { 5000 }, { 2 }, { 2 }, { 0x1122334455667788 }, { 0x99 },
+                    { 3 }, { .text = "/pay" });
         maker_end_chunk(&maker);
         read = read_all(&maker);
         sample = only_sample(&read);
@@ -141,8 +145,8 @@ Test(jfr, tells_events_apart_by_numbers_of_every_length) {
 
         maker_begin_chunk(&maker);
         for (uint64_t i = 0; i < 3 * 64 * 2; i++)
-                MAKER_EVENT(&maker, MAKER_DD_METHOD, { 6000 + i }, { 1 + i / 64 % 2 }, { 1 }, { UINT64_C(1) << i % 64 },
-                            { UINT64_C(1) << (63 - i % 64) }, { 5 });
+                MAKER_EVENT(&maker, MAKER_DD_METHOD, { 6000 + i }, { 1 + i / 64 % 2 }, { 1 },
+                            { UINT64_C(1) << i % 64 }, { UINT64_C(1) << (63 - i % 64) }, { 5 });
         maker_end_chunk(&maker);
         read = read_all(&maker);
         cr_assert_eq(read.r, 0, "%s", read.problem.data);
@@ -177,7 +181,8 @@ Test(jfr, keeps_what_a_java_frame_says) {
         size_t n;
         Read read;
 
-        maker.method_base = (1ULL << 36) - 4;           /* the last of them does not fit into a key of known frames */
+        /* the last of them does not fit into a key of known frames */
+        maker.method_base = (1ULL << 36) - 4;
         maker_begin_chunk(&maker);
         MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 2 }, { 1 });
         maker_end_chunk(&maker);
@@ -196,7 +201,8 @@ Test(jfr, keeps_what_a_java_frame_says) {
                 cr_expect_str_eq(window_get_string(read.window, frame.type, NULL), "jvm");
                 kind = window_get_attribute(read.window, frame.attribute);
                 cr_expect_str_eq(window_get_string(read.window, kind->key, NULL), "jvm.frame.compilation");
-                cr_expect_str_eq(window_get_string(read.window, kind->string, NULL), f % 2 ? "jit compiled" : "interpreted");
+                cr_expect_str_eq(window_get_string(read.window, kind->string, NULL),
+                                 f % 2 ? "jit compiled" : "interpreted");
         }
         end(&maker, &read);
 }
@@ -214,8 +220,9 @@ Test(jfr, makes_mappings_of_remote_frames_also_without_their_type) {
                 maker.no_remote_type = missing;
                 maker_begin_chunk(&maker);
                 MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
-                MAKER_EVENT(&maker, MAKER_LIBRARY, { 5000 }, { .text = "/usr/lib/libfoo.so" }, { 0x7f0000000000 }, { 0x7f0000100000 },
-                            { .text = JFR_MAKER_BUILD_ID }, { 0x7f0000000000 });
+                MAKER_EVENT(&maker, MAKER_LIBRARY, { 5000 }, { .text = "/usr/lib/libfoo.so" },
+                            { 0x7f0000000000 }, { 0x7f0000100000 }, { .text = JFR_MAKER_BUILD_ID },
+                            { 0x7f0000000000 });
                 maker_end_chunk(&maker);
                 read = read_all(&maker);
                 words = window_get_stack(read.window, only_sample(&read).stack, &n);
@@ -225,7 +232,8 @@ Test(jfr, makes_mappings_of_remote_frames_also_without_their_type) {
                 cr_expect_eq(frame.address, 0x1f2e0);
                 cr_expect_eq(frame.function, 0);
                 cr_expect_str_eq(window_get_string(read.window, frame.type, NULL), "native");
-                cr_expect_str_eq(window_get_string(read.window, module->build_id_gnu, NULL), JFR_MAKER_BUILD_ID);
+                cr_expect_str_eq(window_get_string(read.window, module->build_id_gnu, NULL),
+                                 JFR_MAKER_BUILD_ID);
                 cr_expect_str_eq(window_get_string(read.window, module->path, NULL), "/usr/lib/libfoo.so");
                 end(&maker, &read);
         }
@@ -237,7 +245,8 @@ Test(jfr, never_lets_out_what_the_environment_holds) {
 
         maker_begin_chunk(&maker);
         MAKER_EVENT(&maker, MAKER_JVM, { 5000 }, { .text = "OpenJDK" }, { .text = "OpenJDK (17.0.1) for x" },
-                    { .text = "-Dpassword=" SECRET " -Dotel.service.name=shop" }, { .text = "Main --token " SECRET }, { 1 }, { 4711 });
+                    { .text = "-Dpassword=" SECRET " -Dotel.service.name=shop" },
+                    { .text = "Main --token " SECRET }, { 1 }, { 4711 });
         MAKER_EVENT(&maker, MAKER_ENVIRONMENT, { 5000 }, { .text = "DB_PASSWORD" }, { .text = SECRET });
         MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
         maker_end_chunk(&maker);
@@ -265,8 +274,11 @@ Test(jfr, takes_periods_from_the_settings) {
 
         maker_begin_chunk(&maker);
         MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
-        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_JDK_EXECUTION }, { .text = "period" }, { .text = "20 ms" });
-        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_CPU_LOAD }, { .text = "period" }, { .text = "1 s" });      /* of no samples */
+        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_JDK_EXECUTION }, { .text = "period" },
+                    { .text = "20 ms" });
+        /* of no samples */
+        MAKER_EVENT(&maker, MAKER_SETTING, { 5000 }, { MAKER_CPU_LOAD }, { .text = "period" },
+                    { .text = "1 s" });
         maker_end_chunk(&maker);
         read = read_all(&maker);
         cr_expect_eq(period(&read, "samples"), 20000000);
@@ -294,7 +306,8 @@ Test(jfr, tells_what_async_profiler_took_execution_samples_at) {
         JfrMaker maker = make();
         Read read;
 
-        put_async_chunk(&maker, "cpu", "0", "20000000");        /* its default; two of six are of the CPU's time */
+        /* its default; two of six are of the CPU's time */
+        put_async_chunk(&maker, "cpu", "0", "20000000");
         put_async_chunk(&maker, "wall", "0", NULL);             /* its default, for all six */
         put_async_chunk(&maker, "cache-misses", "1000", NULL);
         put_async_chunk(&maker, "itimer", "30000000", NULL);
@@ -323,8 +336,10 @@ Test(jfr, weighs_samples_of_the_cpu_time_by_their_own_period) {
 
         maker.ticks_per_second = 2000000000;
         maker_begin_chunk(&maker);
-        for (uint64_t i = 0; i < 4; i++)        /* one of 10 ms and three of 30 ms; of those that failed there is no stack */
-                MAKER_EVENT(&maker, MAKER_CPU_TIME, { 5000 }, { i == 2 ? 0 : 1 }, { 1 }, { i == 2 }, { i ? 60000000 : 20000000 }, { 0 });
+        /* one of 10 ms and three of 30 ms; of those that failed there is no stack */
+        for (uint64_t i = 0; i < 4; i++)
+                MAKER_EVENT(&maker, MAKER_CPU_TIME, { 5000 }, { i == 2 ? 0 : 1 }, { 1 }, { i == 2 },
+                            { i ? 60000000 : 20000000 }, { 0 });
         MAKER_EVENT(&maker, MAKER_LOST, { 5000 }, { 17 }, { 1 });
         MAKER_EVENT(&maker, MAKER_LOST, { 5000 }, { 4 }, { 2 });
         MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
@@ -342,7 +357,10 @@ Test(jfr, weighs_samples_of_the_cpu_time_by_their_own_period) {
         end(&maker, &read);
 }
 
-/* One file after the other into one window: whoever has a name keeps it, and nothing is added to what measures the same in another way. */
+/*
+ * One file after the other into one window: whoever has a name keeps it, and nothing is added to what
+ * measures the same in another way.
+ */
 Test(jfr, keeps_ways_of_measuring_apart_over_several_recordings) {
         Window *window;
 
@@ -358,11 +376,14 @@ Test(jfr, keeps_ways_of_measuring_apart_over_several_recordings) {
                 if (i != 1)
                         MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
                 if (i)
-                        MAKER_EVENT(&maker, MAKER_CPU_TIME, { 5000 }, { 1 }, { 1 }, { 0 }, { 10000000 }, { 0 });
+                        MAKER_EVENT(&maker, MAKER_CPU_TIME, { 5000 }, { 1 }, { 1 }, { 0 }, { 10000000 },
+                                    { 0 });
                 maker_end_chunk(&maker);
                 memory = (JfrMemory){ maker.data, maker.size };
                 input = jfr_memory_input(&memory);
-                cr_assert_eq(jfr_read(&input, &(JfrOptions){ .end_ns = UINT64_MAX }, window, &result, &diagnostics, &problem), 0);
+                cr_assert_eq(jfr_read(&input, &(JfrOptions){ .end_ns = UINT64_MAX }, window, &result,
+                                      &diagnostics, &problem),
+                             0);
                 text_deinit(&diagnostics);
                 text_deinit(&problem);
                 free(maker.data);
@@ -395,7 +416,8 @@ Test(jfr, takes_less_than_nothing_for_nothing) {
         Read read;
 
         maker_begin_chunk(&maker);
-        MAKER_EVENT(&maker, MAKER_ENTER, { 5000 }, { (uint64_t)-5 }, { 1 }, { 4 }, { 2 });      /* the clock was set back */
+        /* the clock was set back */
+        MAKER_EVENT(&maker, MAKER_ENTER, { 5000 }, { (uint64_t)-5 }, { 1 }, { 4 }, { 2 });
         MAKER_EVENT(&maker, MAKER_ENTER, { 5000 }, { 1000 }, { 1 }, { 4 }, { 2 });
         MAKER_EVENT(&maker, MAKER_ALLOC_SAMPLE, { 5000 }, { 1 }, { 3 }, { 1 }, { (uint64_t)-300 });
         MAKER_EVENT(&maker, MAKER_ALLOC_SAMPLE, { 5000 }, { 1 }, { 3 }, { 1 }, { 300 });
@@ -420,7 +442,9 @@ Test(jfr, counts_each_event_that_it_reads) {
         for (const char *line = strstr(read.diagnostics.data, "jdk.ExecutionSample "); line; line = NULL) {
                 unsigned long n_read, n_converted, n_late, n_failed, n_other;
 
-                cr_assert_eq(sscanf(line + 44, "%lu %lu %lu %lu %lu", &n_read, &n_converted, &n_late, &n_failed, &n_other), 5);
+                cr_assert_eq(sscanf(line + 44, "%lu %lu %lu %lu %lu", &n_read, &n_converted, &n_late,
+                                    &n_failed, &n_other),
+                             5);
                 cr_expect_eq(n_read, 2);
                 cr_expect_eq(n_converted, 1);
                 cr_expect_eq(n_late, 1);

@@ -26,8 +26,8 @@ static void fini(void) {
 TestSuite(jitdump, .init = init, .fini = fini);
 
 static int print_range(void *userdata, const CodeRange *range) {
-        text_printf(&ranges, "%" PRIu64 ": %" PRIx64 "+%" PRIx64 " %.*s\n", range->time_ns, range->start, range->size,
-                    (int)range->name_size, range->name);
+        text_printf(&ranges, "%" PRIu64 ": %" PRIx64 "+%" PRIx64 " %.*s\n", range->time_ns, range->start,
+                    range->size, (int)range->name_size, range->name);
         return 0;
 }
 
@@ -47,7 +47,8 @@ Test(jitdump, reads_loads_moves_and_the_end) {
         dump_move(&dump, 5000, 0x3000, 0x5000, 0x40, 1);
         dump_prefix(&dump, 3, 16, 6000);
         dump_load(&dump, 7000, 0x9000, 0x10, 3, "after the end");
-        assert_read(JITDUMP_E_CLOSED, "2000: 1000+40 first\n3000: 2000+10 second\n4000: 3000+40 first\n5000: 5000+40 first\n");
+        assert_read(JITDUMP_E_CLOSED,
+                    "2000: 1000+40 first\n3000: 2000+10 second\n4000: 3000+40 first\n5000: 5000+40 first\n");
         cr_assert_eq(jitdump->n_records, 6);
         cr_assert_eq(jitdump->n_malformed, 0);
         cr_assert_eq(jitdump_feed(jitdump, "more", 4, print_range, NULL), JITDUMP_E_CLOSED);
@@ -67,13 +68,15 @@ Test(jitdump, passes_over_a_header_that_is_longer) {
 
 Test(jitdump, refuses_other_byte_orders_versions_and_sizes) {
         static const uint32_t headers[][3] = {
-                { 0x4454694A, 1, 40 }, { 0, 1, 40 }, { MAGIC, 2, 40 }, { MAGIC, 0, 40 }, { MAGIC, 1, 39 }, { MAGIC, 1, 1 << 20 },
+                { 0x4454694A, 1, 40 }, { 0, 1, 40 },     { MAGIC, 2, 40 },
+                { MAGIC, 0, 40 },      { MAGIC, 1, 39 }, { MAGIC, 1, 1 << 20 },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
                 jitdump_deinit(jitdump);
                 text_deinit(&dump);
-                dump_header(&dump, headers[i][0], headers[i][1], headers[i][2] > 4096 ? 40 : headers[i][2], 0);
+                dump_header(&dump, headers[i][0], headers[i][1], headers[i][2] > 4096 ? 40 : headers[i][2],
+                            0);
                 memcpy(dump.data + 8, &headers[i][2], 4);
                 dump_load(&dump, 1, 0x1000, 0x40, 1, "first");
                 assert_read(JITDUMP_E_BROKEN, "");
@@ -144,7 +147,9 @@ Test(jitdump, does_not_care_where_it_is_cut) {
                         n_fed += n;
                         at += n;
                 }
-                cr_assert_str_eq(ranges.data, "1: 1000+140 first\n2: 2000+140 first\n", "pieces of %zu", piece);
-                cr_assert(n_fed <= dump.size - 0x140 + 80, "the code was fed too: %zu of %zu", n_fed, dump.size);
+                cr_assert_str_eq(ranges.data, "1: 1000+140 first\n2: 2000+140 first\n", "pieces of %zu",
+                                 piece);
+                cr_assert(n_fed <= dump.size - 0x140 + 80, "the code was fed too: %zu of %zu", n_fed,
+                          dump.size);
         }
 }

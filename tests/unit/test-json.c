@@ -11,7 +11,8 @@
 static ProtobufCMessage *unpack_golden(void) {
         ProtobufCMessage *message;
 
-        message = protobuf_c_message_unpack(OTLP_REQUEST_DESCRIPTOR, NULL, sizeof(golden_request), golden_request);
+        message = protobuf_c_message_unpack(OTLP_REQUEST_DESCRIPTOR, NULL, sizeof(golden_request),
+                                            golden_request);
         cr_assert_not_null(message);
         return message;
 }
@@ -38,7 +39,8 @@ static void expect_bad(const char *text, int code, const char *path) {
 static OtlpAnyValue *parse_value(const char *value, OtlpRequest **requestp) {
         char text[1024], where[128];
 
-        snprintf(text, sizeof(text), "{\"resourceProfiles\":[{\"resource\":{\"attributes\":[{\"key\":\"k\",\"value\":%s}]}}]}",
+        snprintf(text, sizeof(text),
+                 "{\"resourceProfiles\":[{\"resource\":{\"attributes\":[{\"key\":\"k\",\"value\":%s}]}}]}",
                  value);
         cr_assert_eq(parse(text, requestp, where), 0, "%s: %s", text, where);
         return (*requestp)->resource_profiles[0]->resource->attributes[0]->value;
@@ -88,7 +90,9 @@ Test(json, ignores_unknown_names_and_nulls) {
         OtlpRequest *request;
         char where[128];
 
-        cr_assert_eq(parse("{\"resource_profiles\":7,\"later\":{\"x\":[1]},\"dictionary\":null}", &request, where), 0);
+        cr_assert_eq(
+                parse("{\"resource_profiles\":7,\"later\":{\"x\":[1]},\"dictionary\":null}", &request, where),
+                0);
         cr_assert_eq(request->n_resource_profiles, 0, "snake_case is not a name in OTLP");
         cr_assert_null(request->dictionary);
         protobuf_c_message_free_unpacked(&request->base, NULL);
@@ -101,11 +105,13 @@ Test(json, names_the_path_of_what_is_wrong) {
         expect_bad("{}\n {", OTLP_JSON_E_SYNTAX, "line 2, column 2");
         expect_bad("[]", OTLP_JSON_E_SHAPE, "");
         expect_bad("{\"dictionary\":[]}", OTLP_JSON_E_SHAPE, "dictionary");
-        expect_bad("{\"resourceProfiles\":[{},{\"scopeProfiles\":[{\"profiles\":[{\"timeUnixNano\":\"x\"}]}]}]}",
-                   OTLP_JSON_E_SHAPE, "resourceProfiles[1].scopeProfiles[0].profiles[0].timeUnixNano");
-        expect_bad("{\"dictionary\":{\"stringTable\":[\"\",3]}}", OTLP_JSON_E_SHAPE, "dictionary.stringTable[1]");
-        expect_bad("{\"dictionary\":{\"stackTable\":[{\"locationIndices\":[1,2147483648]}]}}", OTLP_JSON_E_SHAPE,
-                   "dictionary.stackTable[0].locationIndices[1]");
+        expect_bad(
+                "{\"resourceProfiles\":[{},{\"scopeProfiles\":[{\"profiles\":[{\"timeUnixNano\":\"x\"}]}]}]}",
+                OTLP_JSON_E_SHAPE, "resourceProfiles[1].scopeProfiles[0].profiles[0].timeUnixNano");
+        expect_bad("{\"dictionary\":{\"stringTable\":[\"\",3]}}", OTLP_JSON_E_SHAPE,
+                   "dictionary.stringTable[1]");
+        expect_bad("{\"dictionary\":{\"stackTable\":[{\"locationIndices\":[1,2147483648]}]}}",
+                   OTLP_JSON_E_SHAPE, "dictionary.stackTable[0].locationIndices[1]");
         expect_bad("{\"dictionary\":{\"stackTable\":[{\"locationIndices\":[0.5]}]}}", OTLP_JSON_E_SHAPE,
                    "dictionary.stackTable[0].locationIndices[0]");
         expect_bad("{\"dictionary\":{\"linkTable\":[{\"traceId\":\"0x\"}]}}", OTLP_JSON_E_SHAPE,
@@ -113,7 +119,8 @@ Test(json, names_the_path_of_what_is_wrong) {
         expect_bad("{\"dictionary\":{\"linkTable\":[{\"spanId\":\"abc\"}]}}", OTLP_JSON_E_SHAPE,
                    "dictionary.linkTable[0].spanId");
         expect_bad("{\"dictionary\":{},\"dictionary\":{}}", OTLP_JSON_E_SHAPE, "dictionary");
-        expect_bad("{\"resourceProfiles\":[],\"resourceProfiles\":[]}", OTLP_JSON_E_SHAPE, "resourceProfiles");
+        expect_bad("{\"resourceProfiles\":[],\"resourceProfiles\":[]}", OTLP_JSON_E_SHAPE,
+                   "resourceProfiles");
         expect_bad("{\"resourceProfiles\":[null]}", OTLP_JSON_E_SHAPE, "resourceProfiles[0]");
 }
 

@@ -97,13 +97,14 @@ static void check(Kernel *kernel, Window *window, const Expected *expected) {
         frame = window_expand_frame(window, word);
         module = window_get_module(window, frame.module);
         cr_expect_str_eq(string(window, frame.type), "kernel", "%lx", expected->raw);
-        cr_expect_str_eq(string(window, window_get_function(window, frame.function)->name), expected->function, "%lx",
-                         expected->raw);
+        cr_expect_str_eq(string(window, window_get_function(window, frame.function)->name),
+                         expected->function, "%lx", expected->raw);
         cr_expect_str_eq(string(window, module->path), expected->module, "%lx", expected->raw);
         cr_expect_str_eq(string(window, module->build_id_gnu), expected->build_id, "%lx", expected->raw);
         cr_expect_eq(frame.address, expected->address, "%lx", expected->raw);
         if (frame.module)
-                cr_expect(module->start <= frame.address && frame.address < module->limit, "%lx", expected->raw);
+                cr_expect(module->start <= frame.address && frame.address < module->limit, "%lx",
+                          expected->raw);
 }
 
 Test(kernel, ships_names_and_linked_addresses_of_a_kernel_that_was_moved) {
@@ -115,9 +116,9 @@ Test(kernel, ships_names_and_linked_addresses_of_a_kernel_that_was_moved) {
                 { 0xffffffff9d0a4010, "tcp_end", "vmlinux", "deadbeef", 0xffffffff810a4010 },
                 { 0xffffffffc0405123, "nft_do_chain", "nf_tables", "cafe01", 0x123 },
                 { 0xffffffffc0406fff, "nft_last", "nf_tables", "cafe01", 0x1fff },
-                { 0xffffffffc0700010, "ext_first", "", "", 0x10 },              /* no build id: no mapping */
-                { 0xffffffffc0800010, "bpf_prog_1234_x", "", "", 0 },           /* a raw address would tell */
-                { 0xffffffffc0407000, "nft_last", "", "", 0 },                  /* behind the module, near it */
+                { 0xffffffffc0700010, "ext_first", "", "", 0x10 },    /* no build id: no mapping */
+                { 0xffffffffc0800010, "bpf_prog_1234_x", "", "", 0 }, /* a raw address would tell */
+                { 0xffffffffc0407000, "nft_last", "", "", 0 },        /* behind the module, near it */
                 { 0xffffffffc0990000, "", "", "", 0 },
                 { 0x1000, "", "", "", 0 },
         };
@@ -150,7 +151,8 @@ Test(kernel, takes_the_architectures_default_when_system_map_is_a_stub) {
         Kernel *kernel;
 
         make_files();
-        paths.system_map = put("stub", "ffffffffffffffff B The real System.map is in the linux-image-dbg package\n", 73);
+        paths.system_map = put(
+                "stub", "ffffffffffffffff B The real System.map is in the linux-image-dbg package\n", 73);
         cr_assert_eq(kernel_new(&kernel, &paths), 0);
 #if defined(__x86_64__)
         cr_assert_eq(kernel_link_text(kernel), 0xffffffff81000000);
@@ -177,7 +179,8 @@ Test(kernel, counts_frames_without_names_when_addresses_are_hidden) {
         window_free(window);
         kernel_free(kernel);
 
-        paths = (KernelPaths){ "/nonexistent", "/nonexistent", "/nonexistent", "/nonexistent", "/nonexistent" };
+        paths = (KernelPaths){ "/nonexistent", "/nonexistent", "/nonexistent", "/nonexistent",
+                               "/nonexistent" };
         cr_assert_eq(kernel_new(&kernel, &paths), 0);
         cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
         check(kernel, window, &nothing);

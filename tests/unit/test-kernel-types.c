@@ -14,7 +14,8 @@
 
 #define VMLINUX "/sys/kernel/btf/vmlinux"
 
-static const char *const wanted[] = { "task_struct", "signal_struct", "mm_struct", "pid", "upid", "bpf_func_id", "no_such_type" };
+static const char *const wanted[] = { "task_struct", "signal_struct", "mm_struct",   "pid",
+                                      "upid",        "bpf_func_id",   "no_such_type" };
 
 static char *read_vmlinux(size_t *sizep) {
         char *data = NULL;
@@ -39,7 +40,8 @@ static unsigned compare_members(const struct btf *all, uint32_t a, const struct 
                 cr_assert_str_eq(name, btf__name_by_offset(few, mb->name_off));
                 cr_assert_eq(btf_member_bit_offset(ta, i), btf_member_bit_offset(tb, i));
                 cr_assert_eq(btf_member_bitfield_size(ta, i), btf_member_bitfield_size(tb, i));
-                cr_assert_eq(btf__resolve_size(all, ma->type), btf__resolve_size(few, mb->type), "size of %s", name);
+                cr_assert_eq(btf__resolve_size(all, ma->type), btf__resolve_size(few, mb->type), "size of %s",
+                             name);
                 if (!*name && btf_is_composite(btf__type_by_id(all, ma->type)))
                         n += compare_members(all, ma->type, few, mb->type);
         }
@@ -67,8 +69,10 @@ Test(kernel_types, keeps_wanted_structs_as_libbpf_sees_them_in_the_whole) {
                 n += compare_members(all, (uint32_t)a, few, (uint32_t)b);
         }
         cr_assert_gt(n, 200, "task_struct alone has more members than that");
-        cr_assert_eq(btf_vlen(btf__type_by_id(all, (uint32_t)btf__find_by_name_kind(all, "bpf_func_id", BTF_KIND_ENUM))),
-                     btf_vlen(btf__type_by_id(few, (uint32_t)btf__find_by_name_kind(few, "bpf_func_id", BTF_KIND_ENUM))));
+        cr_assert_eq(btf_vlen(btf__type_by_id(
+                             all, (uint32_t)btf__find_by_name_kind(all, "bpf_func_id", BTF_KIND_ENUM))),
+                     btf_vlen(btf__type_by_id(
+                             few, (uint32_t)btf__find_by_name_kind(few, "bpf_func_id", BTF_KIND_ENUM))));
         cr_assert_lt(btf__find_by_name(few, "no_such_type"), 0);
         btf__free(all);
         btf__free(few);
@@ -81,7 +85,8 @@ Test(kernel_types, refuses_bytes_that_are_no_btf) {
         size_t size = 5;
 
         cr_assert_eq(kernel_types_extract("", 0, wanted, 1, &data, &size), KERNEL_TYPES_E_MALFORMED);
-        cr_assert_eq(kernel_types_extract(zeros, sizeof(zeros), wanted, 1, &data, &size), KERNEL_TYPES_E_MALFORMED);
+        cr_assert_eq(kernel_types_extract(zeros, sizeof(zeros), wanted, 1, &data, &size),
+                     KERNEL_TYPES_E_MALFORMED);
         cr_assert_eq(data, &zeros);
         cr_assert_eq(size, 5, "outputs are written on success only");
 }
@@ -92,7 +97,8 @@ Test(kernel_types, refuses_a_file_that_was_cut_off) {
         void *small, *cut;
 
         data = read_vmlinux(&size);
-        cr_assert_eq(kernel_types_extract(data, size, (const char *const[]){ "upid" }, 1, &small, &small_size), 0);
+        cr_assert_eq(
+                kernel_types_extract(data, size, (const char *const[]){ "upid" }, 1, &small, &small_size), 0);
         for (size_t n = 0; n < small_size; n++)
                 cr_assert_eq(kernel_types_extract(small, n, wanted, ARRAY_SIZE(wanted), &cut, &cut_size),
                              KERNEL_TYPES_E_MALFORMED, "%zu of %zu bytes", n, small_size);

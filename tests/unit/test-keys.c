@@ -28,11 +28,13 @@ Test(keys, knows_the_keys_of_terminals) {
                 const char *text;
                 int key;
         } all[] = {
-                { "\033[A", KEY_UP },     { "\033OA", KEY_UP },         { "\033[B", KEY_DOWN },      { "\033[C", KEY_RIGHT },
-                { "\033[D", KEY_LEFT },   { "\033[H", KEY_HOME },       { "\033OH", KEY_HOME },      { "\033[1~", KEY_HOME },
-                { "\033[7~", KEY_HOME },  { "\033[F", KEY_END },        { "\033[4~", KEY_END },      { "\033[8~", KEY_END },
-                { "\033[5~", KEY_PAGE_UP }, { "\033[6~", KEY_PAGE_DOWN }, { "\033[Z", KEY_BACK_TAB }, { "\033[1;5A", KEY_UP },
-                { "\033[5;2~", KEY_PAGE_UP }, { "\033[15~", KEY_OTHER }, { "\033[<0;5;5M", KEY_OTHER }, { "\033OP", KEY_OTHER },
+                { "\033[A", KEY_UP },          { "\033OA", KEY_UP },         { "\033[B", KEY_DOWN },
+                { "\033[C", KEY_RIGHT },       { "\033[D", KEY_LEFT },       { "\033[H", KEY_HOME },
+                { "\033OH", KEY_HOME },        { "\033[1~", KEY_HOME },      { "\033[7~", KEY_HOME },
+                { "\033[F", KEY_END },         { "\033[4~", KEY_END },       { "\033[8~", KEY_END },
+                { "\033[5~", KEY_PAGE_UP },    { "\033[6~", KEY_PAGE_DOWN }, { "\033[Z", KEY_BACK_TAB },
+                { "\033[1;5A", KEY_UP },       { "\033[5;2~", KEY_PAGE_UP }, { "\033[15~", KEY_OTHER },
+                { "\033[<0;5;5M", KEY_OTHER }, { "\033OP", KEY_OTHER },
         };
 
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

@@ -35,7 +35,8 @@ static void setup(void) {
 
         memset(file, 0x90, sizeof(file));
         memcpy(file + FILE_AT + LEA_END - sizeof(lea), lea, sizeof(lea));
-        layout = (Layout){ .n_segments = 1, .segments = { { .address = TEXT, .offset = FILE_AT, .size = N_BYTES } } };
+        layout = (Layout){ .n_segments = 1,
+                           .segments = { { .address = TEXT, .offset = FILE_AT, .size = N_BYTES } } };
         list = (RowList){ .rows = rows };
         reader_init_memory(&reader, file, sizeof(file));
         add(0x00, rbp_rule);

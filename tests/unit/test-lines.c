@@ -59,7 +59,9 @@ static void write_text(const char *name, const char *text) {
 
 /* Every third address of .text. */
 static void choose_addresses(const char *path, uint64_t step) {
-        const char *line = first_line("readelf -SW %s | sed -n 's/.* \\.text *PROGBITS *\\([0-9a-f]*\\) [0-9a-f]* \\([0-9a-f]*\\).*/\\1 \\2/p'", path);
+        const char *line = first_line(
+                "readelf -SW %s | sed -n 's/.* \\.text *PROGBITS *\\([0-9a-f]*\\) [0-9a-f]* \\([0-9a-f]*\\).*/\\1 \\2/p'",
+                path);
         uint64_t start = 0, size = 0;
 
         cr_assert_eq(sscanf(line, "%lx %lx", &start, &size), 2, "%s", line);
@@ -76,8 +78,9 @@ static int keep(void *userdata, uint32_t index, const LineFrame *frames, size_t 
         cr_assert_null(answers[index]);
         out = open_memstream(&answers[index], &size);
         for (size_t i = 0; i < n; i++)
-                fprintf(out, "%.*s\n%.*s:%u\n", (int)frames[i].n_name, frames[i].name, (int)MAX(frames[i].n_file, (size_t)2),
-                        frames[i].n_file ? frames[i].file : "??", frames[i].line);
+                fprintf(out, "%.*s\n%.*s:%u\n", (int)frames[i].n_name, frames[i].name,
+                        (int)MAX(frames[i].n_file, (size_t)2), frames[i].n_file ? frames[i].file : "??",
+                        frames[i].line);
         cr_assert_eq(fclose(out), 0);
         return 0;
 }
@@ -139,7 +142,10 @@ static void end_block(const Block *block, Agreement *agreement) {
         agreement->n_lines_differ += block->differs || (block->at && *block->at);
 }
 
-/* The outermost name may come from the symbol table, as in window-names.c, and so may the first if DWARF has no linkage name. */
+/*
+ * The outermost name may come from the symbol table, as in window-names.c, and so may the first if DWARF has
+ * no linkage name.
+ */
 static void compare_frame(Block *block, const char *name, const char *place, Agreement *agreement) {
         char our_name[8192] = "", our_place[8192] = "";
 
@@ -189,7 +195,10 @@ static Agreement compare_with_addr2line(const char *path) {
         return agreement;
 }
 
-/* binutils 2.40 takes the wrong file of some lines of DWARF 5 (a function of a header said to be in the main file). */
+/*
+ * binutils 2.40 takes the wrong file of some lines of DWARF 5 (a function of a header said to be in the main
+ * file).
+ */
 Test(lines, agree_with_addr2line) {
         LinesOptions how = options();
 
@@ -201,11 +210,14 @@ Test(lines, agree_with_addr2line) {
                 choose_addresses(work_path("big"), 2);
                 cr_assert_eq(read_lines(work_path("big"), &how), 0);
                 agreement = compare_with_addr2line(work_path("big"));
-                cr_log_info("DWARF %u: %u addresses, %u known, %u inlined frames, %u lines and %u names differ", version,
-                            n_addresses, agreement.n_known, agreement.n_inlined, agreement.n_lines_differ, agreement.n_names_differ);
+                cr_log_info(
+                        "DWARF %u: %u addresses, %u known, %u inlined frames, %u lines and %u names differ",
+                        version, n_addresses, agreement.n_known, agreement.n_inlined,
+                        agreement.n_lines_differ, agreement.n_names_differ);
                 cr_expect_gt(agreement.n_known, 2000);
                 cr_expect_gt(agreement.n_inlined, 2000);
-                cr_expect_leq(agreement.n_lines_differ * 200, version == 5 ? agreement.n_known : 0, "DWARF %u: %u differ", version, agreement.n_lines_differ);
+                cr_expect_leq(agreement.n_lines_differ * 200, version == 5 ? agreement.n_known : 0,
+                              "DWARF %u: %u differ", version, agreement.n_lines_differ);
                 cr_expect_leq(agreement.n_names_differ * 200, version == 5 ? agreement.n_known : 0);
         }
         forget_answers();
@@ -250,15 +262,18 @@ Test(lines, says_that_the_other_process_failed) {
 }
 
 /*
- * Two units. In the second, 200,000 functions share a list of 200,000 ranges: 2 MiB that take hours to walk. The first
- * unit's answer counts.
+ * Two units. In the second, 200,000 functions share a list of 200,000 ranges: 2 MiB that take hours to walk.
+ * The first unit's answer counts.
  */
 static const char endless[] =
         ".text\n.globl good, bad\n.type good, @function\ngood: nop\nnop\n.size good, 2\n.type bad, @function\nbad: nop\nnop\n.size bad, 2\n"
         ".section .debug_abbrev,\"\",@progbits\nabbrevs:\n"
-        ".uleb128 1, 0x11\n.byte 1\n.uleb128 0x11, 1, 0x12, 7, 0, 0\n"          /* compile_unit: low_pc addr, high_pc data8 */
-        ".uleb128 2, 0x2e\n.byte 0\n.uleb128 3, 8, 0x11, 1, 0x12, 7, 0, 0\n"    /* subprogram: name string, low_pc, high_pc */
-        ".uleb128 3, 0x2e\n.byte 0\n.uleb128 0x55, 0x17, 0, 0\n"                /* subprogram: ranges sec_offset */
+        /* compile_unit: low_pc addr, high_pc data8 */
+        ".uleb128 1, 0x11\n.byte 1\n.uleb128 0x11, 1, 0x12, 7, 0, 0\n"
+        /* subprogram: name string, low_pc, high_pc */
+        ".uleb128 2, 0x2e\n.byte 0\n.uleb128 3, 8, 0x11, 1, 0x12, 7, 0, 0\n"
+        /* subprogram: ranges sec_offset */
+        ".uleb128 3, 0x2e\n.byte 0\n.uleb128 0x55, 0x17, 0, 0\n"
         ".byte 0\n"
         ".section .debug_ranges,\"\",@progbits\nranges:\n.rept 200000\n.quad 0, 1\n.endr\n.quad 0, 0\n"
         ".section .debug_info,\"\",@progbits\n"
@@ -290,8 +305,10 @@ Test(lines, survives_a_section_without_end) {
         LinesOptions how = options();
 
         write_text("small.c", "int main(void) { return 0; }\n");
-        cr_assert_eq(shell("gcc -g -gz=zlib -o small small.c && at=$(readelf -SW small | sed -n 's/.*\\.debug_info *PROGBITS *[0-9a-f]* \\([0-9a-f]*\\).*/\\1/p') && "
-                           "printf '\\000\\000\\000\\000\\000\\001\\000\\000' | dd of=small bs=1 seek=$((0x$at + 8)) conv=notrunc status=none"), 0);
+        cr_assert_eq(
+                shell("gcc -g -gz=zlib -o small small.c && at=$(readelf -SW small | sed -n 's/.*\\.debug_info *PROGBITS *[0-9a-f]* \\([0-9a-f]*\\).*/\\1/p') && "
+                      "printf '\\000\\000\\000\\000\\000\\001\\000\\000' | dd of=small bs=1 seek=$((0x$at + 8)) conv=notrunc status=none"),
+                0);
         addresses[0] = strtoul(first_line("nm %s | sed -n 's/ T main$//p'", work_path("small")), NULL, 16);
         n_addresses = 1;
         cr_assert_neq(read_lines(work_path("small"), &how), LINES_E_TIMEOUT);
@@ -338,7 +355,8 @@ Test(lines, takes_answers_whole_or_not_at_all) {
         cr_assert_eq(n_given, 2);
         cr_assert_eq(lines_parse(data, size, 2, seen, count, NULL, &used), LINES_E_FAILED, "the same twice");
         seen[1] = 0;
-        cr_assert_eq(lines_parse(data, size, 1, seen, count, NULL, &used), LINES_E_FAILED, "an index that nobody asked");
+        cr_assert_eq(lines_parse(data, size, 1, seen, count, NULL, &used), LINES_E_FAILED,
+                     "an index that nobody asked");
         ((LinesAnswer *)data)->n_frames = LINES_MAX_FRAMES + 1;
         cr_assert_eq(lines_parse(data, size, 2, seen, count, NULL, &used), LINES_E_FAILED);
         ((LinesAnswer *)data)->n_frames = 0;

@@ -49,14 +49,17 @@ Test(machine, refuses_what_is_no_list) {
 static void check_missing(const char *set, const char *expected) {
         char status[256], text[64];
 
-        snprintf(status, sizeof(status), "Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t%s\nCapBnd:\t000001ffffffffff\n",
-                 set);
+        snprintf(status, sizeof(status),
+                 "Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t%s\nCapBnd:\t000001ffffffffff\n", set);
         cr_assert_eq(machine_parse_missing_capabilities(status, text, sizeof(text)), 0);
         cr_assert_str_eq(text, expected, "%s", set);
 }
 
 /* Sets as capsh --encode prints them. */
-/* Bits of linux/capability.h: SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34, CHECKPOINT_RESTORE 40, DAC_READ_SEARCH 2. */
+/*
+ * Bits of linux/capability.h: SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34, CHECKPOINT_RESTORE 40, DAC_READ_SEARCH
+ * 2.
+ */
 Test(machine, says_what_is_lost_without_a_useful_capability) {
         char text[512] = "untouched";
 
@@ -86,6 +89,7 @@ Test(machine, names_the_capabilities_that_are_missing) {
 Test(machine, says_so_when_there_is_no_set) {
         char text[64] = "untouched";
 
-        cr_assert_eq(machine_parse_missing_capabilities("Name:\tx\n", text, sizeof(text)), MACHINE_E_MALFORMED);
+        cr_assert_eq(machine_parse_missing_capabilities("Name:\tx\n", text, sizeof(text)),
+                     MACHINE_E_MALFORMED);
         cr_assert_str_eq(text, "untouched");
 }

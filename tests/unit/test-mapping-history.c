@@ -79,7 +79,8 @@ Test(history, keeps_the_pieces_beside_a_new_mapping) {
         map(process, 0x2000, 0x5000, "c", 300);
         cr_assert_eq(process->n_mappings, 3);
         for (uint64_t address = 0x1000; address < 0x9000; address += 0x1000)
-                cr_assert_str_eq(at(process, address, 400), address >= 0x2000 && address < 0x5000 ? "c" : "a");
+                cr_assert_str_eq(at(process, address, 400),
+                                 address >= 0x2000 && address < 0x5000 ? "c" : "a");
         cr_assert_str_eq(at(process, 0x3800, 250), "b");
         cr_assert_str_eq(at(process, 0x3800, 150), "a");
         cr_assert_str_eq(at(process, 0x4800, 250), "a");
@@ -104,7 +105,10 @@ Test(history, learns_later_when_it_was_that_a_read_found_a_change) {
         _cleanup_(process_freep) Process *process = new_process();
         Mapping old = file(0x1000, 0x2000, "a");
 
-        /* As a read at 500 leaves it, the one before being of 100: b was there, a is gone since an unknown time. */
+        /*
+         * As a read at 500 leaves it, the one before being of 100: b was there, a is gone since an unknown
+         * time.
+         */
         map(process, 0x1000, 0x2000, "b", 100);
         process->maps_read_ns = 500;
         cr_assert_eq(mapping_history_add(&process->history, &old, 500, 100), 0);
@@ -121,7 +125,10 @@ Test(history, learns_later_when_it_was_that_a_read_found_a_change) {
 Test(history, tells_apart_what_came_and_went_before_a_read) {
         _cleanup_(process_freep) Process *process = new_process();
 
-        /* b was there at the read before and is there at this one, of 500; the notices between both come in after it. */
+        /*
+         * b was there at the read before and is there at this one, of 500; the notices between both come in
+         * after it.
+         */
         map(process, 0x1000, 0x2000, "b", 100);
         mapping_history_publish(&process->history, 150);
         process->maps_read_ns = 500;

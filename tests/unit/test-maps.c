@@ -242,7 +242,10 @@ Test(maps_reader, sees_every_mapping_of_a_process_with_thousands) {
         close(fd);
 }
 
-/* Whoever reads on in the next turn sees what one who reads at once sees, and no turn takes much more than it may. */
+/*
+ * Whoever reads on in the next turn sees what one who reads at once sees, and no turn takes much more than it
+ * may.
+ */
 Test(maps_reader, stops_where_its_turn_ends_and_loses_nothing) {
         enum { N = 3000, FREE = 4096, LEFT = 30000 };
         static MapsReader reader;
@@ -260,7 +263,8 @@ Test(maps_reader, stops_where_its_turn_ends_and_loses_nothing) {
 
                 maps_reader_begin_turn(&reader, FREE, &left);
                 while (!(r = maps_reader_next(&reader, &entry)))
-                        if (entry.start >= (uintptr_t)memory && entry.start < (uintptr_t)memory + 2 * N * 4096)
+                        if (entry.start >= (uintptr_t)memory &&
+                            entry.start < (uintptr_t)memory + 2 * N * 4096)
                                 n_readable += entry.readable;
                 maps_reader_end_turn(&reader, &left);
                 cr_assert_leq(before - reader.left, FREE + LEFT + sizeof(reader.buffer));

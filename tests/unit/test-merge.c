@@ -30,8 +30,8 @@ static void print_attributes(Text *text, const Window *window, const uint32_t *s
         for (size_t i = 0; i < n; i++) {
                 const WindowAttribute *row = window_get_attribute(window, set[i]);
 
-                text_printf(text, " %s[%s]%u=%s%" PRId64, string(window, row->key), string(window, row->unit), row->kind,
-                            string(window, row->string), row->integer);
+                text_printf(text, " %s[%s]%u=%s%" PRId64, string(window, row->key), string(window, row->unit),
+                            row->kind, string(window, row->string), row->integer);
         }
 }
 
@@ -40,14 +40,19 @@ static void print_frame(Text *text, const Window *window, FrameWord word) {
         const WindowModule *module = window_get_module(window, frame.module);
         const WindowFunction *function = window_get_function(window, frame.function);
 
-        text_printf(text, " {%s %s %s %s %" PRIx64 "-%" PRIx64 "+%" PRIx64 " | %" PRIx64 " %s %s %s:%" PRId64 " %" PRId64 " | %s}",
-                    string(window, module->path), string(window, module->build_id_gnu), string(window, module->build_id_go),
-                    string(window, module->build_id_htlhash), module->start, module->limit, module->offset, frame.address,
-                    string(window, function->name), string(window, function->system_name), string(window, function->filename),
-                    function->start_line, frame.line, string(window, frame.type));
+        text_printf(text,
+                    " {%s %s %s %s %" PRIx64 "-%" PRIx64 "+%" PRIx64 " | %" PRIx64 " %s %s %s:%" PRId64
+                    " %" PRId64 " | %s}",
+                    string(window, module->path), string(window, module->build_id_gnu),
+                    string(window, module->build_id_go), string(window, module->build_id_htlhash),
+                    module->start, module->limit, module->offset, frame.address,
+                    string(window, function->name), string(window, function->system_name),
+                    string(window, function->filename), function->start_line, frame.line,
+                    string(window, frame.type));
 }
 
-static void print_sample(Text *text, const Window *window, const WindowProfile *profile, const WindowSample *sample) {
+static void print_sample(Text *text, const Window *window, const WindowProfile *profile,
+                         const WindowSample *sample) {
         char trace[33], span[17];
         const FrameWord *words;
         const uint32_t *set;
@@ -55,7 +60,8 @@ static void print_sample(Text *text, const Window *window, const WindowProfile *
 
         set = window_get_resource(window, profile->resource, &n);
         print_attributes(text, window, set, n);
-        text_printf(text, " | %s/%s |", string(window, profile->names.type), string(window, profile->names.unit));
+        text_printf(text, " | %s/%s |", string(window, profile->names.type),
+                    string(window, profile->names.unit));
         set = window_get_attribute_set(window, sample->attributes, &n);
         print_attributes(text, window, set, n);
         text_to_hex(trace, window_get_link(window, sample->link)->trace_id, 16);
@@ -66,7 +72,8 @@ static void print_sample(Text *text, const Window *window, const WindowProfile *
                 print_frame(text, window, words[i]);
         text_printf(text, " | %" PRId64 ":", sample->value);
         for (uint32_t i = 0; i < sample->n_times; i++)
-                text_printf(text, " %" PRIu64 "=%" PRId64, sample->times_ns[i] + (uint64_t)window_realtime_offset_ns(window),
+                text_printf(text, " %" PRIu64 "=%" PRId64,
+                            sample->times_ns[i] + (uint64_t)window_realtime_offset_ns(window),
                             sample->values ? sample->values[i] : 1);
 }
 

@@ -68,7 +68,8 @@ Test(mounts, of_a_process_are_read_once) {
         cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_LOCAL);
         cr_expect_eq(mounts.text, first);
         mounts_deinit(&mounts);
-        cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_UNKNOWN, "no process is there");
+        cr_expect_eq(mounts_of_process(&mounts, nobodys, major(st.st_dev), minor(st.st_dev)), MOUNT_UNKNOWN,
+                     "no process is there");
         mounts_deinit(&mounts);
         close(proc_fd);
         close(nobodys);

@@ -9,7 +9,11 @@
 static const char name[ABI_COMM_SIZE] = "a-program";
 
 static void add(NoticeHistory *history, uint32_t pid, uint64_t time_ns, const char *path) {
-        MappingNotice notice = { .pid = pid, .time_ns = time_ns, .start = time_ns << 12, .size = 4096, .path = path,
+        MappingNotice notice = { .pid = pid,
+                                 .time_ns = time_ns,
+                                 .start = time_ns << 12,
+                                 .size = 4096,
+                                 .path = path,
                                  .path_size = strlen(path) };
 
         cr_assert_eq(notice_history_add_mapping(history, &notice), 0);
@@ -122,7 +126,8 @@ Test(history, tells_what_a_program_was_forked_from) {
         cr_assert_str_eq(visit(history, 8, 15, 25), "22:/lib/of-the-child ");
         cr_assert_eq(notice_history_find_origin(history, 8, 15, 35, &origin), 0);
         cr_assert_eq(origin.parent, 0);
-        cr_assert_eq(notice_history_find_origin(history, 8, 15, 19, &origin), NOTICE_HISTORY_E_REPLACED, "before it was there");
+        cr_assert_eq(notice_history_find_origin(history, 8, 15, 19, &origin), NOTICE_HISTORY_E_REPLACED,
+                     "before it was there");
         cr_assert_eq(notice_history_find_origin(history, 9, 0, 99, &origin), NOTICE_HISTORY_E_UNKNOWN);
 }
 
@@ -135,7 +140,8 @@ Test(history, knows_an_exec_by_its_name_before_it_is_told) {
         cr_assert_eq(notice_history_add_exec(history, 8, name, 30), 0);
         add(history, 8, 32, "/bin/b");
         cr_assert_eq(notice_history_exec_under_way(history, 8, name, 29), 30);
-        cr_assert_eq(notice_history_exec_under_way(history, 8, other, 29), 29, "it runs the old program still");
+        cr_assert_eq(notice_history_exec_under_way(history, 8, other, 29), 29,
+                     "it runs the old program still");
         cr_assert_eq(notice_history_exec_under_way(history, 8, name, 31), 31, "it is over");
         cr_assert_eq(notice_history_exec_under_way(history, 9, name, 29), 29);
         cr_assert_eq(notice_history_add_exec(history, 9, name, UINT64_C(1000000000)), 0);

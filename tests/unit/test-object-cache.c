@@ -86,7 +86,8 @@ Test(object, reads_files_that_are_deleted_or_have_another_one_in_their_place) {
         mapping = look_at(&process, objects, p);
         cr_assert_eq(mapping->kind, MAPPING_FILE);
         cr_assert_str_eq(mapping->path, in_directory("x"));
-        cr_assert(oracle_line("readelf -n /bin/true | awk '/Build ID/ {print $3}'", expected, sizeof(expected)));
+        cr_assert(oracle_line("readelf -n /bin/true | awk '/Build ID/ {print $3}'", expected,
+                              sizeof(expected)));
         cr_assert_str_eq(mapping->object->build_id_gnu, expected);
         process_free(process);
         object_cache_free(objects);
@@ -114,7 +115,8 @@ Test(object, takes_names_as_they_are) {
         mapping = look_at(&process, objects, p);
         cr_assert_eq(mapping->kind, MAPPING_FILE);
         cr_assert(strstr(mapping->path, "/we ird\n"));
-        cr_assert_null(strstr(mapping->path, " (deleted)"));    /* indistinguishable from the kernel's mark: removed */
+        /* indistinguishable from the kernel's mark: removed */
+        cr_assert_null(strstr(mapping->path, " (deleted)"));
         process_free(process);
         object_cache_free(objects);
         remove_directory();
@@ -186,8 +188,14 @@ Test(object, treats_code_in_a_memfd_as_memory_unless_it_is_a_program) {
 }
 
 /* What the file is opened by is made up here, as a hostile or an unlucky target would have it. */
-static int open_made(ObjectCache *objects, int proc_fd, const char *path, uint32_t major, uint32_t minor, uint64_t inode) {
-        MapsEntry entry = { .start = 0x1000, .end = 0x2000, .inode = inode, .major = major, .minor = minor, .executable = true };
+static int open_made(ObjectCache *objects, int proc_fd, const char *path, uint32_t major, uint32_t minor,
+                     uint64_t inode) {
+        MapsEntry entry = { .start = 0x1000,
+                            .end = 0x2000,
+                            .inode = inode,
+                            .major = major,
+                            .minor = minor,
+                            .executable = true };
         Mounts mounts = { 0 };
         ObjectSource source = { .proc_fd = proc_fd, .entry = &entry, .path = path, .mounts = &mounts };
         Object *object = NULL;
@@ -213,7 +221,8 @@ Test(object, opens_by_path_only_the_very_file_that_was_mapped) {
         minor = (uint32_t)(st.st_dev & 0xff);
         cr_expect_eq(open_made(objects, proc_fd, path, major, minor, st.st_ino), 0);
         cr_expect_eq(open_made(objects, proc_fd, path, major, minor, st.st_ino + 1), OBJECT_E_UNREADABLE);
-        cr_expect_eq(open_made(objects, proc_fd, "/nonexistent", major, minor, st.st_ino), OBJECT_E_UNREADABLE);
+        cr_expect_eq(open_made(objects, proc_fd, "/nonexistent", major, minor, st.st_ino),
+                     OBJECT_E_UNREADABLE);
 
         /* A FIFO would block an open, a directory is no file, a link may lead anywhere. */
         snprintf(path, sizeof(path), "%s", in_directory("fifo"));

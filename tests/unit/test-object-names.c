@@ -83,7 +83,9 @@ static FrameWord want(uintptr_t pc) {
 
         cr_assert_eq(object_address(object, pc - mapping->start + mapping->offset, &address, &segment), 0);
         cr_assert_eq(window_string(window, mapping->path, strlen(mapping->path), &row.path), 0);
-        cr_assert_eq(window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row.build_id_gnu), 0);
+        cr_assert_eq(
+                window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row.build_id_gnu),
+                0);
         cr_assert_eq(window_module(window, &row, &module), 0);
         cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, module, address, &word), 0);
         cr_assert_eq(object_names_want(names, window, process, mapping, address, word), 0);
@@ -114,8 +116,8 @@ static void answer(void) {
 }
 
 Test(object_names, names_functions_of_programs_libraries_and_the_vdso) {
-        FrameWord marker = want((uintptr_t)object_names_marker + 4), library = want((uintptr_t)library_function() + 1),
-                  vdso = 0;
+        FrameWord marker = want((uintptr_t)object_names_marker + 4),
+                  library = want((uintptr_t)library_function() + 1), vdso = 0;
         const Mapping *mapping = process_find_mapping(process, getauxval(AT_SYSINFO_EHDR));
 
         cr_assert(mapping && mapping->kind == MAPPING_VDSO);
@@ -250,7 +252,8 @@ Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
         fd = mkstemp(path);
         cr_assert_eq(write(fd, data, (size_t)size), size);
         end_with(fd, size, 'D');
-        map = mmap(NULL, mapping->end - mapping->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)mapping->offset);
+        map = mmap(NULL, mapping->end - mapping->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
+                   (off_t)mapping->offset);
         cr_assert_neq(map, MAP_FAILED);
         map += (uintptr_t)object_names_marker - mapping->start;
         cr_assert_eq(process_read_mappings(process, objects), 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Debug files as distributions make them: a C program with a static function is linked, split by objcopy and stripped, and
- * the symbolizer must name the function at the address that nm had printed before; and the same by a worker without
- * rights, whose zygotes is this program once more.
+ * Debug files as distributions make them: a C program with a static function is linked, split by objcopy and
+ * stripped, and the symbolizer must name the function at the address that nm had printed before; and the same
+ * by a worker without rights, whose zygotes is this program once more.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -36,7 +36,8 @@ static void make_program(const char *flags) {
         cr_assert_eq(shell("gcc -O1 -g -rdynamic %s -o whole program.c && cp whole program", flags), 0);
         hidden = strtoul(first_line("nm %s | sed -n 's/ t hidden$//p'", work_path("whole")), NULL, 16);
         shown = strtoul(first_line("nm %s | sed -n 's/ T shown$//p'", work_path("whole")), NULL, 16);
-        snprintf(id, sizeof(id), "%s", first_line("readelf -nW %s | sed -n 's/.*Build ID: //p'", work_path("whole")));
+        snprintf(id, sizeof(id), "%s",
+                 first_line("readelf -nW %s | sed -n 's/.*Build ID: //p'", work_path("whole")));
         cr_assert(hidden && shown);
 }
 
@@ -50,12 +51,16 @@ static void without_id(void) {
         cr_assert_eq(strlen(id), 0);
 }
 
-/* Only the first 16 bytes of SHA-256 over the first and last 4096 bytes and the length, as semantic conventions say. */
+/*
+ * Only the first 16 bytes of SHA-256 over the first and last 4096 bytes and the length, as semantic
+ * conventions say.
+ */
 static const char *htlhash_of(const char *name) {
         const char *path = work_path(name);
 
-        return first_line("{ head -c 4096 %s; tail -c 4096 %s; perl -e 'print pack(\"Q>\", -s shift)' %s; } | sha256sum | cut -c 1-32",
-                          path, path, path);
+        return first_line(
+                "{ head -c 4096 %s; tail -c 4096 %s; perl -e 'print pack(\"Q>\", -s shift)' %s; } | sha256sum | cut -c 1-32",
+                path, path, path);
 }
 
 static Symbolizer *symbolizer, *remote;
@@ -84,7 +89,8 @@ static void compare(const SymbolObject *object, uint64_t address, const SymbolNa
         cr_assert_eq(counts.n_started, 1);
         cr_assert_eq(counts.n_died + counts.n_late + counts.n_malformed, 0);
         cr_assert_eq(symbolizer_name(remote, object, address, &name), 0);
-        cr_assert_eq(name.state, expected->state, "a worker: %s, not %s", symbol_state_text(name.state), symbol_state_text(expected->state));
+        cr_assert_eq(name.state, expected->state, "a worker: %s, not %s", symbol_state_text(name.state),
+                     symbol_state_text(expected->state));
         cr_assert_str_eq(name.name ?: "nothing", expected->name ?: "nothing");
 }
 
@@ -100,7 +106,8 @@ static SymbolState name_of(const SymbolObject *object, uint64_t address, const c
         return name.state;
 }
 
-static void expect(const SymbolObject *object, SymbolState state, const char *expected_hidden, const char *what) {
+static void expect(const SymbolObject *object, SymbolState state, const char *expected_hidden,
+                   const char *what) {
         const char *name;
         SymbolState found = name_of(object, hidden, &name);
 
@@ -134,7 +141,10 @@ Test(object, finds_a_debug_file_by_build_id, .init = with_id) {
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "the whole program");
         cr_assert_eq(shell("strip program"), 0);
         expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "stripped");
-        cr_assert_eq(shell("mkdir -p debug/.build-id/%.2s && objcopy --only-keep-debug whole debug/.build-id/%.2s/%s.debug", id, id, id + 2), 0);
+        cr_assert_eq(
+                shell("mkdir -p debug/.build-id/%.2s && objcopy --only-keep-debug whole debug/.build-id/%.2s/%s.debug",
+                      id, id, id + 2),
+                0);
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "with a debug file");
         cr_assert_eq(shell("rm program"), 0);
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "the debug file alone");
@@ -145,7 +155,9 @@ Test(object, finds_a_debug_file_by_its_link, .init = with_id) {
         static const char *const folders[] = { "$PWD", "$PWD/.debug", "$PWD/debug$PWD" };
         SymbolObject object = program();
 
-        cr_assert_eq(shell("objcopy --only-keep-debug whole names.debug && strip program && objcopy --add-gnu-debuglink=names.debug program && mv names.debug saved"), 0);
+        cr_assert_eq(
+                shell("objcopy --only-keep-debug whole names.debug && strip program && objcopy --add-gnu-debuglink=names.debug program && mv names.debug saved"),
+                0);
         expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "no debug file anywhere");
         for (size_t i = 0; i < 3; i++) {
                 cr_assert_eq(shell("mkdir -p %s && cp saved %s/names.debug", folders[i], folders[i]), 0);
@@ -156,12 +168,16 @@ Test(object, finds_a_debug_file_by_its_link, .init = with_id) {
 
 Test(object, believes_a_linked_file_without_ids_by_its_sum, .init = without_id) {
         char hash[64];
-        SymbolObject object = { .path = work_path("program"), .build_id_gnu = "", .build_id_go = "", .build_id_htlhash = hash };
+        SymbolObject object = {
+                .path = work_path("program"), .build_id_gnu = "", .build_id_go = "", .build_id_htlhash = hash
+        };
 
         snprintf(hash, sizeof(hash), "%s", htlhash_of("program"));
         cr_assert_eq(strlen(hash), 32);
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "by the hash of its content");
-        cr_assert_eq(shell("objcopy --only-keep-debug whole names.debug && strip program && objcopy --add-gnu-debuglink=names.debug program"), 0);
+        cr_assert_eq(
+                shell("objcopy --only-keep-debug whole names.debug && strip program && objcopy --add-gnu-debuglink=names.debug program"),
+                0);
         expect(&object, SYMBOL_STATE_OTHER, NULL, "the content has changed");
         snprintf(hash, sizeof(hash), "%s", htlhash_of("program"));
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "a debug file with the right sum");
@@ -172,18 +188,22 @@ Test(object, believes_a_linked_file_without_ids_by_its_sum, .init = without_id) 
 Test(object, does_not_believe_a_linked_file_of_another_build, .init = with_id) {
         SymbolObject object = program();
 
-        cr_assert_eq(shell("sed 's/hidden/forged/g' program.c >other.c && gcc -O1 -g -Wl,--build-id=sha1 -o other other.c && "
-                           "objcopy --only-keep-debug other names.debug && strip program && objcopy --add-gnu-debuglink=names.debug program"), 0);
+        cr_assert_eq(
+                shell("sed 's/hidden/forged/g' program.c >other.c && gcc -O1 -g -Wl,--build-id=sha1 -o other other.c && "
+                      "objcopy --only-keep-debug other names.debug && strip program && objcopy --add-gnu-debuglink=names.debug program"),
+                0);
         expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "the sum is right, the build id is another");
 }
 
 /* The recipe of gdb's documentation, "MiniDebugInfo". */
 static int add_mini_debuginfo(const char *packer) {
-        return shell("nm -D whole --format=posix --defined-only | awk '{ print $1 }' | sort >dynamic; "
-                     "nm whole --format=posix --defined-only | awk '{ if ($2 == \"T\" || $2 == \"t\") print $1 }' | sort >functions; "
-                     "comm -13 dynamic functions >kept; objcopy --only-keep-debug whole only && "
-                     "objcopy -S --remove-section .gdb_index --remove-section .comment --keep-symbols=kept only mini && "
-                     "strip --strip-all -R .comment program && %s && objcopy --add-section .gnu_debugdata=mini.xz program", packer);
+        return shell(
+                "nm -D whole --format=posix --defined-only | awk '{ print $1 }' | sort >dynamic; "
+                "nm whole --format=posix --defined-only | awk '{ if ($2 == \"T\" || $2 == \"t\") print $1 }' | sort >functions; "
+                "comm -13 dynamic functions >kept; objcopy --only-keep-debug whole only && "
+                "objcopy -S --remove-section .gdb_index --remove-section .comment --keep-symbols=kept only mini && "
+                "strip --strip-all -R .comment program && %s && objcopy --add-section .gnu_debugdata=mini.xz program",
+                packer);
 }
 
 Test(object, reads_the_small_file_that_is_packed_in_it, .init = with_id) {
@@ -191,8 +211,10 @@ Test(object, reads_the_small_file_that_is_packed_in_it, .init = with_id) {
 
         cr_assert_eq(add_mini_debuginfo("xz -k mini"), 0);
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "packed by xz");
-        cr_assert_eq(shell("printf '\\377\\377\\377\\377' >bad && dd if=bad of=mini.xz bs=1 seek=60 conv=notrunc status=none && "
-                           "objcopy --update-section .gnu_debugdata=mini.xz program"), 0);
+        cr_assert_eq(
+                shell("printf '\\377\\377\\377\\377' >bad && dd if=bad of=mini.xz bs=1 seek=60 conv=notrunc status=none && "
+                      "objcopy --update-section .gnu_debugdata=mini.xz program"),
+                0);
         expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "damaged");
 }
 
@@ -209,16 +231,21 @@ Test(object, survives_a_bomb, .init = with_id) {
 Test(object, follows_one_link, .init = with_id) {
         SymbolObject object = program();
 
-        cr_assert_eq(shell("strip program && cp program a && cp program b && objcopy --add-gnu-debuglink=b a && objcopy --add-gnu-debuglink=a b && "
-                           "objcopy --add-gnu-debuglink=a program"), 0);
+        cr_assert_eq(
+                shell("strip program && cp program a && cp program b && objcopy --add-gnu-debuglink=b a && objcopy --add-gnu-debuglink=a b && "
+                      "objcopy --add-gnu-debuglink=a program"),
+                0);
         expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "a → b → a");
-        cr_assert_eq(shell("cp program self && objcopy -R .gnu_debuglink self && objcopy --add-gnu-debuglink=self self && mv self program"), 0);
+        cr_assert_eq(
+                shell("cp program self && objcopy -R .gnu_debuglink self && objcopy --add-gnu-debuglink=self self && mv self program"),
+                0);
         expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "itself");
 }
 
 Test(object, reads_links) {
-        static const char good[] = "name.debug\0\0\x78\x56\x34\x12", exact[] = "abc\0\1\0\0\0", up[] = "../x\0\0\0\0\1\0\0\0",
-                          dots[] = "..\0\0\1\0\0\0", empty[] = "\0\0\0\0\1\0\0\0";
+        static const char good[] = "name.debug\0\0\x78\x56\x34\x12", exact[] = "abc\0\1\0\0\0",
+                          up[] = "../x\0\0\0\0\1\0\0\0", dots[] = "..\0\0\1\0\0\0",
+                          empty[] = "\0\0\0\0\1\0\0\0";
         const char *name = "unset";
         uint32_t crc = 7;
 
@@ -244,7 +271,9 @@ static int open_kept(void *userdata) {
 
 Test(object, opens_through_its_source, .init = with_id) {
         SymbolSource source = { .open = open_kept, .userdata = (void *)work_path("whole") };
-        SymbolObject object = { .path = "/gone (deleted)", .build_id_gnu = id, .build_id_go = "", .source = &source };
+        SymbolObject object = {
+                .path = "/gone (deleted)", .build_id_gnu = id, .build_id_go = "", .source = &source
+        };
 
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "by a descriptor");
         source.userdata = (void *)work_path("");
@@ -253,16 +282,23 @@ Test(object, opens_through_its_source, .init = with_id) {
         expect(&object, SYMBOL_STATE_ABSENT, NULL, "no descriptor");
 }
 
-/* A container's links are followed inside of it: `/bin/program` → `/escape/whole` is not the file of the host. */
+/*
+ * A container's links are followed inside of it: `/bin/program` → `/escape/whole` is not the file of the
+ * host.
+ */
 Test(object, stays_inside_of_a_root, .init = with_id) {
         char root[PATH_MAX];
         SymbolSource source = { .root = root };
-        SymbolObject object = { .path = "/bin/program", .build_id_gnu = id, .build_id_go = "", .source = &source };
+        SymbolObject object = {
+                .path = "/bin/program", .build_id_gnu = id, .build_id_go = "", .source = &source
+        };
 
         snprintf(root, sizeof(root), "%s", work_path("root"));
         cr_assert_eq(shell("mkdir -p root/bin && ln -s %s root/bin/program", work_path("whole")), 0);
         expect(&object, SYMBOL_STATE_ABSENT, NULL, "a link out of the root");
-        cr_assert_eq(shell("mkdir -p root/opt && cp whole root/opt/whole && ln -sf /opt/whole root/bin/program"), 0);
+        cr_assert_eq(
+                shell("mkdir -p root/opt && cp whole root/opt/whole && ln -sf /opt/whole root/bin/program"),
+                0);
         expect(&object, SYMBOL_STATE_NAMED, "hidden", "a link within the root");
         cr_assert_eq(shell("strip root/opt/whole && mkdir -p root%s/debug/.build-id/%.2s && "
                            "objcopy --only-keep-debug whole root%s/debug/.build-id/%.2s/%s.debug",

@@ -50,7 +50,8 @@ static void refuses(const char *name, const char *value, const char *expected) {
 }
 
 Test(option, takes_words_for_on_and_off) {
-        static const char *const on[] = { "on", "yes", "true", "1" }, *const off[] = { "off", "no", "false", "0" };
+        static const char *const on[] = { "on", "yes", "true", "1" },
+                                 *const off[] = { "off", "no", "false", "0" };
 
         for (size_t i = 0; i < ARRAY_SIZE(on); i++) {
                 cr_assert_eq(set("all", on[i]), 0);
@@ -102,8 +103,10 @@ Test(option, takes_times_with_a_unit) {
         refuses("export-interval", "", "`` is no time (1s to 1h)");
         refuses("export-interval", "999ms", "`999ms` is out of range (1s to 1h)");
         refuses("export-interval", "61m", "`61m` is out of range (1s to 1h)");
-        refuses("export-interval", "99999999999999999999s", "`99999999999999999999s` is out of range (1s to 1h)");
-        refuses("export-interval", "9999999999999999999h", "`9999999999999999999h` is out of range (1s to 1h)");
+        refuses("export-interval", "99999999999999999999s",
+                "`99999999999999999999s` is out of range (1s to 1h)");
+        refuses("export-interval", "9999999999999999999h",
+                "`9999999999999999999h` is out of range (1s to 1h)");
 }
 
 Test(option, takes_sizes_with_or_without_a_unit) {
@@ -140,7 +143,8 @@ Test(option, takes_urls) {
         cr_assert_eq(set("endpoint", "https://[::1]:4318/base"), 0);
         cr_assert_str_eq(config.endpoint, "https://[::1]:4318/base");
         cr_assert_eq(set("endpoint", ""), 0);
-        static const char *const bad[] = { "localhost:4318", "ftp://host", "http://", "http:///path", "http://:4318", "http://a b" };
+        static const char *const bad[] = { "localhost:4318", "ftp://host",   "http://",
+                                           "http:///path",   "http://:4318", "http://a b" };
 
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
                 cr_assert_eq(set("endpoint", bad[i]), OPTION_E_INVALID, "%s", bad[i]);
@@ -161,8 +165,9 @@ Test(option, splits_lists_at_commas) {
 }
 
 Test(option, says_that_a_long_name_would_never_match) {
-        refuses("comm", "example-service-7", "`example-service-7` is longer than the 15 bytes that the kernel keeps of a "
-                                             "name; use `example-service`");
+        refuses("comm", "example-service-7",
+                "`example-service-7` is longer than the 15 bytes that the kernel keeps of a "
+                "name; use `example-service`");
         cr_assert_eq(set("comm", "example-service"), 0);
         cr_assert_eq(set("comm", "example-service*"), 0);
 }
@@ -175,10 +180,14 @@ Test(option, takes_users_that_there_are) {
 }
 
 Test(option, takes_excludes_by_kind) {
-        cr_assert_eq(set("exclude", "pid=7,comm=nginx,exe=/usr/*,cgroup=/a=b,container=*,user=root,unit=cron"), 0);
-        refuses("exclude", "nginx", "`nginx` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
-        refuses("exclude", "com=x", "`com=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
-        refuses("exclude", "=x", "`=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
+        cr_assert_eq(
+                set("exclude", "pid=7,comm=nginx,exe=/usr/*,cgroup=/a=b,container=*,user=root,unit=cron"), 0);
+        refuses("exclude", "nginx",
+                "`nginx` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
+        refuses("exclude", "com=x",
+                "`com=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
+        refuses("exclude", "=x",
+                "`=x` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit");
         refuses("exclude", "exe=", "`exe=` names nobody");
         refuses("exclude", "pid=x", "`pid=x` names nobody");
         refuses("exclude", "user=no-such-user-here", "`user=no-such-user-here` names nobody");
@@ -221,14 +230,18 @@ Test(option, has_a_consistent_table) {
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
 
-                cr_assert_eq(option_find(option->name, strlen(option->name)), option, "%s has its name alone", option->name);
+                cr_assert_eq(option_find(option->name, strlen(option->name)), option, "%s has its name alone",
+                             option->name);
                 for (int bit = 1; bit > 0 && bit < 1 << 30; bit <<= 1)
-                        cr_assert(!option->letter || !option_is_for(option, bit) || option_find_letter(option->letter, bit) == option,
+                        cr_assert(!option->letter || !option_is_for(option, bit) ||
+                                          option_find_letter(option->letter, bit) == option,
                                   "-%c is one option of each verb", option->letter);
                 cr_assert(option->verbs && option->help && *option->help, "%s", option->name);
-                cr_assert(option->kind == OPTION_BOOL || option->argument, "%s names its value", option->name);
+                cr_assert(option->kind == OPTION_BOOL || option->argument, "%s names its value",
+                          option->name);
                 for (size_t j = 0; j < i; j++)
-                        cr_assert_neq(option_table[j].offset, option->offset, "%s has its own field", option->name);
+                        cr_assert_neq(option_table[j].offset, option->offset, "%s has its own field",
+                                      option->name);
         }
 }
 
@@ -244,16 +257,23 @@ Test(option, knows_what_was_nearly_typed) {
         static const struct {
                 const char *typed, *near;
         } cases[] = {
-                { "freqency", "frequency" },    { "frequnecy", "frequency" }, { "freq", "frequency" },
-                { "kernel_stacks", "kernel-stacks" }, { "rnu", "run" },       { "reprot", "report" },
-                { "xyz", NULL },                { "", NULL },                 { "completely-different", NULL },
+                { "freqency", "frequency" },
+                { "frequnecy", "frequency" },
+                { "freq", "frequency" },
+                { "kernel_stacks", "kernel-stacks" },
+                { "rnu", "run" },
+                { "reprot", "report" },
+                { "xyz", NULL },
+                { "", NULL },
+                { "completely-different", NULL },
                 { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", NULL },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 const char *near = nearest_word(cases[i].typed, words);
 
-                cr_assert((!near && !cases[i].near) || (near && cases[i].near && !strcmp(near, cases[i].near)),
+                cr_assert((!near && !cases[i].near) ||
+                                  (near && cases[i].near && !strcmp(near, cases[i].near)),
                           "%s → %s", cases[i].typed, near ? near : "nothing");
         }
 }

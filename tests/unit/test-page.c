@@ -48,14 +48,17 @@ static uint32_t hand_stack(const Hand *hand, const char *names) {
                 size_t name_size = strcspn(names, "@ ");
 
                 size = strcspn(names, " ");
-                words[31 - n++] = hand_frame(hand, names, name_size, name_size < size ? strtoull(names + name_size + 1, NULL, 10) : 0);
+                words[31 - n++] = hand_frame(hand, names, name_size,
+                                             name_size < size ? strtoull(names + name_size + 1, NULL, 10)
+                                                              : 0);
         }
         cr_assert_eq(window_stack(hand->window, words + 32 - n, n, &stack), 0);
         return stack;
 }
 
 static void hand_sample(const Hand *hand, const char *names, uint64_t time_ns) {
-        cr_assert_eq(window_sample(hand->window, hand->profile, hand_stack(hand, names), 0, 0, 1, time_ns), 0);
+        cr_assert_eq(window_sample(hand->window, hand->profile, hand_stack(hand, names), 0, 0, 1, time_ns),
+                     0);
 }
 
 static PageModel *model_of(Hand *hand) {
@@ -83,7 +86,9 @@ Test(page, walks_the_tree_in_the_order_of_names) {
                 const char *name;
                 uint32_t parent;
                 uint64_t value;
-        } expected[] = { { "main", 0, 0 }, { "read", 1, 2 }, { "work", 1, 1 }, { "fib", 3, 1 }, { "hash", 3, 1 } };
+        } expected[] = {
+                { "main", 0, 0 }, { "read", 1, 2 }, { "work", 1, 1 }, { "fib", 3, 1 }, { "hash", 3, 1 }
+        };
         Hand hand = hand_new();
         PageModel *model;
 
@@ -125,7 +130,8 @@ static void check_inlined(const char *names, const char *expected) {
         model = model_of(&hand);
         cr_assert_eq(model->n_nodes, strlen(expected) + 1);
         for (uint32_t i = 1; i < model->n_nodes; i++)
-                cr_expect_eq(page_get_frame(model, model->nodes[i].frame)->inlined, expected[i - 1] == 'i', "%s: frame %u", names, i);
+                cr_expect_eq(page_get_frame(model, model->nodes[i].frame)->inlined, expected[i - 1] == 'i',
+                             "%s: frame %u", names, i);
         page_model_free(model);
         window_free(hand.window);
 }
@@ -134,7 +140,8 @@ Test(page, tells_what_was_inlined_by_its_address) {
         check_inlined("main@1 outer@9 middle@9 inner@9", "..ii");
         check_inlined("main@1 work@2", "..");
         check_inlined("main work", "..");                       /* no addresses: nothing is known */
-        check_inlined("main@1 fib@9 fib@9 fib@9", "....");      /* a function that calls itself from one place */
+        /* a function that calls itself from one place */
+        check_inlined("main@1 fib@9 fib@9 fib@9", "....");
         check_inlined("main@1 outer@9 inner@9 outer@9 inner@9", "..i.i");
 }
 
@@ -176,7 +183,8 @@ Test(page, cleans_and_cuts_texts) {
         }
         for (size_t i = 0; i + 1 < sizeof(large); i += 2)
                 memcpy(large + i, "\xC3\xA9", 2);
-        cr_assert_eq(page_string(model, large + 1, sizeof(large) - 1, &string), 0);     /* the cut falls into a letter */
+        /* the cut falls into a letter */
+        cr_assert_eq(page_string(model, large + 1, sizeof(large) - 1, &string), 0);
         cr_expect_lt(strlen(page_get_string(model, string)), 1100);
         cr_expect_not_null(strstr(page_get_string(model, string), "… (1048575 bytes)"));
         cr_expect(text_is_utf8(page_get_string(model, string), strlen(page_get_string(model, string))));
@@ -206,7 +214,8 @@ Test(page, sums_values_and_measures_them_by_the_period) {
 
         hand_sample(&hand, "main", 1001);
         hand_sample(&hand, "main", 1002);
-        cr_assert_eq(window_sample_untimed(hand.window, hand.profile, hand_stack(&hand, "main"), 0, 0, 40), 0);
+        cr_assert_eq(window_sample_untimed(hand.window, hand.profile, hand_stack(&hand, "main"), 0, 0, 40),
+                     0);
         model = model_of(&hand);
         cr_assert_eq(model->n_kinds, 1);
         cr_assert_eq(model->kinds[0].value[0], 42);

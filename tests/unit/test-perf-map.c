@@ -10,7 +10,8 @@
 #include "symbol/jit/perf-map.h"
 
 static int print_range(void *userdata, const CodeRange *range) {
-        text_printf(userdata, "%" PRIx64 "+%" PRIx64 " %.*s\n", range->start, range->size, (int)range->name_size, range->name);
+        text_printf(userdata, "%" PRIx64 "+%" PRIx64 " %.*s\n", range->start, range->size,
+                    (int)range->name_size, range->name);
         cr_assert_eq(range->time_ns, 0);
         return 0;
 }
@@ -39,7 +40,8 @@ static void assert_ranges(const char *expected) {
 
 Test(perf_map, reads_numbers_with_and_without_0x) {
         feed("7f2d2c0a1000 3c LazyCompile:*spin /srv/server.js:12\n0x7F2D2C0A1040 0x200 java.lang.String.hashCode()I\n");
-        assert_ranges("7f2d2c0a1000+3c LazyCompile:*spin /srv/server.js:12\n7f2d2c0a1040+200 java.lang.String.hashCode()I\n");
+        assert_ranges(
+                "7f2d2c0a1000+3c LazyCompile:*spin /srv/server.js:12\n7f2d2c0a1040+200 java.lang.String.hashCode()I\n");
         cr_assert_eq(map->n_lines, 2);
         cr_assert_eq(map->n_malformed, 0);
 }

@@ -20,11 +20,16 @@ static bool is(ContextText text, const char *word) {
 
 Test(process_context, takes_every_plain_kind) {
         static const char bytes[] = "\x0a\x32"
-                                    "\x0a\x08\x0a\x01s\x12\x03\x0a\x01v"                                /* s = "v" */
-                                    "\x0a\x07\x0a\x01" "b\x12\x02\x10\x01"                              /* b = true */
-                                    "\x0a\x08\x0a\x01i\x12\x03\x18\x96\x01"                             /* i = 150 */
-                                    "\x0a\x0e\x0a\x01" "d\x12\x09\x21\0\0\0\0\0\0\xf8\x3f"              /* d = 1.5 */
-                                    "\x0a\x03\x0a\x01n";                                                /* n without a value */
+                                    /* s = "v" */
+                                    "\x0a\x08\x0a\x01s\x12\x03\x0a\x01v"
+                                    /* b = true */
+                                    "\x0a\x07\x0a\x01" "b\x12\x02\x10\x01"
+                                    /* i = 150 */
+                                    "\x0a\x08\x0a\x01i\x12\x03\x18\x96\x01"
+                                    /* d = 1.5 */
+                                    "\x0a\x0e\x0a\x01" "d\x12\x09\x21\0\0\0\0\0\0\xf8\x3f"
+                                    /* n without a value */
+                                    "\x0a\x03\x0a\x01n";
         ProcessContext *context;
         double value;
 
@@ -40,7 +45,8 @@ Test(process_context, takes_every_plain_kind) {
 }
 
 Test(process_context, keeps_the_place_of_a_key_that_is_no_string) {
-        static const char bytes[] = "\x12\x34" KEY_MAP "\x13\x2a\x11\x0a\x05\x0a\x03one\x0a\x02\x18\x07\x0a\x04\x0a\x02it";
+        static const char bytes[] = "\x12\x34" KEY_MAP
+                                    "\x13\x2a\x11\x0a\x05\x0a\x03one\x0a\x02\x18\x07\x0a\x04\x0a\x02it";
         ProcessContext *context;
 
         cr_assert_eq(decode(bytes, sizeof(bytes) - 1, &context), 0);
@@ -57,7 +63,8 @@ Test(process_context, does_not_follow_nested_values) {
 
         for (int i = 0; i < 9999; i++) {
                 static const char tags[] = { 0x2a, 0x0a };      /* AnyValue.array_value, ArrayValue.values */
-                uint8_t length[3] = { (uint8_t)(size | 128), (uint8_t)(size >> 7 | 128), (uint8_t)(size >> 14) };
+                uint8_t length[3] = { (uint8_t)(size | 128), (uint8_t)(size >> 7 | 128),
+                                      (uint8_t)(size >> 14) };
 
                 if (size + 4 > 60000)
                         break;
@@ -126,9 +133,13 @@ Test(process_context, is_read_from_a_process_and_seen_to_change) {
         uint64_t address = (uintptr_t)memory;
 
         header = (struct spanprof_process_header *)memory;
-        memcpy(memory + 4090, "\x0a\x0a\x0a\x08\x0a\x01s\x12\x03\x0a\x01v", 12);        /* over the border of a page */
+        /* over the border of a page */
+        memcpy(memory + 4090, "\x0a\x0a\x0a\x08\x0a\x01s\x12\x03\x0a\x01v", 12);
         memcpy(header->signature, SPANPROF_PROCESS_SIGNATURE, 8);
-        *header = (struct spanprof_process_header){ .signature = "OTEL_CT", .version = 2, .payload_size = 12, .published_ns = 7,
+        *header = (struct spanprof_process_header){ .signature = "OTEL_CT",
+                                                    .version = 2,
+                                                    .payload_size = 12,
+                                                    .published_ns = 7,
                                                     .payload = address + 4090 };
         cr_assert_eq(process_context_read(getpid(), address, &version, &context), PROCESS_CONTEXT_E_NONE);
         header->signature[7] = 'X';
@@ -147,12 +158,15 @@ Test(process_context, is_read_from_a_process_and_seen_to_change) {
         cr_assert_eq(version, 1);
         header->version = 2;
         header->payload_size = SPANPROF_PROCESS_MAX_PAYLOAD + 1;
-        cr_assert_eq(process_context_read(getpid(), address, &version, &context), PROCESS_CONTEXT_E_MALFORMED);
+        cr_assert_eq(process_context_read(getpid(), address, &version, &context),
+                     PROCESS_CONTEXT_E_MALFORMED);
         header->payload_size = 12;
         header->payload = UINT64_C(0xffffffff81000000);
-        cr_assert_eq(process_context_read(getpid(), address, &version, &context), PROCESS_CONTEXT_E_MALFORMED);
+        cr_assert_eq(process_context_read(getpid(), address, &version, &context),
+                     PROCESS_CONTEXT_E_MALFORMED);
         header->payload = address + (1 << 16);  /* never touched: not fetched */
-        cr_assert_eq(process_context_read(getpid(), address, &version, &context), PROCESS_CONTEXT_E_MALFORMED);
+        cr_assert_eq(process_context_read(getpid(), address, &version, &context),
+                     PROCESS_CONTEXT_E_MALFORMED);
         munmap(memory, 1 << 17);
         cr_assert_eq(process_context_read(getpid(), address, &version, &context), PROCESS_CONTEXT_E_NONE);
 }

@@ -32,7 +32,9 @@ Test(process, reads_the_executable_mappings_that_maps_shows) {
                 cr_expect_eq(process->mappings[n].offset, offset);
                 cr_expect_str_eq(process->mappings[n].path, path);
                 cr_expect_eq(process->mappings[n].kind,
-                             path[0] == '/' ? MAPPING_FILE : !strcmp(path, "[vdso]") ? MAPPING_VDSO : MAPPING_ANONYMOUS,
+                             path[0] == '/'                    ? MAPPING_FILE
+                                     : !strcmp(path, "[vdso]") ? MAPPING_VDSO
+                                                               : MAPPING_ANONYMOUS,
                              "%s", path);
                 cr_expect_eq(process_find_mapping(process, start), &process->mappings[n]);
                 cr_expect_eq(process_find_mapping(process, end - 1), &process->mappings[n]);

@@ -9,7 +9,8 @@
 
 Test(process_parse_stat, counts_fields_from_the_last_parenthesis) {
         /* Fields as in proc_pid_stat(5): flags 9, threads 20, start 22, stack 28. */
-        static const char text[] = "812 (a) S 1 (b) c) S 1 812 812 0 -1 4194560 100 0 0 0 5 3 0 0 20 0 7 0 98765 1 1 18446744073709551615 4 5 140721 0 0";
+        static const char text[] =
+                "812 (a) S 1 (b) c) S 1 812 812 0 -1 4194560 100 0 0 0 5 3 0 0 20 0 7 0 98765 1 1 18446744073709551615 4 5 140721 0 0";
         ProcessStat stat;
 
         cr_assert_eq(process_parse_stat(text, sizeof(text) - 1, &stat), 0);
@@ -21,13 +22,15 @@ Test(process_parse_stat, counts_fields_from_the_last_parenthesis) {
 }
 
 Test(process_parse_stat, refuses_any_cut) {
-        static const char text[] = "812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 2 3 4 5";
+        static const char text[] =
+                "812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 2 3 4 5";
         ProcessStat stat;
         char copy[128];
 
         cr_assert_eq(process_parse_stat(text, sizeof(text) - 1, &stat), 0);
         cr_assert(stat.is_kernel);              /* 0x4208060 … with PF_KTHREAD 0x200000 */
-        for (size_t n = 0; n < strlen("812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 2 3 4 "); n++) {
+        for (size_t n = 0;
+             n < strlen("812 (x) S 1 812 812 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 2 3 4 "); n++) {
                 memcpy(copy, text, n);
                 copy[n] = 0;
                 cr_expect_eq(process_parse_stat(copy, n, &stat), 1, "%s", copy);
@@ -70,7 +73,8 @@ Test(process, that_is_gone_is_a_condition) {
         cr_assert_eq(process_read_mappings(process, objects), 0);
         cr_assert_gt(process->n_mappings, 2);
         cr_assert_eq(process_cpu_time(process, &cpu_ns), 0);
-        cr_assert_eq(process_open(child.pid, process->start_time_ns + ABI_START_TICK_NS, &fd), PROCESS_E_GONE);
+        cr_assert_eq(process_open(child.pid, process->start_time_ns + ABI_START_TICK_NS, &fd),
+                     PROCESS_E_GONE);
         kill(child.pid, SIGKILL);
         waitid(P_PID, (id_t)child.pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
         /* A zombie: it has an id still, but nothing to see. The old mappings stay. */
@@ -164,7 +168,9 @@ Test(process, inherits_what_its_parent_had_at_the_fork) {
         cr_assert_eq(process_new(&parent, getpid()), 0);
         cr_assert_eq(process_read_mappings(parent, objects), 0);
         fork_ns = parent->maps_read_ns + 100;
-        mapping = (Mapping){ .start = parent->mappings[0].start, .end = parent->mappings[0].end, .kind = MAPPING_ANONYMOUS,
+        mapping = (Mapping){ .start = parent->mappings[0].start,
+                             .end = parent->mappings[0].end,
+                             .kind = MAPPING_ANONYMOUS,
                              .path = strdup("") };
         cr_assert_eq(process_change(parent, &mapping, fork_ns + 100), 0);      /* after it */
         cr_assert_eq(process_new_gone(&child, 7, 1, comm), 0);

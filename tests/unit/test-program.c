@@ -43,14 +43,18 @@ static int run(const uint8_t *code, size_t size) {
 }
 
 #define RUN(...) run((const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
-#define RUN_WITH(_cie, ...) run_with(_cie, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
+#define RUN_WITH(_cie, ...) \
+        run_with(_cie, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
 /* Row @i begins at START + @at with this rule. */
-static void expect(uint32_t i, uint64_t at, uint32_t cfa, int32_t offset, uint32_t rbp, int16_t rbp_offset, uint32_t rbx) {
+static void expect(uint32_t i, uint64_t at, uint32_t cfa, int32_t offset, uint32_t rbp, int16_t rbp_offset,
+                   uint32_t rbx) {
         cr_assert_lt(i, list.n);
         cr_expect_eq(rows[i].address, START + at, "row %u at %#lx", i, rows[i].address - START);
-        cr_expect_eq(unwind_rule_cfa(rows[i].rule), cfa, "row %u: CFA kind %u", i, unwind_rule_cfa(rows[i].rule));
-        cr_expect_eq(unwind_rule_offset(rows[i].rule), offset, "row %u: %d", i, unwind_rule_offset(rows[i].rule));
+        cr_expect_eq(unwind_rule_cfa(rows[i].rule), cfa, "row %u: CFA kind %u", i,
+                     unwind_rule_cfa(rows[i].rule));
+        cr_expect_eq(unwind_rule_offset(rows[i].rule), offset, "row %u: %d", i,
+                     unwind_rule_offset(rows[i].rule));
         cr_expect_eq(unwind_rule_rbp(rows[i].rule), rbp, "row %u: rbp %u", i, unwind_rule_rbp(rows[i].rule));
         cr_expect_eq(unwind_rule_rbp_offset(rows[i].rule), rbp_offset);
         cr_expect_eq(unwind_rule_rbx(rows[i].rule), rbx, "row %u: rbx %u", i, unwind_rule_rbx(rows[i].rule));
@@ -294,7 +298,8 @@ Test(program, refuses_operands_that_are_cut_off) {
         cr_assert_eq(RUN(0x0e, 0x80), CFI_PROBLEM_TRUNCATED);
         cr_assert_eq(RUN(0x04, 1, 0, 0), CFI_PROBLEM_TRUNCATED);
         cr_assert_eq(RUN(0x0f, 4, 0x77, 8), CFI_PROBLEM_TRUNCATED);
-        cr_assert_eq(RUN(0x10, 6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01), CFI_PROBLEM_TRUNCATED);
+        cr_assert_eq(RUN(0x10, 6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01),
+                     CFI_PROBLEM_TRUNCATED);
 }
 
 Test(program, refuses_an_unknown_instruction) {
@@ -316,7 +321,9 @@ Test(program, keeps_offsets_that_overflow_out_of_rules) {
 Test(program, has_a_cap_of_rows) {
         static uint8_t code[3 * (PROGRAM_MAX_ROWS + 1)];
         Cie cie = make_cie();
-        Fde fde = { .cie = &cie, .start = START, .end = START + (1 << 20), .code = code, .code_size = sizeof(code) };
+        Fde fde = {
+                .cie = &cie, .start = START, .end = START + (1 << 20), .code = code, .code_size = sizeof(code)
+        };
 
         for (size_t i = 0; i < sizeof(code); i += 3)
                 memcpy(code + i, (uint8_t[]){ 0x41, 0x0e, (uint8_t)(i % 2) }, 3);

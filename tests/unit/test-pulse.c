@@ -10,7 +10,8 @@ Test(pulse, that_goes_on_is_not_silent) {
         Pulse pulse = { 0 };
 
         for (uint64_t i = 1; i <= 100; i++)
-                cr_assert(!pulse_is_silent(&pulse, i, i * 10 * NS_PER_SEC, PERIOD_NS), "one entry between two looks is enough");
+                cr_assert(!pulse_is_silent(&pulse, i, i * 10 * NS_PER_SEC, PERIOD_NS),
+                          "one entry between two looks is enough");
 }
 
 Test(pulse, is_silent_after_two_seconds) {
@@ -27,7 +28,8 @@ Test(pulse, of_a_slow_timer_is_waited_for) {
         Pulse pulse = { 0 };
 
         cr_assert(!pulse_is_silent(&pulse, 0, NS_PER_SEC, NS_PER_SEC));
-        cr_assert(!pulse_is_silent(&pulse, 0, 20 * NS_PER_SEC, NS_PER_SEC), "at 1 Hz two seconds say nothing");
+        cr_assert(!pulse_is_silent(&pulse, 0, 20 * NS_PER_SEC, NS_PER_SEC),
+                  "at 1 Hz two seconds say nothing");
         cr_assert(pulse_is_silent(&pulse, 0, 21 * NS_PER_SEC, NS_PER_SEC));
 }
 
@@ -55,7 +57,8 @@ Test(pulse, of_an_idle_cpu_that_does_not_tick_has_not_stopped) {
 
         for (uint64_t t = 1; t < 100; t++)
                 if (pulse_is_silent(&pulse, 7, t * NS_PER_SEC, PERIOD_NS))
-                        cr_assert(!pulse_has_stopped(&pulse, t * NS_PER_SEC), "it is enabled for as long as time goes on");
+                        cr_assert(!pulse_has_stopped(&pulse, t * NS_PER_SEC),
+                                  "it is enabled for as long as time goes on");
 }
 
 Test(pulse, that_was_silent_for_a_while_is_judged_anew) {

@@ -6,8 +6,8 @@
 #include "sampling/sample/rate.h"
 
 /*
- * A period that is in force for a second gives 1 s ÷ period ticks, less the half of one, on average, that had begun when
- * it was replaced. The mean of that over many draws is what was asked for.
+ * A period that is in force for a second gives 1 s ÷ period ticks, less the half of one, on average, that had
+ * begun when it was replaced. The mean of that over many draws is what was asked for.
  */
 Test(rate_draw_period, is_the_nominal_rate_on_average) {
         static const uint32_t frequencies[] = { 19, 99, 499, 4999, 10000 };
@@ -18,8 +18,11 @@ Test(rate_draw_period, is_the_nominal_rate_on_average) {
                 double ticks = 0;
 
                 for (int j = 0; j < N; j++)
-                        ticks += (double)NS_PER_SEC / (double)rate_draw_period(NS_PER_SEC / frequencies[i], &draw) - 0.5;
-                cr_assert_float_eq(ticks / N / frequencies[i], 1, 0.005, "%u Hz became %f", frequencies[i], ticks / N);
+                        ticks += (double)NS_PER_SEC /
+                                        (double)rate_draw_period(NS_PER_SEC / frequencies[i], &draw) -
+                                0.5;
+                cr_assert_float_eq(ticks / N / frequencies[i], 1, 0.005, "%u Hz became %f", frequencies[i],
+                                   ticks / N);
         }
 }
 

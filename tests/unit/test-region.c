@@ -222,7 +222,8 @@ typedef struct Burst {
 
 static void write_burst(Burst *burst, unsigned n) {
         for (; n && burst->writer.n_written < burst->n; n--)
-                station_writer_write(&burst->writer, clock_monotonic_ns() + NS_PER_SEC / 2, 7, 1, burst->writer.n_written % 2);
+                station_writer_write(&burst->writer, clock_monotonic_ns() + NS_PER_SEC / 2, 7, 1,
+                                     burst->writer.n_written % 2);
 }
 
 static int on_burst(void *userdata, const CoroEvent *event) {

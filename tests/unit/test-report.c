@@ -46,8 +46,9 @@ static uint32_t stack_of(Window *window, const char *const *names) {
         size_t n = 0;
 
         for (; names[n]; n++)
-                words[n] = !strcmp(names[n], "clear_page") ? frame(window, names[n], "vmlinux", "kernel")
-                                                           : frame(window, names[n], "/opt/shop/bin/shop", "native");
+                words[n] = !strcmp(names[n], "clear_page")
+                        ? frame(window, names[n], "vmlinux", "kernel")
+                        : frame(window, names[n], "/opt/shop/bin/shop", "native");
         cr_assert_eq(window_stack(window, words, n, &stack), 0);
         return stack;
 }
@@ -56,9 +57,12 @@ static uint32_t resource_of(Window *window, int64_t pid, const char *name, const
         uint32_t resource, attributes[3];
 
         cr_assert_eq(window_resource(window, (uint64_t)pid, &resource), 0);
-        cr_assert_eq(window_attribute_string(window, "service.name", service, strlen(service), &attributes[0]), 0);
+        cr_assert_eq(
+                window_attribute_string(window, "service.name", service, strlen(service), &attributes[0]), 0);
         cr_assert_eq(window_attribute_int(window, "process.pid", pid, &attributes[1]), 0);
-        cr_assert_eq(window_attribute_string(window, "process.executable.name", name, strlen(name), &attributes[2]), 0);
+        cr_assert_eq(window_attribute_string(window, "process.executable.name", name, strlen(name),
+                                             &attributes[2]),
+                     0);
         cr_assert_eq(window_resource_attributes(window, resource, attributes, 3), 0);
         return resource;
 }
@@ -81,15 +85,18 @@ static uint32_t link_of(Window *window, uint8_t id) {
 static uint32_t truncated(Window *window, const char *reason) {
         uint32_t attribute, set;
 
-        cr_assert_eq(window_attribute_string(window, "profile.stack.truncated", reason, strlen(reason), &attribute), 0);
+        cr_assert_eq(window_attribute_string(window, "profile.stack.truncated", reason, strlen(reason),
+                                             &attribute),
+                     0);
         cr_assert_eq(window_attribute_set(window, &attribute, 1, &set), 0);
         return set;
 }
 
-static void sample(Window *window, uint32_t profile, uint32_t stack, uint32_t set, uint32_t link, int64_t value,
-                   int n) {
+static void sample(Window *window, uint32_t profile, uint32_t stack, uint32_t set, uint32_t link,
+                   int64_t value, int n) {
         for (int i = 0; i < n; i++)
-                cr_assert_eq(window_sample(window, profile, stack, set, link, value, START + 1 + (uint64_t)i), 0);
+                cr_assert_eq(window_sample(window, profile, stack, set, link, value, START + 1 + (uint64_t)i),
+                             0);
 }
 
 #define STACK(...) stack_of(window, (const char *const[]){ __VA_ARGS__, NULL })
@@ -187,9 +194,12 @@ Test(report, prints_a_section_for_each_process) {
 
         cr_assert_not_null(shop);
         cr_assert_not_null(batch);
-        assert_has(batch, "  value       10, which is 100 ms of cpu\n  with span   100.0%\n  truncated     0.0%\n");
+        assert_has(batch,
+                   "  value       10, which is 100 ms of cpu\n  with span   100.0%\n  truncated     0.0%\n");
         assert_has(shop, "  service.name             store\n  process.pid              4711\n");
-        assert_has(batch, "    10  100.0%     10  100.0%  hot       shop\n     0    0.0%     10  100.0%  main      shop\n");
+        assert_has(
+                batch,
+                "    10  100.0%     10  100.0%  hot       shop\n     0    0.0%     10  100.0%  main      shop\n");
 }
 
 Test(report, merges_the_windows_of_a_process) {
@@ -228,7 +238,8 @@ Test(report, leaves_out_processes_that_were_not_asked_for) {
         uint32_t pid = 4712, none = 1;
         char *names[] = { (char[]){ "sto*" } };
         _cleanup_(freep) char *by_pid = text_of(&(ReportOptions){ .pids = &pid, .n_pids = 1 }, 1, 20, false);
-        _cleanup_(freep) char *by_name = text_of(&(ReportOptions){ .names = names, .n_names = 1 }, 1, 20, false);
+        _cleanup_(freep) char *by_name = text_of(&(ReportOptions){ .names = names, .n_names = 1 }, 1, 20,
+                                                 false);
         _cleanup_(freep) char *both = text_of(&(ReportOptions){ .names = names, .n_names = 1, .pids = &pid,
                                                                 .n_pids = 1 }, 1, 20, false);
         _cleanup_(freep) char *nobody = text_of(&(ReportOptions){ .pids = &none, .n_pids = 1 }, 1, 20, false);
@@ -239,7 +250,8 @@ Test(report, leaves_out_processes_that_were_not_asked_for) {
         assert_has(by_name, "  with span    60.0%\n");
         assert_lacks(by_name, "nightly");
         assert_has(both, "  value       20, which is");
-        assert_has(nobody, "Processes   0 (and 2 that were not asked for)\nThere are no samples to report.\n");
+        assert_has(nobody,
+                   "Processes   0 (and 2 that were not asked for)\nThere are no samples to report.\n");
 }
 
 Test(report, joins_spans_with_operations) {
@@ -273,11 +285,15 @@ Test(report, says_the_same_as_json) {
         _cleanup_(freep) char *text = text_of(&(ReportOptions){ 0 }, 1, 20, true);
 
         assert_has(text, "\"start_unix_nano\":1700000000001000000,");
-        assert_has(text, "{\"type\":\"samples\",\"unit\":\"count\",\"period_type\":\"cpu\",\"period_unit\":\"nanoseconds\","
-                         "\"value\":20,\"events\":20,\"with_span\":16,\"truncated\":3,\"period_min\":10000000,"
-                         "\"period_max\":10000000,\"truncated_by\":[{\"reason\":\"depth\",\"value\":2},"
-                         "{\"reason\":\"fault\",\"value\":1}]");
-        assert_has(text, "{\"function\":\"serve\",\"object\":\"shop\",\"path\":\"/opt/shop/bin/shop\",\"self\":2,\"total\":8}");
+        assert_has(
+                text,
+                "{\"type\":\"samples\",\"unit\":\"count\",\"period_type\":\"cpu\",\"period_unit\":\"nanoseconds\","
+                "\"value\":20,\"events\":20,\"with_span\":16,\"truncated\":3,\"period_min\":10000000,"
+                "\"period_max\":10000000,\"truncated_by\":[{\"reason\":\"depth\",\"value\":2},"
+                "{\"reason\":\"fault\",\"value\":1}]");
+        assert_has(
+                text,
+                "{\"function\":\"serve\",\"object\":\"shop\",\"path\":\"/opt/shop/bin/shop\",\"self\":2,\"total\":8}");
         assert_has(text, "\"value\":1500000,\"events\":2,");
 }
 
@@ -301,11 +317,13 @@ Test(report, shortens_long_stacks_and_rows_of_frames_without_a_name) {
         cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
         profile = profile_of(window, resource_of(window, 1, "x", "y"), PROFILE_CPU);
         for (unsigned i = 0; i < 40; i++)       /* f0 to f39 */
-                words[i] = frame(window, (char[]){ 'f', (char)('0' + i / 10), (char)('0' + i % 10), 0 }, "/x", "native");
+                words[i] = frame(window, (char[]){ 'f', (char)('0' + i / 10), (char)('0' + i % 10), 0 }, "/x",
+                                 "native");
         cr_assert_eq(window_stack(window, words, 40, &stack), 0);
         sample(window, profile, stack, 0, 0, 1, 2);
         for (unsigned i = 0; i < 3; i++)
-                cr_assert_eq(window_native_frame(window, FRAME_MARK_UNKNOWN, 0, 0x1000 + i, &words[1 + i]), 0);
+                cr_assert_eq(window_native_frame(window, FRAME_MARK_UNKNOWN, 0, 0x1000 + i, &words[1 + i]),
+                             0);
         cr_assert_eq(window_stack(window, words, 5, &stack), 0);
         sample(window, profile, stack, 0, 0, 1, 1);
         cr_assert_eq(window_close(window, START + 1000), 0);
@@ -321,14 +339,20 @@ static uint32_t coroutine(Window *window, int64_t station, const char *state) {
         uint32_t attributes[4], set;
 
         cr_assert_eq(window_attribute_int(window, "coroutine.station", station, &attributes[0]), 0);
-        cr_assert_eq(window_attribute_string(window, "coroutine.probe_id", "0x00000000000000aa", 18, &attributes[1]), 0);
+        cr_assert_eq(window_attribute_string(window, "coroutine.probe_id", "0x00000000000000aa", 18,
+                                             &attributes[1]),
+                     0);
         cr_assert_eq(window_attribute_int(window, "coroutine.birth_ns", 7000 + station, &attributes[2]), 0);
-        cr_assert_eq(window_attribute_string(window, "coroutine.state", state, strlen(state), &attributes[3]), 0);
+        cr_assert_eq(window_attribute_string(window, "coroutine.state", state, strlen(state), &attributes[3]),
+                     0);
         cr_assert_eq(window_attribute_set(window, attributes, 4, &set), 0);
         return set;
 }
 
-/* Station 3 of shop runs 4 and is suspended for 1.5 ms; station 3 of batch runs 2; station 4 of shop runs 1; 1 runs in none. */
+/*
+ * Station 3 of shop runs 4 and is suspended for 1.5 ms; station 3 of batch runs 2; station 4 of shop runs 1;
+ * 1 runs in none.
+ */
 static char *text_of_coroutines(bool json) {
         _cleanup_(window_freep) Window *window = NULL;
         _cleanup_(report_freep) Report *report = NULL;
@@ -345,13 +369,15 @@ static char *text_of_coroutines(bool json) {
         sample(window, profile, stack, coroutine(window, 3, "running"), 0, 1, 4);
         sample(window, profile, stack, coroutine(window, 4, "running"), 0, 1, 1);
         sample(window, profile, stack, 0, 0, 1, 1);
-        sample(window, profile_of(window, shop, PROFILE_SUSPENDED), stack, coroutine(window, 3, "suspended"), 0, 750000, 2);
+        sample(window, profile_of(window, shop, PROFILE_SUSPENDED), stack, coroutine(window, 3, "suspended"),
+               0, 750000, 2);
         profile = profile_of(window, resource_of(window, 4712, "batch", "nightly"), PROFILE_CPU);
         sample(window, profile, stack, coroutine(window, 3, "running"), 0, 1, 2);
         cr_assert_eq(window_close(window, START + 1000), 0);
         cr_assert_eq(report_new(&report, &(ReportOptions){ 0 }), 0);
         cr_assert_eq(report_add(report, window), 0);
-        cr_assert_eq((json ? report_print_json : report_print)(report, &(ReportFormat){ .width = 120 }, out), 0);
+        cr_assert_eq((json ? report_print_json : report_print)(report, &(ReportFormat){ .width = 120 }, out),
+                     0);
         fclose(out);
         return text;
 }
@@ -360,13 +386,17 @@ Test(report, tells_coroutines_of_two_processes_apart_and_joins_how_long_each_was
         _cleanup_(freep) char *text = text_of_coroutines(false), *json = text_of_coroutines(true);
 
         assert_has(text, "  coroutine    87.5%\n");
-        assert_has(text, "\nCoroutines\n"
-                         "  value         suspended  station  probe id            birth  state    process\n"
-                         "      4  50.0%    1.50 ms        3  0x00000000000000aa   7003  running  shop (pid 4711)\n"
-                         "      2  25.0%       0 ns        3  0x00000000000000aa   7003  running  batch (pid 4712)\n"
-                         "      1  12.5%       0 ns        4  0x00000000000000aa   7004  running  shop (pid 4711)\n");
-        assert_has(json, "\"coroutines\":[{\"station\":3,\"probe_id\":\"0x00000000000000aa\",\"birth_ns\":7003,\"pid\":4711,"
-                         "\"state\":\"running\",\"suspended_ns\":1500000,\"value\":4}");
+        assert_has(
+                text,
+                "\nCoroutines\n"
+                "  value         suspended  station  probe id            birth  state    process\n"
+                "      4  50.0%    1.50 ms        3  0x00000000000000aa   7003  running  shop (pid 4711)\n"
+                "      2  25.0%       0 ns        3  0x00000000000000aa   7003  running  batch (pid 4712)\n"
+                "      1  12.5%       0 ns        4  0x00000000000000aa   7004  running  shop (pid 4711)\n");
+        assert_has(
+                json,
+                "\"coroutines\":[{\"station\":3,\"probe_id\":\"0x00000000000000aa\",\"birth_ns\":7003,\"pid\":4711,"
+                "\"state\":\"running\",\"suspended_ns\":1500000,\"value\":4}");
         assert_has(json, "\"in_coroutines\":7");
         assert_has(json, "\"state\":\"suspended\",\"suspended_ns\":1500000,\"value\":1500000}");
 }
@@ -390,16 +420,23 @@ Test(report, names_native_frames_by_their_object) {
         free(elf.data);
         cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
         for (int i = 0; i < 3; i++) {
-                WindowModule module = { .path = string(window, path), .start = 0x1000, .limit = 0x2000,
-                                        .build_id_gnu = string(window, i == 1 ? "abce000000000000000000000000000000000000"
-                                                                              : "abcd000000000000000000000000000000000000") };
+                WindowModule module = { .path = string(window, path),
+                                        .start = 0x1000,
+                                        .limit = 0x2000,
+                                        .build_id_gnu = string(
+                                                window,
+                                                i == 1 ? "abce000000000000000000000000000000000000"
+                                                       : "abcd000000000000000000000000000000000000") };
                 uint32_t index, stack;
                 FrameWord word;
 
                 cr_assert_eq(window_module(window, &module, &index), 0);
-                cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, index, i == 2 ? 0x1200 : 0x1008, &word), 0);
+                cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, index, i == 2 ? 0x1200 : 0x1008,
+                                                 &word),
+                             0);
                 cr_assert_eq(window_stack(window, &word, 1, &stack), 0);
-                sample(window, profile_of(window, resource_of(window, 1, "x", "y"), PROFILE_CPU), stack, 0, 0, 1, i + 1);
+                sample(window, profile_of(window, resource_of(window, 1, "x", "y"), PROFILE_CPU), stack, 0, 0,
+                       1, i + 1);
         }
         cr_assert_eq(window_close(window, START + 1000), 0);
         cr_assert_eq(symbolizer_new(&symbolizer, NULL), 0);

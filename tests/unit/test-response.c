@@ -43,13 +43,18 @@ Test(response_read_success, takes_every_form_of_nothing_to_say) {
 }
 
 Test(response_read_success, reads_rejected_profiles_and_the_message) {
-        /* printf 'partial_success{rejected_profiles:300 error_message:"too deep"}' | protoc --encode=… | xxd -i */
+        /*
+         * printf 'partial_success{rejected_profiles:300 error_message:"too deep"}' | protoc --encode=… | xxd
+         * -i
+         */
         Response response = success(PROTOBUF, BYTES("\x0A\x0D\x08\xAC\x02\x12\x08too deep"));
 
         cr_assert_eq(response.n_rejected, 300);
         cr_assert_str_eq(response.message, "too deep");
-        response = success(JSON, BYTES("{ \"partialSuccess\" : {\"errorMessage\":\"say \\\"rejectedProfiles\\\": 9\","
-                                       "\n\"rejectedProfiles\": \"300\" } }"));
+        response = success(
+                JSON,
+                BYTES("{ \"partialSuccess\" : {\"errorMessage\":\"say \\\"rejectedProfiles\\\": 9\","
+                      "\n\"rejectedProfiles\": \"300\" } }"));
         cr_assert_eq(response.n_rejected, 300);
         cr_assert_str_eq(response.message, "say \"rejectedProfiles\": 9");
         response = success(JSON, BYTES("{\"partialSuccess\":{\"rejectedProfiles\":4}}"));
@@ -57,7 +62,11 @@ Test(response_read_success, reads_rejected_profiles_and_the_message) {
 }
 
 Test(response_read_success, passes_over_fields_it_does_not_know) {
-        Response response = success(PROTOBUF, BYTES("\x15" "1234" "\x0A\x06\x18\x05\x12\x02ok\x19" "12345678"));
+        Response response = success(PROTOBUF,
+                                    BYTES("\x15"
+                                          "1234"
+                                          "\x0A\x06\x18\x05\x12\x02ok\x19"
+                                          "12345678"));
 
         cr_assert_str_eq(response.message, "ok");
         cr_assert_not(response.malformed);
@@ -66,16 +75,19 @@ Test(response_read_success, passes_over_fields_it_does_not_know) {
 Test(response_read_success, never_makes_rejections_of_garbage) {
         cr_assert(success(PROTOBUF, BYTES("<html>welcome</html>")).malformed);
         cr_assert(success(PROTOBUF, BYTES("\x0A\x05\x08\x05")).malformed, "cut off");
-        cr_assert_eq(success(PROTOBUF, BYTES("\x0A\x02\x08\x05\xFF")).n_rejected, 0, "bytes behind it are garbage");
-        cr_assert_eq(success(PROTOBUF, BYTES("\x0A\x0B\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01")).n_rejected, 0,
-                     "-1 profiles");
+        cr_assert_eq(success(PROTOBUF, BYTES("\x0A\x02\x08\x05\xFF")).n_rejected, 0,
+                     "bytes behind it are garbage");
+        cr_assert_eq(
+                success(PROTOBUF, BYTES("\x0A\x0B\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01")).n_rejected,
+                0, "-1 profiles");
         cr_assert(success(JSON, BYTES("null")).malformed);
         cr_assert_eq(success(JSON, BYTES("{\"rejectedProfiles\":\"99999999999999999999\"}")).n_rejected, 0);
 }
 
 Test(response_read_error, reads_a_status_as_protobuf_and_as_json) {
         cr_assert_str_eq(failure(PROTOBUF, BYTES("\x08\x03\x12\x09" "bad input")).message, "bad input");
-        cr_assert_str_eq(failure(JSON, BYTES("{\"code\":3,\"message\":\"bad\\ninput\"}")).message, "bad input");
+        cr_assert_str_eq(failure(JSON, BYTES("{\"code\":3,\"message\":\"bad\\ninput\"}")).message,
+                         "bad input");
         cr_assert_str_eq(failure("", BYTES("{\"message\":\"no type\"}")).message, "no type");
         cr_assert_str_eq(failure(JSON, BYTES("{\"error\":\"forbidden\"}")).message, "forbidden");
 }
@@ -90,7 +102,10 @@ Test(response_read_error, shows_plain_text_and_hides_pages_and_noise) {
 }
 
 Test(response_read_reply, trusts_no_half_of_a_success) {
-        HttpReply reply = { .status = 200, .content_type = PROTOBUF, .body = (const uint8_t *)"\x0A\x02\x08\x05", .body_size = 4 };
+        HttpReply reply = { .status = 200,
+                            .content_type = PROTOBUF,
+                            .body = (const uint8_t *)"\x0A\x02\x08\x05",
+                            .body_size = 4 };
         Response response;
 
         response_read_reply(&response, &reply);
@@ -107,7 +122,11 @@ Test(response_read_reply, trusts_no_half_of_a_success) {
 }
 
 Test(response_read_reply, shows_what_is_there_of_an_error) {
-        HttpReply reply = { .status = 400, .content_type = "text/plain", .body = (const uint8_t *)"no tenant", .body_size = 9, .cut = true };
+        HttpReply reply = { .status = 400,
+                            .content_type = "text/plain",
+                            .body = (const uint8_t *)"no tenant",
+                            .body_size = 9,
+                            .cut = true };
         Response response;
 
         response_read_reply(&response, &reply);

@@ -18,7 +18,11 @@ static RetryVerdict judge_status(int status) {
 static uint64_t wait_after(unsigned n_failures, const char *retry_after, uint32_t random) {
         uint64_t wait_ns = 0;
         RetryAttempt attempt = {
-                .status = 503, .retry_after = retry_after, .now_s = 1000, .n_failures = n_failures, .random = random,
+                .status = 503,
+                .retry_after = retry_after,
+                .now_s = 1000,
+                .n_failures = n_failures,
+                .random = random,
         };
 
         cr_assert_eq(retry_judge(&policy, &attempt, &wait_ns), RETRY_LATER);
@@ -45,8 +49,9 @@ Test(retry_judge, tries_again_after_faults_of_the_connection_alone) {
         uint64_t wait_ns;
 
         for (HttpFault fault = HTTP_FAULT_RESOLVE; fault <= HTTP_FAULT_INTERNAL; fault++)
-                cr_assert_eq(retry_judge(&policy, &(RetryAttempt){ .fault = fault, .retry_after = "" }, &wait_ns),
-                             expected[fault], "fault %d", fault);
+                cr_assert_eq(
+                        retry_judge(&policy, &(RetryAttempt){ .fault = fault, .retry_after = "" }, &wait_ns),
+                        expected[fault], "fault %d", fault);
 }
 
 /* 5 s, ×1.5, cap: worked out by hand, in ms */
@@ -54,7 +59,8 @@ Test(retry_judge, waits_half_as_long_again_each_time_up_to_the_cap) {
         static const uint64_t expected_ms[] = { 5000, 7500, 11250, 16875, 25000, 25000 };
 
         for (unsigned i = 0; i < ARRAY_SIZE(expected_ms); i++)
-                cr_assert_eq((wait_after(i, "", MIDDLE) + NS_PER_MS / 2) / NS_PER_MS, expected_ms[i], "%u failures", i);
+                cr_assert_eq((wait_after(i, "", MIDDLE) + NS_PER_MS / 2) / NS_PER_MS, expected_ms[i],
+                             "%u failures", i);
         cr_assert_eq((wait_after(4000000000u, "", MIDDLE) + NS_PER_MS / 2) / NS_PER_MS, 25000);
 }
 
@@ -85,14 +91,20 @@ Test(retry_judge, gives_up_a_batch_that_was_tried_for_too_long) {
         cr_assert_eq(retry_judge(&policy, &attempt, &wait_ns), RETRY_ACCEPTED, "age does not undo a success");
 }
 
-/* A batch a quarter of a minute, a receiver that is away for two hours, and a clock that only this test turns. */
+/*
+ * A batch a quarter of a minute, a receiver that is away for two hours, and a clock that only this test
+ * turns.
+ */
 Test(retry_judge, comes_through_two_hours_without_a_receiver) {
         RetryPolicy patient = { .first_ns = 5 * NS_PER_SEC, .max_age_ns = 3600 * NS_PER_SEC };
         uint64_t first_try_ns = 0, n_attempts = 0, n_given_up = 0, wait_ns, longest_ns = 0;
 
         for (uint64_t now_ns = 0; now_ns < 7200 * NS_PER_SEC; now_ns += wait_ns) {
-                RetryAttempt attempt = { .fault = HTTP_FAULT_CONNECT, .retry_after = "", .n_failures = (unsigned)n_attempts,
-                                         .random = (uint32_t)(n_attempts * 2654435761u), .age_ns = now_ns - first_try_ns };
+                RetryAttempt attempt = { .fault = HTTP_FAULT_CONNECT,
+                                         .retry_after = "",
+                                         .n_failures = (unsigned)n_attempts,
+                                         .random = (uint32_t)(n_attempts * 2654435761u),
+                                         .age_ns = now_ns - first_try_ns };
                 RetryVerdict verdict = retry_judge(&patient, &attempt, &wait_ns);
 
                 n_attempts++;
@@ -125,9 +137,19 @@ Test(retry_after_parse, reads_seconds_and_dates) {
 
 Test(retry_after_parse, refuses_everything_else) {
         static const char *const bad[] = {
-                "", " ", "-1", "1.5", "1 s", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 CET",
-                "Sun, 06 ovD 1994 08:49:37 GMT", "Sun, 40 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 25:49:37 GMT",
-                "Sun, 06 Nov 1994 08:49:37 GMT, too", "06 Nov 1994 08:49:37 GMT", "Sun, 06 No 1994 08:49:37 GMT",
+                "",
+                " ",
+                "-1",
+                "1.5",
+                "1 s",
+                "Sun, 06 Nov 1994 08:49:37",
+                "Sun, 06 Nov 1994 08:49:37 CET",
+                "Sun, 06 ovD 1994 08:49:37 GMT",
+                "Sun, 40 Nov 1994 08:49:37 GMT",
+                "Sun, 06 Nov 1994 25:49:37 GMT",
+                "Sun, 06 Nov 1994 08:49:37 GMT, too",
+                "06 Nov 1994 08:49:37 GMT",
+                "Sun, 06 No 1994 08:49:37 GMT",
         };
         uint64_t seconds = 7;
 

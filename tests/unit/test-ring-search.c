@@ -68,7 +68,10 @@ static void exec_cat(Member *child) {
         } while (strcmp(child->comm, "cat"));
 }
 
-/* Whoever lets processes come and go so fast that notices are lost all the time does not keep us busy with that. */
+/*
+ * Whoever lets processes come and go so fast that notices are lost all the time does not keep us busy with
+ * that.
+ */
 Test(targets, rests_between_looks_at_everybody) {
         Selector selector = { .all = true };    /* nobody is searched */
         uint64_t now_ns, end_ns, next_ns, n_once;

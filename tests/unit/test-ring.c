@@ -22,16 +22,17 @@ Test(ring_check_header, accepts_only_what_is_right_in_every_field) {
 
         cr_assert_eq(ring_check_header(&good, 0x1000, end, &capacity), RING_HEADER_VALID);
         cr_assert_eq(capacity, 100);
-        cr_assert_eq(ring_check_header("LETO\1\0\0\0\144\0\0\0\40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 0x1000, end,
-                                       &capacity), RING_HEADER_VALID);
+        cr_assert_eq(ring_check_header("LETO\1\0\0\0\144\0\0\0\40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                                       0x1000, end, &capacity),
+                     RING_HEADER_VALID);
 
         capacity = 77;
-#define REFUSES(_change, _verdict)                                                                             \
-        do {                                                                                                   \
-                header = good;                                                                                 \
-                _change;                                                                                       \
-                cr_expect_eq(ring_check_header(&header, 0x1000, end, &capacity), _verdict, "%s", #_change);    \
-                cr_expect_eq(capacity, 77);                                                                    \
+#define REFUSES(_change, _verdict) \
+        do { \
+                header = good; \
+                _change; \
+                cr_expect_eq(ring_check_header(&header, 0x1000, end, &capacity), _verdict, "%s", #_change); \
+                cr_expect_eq(capacity, 77); \
         } while (0)
         REFUSES(header.magic++, RING_HEADER_ABSENT);
         REFUSES(header.magic = __builtin_bswap32(header.magic), RING_HEADER_ABSENT);
@@ -50,7 +51,8 @@ Test(ring_check_header, accepts_only_what_is_right_in_every_field) {
         cr_expect_eq(ring_check_header(&good, UINT64_MAX - 8, UINT64_MAX, &capacity), RING_HEADER_INVALID);
         header = good;
         header.capacity = SPANPROF_RING_MAX_CAPACITY;
-        cr_expect_eq(ring_check_header(&header, 0x1000, 0x1000 + 32 + (UINT64_C(1) << 29), &capacity), RING_HEADER_VALID);
+        cr_expect_eq(ring_check_header(&header, 0x1000, 0x1000 + 32 + (UINT64_C(1) << 29), &capacity),
+                     RING_HEADER_VALID);
 }
 
 enum { RING_SIZE = 64 << 10 };
@@ -137,7 +139,10 @@ Test(ring_check, waits_for_no_target_that_took_the_page_away, .timeout = 10) {
                 cr_skip_test("no userfaultfd here that stops the kernel's own reads");
 }
 
-/* In the middle of a larger region, as the kernel joins neighbours: a search from region to region would miss it. */
+/*
+ * In the middle of a larger region, as the kernel joins neighbours: a search from region to region would miss
+ * it.
+ */
 static void ring_inside(int ready, int go) {
         char *p = anonymous(8 << 20);
 
@@ -189,7 +194,10 @@ Test(ring_find, goes_on_where_the_budget_ended) {
         child_stop(&child);
 }
 
-/* The ring lies behind so many mappings that it takes turns to get there, in front of them for who goes upwards. */
+/*
+ * The ring lies behind so many mappings that it takes turns to get there, in front of them for who goes
+ * upwards.
+ */
 static void ring_behind_a_crowd(int ready, int go) {
         enum { N = 5000 };
         char *p = anonymous(2 * N * 4096 + RING_SIZE);
@@ -276,7 +284,8 @@ static void wrong_rings(int ready, int go) {
                 struct spanprof_ring_header header = good;
 
                 header.version += i == 0;
-                header.capacity = i == 1 ? 0 : i == 2 ? 128 : 10;       /* 128 slots and the header: 32 bytes too long */
+                /* 128 slots and the header: 32 bytes too long */
+                header.capacity = i == 1 ? 0 : i == 2 ? 128 : 10;
                 header.slot_size += i == 3;
                 header.reserved[15] = i == 4;
                 memcpy(p + 2 * i * 4096, &header, sizeof(header));
@@ -329,7 +338,8 @@ static unsigned long status_field(pid_t pid, const char *name) {
 }
 
 static void reserves_much(int ready, int go) {
-        char *p = mmap(NULL, UINT64_C(8) << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *p = mmap(NULL, UINT64_C(8) << 30, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (p == MAP_FAILED)
                 _exit(1);
@@ -369,7 +379,8 @@ Test(ring_find, leaves_untouched_memory_untouched_on_kernels_before_6_7) {
 /* As a program with AddressSanitizer: the search meets the shadow first. The budget is that of 4 GiB. */
 static void has_a_shadow(int ready, int go) {
         char *p = anonymous(8 << 20);
-        char *shadow = mmap(NULL, UINT64_C(1) << 40, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *shadow = mmap(NULL, UINT64_C(1) << 40, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (shadow == MAP_FAILED || shadow > p)
                 _exit(1);
@@ -400,6 +411,7 @@ Test(ring_find, knows_a_process_by_its_start) {
 
         share();
         child = child_start(ring_of_its_own);
-        cr_assert_eq(ring_find(child.pid, 10000000, true, &search, &budget, &address, &capacity), RING_E_GONE);
+        cr_assert_eq(ring_find(child.pid, 10000000, true, &search, &budget, &address, &capacity),
+                     RING_E_GONE);
         child_stop(&child);
 }

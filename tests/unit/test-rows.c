@@ -158,7 +158,8 @@ Test(rows, end_at_the_cap) {
         cr_assert_eq(r, ROWS_E_TOO_LARGE);
         cr_assert_eq(rows.n_blocks, 5);
         rows_deinit(&rows);
-        cr_assert_eq(rows_init(&rows, LOW, LOW + (uint64_t)N_PAGES * PAGE, 2 * UNWIND_BLOCK_SIZE), ROWS_E_TOO_LARGE);
+        cr_assert_eq(rows_init(&rows, LOW, LOW + (uint64_t)N_PAGES * PAGE, 2 * UNWIND_BLOCK_SIZE),
+                     ROWS_E_TOO_LARGE);
 }
 
 /* Random rows, each looked up again by a plain list of what was added. */

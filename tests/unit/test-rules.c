@@ -76,7 +76,8 @@ static void setup(void) {
         add(F_RBP, unwind_rule(UNWIND_CFA_RBP, 16, UNWIND_RBP_AT_CFA, -16, 0));
         add(F_RBX, unwind_rule(UNWIND_CFA_RBX, 32, 0, 0, 3));
         add(F_DEREF_RSP, unwind_rule(UNWIND_CFA_DEREF_RSP, 16 << 8 | 8, 0, 0, 0));
-        add(F_DEREF_RBP, unwind_rule(UNWIND_CFA_DEREF_RBP, (int32_t)((uint32_t)-8 << 8), UNWIND_RBP_AT_RBP, 0, 0));
+        add(F_DEREF_RBP,
+            unwind_rule(UNWIND_CFA_DEREF_RBP, (int32_t)((uint32_t)-8 << 8), UNWIND_RBP_AT_RBP, 0, 0));
         add(F_PLT, unwind_rule(UNWIND_CFA_PLT, 11, 0, 0, 0));
         add(F_SIGNAL, unwind_rule(UNWIND_CFA_SIGNAL, 0, 0, 0, 0));
         add(F_BAD, unwind_rule(UNWIND_CFA_BAD, 0, 0, 0, 0));
@@ -131,7 +132,7 @@ static void check(uint32_t end, unsigned n, const uint64_t *expected) {
                 cr_assert_eq(frames[i], expected[i], "frame %u is %lx", i, frames[i]);
 }
 
-#define CHECK(_end, ...)                                                                                       \
+#define CHECK(_end, ...) \
         check(_end, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (const uint64_t[]){ __VA_ARGS__ })
 
 Test(rules, by_rsp_to_the_end) {
@@ -259,7 +260,10 @@ Test(rules, say_that_a_row_cannot_be_expressed) {
         CHECK(ABI_STACK_UNSUPPORTED, in(F_BAD));
 }
 
-/* A frame as the kernel pushes it (arch/x86/include/asm/sigframe.h): offsets from the rsp after the handler's ret. */
+/*
+ * A frame as the kernel pushes it (arch/x86/include/asm/sigframe.h): offsets from the rsp after the handler's
+ * ret.
+ */
 static void put_signal(unsigned word, uint64_t pc, uint64_t sp, uint64_t bp, uint64_t bx) {
         words[word + 15] = bp;
         words[word + 16] = bx;
@@ -271,7 +275,10 @@ Test(rules, go_from_a_signal_handler_to_what_it_interrupted) {
         words[101] = in(F_SIGNAL);
         put_signal(102, TEXT + F_END, at(10), 11, 12);
         walk_from(in(F_RSP), at(100), 0, 0, 512);
-        /* Looked up as it is, the first byte of F_END and not the last of F_RSP; written like a return address. */
+        /*
+         * Looked up as it is, the first byte of F_END and not the last of F_RSP; written like a return
+         * address.
+         */
         CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_SIGNAL), TEXT + F_END + 1);
         cr_assert_eq(rules.interrupted, 2);
         cr_assert_eq(unwind.sp, at(10), "an alternate stack may lie anywhere");
@@ -401,7 +408,9 @@ Test(rules, are_not_those_of_another_generation) {
         words[1] = in(F_END);
         walk_from(in(F_RSP), at(0), 0, 0, 512);
         CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_END));
-        /* The same pcs, but another file is mapped there now; the last walk's mapping was remembered as well. */
+        /*
+         * The same pcs, but another file is mapped there now; the last walk's mapping was remembered as well.
+         */
         shim_nodes.nodes[0].generation++;
         shim_nodes.nodes[0].mappings[0].offset = F_BAD;
         walk_from(in(F_RSP), at(0), 0, 0, 512);
@@ -442,7 +451,9 @@ static void check_mappings(uint32_t n) {
         static struct unwind_mapping mappings[NODES_MAX_MAPPINGS];
 
         for (uint32_t i = 0; i < n; i++)
-                mappings[i] = (struct unwind_mapping){ .start = TEXT + (uint64_t)i * 0x20000, .n_pages = PAGES, .table = 3 };
+                mappings[i] = (struct unwind_mapping){ .start = TEXT + (uint64_t)i * 0x20000,
+                                                       .n_pages = PAGES,
+                                                       .table = 3 };
         nodes_build(&shim_nodes, mappings, n, 1000 + n);
         for (uint32_t i = 0; i < n; i++) {
                 uint64_t base = (uint64_t)i * 0x20000;
@@ -471,9 +482,12 @@ Test(rules, of_a_leaf_of_another_set_are_stale) {
 
 Test(rules, join_neighbours_without_a_table) {
         struct unwind_mapping mappings[] = {
-                { .start = 0x1000, .n_pages = 1, .table = UNWIND_NO_TABLE }, { .start = 0x2000, .n_pages = 3, .table = UNWIND_NO_TABLE },
-                { .start = 0x5000, .n_pages = 1, .table = 1 },               { .start = 0x6000, .n_pages = 1, .table = 1 },
-                { .start = 0x8000, .n_pages = 1, .table = UNWIND_NO_TABLE }, { .start = 0xa000, .n_pages = 1, .table = UNWIND_NO_TABLE },
+                { .start = 0x1000, .n_pages = 1, .table = UNWIND_NO_TABLE },
+                { .start = 0x2000, .n_pages = 3, .table = UNWIND_NO_TABLE },
+                { .start = 0x5000, .n_pages = 1, .table = 1 },
+                { .start = 0x6000, .n_pages = 1, .table = 1 },
+                { .start = 0x8000, .n_pages = 1, .table = UNWIND_NO_TABLE },
+                { .start = 0xa000, .n_pages = 1, .table = UNWIND_NO_TABLE },
         };
 
         cr_assert_eq(nodes_join(mappings, 6), 5);
@@ -495,8 +509,8 @@ Test(rules, survive_any_stack) {
                 rules.registers[2] = words[rand() % 256];
                 rules.registers[9] = (uint64_t)rand() % 300;
                 rules.registers[10] = words[rand() % 256];
-                walk_from(TEXT + (uint64_t)rand() % F_END_OF_ALL, at((unsigned)rand() % 200), at((unsigned)rand() % 256),
-                          at((unsigned)rand() % 256), 512);
+                walk_from(TEXT + (uint64_t)rand() % F_END_OF_ALL, at((unsigned)rand() % 200),
+                          at((unsigned)rand() % 256), at((unsigned)rand() % 256), 512);
                 cr_assert_neq(unwind.end, ABI_STACK_INTERNAL);
                 cr_assert_leq(unwind.n_frames, 512);
                 /* One word may have been written and taken back. */

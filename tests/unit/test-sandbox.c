@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Real workers. The zygotes is this program once more: under that name it does what a request's first byte says, before
- * criterion sees anything of it.
+ * Real workers. The zygotes is this program once more: under that name it does what a request's first byte
+ * says, before criterion sees anything of it.
  */
 
 #include <criterion/criterion.h>
@@ -46,8 +46,13 @@ static void misbehave(char how) {
         case 'k': syscall(SYS_kill, getppid(), 0); break;
         case 'p': syscall(SYS_ptrace, PTRACE_TRACEME, 0, NULL, NULL); break;
         case 'r': syscall(SYS_process_vm_readv, 1, NULL, 0, NULL, 0, 0); break;
-        case 'm': syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); break;
-        case 'M': syscall(SYS_mprotect, (uintptr_t)misbehave & ~4095UL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC); break;
+        case 'm':
+                syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                break;
+        case 'M':
+                syscall(SYS_mprotect, (uintptr_t)misbehave & ~4095UL, 4096,
+                        PROT_READ | PROT_WRITE | PROT_EXEC);
+                break;
         case 'b': syscall(SYS_bpf, 0, NULL, 0); break;
         case 'l': syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, NULL); break;
         case 'u': syscall(SYS_setresuid, 0, 0, 0); break;
@@ -159,7 +164,8 @@ Test(sandbox, a_forbidden_call_is_the_end_of_a_worker_and_of_nothing_else) {
                 char text[16];
                 size_t n;
 
-                cr_assert_eq(ask(misdeeds[i], -1, TIME_LIMIT_NS, text, sizeof(text), &n), HELPER_E_DIED, "'%c' is allowed", misdeeds[i]);
+                cr_assert_eq(ask(misdeeds[i], -1, TIME_LIMIT_NS, text, sizeof(text), &n), HELPER_E_DIED,
+                             "'%c' is allowed", misdeeds[i]);
                 cr_assert_eq(stat_get(COUNTER_WORKERS_DIED), i + 1);
                 expect_an_answer();
         }

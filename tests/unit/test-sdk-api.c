@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The storages of a context behind one interface: which one is chosen, what each keeps, and what is left after a thread,
- * a fork, a stop. Slots are taken apart by offset, in a mapping that is found by its name or its first bytes.
+ * The storages of a context behind one interface: which one is chosen, what each keeps, and what is left
+ * after a thread, a fork, a stop. Slots are taken apart by offset, in a mapping that is found by its name or
+ * its first bytes.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -30,7 +31,10 @@ static bool get_is_nothing(void) {
         return !spanprof_api_get(&a, &b) && a == 0x77 && b == 0x88;
 }
 
-/* The record that readers of OpenTelemetry's form would find: the variable by its name, as the loader sees it. */
+/*
+ * The record that readers of OpenTelemetry's form would find: the variable by its name, as the loader sees
+ * it.
+ */
 static const uint8_t *record(void) {
         extern _Thread_local struct spanprof_thread_record *otel_thread_ctx_v1;
 
@@ -68,10 +72,14 @@ Test(sdk_api, takes_its_words_out_of_a_profilers_arguments) {
 }
 
 Test(sdk_api, refuses_words_that_it_does_not_understand) {
-        static const char *const wrong[] = { "ctxstorage=", "ctxstorage=otle", "ctxstorage=otel2", "capacity=", "capacity=0",
-                                             "capacity=-1", "capacity=16777217", "capacity=4294967297", "capacity=1x",
-                                             "capacity=99999999999999999999" };
-        static const char *const good[] = { "", ",", ",,x", "ctxstorage", "xctxstorage=no", "capacity=16777216", "capacity=1," };
+        static const char *const wrong[] = { "ctxstorage=",       "ctxstorage=otle",
+                                             "ctxstorage=otel2",  "capacity=",
+                                             "capacity=0",        "capacity=-1",
+                                             "capacity=16777217", "capacity=4294967297",
+                                             "capacity=1x",       "capacity=99999999999999999999" };
+        static const char *const good[] = {
+                "", ",", ",,x", "ctxstorage", "xctxstorage=no", "capacity=16777216", "capacity=1,"
+        };
         struct spanprof_context_options options = { .size = sizeof(options) };
 
         for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
@@ -94,14 +102,16 @@ Test(sdk_api, does_what_the_environment_says_where_the_program_says_nothing) {
         cr_assert_eq(spanprof_api_get_mode(), SPANPROF_API_OTEL);
         spanprof_context_stop();
         cr_assert_eq(spanprof_context_start(&ring), 0);
-        cr_assert_eq(spanprof_context_storage_in_use(), SPANPROF_CONTEXT_RING, "what the program says counts more");
+        cr_assert_eq(spanprof_context_storage_in_use(), SPANPROF_CONTEXT_RING,
+                     "what the program says counts more");
         spanprof_context_stop();
         setenv("SPANPROF_CONTEXT", "ctxstorage=ring", 1);
         cr_assert(spanprof_api_initialize("jfr"));
         cr_assert_eq(spanprof_context_storage_in_use(), SPANPROF_CONTEXT_RING);
         spanprof_api_shutdown();
         setenv("SPANPROF_CONTEXT", "ctxstorage=tpyo", 1);
-        cr_assert(spanprof_api_initialize(NULL), "a mistake in the environment keeps no service from working");
+        cr_assert(spanprof_api_initialize(NULL),
+                  "a mistake in the environment keeps no service from working");
         cr_assert_eq(spanprof_context_storage_in_use(), SPANPROF_CONTEXT_PROFILER);
 }
 
@@ -272,7 +282,9 @@ Test(sdk_api, has_attributes_with_thread_contexts_only) {
         spanprof_context_set(1, 2, 3);
         cr_assert_eq(spanprof_context_attribute(4, "xy", 2), 0);
         /* by the proposal: ids big endian, valid, flags, size; key index, length, bytes */
-        static const uint8_t expected[32] = { [7] = 1, [15] = 2, [23] = 3, [24] = 1, [26] = 4, [28] = 4, 2, 'x', 'y' };
+        static const uint8_t expected[32] = {
+                [7] = 1, [15] = 2, [23] = 3, [24] = 1, [26] = 4, [28] = 4, 2, 'x', 'y'
+        };
         cr_assert_not_null(record());
         cr_assert_arr_eq(record(), expected, sizeof(expected));
         spanprof_context_set(1, 2, 4);
@@ -299,10 +311,13 @@ Test(sdk_api, tells_pairs_that_differ_in_one_half_by_their_checksum) {
                 for (unsigned int b = 0; b < 64; b++) {
                         if (a == b)
                                 continue;
-                        cr_assert_neq(spanprof_api_checksum(UINT64_C(1) << a, 5), spanprof_api_checksum(UINT64_C(1) << b, 5));
-                        cr_assert_neq(spanprof_api_checksum(5, UINT64_C(1) << a), spanprof_api_checksum(5, UINT64_C(1) << b));
+                        cr_assert_neq(spanprof_api_checksum(UINT64_C(1) << a, 5),
+                                      spanprof_api_checksum(UINT64_C(1) << b, 5));
+                        cr_assert_neq(spanprof_api_checksum(5, UINT64_C(1) << a),
+                                      spanprof_api_checksum(5, UINT64_C(1) << b));
                         cr_assert_neq(spanprof_api_checksum(UINT64_C(1) << a, UINT64_C(1) << b),
-                                      spanprof_api_checksum(UINT64_C(1) << b, UINT64_C(1) << a), "halves are not exchanged");
+                                      spanprof_api_checksum(UINT64_C(1) << b, UINT64_C(1) << a),
+                                      "halves are not exchanged");
                 }
 }
 
@@ -315,7 +330,8 @@ static volatile int handler_verdict;
 static void handler(int signal) {
         uint64_t span = 0, root = 0;
 
-        if (spanprof_api_get(&span, &root) && !(span == 3 && root == 4) && !(span == 0x3333 && root == 0x4444))
+        if (spanprof_api_get(&span, &root) && !(span == 3 && root == 4) &&
+            !(span == 0x3333 && root == 0x4444))
                 handler_verdict = 1;
         if (handler_sets)
                 spanprof_api_set(0x5555, 0x6666);
@@ -375,7 +391,8 @@ static void check_each_instruction(const char *arguments, bool sets) {
         cr_assert_gt(n_steps, 20);
         for (unsigned int at = 1; at <= n_steps; at++) {
                 step(arguments, sets, at, &status);
-                cr_assert_eq(status, 0, "%s, interrupted before step %u of %u: %d", arguments, at, n_steps, status);
+                cr_assert_eq(status, 0, "%s, interrupted before step %u of %u: %d", arguments, at, n_steps,
+                             status);
         }
 }
 

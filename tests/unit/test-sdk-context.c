@@ -35,7 +35,8 @@ static bool region_at(uint64_t address, const uint8_t *header) {
         uint8_t bytes[HEADER] = { 0 };
         struct iovec local = { bytes, HEADER }, remote = { (void *)(uintptr_t)address, HEADER };
 
-        return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == HEADER && memcmp(bytes, header, HEADER) == 0;
+        return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == HEADER &&
+                memcmp(bytes, header, HEADER) == 0;
 }
 
 /* Every page start of private anonymous memory that is readable and writable, as a stranger would look. */
@@ -92,10 +93,12 @@ Test(sdk_context, publishes_a_header_at_a_page_start_and_withdraws_it) {
 }
 
 Test(sdk_context, puts_the_ids_into_the_slot_of_the_calling_thread) {
-        /* 0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7, little endian, then in_use and padding */
-        static const uint8_t expected[SLOT] = { 0xa6, 0x4d, 0xb3, 0x77, 0x35, 0x2f, 0xf9, 0x4b, 0x36, 0x47, 0x0e,
-                                                0x0e, 0x9d, 0x92, 0xce, 0xa3, 0xb7, 0x02, 0xa9, 0x0b, 0xaa, 0x67,
-                                                0xf0, 0x00 };
+        /*
+         * 0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7, little endian, then in_use and padding
+         */
+        static const uint8_t expected[SLOT] = { 0xa6, 0x4d, 0xb3, 0x77, 0x35, 0x2f, 0xf9, 0x4b,
+                                                0x36, 0x47, 0x0e, 0x0e, 0x9d, 0x92, 0xce, 0xa3,
+                                                0xb7, 0x02, 0xa9, 0x0b, 0xaa, 0x67, 0xf0, 0x00 };
         uint8_t *region = start_4096(), *slot = slot_of(region, gettid());
 
         spanprof_context_set(0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7);
@@ -155,7 +158,8 @@ Test(sdk_context, moves_threads_over_when_it_is_started_with_another_capacity) {
         cr_assert(all_zero(slot_of(old, gettid()), SLOT));
         spanprof_context_stop();
         region = start_4096();
-        cr_assert_neq(region, old, "a thread that was inside of set() all the time may still write to the old one");
+        cr_assert_neq(region, old,
+                      "a thread that was inside of set() all the time may still write to the old one");
         spanprof_context_set(1, 2, 4);
         cr_assert_eq(slot_of(region, gettid())[16], 4);
         cr_assert(all_zero(slot_of(old, gettid()), SLOT));
@@ -330,8 +334,8 @@ static struct stepping step_writer(uint8_t *region, unsigned int signal_at) {
                 cr_assert_eq(WSTOPSIG(status), SIGTRAP);
                 result.n_steps++;
                 s = read_slot(pid, slot_of(region, pid));
-                cr_assert(s.in_use || is_whole(s), "mixed slot after step %u: %lx %lx %lx", result.n_steps, s.high,
-                          s.low, s.span);
+                cr_assert(s.in_use || is_whole(s), "mixed slot after step %u: %lx %lx %lx", result.n_steps,
+                          s.high, s.low, s.span);
                 if (!s.in_use)
                         continue;
                 result.n_busy++;
@@ -341,7 +345,8 @@ static struct stepping step_writer(uint8_t *region, unsigned int signal_at) {
         cr_assert(WIFSTOPPED(status));
         s = read_slot(pid, slot_of(region, pid));
         cr_assert_eq(s.in_use, 0, "the slot is left readable (signal at step %u)", signal_at);
-        cr_assert(snapshot_is(s, 0x1111, 0x2222, 0x3333) || (signal_at && snapshot_is(s, 0x4444, 0x5555, 0x6666)));
+        cr_assert(snapshot_is(s, 0x1111, 0x2222, 0x3333) ||
+                  (signal_at && snapshot_is(s, 0x4444, 0x5555, 0x6666)));
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
         return result;
@@ -404,11 +409,15 @@ Test(sdk_context, never_shows_a_mixed_slot_to_a_reader_on_another_cpu) {
         cr_assert_eq(pthread_create(&thread, NULL, writer_main, region), 0);
         while (!(slot = atomic_load(&shared_slot)))
                 sched_yield();
-        /* the writer may be off its CPU for as long as the machine is full: wait until it has been seen at work */
+        /*
+         * the writer may be off its CPU for as long as the machine is full: wait until it has been seen at
+         * work
+         */
         for (unsigned int i = 0; i < 3000000 || n_distinct < 1000; i++) {
                 if (!read_whole(slot, ids) || ids[2] == 0)
                         continue;
-                cr_assert(ids[1] == ~ids[0] && ids[2] == ids[0] * 3, "mixed: %lx %lx %lx", ids[0], ids[1], ids[2]);
+                cr_assert(ids[1] == ~ids[0] && ids[2] == ids[0] * 3, "mixed: %lx %lx %lx", ids[0], ids[1],
+                          ids[2]);
                 n_distinct += ids[0] != last;
                 last = ids[0];
         }

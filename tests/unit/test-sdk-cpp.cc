@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SDK's headers in a C++ program that links the shared library: names, layout asserts and calls hold there too. The
- * scoped guard, ContextApi and OtelContexts are seen through the C interface of the same process.
+ * The SDK's headers in a C++ program that links the shared library: names, layout asserts and calls hold
+ * there too. The scoped guard, ContextApi and OtelContexts are seen through the C interface of the same
+ * process.
  */
 #include <spanprof/context-api.hpp>
 #include <spanprof/context.h>
@@ -65,7 +66,8 @@ static void guards() {
 
                                 throw std::runtime_error("out of its scope");
                         } catch (const std::exception &) {
-                                ok(own_is(4, 5, 6), "an exception ends a guard, and the one around it is set again");
+                                ok(own_is(4, 5, 6),
+                                   "an exception ends a guard, and the one around it is set again");
                         }
                 }
                 ok(own_is(1, 2, 3), "the end of the inner one sets the outer one again");
@@ -79,20 +81,25 @@ static void context_api() {
         uint64_t span = 0, root = 0;
         int tid = static_cast<int>(syscall(SYS_gettid));
 
-        ok(!ContextApi::isInitialized() && ContextApi::initialize("ctxstorage=profiler") && ContextApi::isInitialized(),
+        ok(!ContextApi::isInitialized() && ContextApi::initialize("ctxstorage=profiler") &&
+                   ContextApi::isInitialized(),
            "ContextApi initializes");
         ok(ContextApi::getMode() == spanprof::CTX_STORAGE_PROFILER, "… in profiler mode");
         ContextApi::set(10, 11);
         ok(ContextApi::get(span, root) && span == 10 && root == 11, "… sets and gets");
         ok(!ContextApi::getByTid(tid, span, root), "… not by thread id");
-        ok(ContextApi::setTag(9, 5) && ContextApi::getTag(9) == 5 && !ContextApi::setTag(10, 5), "… has ten tags");
+        ok(ContextApi::setTag(9, 5) && ContextApi::getTag(9) == 5 && !ContextApi::setTag(10, 5),
+           "… has ten tags");
         ContextApi::clear();
         ok(!ContextApi::get(span, root), "… clears");
         ContextApi::shutdown();
-        ok(ContextApi::initialize("start,ctxstorage=otel") && ContextApi::getMode() == spanprof::CTX_STORAGE_OTEL, "… in otel mode");
+        ok(ContextApi::initialize("start,ctxstorage=otel") &&
+                   ContextApi::getMode() == spanprof::CTX_STORAGE_OTEL,
+           "… in otel mode");
         ContextApi::setOtel(1, 2, 3);
         ok(ContextApi::getByTid(tid, span, root) && span == 3 && root == 2, "… by thread id");
-        ok(spanprof::OtelContexts::isInitialized() && spanprof::OtelContexts::initialize(), "… which is OtelContexts' ring");
+        ok(spanprof::OtelContexts::isInitialized() && spanprof::OtelContexts::initialize(),
+           "… which is OtelContexts' ring");
         ContextApi::shutdown();
         ok(!ContextApi::isInitialized(), "… shuts down");
 }
@@ -106,12 +113,14 @@ static void otel_contexts() {
         OtelContexts::set(1, 2, 3);
         ok(OtelContexts::get(high, low, span) && high == 1 && low == 2 && span == 3, "… sets and gets");
         high = low = span = 0;
-        ok(OtelContexts::getByTid(static_cast<int>(syscall(SYS_gettid)), high, low, span) && high == 1 && span == 3,
+        ok(OtelContexts::getByTid(static_cast<int>(syscall(SYS_gettid)), high, low, span) && high == 1 &&
+                   span == 3,
            "… by thread id");
         OtelContexts::shutdown();
         ok(!OtelContexts::isInitialized() && !OtelContexts::get(high, low, span), "… shuts down");
         ok(!OtelContexts::initialize(size_t(1) << 33), "… refuses a capacity beyond numbers");
-        ok(spanprof::ContextApi::initialize("ctxstorage=profiler") && !OtelContexts::initialize(64), "… and a second storage");
+        ok(spanprof::ContextApi::initialize("ctxstorage=profiler") && !OtelContexts::initialize(64),
+           "… and a second storage");
         OtelContexts::set(1, 2, 3);
         ok(!spanprof::ContextApi::get(high, low), "… and sets nothing there");
         OtelContexts::shutdown();

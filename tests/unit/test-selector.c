@@ -5,7 +5,8 @@
 #include "sampling/discover/selector.h"
 
 static SelectorReason decide(const Selector *selector, uint32_t pid, const char *comm, bool publishes) {
-        return selector_decide(selector, &(SelectorFacts){ .pid = pid, .comm = comm, .publishes = publishes });
+        return selector_decide(selector,
+                               &(SelectorFacts){ .pid = pid, .comm = comm, .publishes = publishes });
 }
 
 static const uint32_t pids[] = { 7, 9 }, self[] = { 100 };
@@ -47,7 +48,8 @@ Test(selector, has_words_for_every_reason) {
         for (SelectorReason reason = SELECTOR_UNCHOSEN; reason <= SELECTOR_PUBLISHER; reason++)
                 cr_assert_not_null(selector_reason_text(reason));
         for (SelectorKind kind = 0; kind < SELECTOR_N_KINDS; kind++)
-                cr_assert(strstr(selector_reason_text(SELECTOR_PID + (SelectorReason)kind), selector_kind_name(kind)));
+                cr_assert(strstr(selector_reason_text(SELECTOR_PID + (SelectorReason)kind),
+                                 selector_kind_name(kind)));
         cr_assert(!selector_is_chosen(SELECTOR_EXCLUDED) && selector_is_chosen(SELECTOR_PID));
 }
 
@@ -55,12 +57,17 @@ Test(selector, has_words_for_every_reason) {
 
 static char exe[] = "/usr/sbin/nginx", groups[] = "1:name=systemd:/system.slice/nginx.service\n"
         "0::/kubepods/pod1/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
-static const Identity identity = { .exe = exe, .uid = 33, .has_uid = true, .groups = groups, .groups_size = sizeof(groups) - 1 };
+static const Identity identity = {
+        .exe = exe, .uid = 33, .has_uid = true, .groups = groups, .groups_size = sizeof(groups) - 1
+};
 
-static SelectorReason decide_by(SelectorKind kind, const char *pattern, uint32_t number, const Identity *who, bool is_kernel) {
+static SelectorReason decide_by(SelectorKind kind, const char *pattern, uint32_t number, const Identity *who,
+                                bool is_kernel) {
         SelectorRule rule = { .kind = kind, .pattern = pattern, .number = number };
         Selector selector = { .rules = &rule, .n_rules = 1 };
-        SelectorFacts facts = { .pid = 5, .comm = "worker", .is_kernel = is_kernel, .publishes = true, .identity = who };
+        SelectorFacts facts = {
+                .pid = 5, .comm = "worker", .is_kernel = is_kernel, .publishes = true, .identity = who
+        };
 
         cr_assert(!selector_is_default(&selector));
         return selector_decide(&selector, &facts);
@@ -85,9 +92,10 @@ Test(selector, chooses_by_every_kind) {
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                cr_expect_eq(decide_by(rows[i].kind, rows[i].fits, rows[i].number, &identity, false), rows[i].reason, "row %zu", i);
-                cr_expect_eq(decide_by(rows[i].kind, rows[i].fits_not, rows[i].not_number, &identity, false), SELECTOR_UNCHOSEN,
-                             "row %zu", i);
+                cr_expect_eq(decide_by(rows[i].kind, rows[i].fits, rows[i].number, &identity, false),
+                             rows[i].reason, "row %zu", i);
+                cr_expect_eq(decide_by(rows[i].kind, rows[i].fits_not, rows[i].not_number, &identity, false),
+                             SELECTOR_UNCHOSEN, "row %zu", i);
         }
 }
 
@@ -102,7 +110,8 @@ Test(selector, chooses_nobody_by_what_is_unknown) {
 }
 
 Test(selector, excludes_by_rules_and_keeps_the_default) {
-        static const SelectorRule rules[] = { { .kind = SELECTOR_KIND_USER, .number = 33 }, { .kind = SELECTOR_KIND_PID, .number = 8 } };
+        static const SelectorRule rules[] = { { .kind = SELECTOR_KIND_USER, .number = 33 },
+                                              { .kind = SELECTOR_KIND_PID, .number = 8 } };
         Selector selector = { .exclude_rules = rules, .n_exclude_rules = 2 };
         SelectorFacts facts = { .pid = 5, .comm = "x", .publishes = true, .identity = &identity };
 
@@ -111,23 +120,29 @@ Test(selector, excludes_by_rules_and_keeps_the_default) {
         selector.all = true;
         cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED);
         facts.identity = NULL;
-        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED, "who it was cannot be told any more");
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED,
+                     "who it was cannot be told any more");
         facts.is_kernel = true;
         cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_ALL);
         facts.is_kernel = false;
         facts.identity = &(Identity){ .uid = 34, .has_uid = true };
         cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_ALL);
         facts.is_inherited = true;
-        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED, "it may have changed its user since its parent made it");
+        cr_assert_eq(selector_decide(&selector, &facts), SELECTOR_EXCLUDED,
+                     "it may have changed its user since its parent made it");
         cr_assert(selector_excludes_pid(&selector, 8) && !selector_excludes_pid(&selector, 5));
 }
 
 Test(selector, asks_only_for_what_decisions_need) {
         static const SelectorRule exe_rule = { .kind = SELECTOR_KIND_EXE, .pattern = "x" },
-                                  user_rule = { .kind = SELECTOR_KIND_USER }, pid_rule = { .kind = SELECTOR_KIND_PID };
+                                  user_rule = { .kind = SELECTOR_KIND_USER },
+                                  pid_rule = { .kind = SELECTOR_KIND_PID };
 
         cr_assert_eq(selector_needs(&(Selector){ .comms = comms, .n_comms = 2, .all = true }), 0);
-        cr_assert_eq(selector_needs(&(Selector){ .rules = &exe_rule, .n_rules = 1, .exclude_rules = &user_rule, .n_exclude_rules = 1 }),
+        cr_assert_eq(selector_needs(&(Selector){ .rules = &exe_rule,
+                                                 .n_rules = 1,
+                                                 .exclude_rules = &user_rule,
+                                                 .n_exclude_rules = 1 }),
                      IDENTITY_EXE | IDENTITY_USER);
         cr_assert(selector_is_by_name(&(Selector){ .rules = &exe_rule, .n_rules = 1 }));
         cr_assert_not(selector_is_by_name(&(Selector){ .rules = &pid_rule, .n_rules = 1 }));

@@ -163,7 +163,9 @@ Test(sideband, refuses_every_other_size_and_range) {
 Test(sideband, tells_a_new_process_from_a_new_thread) {
         SidebandRecord record;
         Bytes bytes;
-        uint32_t ids[][4] = { { 900, 812, 900, 815 }, { 812, 812, 901, 812 }, { 900, 0, 900, 0 }, { 0, 812, 0, 812 } };
+        uint32_t ids[][4] = {
+                { 900, 812, 900, 815 }, { 812, 812, 901, 812 }, { 900, 0, 900, 0 }, { 0, 812, 0, 812 }
+        };
 
         for (size_t i = 0; i < 4; i++) {
                 begin(&bytes, PERF_RECORD_FORK, 0);

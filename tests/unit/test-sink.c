@@ -28,7 +28,8 @@ Test(sink, writes_blocks_in_their_order) {
         FILE *file;
 
         cr_assert_eq(sink_new(&sink, pipe_ends[1], &block), 0);
-        for (unsigned k = 0; k < 5000; k++)                     /* 24 KB: the pipe takes all, whoever reads it when */
+        /* 24 KB: the pipe takes all, whoever reads it when */
+        for (unsigned k = 0; k < 5000; k++)
                 block = sink_swap(sink, put_number(block, k));
         cr_expect_eq(sink_finish(sink), 0);
         sink_free(sink);

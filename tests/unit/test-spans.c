@@ -10,7 +10,8 @@ static SpanList *list_of(const char *text) {
         SpanListProblem problem;
         SpanList *list = NULL;
 
-        cr_assert_eq(span_list_new(&list, text, strlen(text), &problem), 0, "line %lu: %s", problem.line, problem.text);
+        cr_assert_eq(span_list_new(&list, text, strlen(text), &problem), 0, "line %lu: %s", problem.line,
+                     problem.text);
         return list;
 }
 
@@ -64,7 +65,8 @@ Test(spans, takes_a_list_without_spans) {
 }
 
 Test(spans, takes_a_span_twice_with_one_operation) {
-        _cleanup_(span_list_freep) SpanList *list = list_of("span_id,operation\n0000000000000001,a\n0000000000000001,a\n");
+        _cleanup_(span_list_freep)
+                SpanList *list = list_of("span_id,operation\n0000000000000001,a\n0000000000000001,a\n");
 
         cr_assert_eq(span_list_n_spans(list), 1);
 }

@@ -31,7 +31,8 @@ static Spool *open_spool(const SpoolLimits *limits) {
         return spool;
 }
 
-static SpoolEntry put_so(Spool *spool, const char *request, uint64_t n_events, uint64_t now_ns, unsigned how) {
+static SpoolEntry put_so(Spool *spool, const char *request, uint64_t n_events, uint64_t now_ns,
+                         unsigned how) {
         SpoolHeader header = { .form = SPOOL_PROTOBUF, .n_events = n_events, .n_profiles = 2 };
         SpoolEntry entry;
 
@@ -304,7 +305,8 @@ static void shell(const char *format) {
 }
 
 Test(spool, goes_on_in_a_directory_that_was_removed_or_replaced) {
-        static const char *const ways[] = { "rm -r %s", "rm -r %s; mkdir -m 700 %s", "rm -rf %1$s.old; mv %1$s %1$s.old; mkdir -m 700 %1$s" };
+        static const char *const ways[] = { "rm -r %s", "rm -r %s; mkdir -m 700 %s",
+                                            "rm -rf %1$s.old; mv %1$s %1$s.old; mkdir -m 700 %1$s" };
         SpoolHeader header;
         SpoolEntry entry;
         uint8_t *bytes;
@@ -316,7 +318,8 @@ Test(spool, goes_on_in_a_directory_that_was_removed_or_replaced) {
                 put(spool, "old", 5, 10);
                 shell(ways[i]);
                 put(spool, "new", 7, 20);
-                cr_assert_eq(spool_new(&other, directory, NULL, false), SPOOL_E_LOCKED, "the lock is in the new one");
+                cr_assert_eq(spool_new(&other, directory, NULL, false), SPOOL_E_LOCKED,
+                             "the lock is in the new one");
                 expect_next(spool, "new", 30);          /* behind the old one, which is found to be gone */
                 expect_empty(spool, 30);
                 counts = spool_take_counts(spool);
@@ -406,10 +409,12 @@ Test(spool_file, is_read_back_and_no_flipped_bit_is) {
         free(request);
         for (size_t i = 0; i < 8 * size; i++) {
                 bytes[i / 8] ^= (uint8_t)(1 << i % 8);
-                cr_assert_eq(spool_file_unpack(bytes, size, &read, &request), SPOOL_FILE_E_CORRUPT, "bit %zu", i);
+                cr_assert_eq(spool_file_unpack(bytes, size, &read, &request), SPOOL_FILE_E_CORRUPT, "bit %zu",
+                             i);
                 bytes[i / 8] ^= (uint8_t)(1 << i % 8);
         }
         for (size_t i = 0; i < size; i++)
-                cr_assert_eq(spool_file_unpack(bytes, i, &read, &request), SPOOL_FILE_E_CORRUPT, "cut at %zu", i);
+                cr_assert_eq(spool_file_unpack(bytes, i, &read, &request), SPOOL_FILE_E_CORRUPT, "cut at %zu",
+                             i);
         free(bytes);
 }

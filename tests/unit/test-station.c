@@ -30,7 +30,8 @@ static void write_events(StationWriter *writer, unsigned n) {
 }
 
 /* As a reader does that goes away after each event. */
-static int next_event(const struct spanprof_station *station, StationDialect dialect, StationState *state, CoroEvent *event) {
+static int next_event(const struct spanprof_station *station, StationDialect dialect, StationState *state,
+                      CoroEvent *event) {
         StationRing ring = { 0 };
 
         return station_next(station, dialect, NOW, state, &ring, event);
@@ -72,7 +73,8 @@ ParameterizedTest(int *document, station, reads_each_event_once_and_in_order) {
 }
 
 Test(station, tells_the_seq_of_each_dialect) {
-        StationWriter lock = { .station = station_new() }, document = { .station = station_new(), .document = 1 };
+        StationWriter lock = { .station = station_new() },
+                      document = { .station = station_new(), .document = 1 };
         StationState a = { 0 }, b = { 0 };
         CoroEvent event;
 
@@ -128,10 +130,12 @@ Test(station, tells_the_dialects_apart_at_each_moment) {
                         struct spanprof_epoch *epoch = station_writer_begin(&writer);
 
                         if (i || !document)
-                                cr_expect_eq(station_dialect(writer.station), dialect_of(document), "%d %u", document, i);
+                                cr_expect_eq(station_dialect(writer.station), dialect_of(document), "%d %u",
+                                             document, i);
                         station_writer_fill(epoch, 1, 1, 1, 1);
                         station_writer_end(&writer, epoch);
-                        cr_expect_eq(station_dialect(writer.station), dialect_of(document), "%d %u", document, i);
+                        cr_expect_eq(station_dialect(writer.station), dialect_of(document), "%d %u", document,
+                                     i);
                 }
                 free(writer.station);
         }
@@ -172,8 +176,10 @@ Test(station, does_not_believe_a_seq_that_stands_over_a_new_payload) {
 }
 
 Test(station, rejects_what_no_writer_writes) {
-        static const struct { uint64_t time_ns, tid; int active; } bad[] = {
-                { 1000, 0, 1 }, { 1000, (1 << 22) + 1, 1 }, { 1000, 5, 2 }, { 0, 5, 1 }, { NOW + 1000000000, 5, 0 },
+        static const struct { uint64_t time_ns, tid; int active;
+        } bad[] = {
+                { 1000, 0, 1 }, { 1000, (1 << 22) + 1, 1 }, { 1000, 5, 2 },
+                { 0, 5, 1 },    { NOW + 1000000000, 5, 0 },
         };
         StationWriter writer = { .station = station_new() };
         StationState state = { 0 };
@@ -183,7 +189,8 @@ Test(station, rejects_what_no_writer_writes) {
         memset(&untouched, 0x5A, sizeof(untouched));
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 station_writer_write(&writer, bad[i].time_ns, bad[i].tid, 1, bad[i].active);
-                cr_expect_eq(next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event), STATION_E_REJECTED);
+                cr_expect_eq(next_event(writer.station, STATION_DIALECT_SEQLOCK, &state, &event),
+                             STATION_E_REJECTED);
                 cr_expect_eq(memcmp(&event, &untouched, sizeof(event)), 0);
         }
         cr_expect_eq(state.n_rejected, 5);
@@ -209,7 +216,8 @@ ParameterizedTest(int *document, station, gives_up_on_numbers_that_nobody_counts
                 CoroEvent event;
 
                 writer.station->epochs[*document].seq = seqs[i];
-                cr_expect_eq(next_event(writer.station, dialect_of(*document), &state, &event), STATION_E_CORRUPT, "%zu", i);
+                cr_expect_eq(next_event(writer.station, dialect_of(*document), &state, &event),
+                             STATION_E_CORRUPT, "%zu", i);
                 cr_expect(state.corrupt);
                 cr_expect_eq(state.n_lost, 0);
                 free(writer.station);

@@ -53,7 +53,8 @@ Test(summary, writes_every_counter_once) {
                 n += cJSON_IsObject(item) ? cJSON_GetArraySize(item) : 1;
         }
         cr_assert_eq(n, COUNTER_N);
-        cr_assert_eq(number(cJSON_GetObjectItem(counters, "lost_total"), "ring_full"), COUNTER_LOST_RING_FULL + 1);
+        cr_assert_eq(number(cJSON_GetObjectItem(counters, "lost_total"), "ring_full"),
+                     COUNTER_LOST_RING_FULL + 1);
         cr_assert_eq(number(cJSON_GetObjectItem(counters, "lost_total"), "stop"), COUNTER_LOST_STOP + 1);
         cr_assert_eq(number(counters, "ticks_total"), COUNTER_TICKS + 1);
         cJSON_Delete(json);

@@ -19,7 +19,11 @@ static void cleanup(void) {
 TestSuite(suspended, .init = setup, .fini = cleanup);
 
 static void event(uint32_t station, uint64_t time_ns, uint64_t address, uint64_t n_lost) {
-        CoroEvent event = { .station = station, .time_ns = time_ns, .address = address, .active = !address, .n_lost = n_lost };
+        CoroEvent event = { .station = station,
+                            .time_ns = time_ns,
+                            .address = address,
+                            .active = !address,
+                            .n_lost = n_lost };
 
         numbers[station] += n_lost;
         event.number = numbers[station]++;
@@ -38,7 +42,8 @@ static uint64_t take(uint32_t station, uint64_t address) {
         uint64_t value_ns = 0;
 
         for (size_t i = 0; i < n_taken; i++)
-                value_ns += taken[i].station == station && taken[i].address == address ? taken[i].value_ns : 0;
+                value_ns += taken[i].station == station && taken[i].address == address ? taken[i].value_ns
+                                                                                       : 0;
         return value_ns;
 }
 
@@ -154,7 +159,8 @@ Test(suspended, leaves_no_time_out_when_coroutines_are_too_many) {
         cr_expect_eq(n_taken, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_PLACES + 1);
         for (size_t i = 0; i < n_taken; i++) {
                 sum_ns += taken[i].value_ns;
-                any_ns += taken[i].station == SUSPENDED_ANY_STATION && !taken[i].address ? taken[i].value_ns : 0;
+                any_ns += taken[i].station == SUSPENDED_ANY_STATION && !taken[i].address ? taken[i].value_ns
+                                                                                         : 0;
                 n_any += taken[i].station == SUSPENDED_ANY_STATION;
         }
         cr_expect_eq(sum_ns, (uint64_t)STATIONS * (STATIONS - 1) / 2);

@@ -23,8 +23,10 @@ static uint64_t counted(SweepResultKind find, uint32_t tgid, uint32_t kind, uint
 
 Test(results, are_those_of_a_notice_that_tells_of_them) {
         cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXEC, FOUND_NS - 1), 0);
-        cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXEC, FOUND_NS + 1), 0, "it shows before it is told of");
-        cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXIT, FOUND_NS - 1), 0, "of who had the id before");
+        cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXEC, FOUND_NS + 1), 0,
+                     "it shows before it is told of");
+        cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXIT, FOUND_NS - 1), 0,
+                     "of who had the id before");
         cr_expect_eq(counted(SWEEP_PUBLICATION, PID, ABI_NOTICE_MAPPINGS, FOUND_NS - 1), 0);
 }
 
@@ -33,7 +35,8 @@ Test(results, are_our_own_if_notices_tell_of_something_else) {
         cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_MAPPINGS, FOUND_NS), 1);
         cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_SETTLED, FOUND_NS), 1);
         cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXIT, FOUND_NS + 1), 1, "of who was found");
-        cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXEC, FOUND_NS + 2 * NS_PER_SEC), 1, "of the program after it");
+        cr_expect_eq(counted(SWEEP_PROGRAM, PID, ABI_NOTICE_EXEC, FOUND_NS + 2 * NS_PER_SEC), 1,
+                     "of the program after it");
         cr_expect_eq(counted(SWEEP_PUBLICATION, PID, ABI_NOTICE_EXEC, FOUND_NS), 1);
         cr_expect_eq(counted(SWEEP_PUBLICATION, PID, ABI_NOTICE_MAPPINGS, FOUND_NS + 2 * NS_PER_SEC), 1);
 }

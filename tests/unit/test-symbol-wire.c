@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Symbols of files read by real workers, and by workers that lie. The zygotes is this program once more (as in
- * test-sandbox.c); an object whose Go build id is `lie` and a number says how its worker behaves. Debug files: test-object.c.
+ * Symbols of files read by real workers, and by workers that lie. The zygotes is this program once more (as
+ * in test-sandbox.c); an object whose Go build id is `lie` and a number says how its worker behaves. Debug
+ * files: test-object.c.
  */
 
 #include <criterion/criterion.h>
@@ -22,14 +23,40 @@
 #include "symbol/function/symbol-wire.h"
 
 enum {
-        LIE_DIE, LIE_DIE_LATER, LIE_MAGIC, LIE_KIND, LIE_STATE, LIE_NOT_FULL, LIE_SIZE, LIE_NAMES, LIE_GO, LIE_LINK, LIE_LINK_UP,
-        LIE_FIRST, LIE_ORDER, LIE_EMPTY_FUNCTION, LIE_WRAP, LIE_EMPTY_NAME, LIE_OPEN_NAME, LIE_LONG_NAME, LIE_MORE_NAMES,
-        LIE_GREEDY, LIE_N,
-        LIE_TEXT = 50, LIE_TEXT_NUL, LIE_TEXT_DIE, LIE_SILENT,          /* of names, or in time */
+        LIE_DIE,
+        LIE_DIE_LATER,
+        LIE_MAGIC,
+        LIE_KIND,
+        LIE_STATE,
+        LIE_NOT_FULL,
+        LIE_SIZE,
+        LIE_NAMES,
+        LIE_GO,
+        LIE_LINK,
+        LIE_LINK_UP,
+        LIE_FIRST,
+        LIE_ORDER,
+        LIE_EMPTY_FUNCTION,
+        LIE_WRAP,
+        LIE_EMPTY_NAME,
+        LIE_OPEN_NAME,
+        LIE_LONG_NAME,
+        LIE_MORE_NAMES,
+        LIE_GREEDY,
+        LIE_N,
+        LIE_TEXT = 50,
+        LIE_TEXT_NUL,
+        LIE_TEXT_DIE,
+        LIE_SILENT, /* of names, or in time */
 };
 
-static const SymbolAnswer honest = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_SAID_TABLE, .state = SYMBOL_STATE_NAMED, .is_full = 1,
-                                     .base = 0x1000, .n = 3, .names_size = 15 };
+static const SymbolAnswer honest = { .magic = SYMBOL_WIRE_MAGIC,
+                                     .kind = SYMBOL_SAID_TABLE,
+                                     .state = SYMBOL_STATE_NAMED,
+                                     .is_full = 1,
+                                     .base = 0x1000,
+                                     .n = 3,
+                                     .names_size = 15 };
 static const SymbolWireFunction functions[3] = { { 0, 16 }, { 16, 16 }, { 32, 16 } };
 static const char names[15] = "alpha\0b\0_Z3foo";
 
@@ -46,10 +73,17 @@ static void lie(int socket, int how) {
         if (how == LIE_DIE)
                 *(volatile int *)NULL = 1;
         answer.magic += how == LIE_MAGIC;
-        answer.kind = how == LIE_KIND ? 2 : how == LIE_LINK || how == LIE_LINK_UP || how == LIE_GREEDY ? SYMBOL_SAID_WANT : answer.kind;
-        answer.state = how == LIE_STATE ? SYMBOL_N_STATES : how == LIE_NOT_FULL ? SYMBOL_STATE_DYNAMIC : answer.state;
+        answer.kind = how == LIE_KIND                                        ? 2
+                : how == LIE_LINK || how == LIE_LINK_UP || how == LIE_GREEDY ? SYMBOL_SAID_WANT
+                                                                             : answer.kind;
+        answer.state = how == LIE_STATE ? SYMBOL_N_STATES
+                : how == LIE_NOT_FULL   ? SYMBOL_STATE_DYNAMIC
+                                        : answer.state;
         answer.n = how == LIE_SIZE ? UINT32_MAX : answer.n;
-        answer.names_size = how == LIE_NAMES ? 5 : how == LIE_LONG_NAME ? sizeof(name) + 4 : how == LIE_MORE_NAMES ? 14 : answer.names_size;
+        answer.names_size = how == LIE_NAMES ? 5
+                : how == LIE_LONG_NAME       ? sizeof(name) + 4
+                : how == LIE_MORE_NAMES      ? 14
+                                             : answer.names_size;
         answer.go = how == LIE_GO ? SYMBOL_N_GO : 0;
         if (how == LIE_LINK)
                 memset(answer.link, 'x', sizeof(answer.link));
@@ -66,7 +100,8 @@ static void lie(int socket, int how) {
         if (how == LIE_MORE_NAMES)
                 memcpy(text, "a\0b\0c\0d\0e\0f\0g", 14);
         channel_send(socket, &answer, sizeof(answer), -1);
-        while (how == LIE_GREEDY && !channel_receive_all(socket, &offer, sizeof(offer)))        /* also when there are no more */
+        /* also when there are no more */
+        while (how == LIE_GREEDY && !channel_receive_all(socket, &offer, sizeof(offer)))
                 channel_send(socket, &answer, sizeof(answer), -1);
         if (how == LIE_DIE_LATER)
                 *(volatile int *)NULL = 1;
@@ -74,7 +109,8 @@ static void lie(int socket, int how) {
         memset(name, 'n', sizeof(name) - 1);
         if (how == LIE_LONG_NAME)
                 channel_send(socket, name, sizeof(name), -1);
-        channel_send(socket, how == LIE_LONG_NAME ? "b\0c" : text, how == LIE_LONG_NAME ? 4 : answer.names_size, -1);
+        channel_send(socket, how == LIE_LONG_NAME ? "b\0c" : text,
+                     how == LIE_LONG_NAME ? 4 : answer.names_size, -1);
 }
 
 static void lie_of_names(int socket, int how, uint32_t bytes) {
@@ -93,7 +129,8 @@ static void work(int socket) {
         SymbolRequest request = { 0 };
         ssize_t n;
 
-        while ((n = channel_receive(socket, &request, sizeof(request), NULL, MSG_PEEK)) > 0 && n < (ssize_t)sizeof(request))
+        while ((n = channel_receive(socket, &request, sizeof(request), NULL, MSG_PEEK)) > 0 &&
+               n < (ssize_t)sizeof(request))
                 poll(NULL, 0, 1);
         if (n <= 0)
                 _exit(0);
@@ -184,10 +221,12 @@ static void compare(const char *path, uint64_t size, uint64_t step) {
                         addresses[n] = address;
                 cr_assert_eq(run(&object, addresses, n), 0, "%s", path);
                 for (uint32_t i = 0; i < n; i++) {
-                        SymbolName mine = name_in(here, &object, addresses[i]), theirs = name_in(remote, &object, addresses[i]);
+                        SymbolName mine = name_in(here, &object, addresses[i]),
+                                   theirs = name_in(remote, &object, addresses[i]);
 
                         cr_assert_eq(mine.state, theirs.state, "%s", path);
-                        cr_assert_str_eq(mine.name ?: "", theirs.name ?: "", "%s: %s, not %s", path, theirs.name, mine.name);
+                        cr_assert_str_eq(mine.name ?: "", theirs.name ?: "", "%s: %s, not %s", path,
+                                         theirs.name, mine.name);
                         cr_assert_str_eq(mine.linkage_name ?: "", theirs.linkage_name ?: "", "%s", path);
                         cr_assert_eq(mine.offset, theirs.offset);
                         n_named += mine.name != NULL;
@@ -222,7 +261,9 @@ Test(symbol_wire, asks_once) {
 }
 
 Test(symbol_wire, a_file_that_is_none_is_no_failure) {
-        SymbolObject object = { .path = "/proc/self/exe", .build_id_gnu = "00112233445566778899", .build_id_go = "" };
+        SymbolObject object = { .path = "/proc/self/exe",
+                                .build_id_gnu = "00112233445566778899",
+                                .build_id_go = "" };
         uint64_t address = 0x1000;
 
         cr_assert_eq(run(&object, &address, 1), 0);
@@ -257,7 +298,10 @@ Test(symbol_wire, a_worker_that_lies_or_dies_leaves_nothing_behind) {
         cr_assert_eq(symbolizer_memory(remote), 0);
 }
 
-/* The table is there; the name over which workers die is as in the file, and so are those that are answered wrongly. */
+/*
+ * The table is there; the name over which workers die is as in the file, and so are those that are answered
+ * wrongly.
+ */
 Test(symbol_wire, names_that_kill_stay_as_they_are) {
         uint64_t addresses[] = { 0x1000, 0x1010, 0x1020 };
         SymbolObject object = liar(LIE_TEXT_DIE);
@@ -310,11 +354,16 @@ Test(symbol_wire, knows_answers_that_cannot_be) {
         cr_assert(symbol_wire_check(&answer));
         answer.names_size = 5;
         cr_assert(!symbol_wire_check(&answer), "less than a letter each");
-        answer = (SymbolAnswer){ .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_SAID_TABLE, .state = SYMBOL_STATE_STRIPPED };
+        answer = (SymbolAnswer){ .magic = SYMBOL_WIRE_MAGIC,
+                                 .kind = SYMBOL_SAID_TABLE,
+                                 .state = SYMBOL_STATE_STRIPPED };
         cr_assert(symbol_wire_check(&answer));
         answer.names_size = 1;
         cr_assert(!symbol_wire_check(&answer), "names of nothing");
-        answer = (SymbolAnswer){ .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_SAID_TABLE, .state = SYMBOL_STATE_NAMED, .is_full = 1 };
+        answer = (SymbolAnswer){ .magic = SYMBOL_WIRE_MAGIC,
+                                 .kind = SYMBOL_SAID_TABLE,
+                                 .state = SYMBOL_STATE_NAMED,
+                                 .is_full = 1 };
         cr_assert(!symbol_wire_check(&answer), "a table without functions");
         answer.n = SYMBOL_WIRE_MAX_BYTES / 32;
         answer.names_size = SYMBOL_WIRE_MAX_BYTES / 2;

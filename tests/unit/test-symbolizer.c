@@ -10,7 +10,8 @@
 #include "hand-elf.h"
 #include "symbol/function/symbolizer.h"
 
-static const uint8_t id_bytes[] = "\xab\xcd\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13";
+static const uint8_t id_bytes[] =
+        "\xab\xcd\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13";
 #define ID "abcd02030405060708090a0b0c0d0e0f10111213"
 
 static char directory[] = "/tmp/spanprof-symbolizer-XXXXXX";
@@ -70,7 +71,8 @@ static const char *find(Symbolizer *symbolizer, const char *path, const char *id
 }
 
 static const HandSymbol static_function[] = { HAND_FUNCTION("static_function", 0x1000, 16) };
-static const HandSymbol exported_function[] = { { "exported", 0x1000, 16, STB_GLOBAL, STT_FUNC, HAND_TEXT, 1 } };
+static const HandSymbol exported_function[] = { { "exported", 0x1000, 16, STB_GLOBAL, STT_FUNC, HAND_TEXT,
+                                                  1 } };
 
 Test(symbolizer, names_functions_of_a_file_with_the_same_build_id) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = new_symbolizer(0, 0);
@@ -85,7 +87,8 @@ Test(symbolizer, does_not_believe_another_build) {
         const char *path = write_elf("object", static_function, 1, id_bytes);
         const char *anonymous = write_elf("anonymous", static_function, 1, NULL);
 
-        cr_assert_null(find(symbolizer, path, "abcd02030405060708090a0b0c0d0e0f10111214", 0x1000, SYMBOL_STATE_OTHER));
+        cr_assert_null(find(symbolizer, path, "abcd02030405060708090a0b0c0d0e0f10111214", 0x1000,
+                            SYMBOL_STATE_OTHER));
         cr_assert_null(find(symbolizer, path, "abcd", 0x1000, SYMBOL_STATE_OTHER), "a prefix is not the id");
         cr_assert_null(find(symbolizer, anonymous, ID, 0x1000, SYMBOL_STATE_OTHER));
         cr_assert_null(find(symbolizer, anonymous, "", 0x1000, SYMBOL_STATE_NO_ID));
@@ -99,11 +102,13 @@ Test(symbolizer, prefers_a_debug_file_to_exported_symbols) {
         cr_assert_str_eq(find(symbolizer, path, ID, 0x1000, SYMBOL_STATE_DYNAMIC), "exported");
         cr_assert_eq(mkdir(path_of(".build-id"), 0700) | mkdir(path_of(".build-id/ab"), 0700), 0);
         write_elf(".build-id/ab/cd02030405060708090a0b0c0d0e0f10111213.debug", static_function, 1, id_bytes);
-        cr_assert_str_eq(find(symbolizer, path, ID, 0x1000, SYMBOL_STATE_DYNAMIC), "exported", "each is tried once");
+        cr_assert_str_eq(find(symbolizer, path, ID, 0x1000, SYMBOL_STATE_DYNAMIC), "exported",
+                         "each is tried once");
         symbolizer_free(symbolizer);
         symbolizer = new_symbolizer(0, 0);
         cr_assert_str_eq(find(symbolizer, path, ID, 0x1000, SYMBOL_STATE_NAMED), "static_function");
-        cr_assert_str_eq(find(symbolizer, "/no/such/file", ID, 0x1000, SYMBOL_STATE_NAMED), "static_function");
+        cr_assert_str_eq(find(symbolizer, "/no/such/file", ID, 0x1000, SYMBOL_STATE_NAMED),
+                         "static_function");
 }
 
 Test(symbolizer, does_not_believe_a_debug_file_of_another_build) {
@@ -194,9 +199,10 @@ Test(symbolizer, names_functions_of_the_vdso) {
         cr_assert_eq(fwrite(vdso, 1, header->e_shoff + header->e_shnum * sizeof(Elf64_Shdr), file) > 0, 1);
         cr_assert_eq(fclose(file), 0);
         output_of("readelf -nW %s | sed -n 's/.*Build ID: //p'", path_of("vdso"), id, sizeof(id));
-        output_of("readelf -sW %s | awk '/__vdso_clock_gettime/ { print $2; exit }'", path_of("vdso"), address,
-                  sizeof(address));
-        cr_assert_not_null(strstr(find(symbolizer, "[vdso]", id, strtoull(address, NULL, 16), SYMBOL_STATE_DYNAMIC),
-                                  "clock_gettime"));
+        output_of("readelf -sW %s | awk '/__vdso_clock_gettime/ { print $2; exit }'", path_of("vdso"),
+                  address, sizeof(address));
+        cr_assert_not_null(
+                strstr(find(symbolizer, "[vdso]", id, strtoull(address, NULL, 16), SYMBOL_STATE_DYNAMIC),
+                       "clock_gettime"));
         cr_assert_null(find(symbolizer, "[vdso]", ID, 0x1000, SYMBOL_STATE_OTHER));
 }

@@ -39,7 +39,8 @@ static SymbolTable *table_of(const HandSymbol *symbols, size_t n) {
         return table;
 }
 
-static void assert_name(const SymbolTable *table, uint64_t address, const char *expected, uint64_t expected_offset) {
+static void assert_name(const SymbolTable *table, uint64_t address, const char *expected,
+                        uint64_t expected_offset) {
         uint64_t offset = UINT64_MAX;
         const char *name = symbol_table_find(table, address, &offset);
 
@@ -54,7 +55,8 @@ static void assert_name(const SymbolTable *table, uint64_t address, const char *
 }
 
 Test(symbols, finds_the_function_that_holds_an_address) {
-        HandSymbol symbols[] = { HAND_FUNCTION("second", 0x1100, 0x10), HAND_FUNCTION("first", 0x1000, 0x20) };
+        HandSymbol symbols[] = { HAND_FUNCTION("second", 0x1100, 0x10),
+                                 HAND_FUNCTION("first", 0x1000, 0x20) };
         _cleanup_(symbol_table_freep) SymbolTable *table = table_of(symbols, 2);
 
         assert_name(table, 0xfff, NULL, 0);
@@ -83,7 +85,10 @@ Test(symbols, takes_functions_only) {
         assert_name(table, 0x1044, "resolver", 4);
 }
 
-/* The order of perf's choose_best_symbol(): each pair differs in one rule, the loser would win by all later ones. */
+/*
+ * The order of perf's choose_best_symbol(): each pair differs in one rule, the loser would win by all later
+ * ones.
+ */
 Test(symbols, chooses_among_names_of_one_address_as_perf_does) {
         HandSymbol symbols[] = {
                 { "sized", 0x1000, 8, STB_WEAK, STT_FUNC, HAND_TEXT, 0 },
@@ -118,7 +123,8 @@ Test(symbols, merges_both_tables_and_drops_default_versions) {
                 { "memcpy", 0x1000, 0x10, STB_GLOBAL, STT_FUNC, HAND_TEXT, 1 },
                 { "exported", 0x1020, 0x10, STB_GLOBAL, STT_FUNC, HAND_TEXT, 1 },
         };
-        _cleanup_(symbol_table_freep) SymbolTable *both = table_of(symbols, 5), *dynamic = table_of(symbols + 3, 2);
+        _cleanup_(symbol_table_freep) SymbolTable *both = table_of(symbols, 5),
+                                                  *dynamic = table_of(symbols + 3, 2);
 
         cr_assert_eq(symbol_table_n_symbols(both), 4);
         cr_assert(symbol_table_is_full(both));
@@ -195,13 +201,13 @@ Test(symbols, refuses_tables_that_are_not_inside_the_file) {
         HandSymbol symbols[] = { HAND_FUNCTION("a", 0x1000, 4) };
         SymbolTable *table = NULL;
 
-#define SPOIL(_what, _expected)                                                                                \
-        do {                                                                                                   \
-                HandElf elf = hand_elf(symbols, 1, NULL);                                                      \
-                _what;                                                                                         \
-                cr_assert_eq(read_elf(&elf, NULL, &table), _expected, #_what);                                 \
-                cr_assert_null(table);                                                                         \
-                free(elf.data);                                                                                \
+#define SPOIL(_what, _expected) \
+        do { \
+                HandElf elf = hand_elf(symbols, 1, NULL); \
+                _what; \
+                cr_assert_eq(read_elf(&elf, NULL, &table), _expected, #_what); \
+                cr_assert_null(table); \
+                free(elf.data); \
         } while (0)
         SPOIL(elf.sections[HAND_SYMTAB].sh_link = 99, IMAGE_E_MALFORMED);
         SPOIL(elf.sections[HAND_SYMTAB].sh_link = HAND_TEXT, IMAGE_E_MALFORMED);
@@ -221,7 +227,8 @@ Test(symbols, refuses_tables_that_are_not_inside_the_file) {
 }
 
 Test(symbols, survives_a_file_cut_at_any_byte) {
-        HandSymbol symbols[] = { HAND_FUNCTION("a", 0x1000, 4), { "d", 0x1000, 4, STB_WEAK, STT_FUNC, HAND_TEXT, 1 } };
+        HandSymbol symbols[] = { HAND_FUNCTION("a", 0x1000, 4),
+                                 { "d", 0x1000, 4, STB_WEAK, STT_FUNC, HAND_TEXT, 1 } };
         HandElf elf = hand_elf(symbols, 2, (const uint8_t *)"0123456789abcdefghij");
         int fd = hand_fd(elf.data, elf.size);
         SymbolTable *table = NULL;
@@ -247,7 +254,9 @@ static ElfImage image_with_names(HandElf *elf, uint64_t text) {
         elf->sections[HAND_TEXT].sh_name = 1;
         elf->sections[HAND_TEXT].sh_flags = SHF_ALLOC | SHF_EXECINSTR;
         elf->sections[HAND_TEXT].sh_addr = text;
-        elf->sections[HAND_NOTE] = (Elf64_Shdr){ .sh_name = 7, .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = sizeof(names) };
+        elf->sections[HAND_NOTE] = (Elf64_Shdr){
+                .sh_name = 7, .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = sizeof(names)
+        };
         elf->header->e_shstrndx = HAND_NOTE;
         cr_assert_eq(elf_image_init(&image, hand_fd(elf->data, elf->size), 0, elf->size), 0);
         return image;
@@ -256,10 +265,13 @@ static ElfImage image_with_names(HandElf *elf, uint64_t text) {
 /* A prelinker has moved the object by 0x10000 after its debug file was split from it. */
 Test(symbols, moves_symbols_of_a_debug_file_with_their_section) {
         HandSymbol own[] = { { "exported", 0x11000, 0x10, STB_GLOBAL, STT_FUNC, HAND_TEXT, 1 } };
-        HandSymbol split[] = { HAND_FUNCTION("exported", 0x1000, 0x10), HAND_FUNCTION("hidden", 0x1010, 0x10),
-                               HAND_FUNCTION("without_size", 0x1020, 0), { "absolute", 0x1030, 4, STB_GLOBAL, STT_FUNC, SHN_ABS, 0 } };
+        HandSymbol split[] = { HAND_FUNCTION("exported", 0x1000, 0x10),
+                               HAND_FUNCTION("hidden", 0x1010, 0x10),
+                               HAND_FUNCTION("without_size", 0x1020, 0),
+                               { "absolute", 0x1030, 4, STB_GLOBAL, STT_FUNC, SHN_ABS, 0 } };
         HandElf own_elf = hand_elf(own, 1, NULL), split_elf = hand_elf(split, 4, NULL);
-        ElfImage own_image = image_with_names(&own_elf, 0x11000), split_image = image_with_names(&split_elf, 0x1000);
+        ElfImage own_image = image_with_names(&own_elf, 0x11000),
+                 split_image = image_with_names(&split_elf, 0x1000);
         _cleanup_(symbol_table_freep) SymbolTable *table = NULL, *moved = NULL;
 
         cr_assert_eq(symbol_table_new_split(&moved, &own_image, &split_image, NULL), 0);
@@ -307,7 +319,8 @@ static size_t read_truth(const char *path, Truth *truth, size_t room) {
                 long size;
                 char type[16], name[256];
 
-                if (sscanf(line, " %*d: %lx %li %15s %*s %*s %15s %255s", &value, &size, type, section, name) != 5)
+                if (sscanf(line, " %*d: %lx %li %15s %*s %*s %15s %255s", &value, &size, type, section,
+                           name) != 5)
                         continue;
                 if (strcmp(section, "UND") == 0 || (strcmp(type, "FUNC") != 0 && strcmp(type, "IFUNC") != 0))
                         continue;
@@ -342,7 +355,10 @@ static bool is_name_of(const Truth *truth, size_t n, uint64_t start, const char 
         return false;
 }
 
-/* Every function of the file is found at its first and last byte, under a name that readelf has for that start. */
+/*
+ * Every function of the file is found at its first and last byte, under a name that readelf has for that
+ * start.
+ */
 static void agree_with_readelf(const char *path) {
         enum { ROOM = 100000 };
         Truth *truth = calloc(ROOM, sizeof(*truth));
@@ -367,14 +383,14 @@ static void agree_with_readelf(const char *path) {
                 name = symbol_table_find(table, truth[i].start, &offset);
                 cr_assert_not_null(name, "%s: %s", path, truth[i].name);
                 cr_assert_eq(offset, 0, "%s: %s", path, truth[i].name);
-                cr_assert(is_name_of(truth + first, n - first, truth[i].start, name), "%s: %s is not %s", path, name,
-                          truth[i].name);
+                cr_assert(is_name_of(truth + first, n - first, truth[i].start, name), "%s: %s is not %s",
+                          path, name, truth[i].name);
                 if (truth[i].size == 0)
                         continue;
                 name = symbol_table_find(table, truth[i].start + truth[i].size - 1, &offset);
                 cr_assert_not_null(name, "%s: end of %s", path, truth[i].name);
-                cr_assert(is_name_of(truth, n, truth[i].start + truth[i].size - 1 - offset, name), "%s: end of %s",
-                          path, truth[i].name);
+                cr_assert(is_name_of(truth, n, truth[i].start + truth[i].size - 1 - offset, name),
+                          "%s: end of %s", path, truth[i].name);
         }
         cr_assert_eq(symbol_table_n_symbols(table), n_starts, "%s", path);
         free(truth);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tables by way of real workers, and workers that lie. The zygotes is this program once more (as in test-sandbox.c); a cap
- * of functions that nobody would ask for says how a worker lies.
+ * Tables by way of real workers, and workers that lie. The zygotes is this program once more (as in
+ * test-sandbox.c); a cap of functions that nobody would ask for says how a worker lies.
  */
 
 #include <criterion/criterion.h>
@@ -21,7 +21,9 @@ enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_SIZE, LIE_WORD, LIE_N, HANG };
 
 static void lie(int socket, uint32_t how) {
         static uint8_t block[2 * UNWIND_BLOCK_SIZE];
-        TableJobAnswer answer = { .magic = TABLE_JOB_MAGIC, .size = sizeof(block), .text_low = 0x1000, .text_high = 0x2000 };
+        TableJobAnswer answer = {
+                .magic = TABLE_JOB_MAGIC, .size = sizeof(block), .text_low = 0x1000, .text_high = 0x2000
+        };
         uint64_t word = unwind_word(7, 0, 1);
 
         if (how == LIE_NOTHING)
@@ -128,7 +130,9 @@ Test(job, a_worker_makes_what_would_be_made_here) {
 
         dl_iterate_phdr(compare, &n);
         cr_assert_gt(n, 5);
-        cr_assert_eq(stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED) + stat_get(COUNTER_WORKERS_LATE), 0);
+        cr_assert_eq(stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED) +
+                             stat_get(COUNTER_WORKERS_LATE),
+                     0);
 }
 
 Test(job, what_is_no_program_is_said_to_be_none) {
@@ -147,8 +151,10 @@ Test(job, a_worker_that_lies_or_dies_costs_one_file) {
         for (uint32_t how = LIE_NOTHING; how < LIE_N; how++) {
                 uint64_t n = stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED);
 
-                cr_assert_eq(make(fd, &(TableLimits){ how, 32 << 20 }, &table), TABLE_JOB_E_FAILED, "lie %u", how);
-                cr_assert_eq(stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED), n + 2, "lie %u: two tries", how);
+                cr_assert_eq(make(fd, &(TableLimits){ how, 32 << 20 }, &table), TABLE_JOB_E_FAILED, "lie %u",
+                             how);
+                cr_assert_eq(stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED), n + 2,
+                             "lie %u: two tries", how);
                 cr_assert_null(table.data);
                 cr_assert_eq(make(fd, &TABLE_LIMITS_DEFAULT, &table), 0, "after lie %u", how);
                 table_deinit(&table);
@@ -181,7 +187,8 @@ static bool make_beside(TableJobs *jobs, int fd, void *what, void *hangs) {
         void *ended;
         int r;
 
-        cr_assert(table_jobs_begin(jobs, what, fd, &TABLE_LIMITS_DEFAULT, false), "there is no place beside one that hangs");
+        cr_assert(table_jobs_begin(jobs, what, fd, &TABLE_LIMITS_DEFAULT, false),
+                  "there is no place beside one that hangs");
         while ((r = next_end(jobs, &ended, &table)) == TABLE_JOB_E_LATE && ended == hangs)
                 was_late = true;
         cr_assert_eq(r, 0);
@@ -223,7 +230,8 @@ Test(job, files_that_were_late_have_one_place_together) {
         make_beside(jobs, fd, &files[1], &files[0]);
         for (int i = 1; i < TABLE_JOBS_N; i++)
                 cr_assert(table_jobs_begin(jobs, &files[i], fd, &hang, false));
-        cr_assert_not(table_jobs_begin(jobs, &files[TABLE_JOBS_N], fd, &hang, false), "there is no end of places");
+        cr_assert_not(table_jobs_begin(jobs, &files[TABLE_JOBS_N], fd, &hang, false),
+                      "there is no end of places");
         close(fd);
 }
 
@@ -234,7 +242,8 @@ static uint8_t blocks[2 * UNWIND_BLOCK_SIZE];
 /* A page with two rows of one rule, in its own block, by the form of unwind_abi.h. */
 static Table hand_made(void) {
         static const uint16_t keys[] = { 0, 16 };
-        const uint64_t word = unwind_word(1, 0, 2), rule = unwind_rule(UNWIND_CFA_RSP, 8, UNWIND_RBP_SAME, 0, UNWIND_RBX_SAME);
+        const uint64_t word = unwind_word(1, 0, 2),
+                       rule = unwind_rule(UNWIND_CFA_RSP, 8, UNWIND_RBP_SAME, 0, UNWIND_RBX_SAME);
 
         memset(blocks, 0, sizeof(blocks));
         memcpy(blocks, &word, sizeof(word));

@@ -194,26 +194,34 @@ Test(table, refuses_what_is_no_program) {
         cr_assert_eq(table_builder_new_memory(&builder, "", 0, &TABLE_LIMITS_DEFAULT), TABLE_E_NOT_ELF);
         make_elf(&elf, &frame, ".eh_frame");
         ehdr->e_machine = EM_AARCH64;
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NOT_ELF);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NOT_ELF);
         make_elf(&elf, &frame, ".eh_frame");
         ehdr->e_phoff = UINT64_MAX - 8;
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NOT_ELF);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NOT_ELF);
         make_elf(&elf, &frame, ".eh_frame");
         phdr->p_flags = PF_R;
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NO_TEXT);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NO_TEXT);
         phdr->p_flags = PF_X;
         phdr->p_memsz = UINT64_C(5) << 30;
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NO_TEXT);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NO_TEXT);
         phdr->p_memsz = UINT64_MAX;
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NO_TEXT);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NO_TEXT);
         make_elf(&elf, &frame, ".eh_other");
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NO_CFI);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NO_CFI);
         make_elf(&elf, &frame, ".eh_frame");
         ehdr->e_shoff = INT64_MAX;
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NO_CFI);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NO_CFI);
         make_elf(&elf, &frame, ".eh_frame");
         ehdr->e_shstrndx = 77;
-        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT), TABLE_E_NO_CFI);
+        cr_assert_eq(table_builder_new_memory(&builder, elf.data, elf.size, &TABLE_LIMITS_DEFAULT),
+                     TABLE_E_NO_CFI);
 }
 
 /* .eh_frame_hdr behind .eh_frame, with a table of @n pairs (start, place of the FDE). */
@@ -269,7 +277,9 @@ Test(table, reads_the_section_when_the_linkers_table_is_not_sorted) {
 
 Test(table, loses_pairs_that_name_no_function_or_another) {
         size_t cie = put_cie(&frame);
-        uint64_t pairs[4][2] = { { MAKER_TEXT, cie }, { MAKER_TEXT + 0x100, 0 }, { MAKER_TEXT + 0x200, 1 << 20 },
+        uint64_t pairs[4][2] = { { MAKER_TEXT, cie },
+                                 { MAKER_TEXT + 0x100, 0 },
+                                 { MAKER_TEXT + 0x200, 1 << 20 },
                                  { MAKER_TEXT + 0x300, 0 } };
         unsigned n_steps;
 
@@ -340,7 +350,10 @@ Test(table, survives_a_file_that_shrinks_while_it_is_read) {
         close(fd);
 }
 
-/* 4 GiB of zeros, of which the headers say that all is .eh_frame: the terminator is the first thing that is read. */
+/*
+ * 4 GiB of zeros, of which the headers say that all is .eh_frame: the terminator is the first thing that is
+ * read.
+ */
 Test(table, costs_nothing_for_a_sparse_file) {
         Elf64_Ehdr *ehdr = (Elf64_Ehdr *)elf.data;
         Elf64_Shdr *section = (Elf64_Shdr *)(elf.data + sizeof(*ehdr) + 2 * sizeof(Elf64_Phdr));
@@ -376,7 +389,10 @@ Test(table, does_not_read_an_entry_as_large_as_the_file) {
         close(fd);
 }
 
-/* 1.2 million functions in 38 MiB: those over the cap are counted, and no step works for much longer than its budget. */
+/*
+ * 1.2 million functions in 38 MiB: those over the cap are counted, and no step works for much longer than its
+ * budget.
+ */
 Test(table, ends_with_the_cap_of_a_file_with_millions_of_functions) {
         enum { N = 1200000, SIZE = 32, BUDGET = 256 << 10 };
         Elf64_Ehdr *ehdr = (Elf64_Ehdr *)elf.data;

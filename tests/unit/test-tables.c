@@ -23,7 +23,8 @@ static int bpf(int command, union bpf_attr *attr) {
         return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
 }
 
-static int create(uint32_t type, uint32_t key_size, uint32_t value_size, uint32_t n, uint32_t flags, int inner_fd) {
+static int create(uint32_t type, uint32_t key_size, uint32_t value_size, uint32_t n, uint32_t flags,
+                  int inner_fd) {
         union bpf_attr attr;
 
         memset(&attr, 0, sizeof(attr));
@@ -111,7 +112,10 @@ static void check_mapping(const struct unwind_mapping *made) {
         cr_assert_leq((uint64_t)made->n_pages << 12, mapping->end - mapping->start);
 }
 
-/* Mappings with a table; each must really be in the array. With sanitizers we have so many libraries that there are leaves. */
+/*
+ * Mappings with a table; each must really be in the array. With sanitizers we have so many libraries that
+ * there are leaves.
+ */
 static uint32_t count_tables(const struct unwind_node *root) {
         struct unwind_node leaf;
         uint32_t n = 0, id;
@@ -128,7 +132,8 @@ static uint32_t count_tables(const struct unwind_node *root) {
                 check_mapping(&root->mappings[i]);
                 if (root->mappings[i].table == UNWIND_NO_TABLE)
                         continue;
-                cr_assert(lookup(array_fd, &root->mappings[i].table, &id), "a node names a table that is not there");
+                cr_assert(lookup(array_fd, &root->mappings[i].table, &id),
+                          "a node names a table that is not there");
                 n++;
         }
         return n;

@@ -250,7 +250,8 @@ Test(targets, decides_undecided_processes_by_their_name_at_the_first_sample) {
         {
                 uint64_t next_ns;
 
-                cr_assert_eq(targets_work(bench.targets, clock_monotonic_ns() + 11 * NS_PER_SEC, &next_ns), 0);
+                cr_assert_eq(targets_work(bench.targets, clock_monotonic_ns() + 11 * NS_PER_SEC, &next_ns),
+                             0);
                 cr_assert_null(row_of(&bench.table, no.pid));
         }
         bench_end(&bench);
@@ -309,9 +310,12 @@ Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
 /* Only another thread than the leader was sampled, and no notice tells of an exec or a fork. */
 Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
         const SelectorRule by_name = { .kind = SELECTOR_KIND_COMM, .pattern = "other" };
-        Selector selectors[] = { { .all = true }, { .all = true, .exclude_rules = &by_name, .n_exclude_rules = 1 } };
+        Selector selectors[] = { { .all = true },
+                                 { .all = true, .exclude_rules = &by_name, .n_exclude_rules = 1 } };
         Member child = start("any", NULL);
-        struct abi_sample sample = { .start_time_ns = child.start_time_ns, .tgid = child.pid, .tid = child.pid + 1,
+        struct abi_sample sample = { .start_time_ns = child.start_time_ns,
+                                     .tgid = child.pid,
+                                     .tid = child.pid + 1,
                                      .comm = "of its own" };
         Process *process;
         Bench bench;
@@ -327,7 +331,8 @@ Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
         bench_end(&bench);
 
         bench_init(&bench, &selectors[1], 0);
-        cr_assert_eq(targets_admit(bench.targets, &sample, &process), TARGETS_E_REJECTED, "it may be the one that is excluded");
+        cr_assert_eq(targets_admit(bench.targets, &sample, &process), TARGETS_E_REJECTED,
+                     "it may be the one that is excluded");
         cr_assert_eq(stat_get(COUNTER_SAMPLES_UNATTRIBUTED), 0);
         bench_end(&bench);
 }
@@ -487,7 +492,9 @@ Test(targets, adds_up_the_cpu_time_of_the_living) {
 
 /* ---- search ---- */
 
-/* What a process changes of itself after it was decided is seen when it is decided anew: ten seconds later. */
+/*
+ * What a process changes of itself after it was decided is seen when it is decided anew: ten seconds later.
+ */
 Test(targets, decides_a_rejected_process_anew_after_ten_seconds) {
         Member child = start("other", body_rename);
         Selector selector = { .comms = chosen, .n_comms = 1 };
@@ -504,7 +511,8 @@ Test(targets, decides_a_rejected_process_anew_after_ten_seconds) {
         cr_assert_eq(row_of(&bench.table, child.pid)->row.state, ABI_STATE_REJECTED);
         cr_assert_eq(targets_work(bench.targets, now_ns + 10 * NS_PER_SEC, &next_ns), 0);
         cr_assert_null(row_of(&bench.table, child.pid));
-        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), TARGETS_E_REJECTED, "of before it had the name");
+        cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), TARGETS_E_REJECTED,
+                     "of before it had the name");
         memcpy(child.comm, "chosen", sizeof("chosen"));
         cr_assert_eq(admit(&bench, &child, clock_monotonic_ns(), &process), 0);
         cr_assert_str_eq(process->comm, "chosen");

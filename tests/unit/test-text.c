@@ -10,8 +10,9 @@ Test(text, takes_whole_decimal_numbers_only) {
         cr_assert_eq(text_u64("18446744073709551615", UINT64_MAX, &value), 0);
         cr_assert_eq(value, UINT64_MAX);
         value = 7;
-        for (const char *const *bad = (const char *const[]){ "", "-1", "+1", " 1", "1 ", "1x", "0x1",
-                                                             "18446744073709551616", "99999999999999999999999", NULL };
+        for (const char *const *bad =
+                     (const char *const[]){ "", "-1", "+1", " 1", "1 ", "1x", "0x1", "18446744073709551616",
+                                            "99999999999999999999999", NULL };
              *bad; bad++) {
                 cr_assert_eq(text_u64(*bad, UINT64_MAX, &value), 1, "%s", *bad);
                 cr_assert_eq(value, 7);
@@ -34,10 +35,24 @@ Test(text, reads_and_writes_hex) {
 
 /* The well-formed and ill-formed sequences are those of RFC 3629 and the Unicode Standard, table 3-7. */
 Test(text, knows_utf8) {
-        static const char *const good[] = { "", "ascii", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xED\x9F\xBF",
+        static const char *const good[] = { "",
+                                            "ascii",
+                                            "\xC3\xA9",
+                                            "\xE2\x82\xAC",
+                                            "\xF0\x9F\x98\x80",
+                                            "\xED\x9F\xBF",
                                             "\xF4\x8F\xBF\xBF" };
-        static const char *const bad[] = { "\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
-                                           "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3", "\xE2\x82" };
+        static const char *const bad[] = { "\x80",
+                                           "\xC0\x80",
+                                           "\xC1\xBF",
+                                           "\xE0\x80\x80",
+                                           "\xED\xA0\x80",
+                                           "\xF0\x80\x80\x80",
+                                           "\xF4\x90\x80\x80",
+                                           "\xF5\x80\x80\x80",
+                                           "\xFF",
+                                           "\xC3",
+                                           "\xE2\x82" };
 
         for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
                 cr_assert(text_is_utf8(good[i], strlen(good[i])), "good %zu", i);

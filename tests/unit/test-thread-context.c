@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a variable is reached, by the words that a loader left: here an object that lies in this very process, with words of
- * its GOT that each test fills in as ld.so would (ELF Handling for Thread-Local Storage, 3.4; TLSDESC).
+ * How a variable is reached, by the words that a loader left: here an object that lies in this very process,
+ * with words of its GOT that each test fills in as ld.so would (ELF Handling for Thread-Local Storage, 3.4;
+ * TLSDESC).
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -17,17 +18,36 @@ static Object object;
 static Mapping mapping;
 static Process process;
 
-/* Text at the file's offset 0x1000 and address 0x2000, so that the bias is another number than start - offset. */
+/*
+ * Text at the file's offset 0x1000 and address 0x2000, so that the bias is another number than start -
+ * offset.
+ */
 static void make(ThreadSlotKind kind, bool has_symbol) {
         static char path[] = "/lib/libtracer.so", exe[] = "/bin/service";
 
         object = (Object){ .n_segments = 2,
-                           .segments = { { .address = 0, .offset = 0, .file_size = 0x1000, .memory_size = 0x1000, .flags = 4 },
-                                         { .address = 0x2000, .offset = 0x1000, .file_size = 0x5000, .memory_size = 0x5000, .flags = 5 } } };
-        object.thread_symbol = (ThreadSymbol){ .form = ABI_FORM_THREAD, .value = 0x110, .block_size = 0x200, .local_offset = -0x58, .n_slots = 1 };
+                           .segments = { { .address = 0,
+                                           .offset = 0,
+                                           .file_size = 0x1000,
+                                           .memory_size = 0x1000,
+                                           .flags = 4 },
+                                         { .address = 0x2000,
+                                           .offset = 0x1000,
+                                           .file_size = 0x5000,
+                                           .memory_size = 0x5000,
+                                           .flags = 5 } } };
+        object.thread_symbol = (ThreadSymbol){ .form = ABI_FORM_THREAD,
+                                               .value = 0x110,
+                                               .block_size = 0x200,
+                                               .local_offset = -0x58,
+                                               .n_slots = 1 };
         object.thread_symbol.slots[0] = (ThreadSlot){ (uintptr_t)words - BASE, kind, has_symbol };
-        mapping = (Mapping){ .start = BASE + 0x2000, .end = BASE + 0x7000, .offset = 0x1000, .kind = MAPPING_FILE,
-                             .object = &object, .path = path };
+        mapping = (Mapping){ .start = BASE + 0x2000,
+                             .end = BASE + 0x7000,
+                             .offset = 0x1000,
+                             .kind = MAPPING_FILE,
+                             .object = &object,
+                             .path = path };
         process = (Process){ .pid = (uint32_t)getpid(), .exe = exe, .mappings = &mapping, .n_mappings = 1 };
 }
 

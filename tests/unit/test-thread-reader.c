@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Files looked through by real workers, and by workers that lie. The zygotes is this program once more (as in test-sandbox.c); a
- * size that no file has says how a worker lies.
+ * Files looked through by real workers, and by workers that lie. The zygotes is this program once more (as in
+ * test-sandbox.c); a size that no file has says how a worker lies.
  */
 
 #include <criterion/criterion.h>
@@ -27,7 +27,9 @@
 enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_NAME, LIE_FORM, LIE_SLOTS, LIE_KIND, LIE_BLOCK, LIE_N };
 
 static void lie(int socket, uint64_t how) {
-        ThreadWireAnswer answer = { .magic = THREAD_WIRE_MAGIC, .name = 1, .form = ABI_FORM_THREAD, .n_slots = 1, .block_size = 8 };
+        ThreadWireAnswer answer = {
+                .magic = THREAD_WIRE_MAGIC, .name = 1, .form = ABI_FORM_THREAD, .n_slots = 1, .block_size = 8
+        };
 
         if (how == LIE_NOTHING)
                 _exit(0);
@@ -143,7 +145,9 @@ Test(thread_reader, a_worker_finds_what_would_be_found_here) {
         }
         closedir(dir);
         cr_assert_gt(n_forms, 4);
-        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED) + stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED), 0);
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED) + stat_get(COUNTER_WORKERS_DIED) +
+                             stat_get(COUNTER_WORKERS_MALFORMED),
+                     0);
 }
 
 Test(thread_reader, a_worker_that_lies_is_not_believed_and_costs_one_file) {
@@ -151,14 +155,18 @@ Test(thread_reader, a_worker_that_lies_is_not_believed_and_costs_one_file) {
                 uint64_t n_bad = stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED);
 
                 object->thread_symbol = (ThreadSymbol){ 0 };
-                cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), how), 0);
+                cr_assert_eq(
+                        thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), how),
+                        0);
                 wait_answers();
                 cr_expect_eq(object->thread_symbol.form, ABI_FORM_NONE, "lie %d", (int)how);
                 cr_expect_not(object->thread_symbol_waits);
                 cr_expect_eq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED), how, "lie %d", (int)how);
-                cr_expect_eq(stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED), n_bad + 2, "lie %d", (int)how);
+                cr_expect_eq(stat_get(COUNTER_WORKERS_DIED) + stat_get(COUNTER_WORKERS_MALFORMED), n_bad + 2,
+                             "lie %d", (int)how);
         }
-        cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20), 0);
+        cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20),
+                     0);
         wait_answers();
         cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_READ), 1);
 }
@@ -171,7 +179,9 @@ Test(thread_reader, whose_workers_are_killed_asks_others) {
         for (int i = 0; i < 5; i++) {
                 int32_t zygote = zygotes_pid(zygotes, 0);
 
-                cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20), 0);
+                cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+                                               1 << 20),
+                             0);
                 children = fopen(path, "r");
                 cr_assert_not_null(children);
                 text[fread(text, 1, sizeof(text) - 1, children)] = 0;

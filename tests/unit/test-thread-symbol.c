@@ -45,7 +45,10 @@ Test(thread_symbol, is_found_with_its_relocation) {
         check_slot("initial-exec", THREAD_SLOT_OFFSET);
 }
 
-/* A block of 16 bytes, aligned to 8, at the end of the file: the variable at 8 is 8 below the thread pointer and the pad. */
+/*
+ * A block of 16 bytes, aligned to 8, at the end of the file: the variable at 8 is 8 below the thread pointer
+ * and the pad.
+ */
 Test(thread_symbol, of_an_executable_needs_no_relocation) {
         ThreadSymbol symbol = read_corpus("local-exec");
 
@@ -65,12 +68,14 @@ Test(thread_symbol, of_other_forms_is_told_apart) {
 }
 
 Test(thread_symbol, of_the_wrong_kind_or_size_is_none) {
-        static const char *const names[] = { "no-thread-variable", "wrong-size", "outside-its-block", "chain-in-a-circle", "cut" };
+        static const char *const names[] = { "no-thread-variable", "wrong-size", "outside-its-block",
+                                             "chain-in-a-circle", "cut" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 cr_assert_eq(read_corpus(names[i]).form, ABI_FORM_NONE, "%s", names[i]);
         for (size_t i = 0; i < 3; i++)
-                cr_assert_not_null(strstr(read_corpus(names[i]).unread, "otel_thread_ctx_v1 is no pointer"), "%s says why", names[i]);
+                cr_assert_not_null(strstr(read_corpus(names[i]).unread, "otel_thread_ctx_v1 is no pointer"),
+                                   "%s says why", names[i]);
 }
 
 /* Eight relocations without the symbol, then the one with it: that one is kept. */

@@ -13,8 +13,16 @@
 #include "coro/trace/trace-stations.h"
 
 static TraceMapping sample(const char *path) {
-        return (TraceMapping){ .process = 2455627039893, .pid = 14005, .start = 0x564f9b489000, .end = 0x564f9b48a845, .address = 0x2000, .offset = 0x1000,
-                               .build_id_gnu = "6761b47b", .build_id_go = "ab_C/d-e", .build_id_htlhash = "a110", .path = path };
+        return (TraceMapping){ .process = 2455627039893,
+                               .pid = 14005,
+                               .start = 0x564f9b489000,
+                               .end = 0x564f9b48a845,
+                               .address = 0x2000,
+                               .offset = 0x1000,
+                               .build_id_gnu = "6761b47b",
+                               .build_id_go = "ab_C/d-e",
+                               .build_id_htlhash = "a110",
+                               .path = path };
 }
 
 static TraceMapping back(const char *line, TraceMappingTexts *texts) {
@@ -25,7 +33,8 @@ static TraceMapping back(const char *line, TraceMappingTexts *texts) {
 }
 
 Test(trace_mappings, come_back_as_they_were_printed) {
-        static const char *const paths[] = { "/usr/bin/app", "", "/a b,c/\"d\"", "\"", "/x\"\"y\\012", "[vdso]" };
+        static const char *const paths[] = { "/usr/bin/app", "",      "/a b,c/\"d\"", "\"",
+                                             "/x\"\"y\\012", "[vdso]" };
 
         for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
                 TraceMapping m = sample(paths[i]), n;
@@ -36,8 +45,8 @@ Test(trace_mappings, come_back_as_they_were_printed) {
                 cr_assert(size && line[size - 1] == '\n');
                 line[size - 1] = 0;
                 n = back(line, &texts);
-                cr_expect(n.process == m.process && n.pid == m.pid && n.start == m.start && n.end == m.end && n.address == m.address &&
-                          n.offset == m.offset);
+                cr_expect(n.process == m.process && n.pid == m.pid && n.start == m.start && n.end == m.end &&
+                          n.address == m.address && n.offset == m.offset);
                 cr_expect_str_eq(n.build_id_gnu, m.build_id_gnu);
                 cr_expect_str_eq(n.build_id_go, m.build_id_go);
                 cr_expect_str_eq(n.build_id_htlhash, m.build_id_htlhash);
@@ -53,25 +62,42 @@ Test(trace_mappings, have_room_for_the_longest_line) {
         path[TRACE_MAPPING_PATH] = 0;
         cr_expect_eq(trace_mapping_print(line, &m), 0, "too long");
         path[TRACE_MAPPING_PATH - 1] = 0;
-        m = (TraceMapping){ UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX - 1, "", "", "", path };
+        m = (TraceMapping){ UINT64_MAX,     UINT32_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                            UINT64_MAX - 1, "",         "",         "",         path };
         cr_expect_lt(trace_mapping_print(line, &m), TRACE_MAPPING_LINE);
 }
 
 Test(trace_mappings, are_refused_if_anything_is_wrong) {
         static const char *const bad[] = {
-                "", "process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path",
-                "1,2,0x10,0x20,0x0,aa,bb", "1,2,0x10,0x20,0x0,aa,bb,cc", "0,2,0x10,0x20,0x0,aa,bb,cc,/x", "1,2,0x20,0x20,0x0,aa,bb,cc,/x",
-                "1,4294967296,0x10,0x20,0x0,aa,bb,cc,/x", "1,2,16,0x20,0x0,aa,bb,cc,/x", "1,2,0x,0x20,0x0,aa,bb,cc,/x",
-                "1,2,0x11112222333344445,0x20,0x0,aa,bb,cc,/x", "1,2,0x10,0x20,0x0,a a,bb,cc,/x", "1,2,0x10,0x20,0x0,aa,\"bb\",cc,/x",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",12", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",0x1,",
-                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"0x1", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x", "1,2,0x10,0x20,0x0,aa,bb,cc,\"", "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"y\"", "-1,2,0x10,0x20,0x0,aa,bb,cc,/x",
+                "",
+                "process,pid,start,end,elf_address,build_id_gnu,build_id_go,build_id_htlhash,path",
+                "1,2,0x10,0x20,0x0,aa,bb",
+                "1,2,0x10,0x20,0x0,aa,bb,cc",
+                "0,2,0x10,0x20,0x0,aa,bb,cc,/x",
+                "1,2,0x20,0x20,0x0,aa,bb,cc,/x",
+                "1,4294967296,0x10,0x20,0x0,aa,bb,cc,/x",
+                "1,2,16,0x20,0x0,aa,bb,cc,/x",
+                "1,2,0x,0x20,0x0,aa,bb,cc,/x",
+                "1,2,0x11112222333344445,0x20,0x0,aa,bb,cc,/x",
+                "1,2,0x10,0x20,0x0,a a,bb,cc,/x",
+                "1,2,0x10,0x20,0x0,aa,\"bb\",cc,/x",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",12",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\",0x1,",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"0x1",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"",
+                "1,2,0x10,0x20,0x0,aa,bb,cc,\"/x\"y\"",
+                "-1,2,0x10,0x20,0x0,aa,bb,cc,/x",
         };
         TraceMappingTexts texts;
         TraceMapping mapping;
 
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-                cr_expect_eq(trace_mapping_parse(bad[i], strlen(bad[i]), &texts, &mapping), TRACE_MAPPINGS_E_MALFORMED, "%s", bad[i]);
-        cr_expect_eq(trace_mapping_parse("1,2,0x10,0x20,0x0,,,,/a\0b", 24, &texts, &mapping), TRACE_MAPPINGS_E_MALFORMED);
+                cr_expect_eq(trace_mapping_parse(bad[i], strlen(bad[i]), &texts, &mapping),
+                             TRACE_MAPPINGS_E_MALFORMED, "%s", bad[i]);
+        cr_expect_eq(trace_mapping_parse("1,2,0x10,0x20,0x0,,,,/a\0b", 24, &texts, &mapping),
+                     TRACE_MAPPINGS_E_MALFORMED);
         cr_expect_str_eq(back("1,2,0x10,0x20,0x0,,,,/a,\"b\"\r", &texts).path, "/a,\"b\"");
         cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\"", &texts).offset, TRACE_NO_OFFSET);
         cr_expect_eq(back("1,2,0x10,0x20,0x0,,,,\"/a\",0x30", &texts).offset, 0x30);
@@ -79,18 +105,24 @@ Test(trace_mappings, are_refused_if_anything_is_wrong) {
 
 /* Traces of older versions end after is_active, or after until. */
 Test(trace_mappings, stations_may_say_nothing_of_code) {
-        static const char line[] = "0,39,9,2455614606879,1,0,0,42,0,0,0,2455736148487,14017,0x0000564fcdfdc980,1,24,25,0x30,0x40";
-        static const struct { size_t cut; int result; uint64_t until, process, frame, code; } cases[] = {
-                { 0, 0, 24, 25, 0x30, 0x40 }, { 5, 0, 24, 25, 0x30, 0 }, { 10, 0, 24, 25, 0, 0 }, { 13, 0, 24, 0, 0, 0 }, { 16, 0, 0, 0, 0, 0 },
-                { 18, TRACE_STATIONS_E_MALFORMED, 0, 0, 0, 0 }, { 1, 0, 24, 25, 0x30, 4 },
+        static const char line[] =
+                "0,39,9,2455614606879,1,0,0,42,0,0,0,2455736148487,14017,0x0000564fcdfdc980,1,24,25,0x30,0x40";
+        static const struct { size_t cut; int result; uint64_t until, process, frame, code;
+        } cases[] = {
+                { 0, 0, 24, 25, 0x30, 0x40 }, { 5, 0, 24, 25, 0x30, 0 },
+                { 10, 0, 24, 25, 0, 0 },      { 13, 0, 24, 0, 0, 0 },
+                { 16, 0, 0, 0, 0, 0 },        { 18, TRACE_STATIONS_E_MALFORMED, 0, 0, 0, 0 },
+                { 1, 0, 24, 25, 0x30, 4 },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 TraceStationEnd end = { 0 };
 
-                cr_assert_eq(trace_station_parse(line, sizeof(line) - 1 - cases[i].cut, &end), cases[i].result, "%zu", i);
-                cr_expect(end.until_ns == cases[i].until && end.code.process == cases[i].process && end.code.frame == cases[i].frame &&
-                          end.code.address == cases[i].code, "%zu", i);
+                cr_assert_eq(trace_station_parse(line, sizeof(line) - 1 - cases[i].cut, &end),
+                             cases[i].result, "%zu", i);
+                cr_expect(end.until_ns == cases[i].until && end.code.process == cases[i].process &&
+                                  end.code.frame == cases[i].frame && end.code.address == cases[i].code,
+                          "%zu", i);
         }
 }
 
@@ -103,7 +135,8 @@ static pid_t child_with_region(int fd) {
         cr_assert(!pipe(ready));
         pid = fork();
         if (!pid) {
-                if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED || write(ready[1], "", 1) != 1)
+                if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ||
+                    write(ready[1], "", 1) != 1)
                         _exit(1);
                 for (;;)
                         pause();

@@ -9,8 +9,16 @@
 
 static CoroEvent sample(void) {
         CoroEvent event = {
-                .probe_id = 140737488346032, .tid = 4711, .address = 0x55D0ABC0, .seq = 6, .active = false, .time_ns = 987654321012,
-                .station = 12, .number = 17, .birth_ns = 987000000000, .n_lost = 3,
+                .probe_id = 140737488346032,
+                .tid = 4711,
+                .address = 0x55D0ABC0,
+                .seq = 6,
+                .active = false,
+                .time_ns = 987654321012,
+                .station = 12,
+                .number = 17,
+                .birth_ns = 987000000000,
+                .n_lost = 3,
         };
 
         return event;
@@ -22,8 +30,10 @@ Test(trace, prints_lines_as_their_users_know_them) {
         char line[TRACE_LINE_MAX + 1] = { 0 };
 
         trace_print_jsonl(line, &event, false, &(TraceParts){ 0 });
-        cr_expect_str_eq(line, "{\"probe_id\":140737488346032,\"tid\":4711,\"addr\":\"0x0000000055d0abc0\",\"seq\":6,"
-                               "\"is_active\":false,\"ts\":987654321012}\n");
+        cr_expect_str_eq(
+                line,
+                "{\"probe_id\":140737488346032,\"tid\":4711,\"addr\":\"0x0000000055d0abc0\",\"seq\":6,"
+                "\"is_active\":false,\"ts\":987654321012}\n");
         memset(line, 0, sizeof(line));
         trace_print_csv(line, &event, false, false, &(TraceParts){ 0 });
         cr_expect_str_eq(line, "140737488346032,4711,0x0000000055d0abc0,6,false,987654321012\n");
@@ -38,8 +48,10 @@ Test(trace, adds_what_else_is_known_behind_that) {
         event.has_payload = true;
         memcpy(event.payload, "\x01\xff", 2);
         trace_print_jsonl(line, &event, true, &(TraceParts){ 0 });
-        cr_expect_not_null(strstr(line, "\"is_active\":true,\"ts\":987654321012,\"station\":12,\"event\":17,\"birth\":987000000000,"
-                                        "\"lost\":3,\"payload\":\"01ff0000000000000000000000000000000000000000000000000000000000\"}\n"));
+        cr_expect_not_null(strstr(
+                line,
+                "\"is_active\":true,\"ts\":987654321012,\"station\":12,\"event\":17,\"birth\":987000000000,"
+                "\"lost\":3,\"payload\":\"01ff0000000000000000000000000000000000000000000000000000000000\"}\n"));
         memset(line, 0, sizeof(line));
         trace_print_jsonl(line, &event, false, &(TraceParts){ 0 });
         cr_expect_not_null(strstr(line, ",\"ts\":987654321012,\"payload\":\"01ff0"));
@@ -60,15 +72,20 @@ static void expect_time(uint64_t time_ns, TraceParts *parts) {
         char line[TRACE_LINE_MAX + 1] = { 0 }, expected[TRACE_LINE_MAX];
 
         trace_print_csv(line, &event, true, true, parts);
-        snprintf(expected, sizeof(expected), "0,%1$" PRIu64 ",0x0000000000000000,%1$" PRIu64 ",false,%1$" PRIu64 ",0,%1$" PRIu64 ",0,0,0,\n",
+        snprintf(expected, sizeof(expected),
+                 "0,%1$" PRIu64 ",0x0000000000000000,%1$" PRIu64 ",false,%1$" PRIu64 ",0,%1$" PRIu64
+                 ",0,0,0,\n",
                  time_ns);
         cr_assert_str_eq(line, expected);
 }
 
 /* Each number may be the one before, one more, or any other. */
 Test(trace, makes_digits_again_when_they_have_changed) {
-        static const uint64_t edges[] = { 0, 99999999, 100000000, 100000001, 199999999, 200000000, 99999999, UINT64_MAX - 1, UINT64_MAX, 0, 1,
-                                          9999999999999999, 10000000000000000, UINT64_MAX, UINT64_MAX };
+        static const uint64_t edges[] = {
+                0,         99999999,         100000000,         100000001,  199999999,
+                200000000, 99999999,         UINT64_MAX - 1,    UINT64_MAX, 0,
+                1,         9999999999999999, 10000000000000000, UINT64_MAX, UINT64_MAX
+        };
         TraceParts parts = { 0 };
 
         for (size_t i = 0; i < sizeof(edges) / sizeof(*edges); i++)
@@ -85,9 +102,17 @@ Test(trace, makes_the_same_line_of_parts_that_another_station_had) {
 
         for (uint64_t i = 0; i < 3000; i++) {
                 uint64_t grown = UINT64_MAX >> i % 64;
-                CoroEvent event = { .probe_id = i % 3 ? grown : 0, .birth_ns = i % 5 ? grown : 0, .station = i % 7 ? 1 : (uint32_t)grown,
-                                    .pid = i % 11 ? 0 : (uint32_t)grown, .tid = grown, .number = grown, .seq = i, .time_ns = grown,
-                                    .n_lost = i % 13 ? 0 : grown, .active = i % 2, .has_payload = i % 17 == 0 };
+                CoroEvent event = { .probe_id = i % 3 ? grown : 0,
+                                    .birth_ns = i % 5 ? grown : 0,
+                                    .station = i % 7 ? 1 : (uint32_t)grown,
+                                    .pid = i % 11 ? 0 : (uint32_t)grown,
+                                    .tid = grown,
+                                    .number = grown,
+                                    .seq = i,
+                                    .time_ns = grown,
+                                    .n_lost = i % 13 ? 0 : grown,
+                                    .active = i % 2,
+                                    .has_payload = i % 17 == 0 };
                 char once[TRACE_LINE_MAX], again[TRACE_LINE_MAX];
                 size_t size;
 
@@ -104,11 +129,13 @@ Test(trace, makes_the_same_line_of_parts_that_another_station_had) {
 }
 
 static void expect_same(const CoroEvent *a, const CoroEvent *b, bool extra) {
-        cr_expect(a->probe_id == b->probe_id && a->tid == b->tid && a->address == b->address && a->seq == b->seq);
+        cr_expect(a->probe_id == b->probe_id && a->tid == b->tid && a->address == b->address &&
+                  a->seq == b->seq);
         cr_expect(a->active == b->active && a->time_ns == b->time_ns && a->has_payload == b->has_payload);
         cr_expect(!a->has_payload || !memcmp(a->payload, b->payload, sizeof(a->payload)));
-        cr_expect(!extra || (a->station == b->station && a->number == b->number && a->birth_ns == b->birth_ns &&
-                             a->n_lost == b->n_lost && a->pid == b->pid));
+        cr_expect(!extra ||
+                  (a->station == b->station && a->number == b->number && a->birth_ns == b->birth_ns &&
+                   a->n_lost == b->n_lost && a->pid == b->pid));
 }
 
 Test(trace, reads_back_what_it_prints) {
@@ -126,7 +153,9 @@ Test(trace, reads_back_what_it_prints) {
                 cr_assert_eq(trace_parse_jsonl(line, size - 1, &back), 0, "%.*s", (int)size, line);
                 expect_same(&event, &back, extra);
                 size = trace_print_csv(line, &event, extra, true, &(TraceParts){ 0 });
-                cr_assert_eq(trace_parse_csv_header(trace_csv_header(extra, true), strlen(trace_csv_header(extra, true)) - 1, &columns), 0);
+                cr_assert_eq(trace_parse_csv_header(trace_csv_header(extra, true),
+                                                    strlen(trace_csv_header(extra, true)) - 1, &columns),
+                             0);
                 cr_assert_eq(trace_parse_csv(&columns, line, size - 1, &back), 0, "%.*s", (int)size, line);
                 expect_same(&event, &back, extra);
         }
@@ -144,16 +173,22 @@ Test(trace, reads_json_of_others) {
                 CoroEvent event;
 
                 cr_assert_eq(trace_parse_jsonl(good[i], strlen(good[i]), &event), 0, "%zu", i);
-                cr_expect(event.probe_id == 9 && event.tid == 7 && event.address == 16 && event.seq == 2 && event.active &&
-                          event.time_ns == 5 && !event.has_payload);
+                cr_expect(event.probe_id == 9 && event.tid == 7 && event.address == 16 && event.seq == 2 &&
+                          event.active && event.time_ns == 5 && !event.has_payload);
         }
 }
 
 Test(trace, refuses_lines_that_are_no_events) {
         static const char *const bad[] = {
-                "", "{", "{}", "[]", "null",
-                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5",             /* cut */
-                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true}",                     /* no ts */
+                "",
+                "{",
+                "{}",
+                "[]",
+                "null",
+                /* cut */
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5",
+                /* no ts */
+                "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true}",
                 "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x10\",\"seq\":2,\"is_active\":true,\"ts\":5}x",
                 "{\"probe_id\":9,\"tid\":7,\"addr\":\"16\",\"seq\":2,\"is_active\":true,\"ts\":5}",
                 "{\"probe_id\":9,\"tid\":7,\"addr\":\"0x11112222333344445\",\"seq\":2,\"is_active\":true,\"ts\":5}",
@@ -169,7 +204,8 @@ Test(trace, refuses_lines_that_are_no_events) {
 
                 memset(&event, 0x5A, sizeof(event));
                 memset(&untouched, 0x5A, sizeof(untouched));
-                cr_expect_eq(trace_parse_jsonl(bad[i], strlen(bad[i]), &event), TRACE_PARSE_E_MALFORMED, "%s", bad[i]);
+                cr_expect_eq(trace_parse_jsonl(bad[i], strlen(bad[i]), &event), TRACE_PARSE_E_MALFORMED, "%s",
+                             bad[i]);
                 cr_expect_eq(memcmp(&event, &untouched, sizeof(event)), 0, "%s", bad[i]);
         }
 }
@@ -181,9 +217,12 @@ Test(trace, goes_by_the_names_of_columns) {
         cr_assert_eq(trace_parse_csv_header("ts,what,is_active,seq,addr,tid,probe_id\r", 40, &columns), 0);
         cr_assert_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7,9", 26, &event), 0);
         cr_expect(event.time_ns == 5 && event.active && event.probe_id == 9);
-        cr_expect_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7", 24, &event), TRACE_PARSE_E_MALFORMED);
-        cr_expect_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7,9,1", 28, &event), TRACE_PARSE_E_MALFORMED);
-        cr_expect_eq(trace_parse_csv_header("ts,ts,is_active,seq,addr,tid,probe_id", 37, &columns), TRACE_PARSE_E_MALFORMED);
+        cr_expect_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7", 24, &event),
+                     TRACE_PARSE_E_MALFORMED);
+        cr_expect_eq(trace_parse_csv(&columns, "5,anything,true,2,0x10,7,9,1", 28, &event),
+                     TRACE_PARSE_E_MALFORMED);
+        cr_expect_eq(trace_parse_csv_header("ts,ts,is_active,seq,addr,tid,probe_id", 37, &columns),
+                     TRACE_PARSE_E_MALFORMED);
         cr_expect_eq(trace_parse_csv_header("ts,is_active", 12, &columns), TRACE_PARSE_E_MALFORMED);
 }
 

@@ -50,8 +50,10 @@ Test(trouble_describe, does_not_cry_grpc_elsewhere) {
 Test(trouble_describe, says_what_to_do) {
         assert_says("http://c/x", &(HttpReply){ .status = 401 }, "OTEL_EXPORTER_OTLP_HEADERS");
         assert_says("http://c/x", &(HttpReply){ .status = 404 }, "service.profilesSupport");
-        assert_says("http://c/x", &(HttpReply){ .fault = HTTP_FAULT_CONNECT, .error = "refused" }, "is a receiver running");
-        assert_says("http://c/x", &(HttpReply){ .fault = HTTP_FAULT_TLS, .error = "x" }, "OTEL_EXPORTER_OTLP_CERTIFICATE");
+        assert_says("http://c/x", &(HttpReply){ .fault = HTTP_FAULT_CONNECT, .error = "refused" },
+                    "is a receiver running");
+        assert_says("http://c/x", &(HttpReply){ .fault = HTTP_FAULT_TLS, .error = "x" },
+                    "OTEL_EXPORTER_OTLP_CERTIFICATE");
         assert_says("http://c/x", &(HttpReply){ .status = 307, .location = "https://c/x" },
                     "set the endpoint to https://c/x");
 }

@@ -66,7 +66,8 @@ static size_t pack(int method, uint8_t *to, size_t room) {
         case 3: {
                 size_t n = 0;
 
-                cr_assert_eq(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL, plain, SIZE, to, &n, room), LZMA_OK);
+                cr_assert_eq(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL, plain, SIZE, to, &n, room),
+                             LZMA_OK);
                 return n;
         }
         default:
@@ -84,7 +85,8 @@ Test(unpack, gives_back_what_was_packed_in_pieces_of_any_size, .init = fill) {
                 const size_t pieces[] = { 1, 7, 4096, size };
 
                 for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
-                        cr_expect_eq(unpack(packed, size, pieces[i], &out), 0, "method %d, pieces of %zu", method, pieces[i]);
+                        cr_expect_eq(unpack(packed, size, pieces[i], &out), 0, "method %d, pieces of %zu",
+                                     method, pieces[i]);
                         cr_expect_eq(out.size, SIZE);
                         cr_expect_arr_eq(out.data, plain, SIZE);
                 }
@@ -113,7 +115,8 @@ Test(unpack, hands_on_what_stands_before_a_cut_and_says_so, .init = fill) {
                 size_t size = pack(method, packed, sizeof(packed));
 
                 for (size_t cut = 5; cut < size; cut += size / 20) {
-                        cr_expect_eq(unpack(packed, cut, 333, &out), UNPACK_E_MALFORMED, "method %d, cut at %zu", method, cut);
+                        cr_expect_eq(unpack(packed, cut, 333, &out), UNPACK_E_MALFORMED,
+                                     "method %d, cut at %zu", method, cut);
                         cr_expect_leq(out.size, SIZE);
                         cr_expect_arr_eq(out.data, plain, out.size);
                 }
@@ -133,10 +136,14 @@ Test(unpack, skips_the_padding_of_xz, .init = fill) {
         cr_expect_eq(unpack(packed, 2 * size + 8, 1000, &out), 0);
         cr_expect_eq(out.size, 2 * SIZE);
         packed[size + 8] = 1;
-        cr_expect_eq(unpack(packed, 2 * size + 8, 1000, &out), UNPACK_E_MALFORMED, "no stream behind the padding");
+        cr_expect_eq(unpack(packed, 2 * size + 8, 1000, &out), UNPACK_E_MALFORMED,
+                     "no stream behind the padding");
 }
 
-/* A stream that needs 192 MiB to unpack (recipe: the dictionary size of its only filter) is refused, not served. */
+/*
+ * A stream that needs 192 MiB to unpack (recipe: the dictionary size of its only filter) is refused, not
+ * served.
+ */
 Test(unpack, does_not_give_xz_the_memory_that_it_asks_for, .init = fill) {
         static uint8_t packed[2 * SIZE];
         static Out out;
@@ -146,7 +153,9 @@ Test(unpack, does_not_give_xz_the_memory_that_it_asks_for, .init = fill) {
 
         cr_assert_not(lzma_lzma_preset(&options, 0));
         options.dict_size = 192 << 20;
-        cr_assert_eq(lzma_stream_buffer_encode(filters, LZMA_CHECK_CRC32, NULL, plain, 4096, packed, &n, sizeof(packed)), LZMA_OK);
+        cr_assert_eq(lzma_stream_buffer_encode(filters, LZMA_CHECK_CRC32, NULL, plain, 4096, packed, &n,
+                                               sizeof(packed)),
+                     LZMA_OK);
         cr_expect_eq(unpack(packed, n, n, &out), UNPACK_E_MALFORMED);
         cr_expect_eq(out.size, 0);
 }

@@ -90,7 +90,8 @@ Test(unwind, ends_where_the_chain_does_not_rise) {
 
 Test(unwind, ends_where_the_chain_leaps) {
         three_frames();
-        words[6] = STACK + 8 * 8 + (uint64_t)UNWIND_MAX_JUMP + 8;        /* 8 more than allowed above the frame's end */
+        /* 8 more than allowed above the frame's end */
+        words[6] = STACK + 8 * 8 + (uint64_t)UNWIND_MAX_JUMP + 8;
         begin(N_WORDS, 2);
         walk();
         check(ABI_STACK_FP_END, 3, (uint64_t[]){ PC, 0x402000, 0x403000 });
@@ -150,7 +151,10 @@ Test(unwind, takes_a_frame_that_straddles_pages) {
 }
 
 Test(unwind, takes_a_frame_that_straddles_the_window) {
-        /* The window holds 64 words from the leaf's frame on: the second frame's words are its last and the next one. */
+        /*
+         * The window holds 64 words from the leaf's frame on: the second frame's words are its last and the
+         * next one.
+         */
         put_frame(2, 65, 0x402000);
         put_frame(65, 100, 0x403000);
         put_frame(100, 0, 0x404000);
@@ -204,8 +208,9 @@ Test(unwind, survives_any_stack) {
         srand(1);
         for (int round = 0; round < 5000; round++) {
                 for (unsigned i = 0; i < 512; i++)
-                        words[i] = rand() % 3 ? STACK + 8 * (uint64_t)(i + (unsigned)rand() % 16) + (rand() % 8 == 0) :
-                                                ((uint64_t)rand() << 33 | (uint64_t)rand());
+                        words[i] = rand() % 3
+                                ? STACK + 8 * (uint64_t)(i + (unsigned)rand() % 16) + (rand() % 8 == 0)
+                                : ((uint64_t)rand() << 33 | (uint64_t)rand());
                 begin(512, (unsigned)rand() % 520);
                 walk();
                 cr_assert_neq(unwind.end, ABI_STACK_INTERNAL);

@@ -10,11 +10,12 @@
 #include "profile/window.h"
 
 /*
- * Ten samples of one thread of shop (pid 7): six in main → work → hash, three in main → work → work (it calls itself), one in
- * main; of these the first six are of span 2, which says http.route=/cart, and the last one's stack ends early.
+ * Ten samples of one thread of shop (pid 7): six in main → work → hash, three in main → work → work (it calls
+ * itself), one in main; of these the first six are of span 2, which says http.route=/cart, and the last one's
+ * stack ends early.
  */
-static void add_samples(Window *window, uint32_t profile, const char *const *functions, size_t n, const uint32_t *set, size_t n_set,
-                        uint32_t link, unsigned count) {
+static void add_samples(Window *window, uint32_t profile, const char *const *functions, size_t n,
+                        const uint32_t *set, size_t n_set, uint32_t link, unsigned count) {
         FrameWord words[8];
         uint32_t stack, attributes;
 
@@ -34,7 +35,8 @@ static void add_samples(Window *window, uint32_t profile, const char *const *fun
 }
 
 static void fill(Counts *counts) {
-        static const char *const hash[] = { "hash", "work", "main" }, *const twice[] = { "work", "work", "main" }, *const alone[] = { "main" };
+        static const char *const hash[] = { "hash", "work", "main" },
+                                 *const twice[] = { "work", "work", "main" }, *const alone[] = { "main" };
         uint32_t resource, profile, link, process[2], set[6];
         const WindowLink row = { .trace_id = { [15] = 1 }, .span_id = { [7] = 2 } };
         Window *window;
@@ -54,7 +56,8 @@ static void fill(Counts *counts) {
         cr_assert_eq(window_link(window, &row, &link), 0);
         add_samples(window, profile, hash, 3, set, 3, link, 6);
         add_samples(window, profile, twice, 3, set, 2, 0, 3);
-        add_samples(window, profile, alone, 1, (uint32_t[]){ set[0], set[1], set[3], set[4], set[5] }, 5, 0, 1);
+        add_samples(window, profile, alone, 1, (uint32_t[]){ set[0], set[1], set[3], set[4], set[5] }, 5, 0,
+                    1);
         window_set_period(window, PROFILE_CPU, 10 * NS_PER_MS);
         cr_assert_eq(window_close(window, 2000), 0);
         counts_init(counts);
@@ -154,8 +157,10 @@ Test(view, is_a_page_of_the_terminals_size) {
                                 page.size = 0;
                                 cr_assert_eq(view_page(&view, &counts, &figures, &page), 0);
                                 n_lines = 0;
-                                for (const char *line = page.data; *line; line += strcspn(line, "\n") + 1, n_lines++)
-                                        cr_assert_leq(strcspn(line, "\n"), columns + 2 * strlen("…"), "columns of %u: %s", columns, line);
+                                for (const char *line = page.data; *line;
+                                     line += strcspn(line, "\n") + 1, n_lines++)
+                                        cr_assert_leq(strcspn(line, "\n"), columns + 2 * strlen("…"),
+                                                      "columns of %u: %s", columns, line);
                                 cr_assert_leq(n_lines, rows);
                         }
                         text_deinit(&page);
@@ -171,7 +176,8 @@ Test(view, shows_shares_and_cpu_time) {
 
         fill(&counts);
         cr_assert_eq(view_page(&view, &counts, &figures, &page), 0);
-        cr_assert_not_null(strstr(page.data, "1 process, 10 samples in 0.5 s, 0.20 CPUs busy, 60 % in spans, 5 lost"));
+        cr_assert_not_null(
+                strstr(page.data, "1 process, 10 samples in 0.5 s, 0.20 CPUs busy, 60 % in spans, 5 lost"));
         cr_assert_not_null(strstr(page.data, "  60.0 %  60.0 %  hash"));
         cr_assert_not_null(strstr(page.data, "  30.0 %  90.0 %  work"));
         page.size = 0;

@@ -15,7 +15,8 @@ Test(volume, leaves_alone_what_has_no_limit) {
         Volume volume = make(0, 0);
 
         for (int i = 0; i < 20; i++)
-                cr_assert_eq(volume_window(&volume, 15 * NS_PER_SEC, UINT64_C(1) << 40, UINT64_C(1) << 40), 0);
+                cr_assert_eq(volume_window(&volume, 15 * NS_PER_SEC, UINT64_C(1) << 40, UINT64_C(1) << 40),
+                             0);
         cr_assert_eq(volume.frequency, 99);
 }
 
@@ -50,7 +51,8 @@ Test(volume, counts_samples_of_one_process_and_window) {
 Test(volume, judges_no_window_that_is_short) {
         Volume volume = make(1000, 0);
 
-        cr_assert_eq(volume_window(&volume, NS_PER_SEC / 2, 14000, 0), 0, "28,000 a second, but for half a second");
+        cr_assert_eq(volume_window(&volume, NS_PER_SEC / 2, 14000, 0), 0,
+                     "28,000 a second, but for half a second");
         cr_assert_eq(volume_window(&volume, 14 * NS_PER_SEC, 400, 0), 0, "14,400 in 14.5 s");
         cr_assert_eq(volume.frequency, 99);
 }

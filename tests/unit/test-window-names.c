@@ -22,7 +22,8 @@ static uint64_t outer, main_address;
 static Symbolizer *symbolizer;
 
 static void make(void) {
-        SymbolizerOptions options = { .debug_directory = "/nowhere", .lines = { .program = getenv("SPANPROF") } };
+        SymbolizerOptions options = { .debug_directory = "/nowhere",
+                                      .lines = { .program = getenv("SPANPROF") } };
         FILE *file;
 
         work_directory_make();
@@ -32,7 +33,8 @@ static void make(void) {
         cr_assert_eq(shell("gcc -O1 -g -gdwarf-4 -Wl,--build-id=sha1 -o program program.c"), 0);
         outer = strtoul(first_line("nm %s | sed -n 's/ T outer$//p'", work_path("program")), NULL, 16);
         main_address = strtoul(first_line("nm %s | sed -n 's/ T main$//p'", work_path("program")), NULL, 16);
-        snprintf(id, sizeof(id), "%s", first_line("readelf -nW %s | sed -n 's/.*Build ID: //p'", work_path("program")));
+        snprintf(id, sizeof(id), "%s",
+                 first_line("readelf -nW %s | sed -n 's/.*Build ID: //p'", work_path("program")));
         cr_assert_not_null(options.lines.program, "SPANPROF names the program");
         cr_assert_eq(symbolizer_new(&symbolizer, &options), 0);
 }
@@ -52,7 +54,10 @@ static uint32_t string(Window *window, const char *text) {
 }
 
 static uint32_t module(Window *window, const char *path) {
-        WindowModule row = { .path = string(window, path), .build_id_gnu = string(window, id), .start = 0, .limit = 0x100000 };
+        WindowModule row = { .path = string(window, path),
+                             .build_id_gnu = string(window, id),
+                             .start = 0,
+                             .limit = 0x100000 };
         uint32_t index;
 
         cr_assert_eq(window_module(window, &row, &index), 0);
@@ -113,7 +118,8 @@ static uint64_t address_of_leaf(void) {
 Test(window_names, names_functions) {
         _cleanup_(window_freep) Window *window = new_window();
         uint32_t program = module(window, work_path("program")), gone = module(window, "/no/such/file");
-        FrameWord words[] = { native(window, program, outer), native(window, gone, outer), native(window, program, 0x50) };
+        FrameWord words[] = { native(window, program, outer), native(window, gone, outer),
+                              native(window, program, 0x50) };
         const NamedFrame *frames;
 
         stack(window, words, 3);
@@ -141,7 +147,8 @@ Test(window_names, names_functions) {
 Test(window_names, tell_lines_and_inlined_functions) {
         _cleanup_(window_freep) Window *window = new_window();
         uint32_t program = module(window, work_path("program"));
-        FrameWord words[] = { native(window, program, address_of_leaf()), native(window, program, main_address) };
+        FrameWord words[] = { native(window, program, address_of_leaf()),
+                              native(window, program, main_address) };
         static const char *const expected[] = { "leaf", "middle", "outer" };
         static const uint32_t lines[] = { 2, 4, 7 };
         const NamedFrame *frames;

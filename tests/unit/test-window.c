@@ -401,22 +401,26 @@ Test(window, refuses_new_rows_at_each_cap_and_still_finds_the_old) {
         FrameWord word, before = 99;
         uint32_t index = 99;
 
-#define FULL(_first, _second, _out)                                                                            \
-        cr_assert_eq(_first, 0);                                                                               \
-        (_out) = 99;                                                                                           \
-        cr_assert_eq(_second, WINDOW_E_FULL);                                                                  \
-        cr_assert_eq(_out, 99, "an output is written on success only");                                        \
-        cr_assert_eq(window_string(window, "a", 1, &index), 0);                                                \
+#define FULL(_first, _second, _out) \
+        cr_assert_eq(_first, 0); \
+        (_out) = 99; \
+        cr_assert_eq(_second, WINDOW_E_FULL); \
+        cr_assert_eq(_out, 99, "an output is written on success only"); \
+        cr_assert_eq(window_string(window, "a", 1, &index), 0); \
         index = 99
         string(window, "a");
         string(window, "process.executable.build_id.gnu");
         FULL(window_string(window, "b", 1, &index), window_string(window, "c", 1, &index), index);
-        FULL(window_module(window, &row, &index), (row.limit = 2, window_module(window, &row, &index)), index);
+        FULL(window_module(window, &row, &index), (row.limit = 2, window_module(window, &row, &index)),
+             index);
         FULL(window_function(window, &function, &index),
              (function.start_line = 2, window_function(window, &function, &index)), index);
-        FULL(window_frame(window, &frame, &word), (frame.line = 2, window_frame(window, &frame, &before)), before);
-        FULL(window_stack(window, &word, 1, &index), window_stack(window, (FrameWord[]){ 5 }, 1, &index), index);
-        FULL(window_link(window, &link, &index), (link.span_id[1] = 2, window_link(window, &link, &index)), index);
+        FULL(window_frame(window, &frame, &word), (frame.line = 2, window_frame(window, &frame, &before)),
+             before);
+        FULL(window_stack(window, &word, 1, &index), window_stack(window, (FrameWord[]){ 5 }, 1, &index),
+             index);
+        FULL(window_link(window, &link, &index), (link.span_id[1] = 2, window_link(window, &link, &index)),
+             index);
         FULL(window_attribute(window, &attribute, &index),
              (attribute.unit = 2, window_attribute(window, &attribute, &index)), index);
         FULL(window_resource(window, 8, &index), window_resource(window, 9, &index), index);
@@ -461,7 +465,8 @@ static uint64_t fill_until_full(Window *window) {
                         r = window_stack(window, frames, ARRAY_SIZE(frames), &stack);
                 if (!r)
                         r = window_attribute_string(window, "thread.name", name,
-                                                    (size_t)snprintf(name, sizeof(name), "thread %lu", n), &attribute);
+                                                    (size_t)snprintf(name, sizeof(name), "thread %lu", n),
+                                                    &attribute);
                 if (!r)
                         r = window_attribute_set(window, &attribute, 1, &set);
                 if (!r)
@@ -505,7 +510,8 @@ Test(window, holds_a_typical_interval_in_a_few_mib) {
         uint32_t profile = cpu_profile(window, 1), stack;
         FrameWord frames[30] = { 0 };
 
-        for (uint64_t i = 0; i < 3000; i++) {          /* 99 Hz, 2 CPUs, 15 s; a third of the stacks distinct */
+        /* 99 Hz, 2 CPUs, 15 s; a third of the stacks distinct */
+        for (uint64_t i = 0; i < 3000; i++) {
                 frames[0] = i % 1000;
                 cr_assert_eq(window_stack(window, frames, 30, &stack), 0);
                 cr_assert_eq(window_sample(window, profile, stack, 0, 0, 1, 2000 + i), 0);
@@ -534,7 +540,8 @@ Test(window, names_frames_after_it_was_closed) {
         cr_assert_eq(window_expand_frame(window, words[0]).function, i_function);
         cr_assert_eq(window_expand_frame(window, words[0]).module, i_module);
         cr_assert_eq(window_expand_frame(window, words[1]).function, 0);
-        cr_assert_eq(window_get_stack(window, index, &(size_t){ 0 })[0], words[0], "the stack stays as it was");
+        cr_assert_eq(window_get_stack(window, index, &(size_t){ 0 })[0], words[0],
+                     "the stack stays as it was");
         cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, i_module, 0x1234, &named), 0);
         cr_assert_eq(named, words[0]);
         window_free(window);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversations with real workers from a thread that waits. The zygotes is this program once more, as in test-sandbox.c. */
+/*
+ * Conversations with real workers from a thread that waits. The zygotes is this program once more, as in
+ * test-sandbox.c.
+ */
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -66,7 +69,9 @@ static void teardown(void) {
 TestSuite(session, .init = setup, .fini = teardown);
 
 static WorkerSession make(WorkerSessionCounts *to, uint64_t time_ns) {
-        return (WorkerSession){ .zygotes = zygotes, .end_ns = clock_monotonic_ns() + time_ns, .counts = to, .socket = -1 };
+        return (WorkerSession){
+                .zygotes = zygotes, .end_ns = clock_monotonic_ns() + time_ns, .counts = to, .socket = -1
+        };
 }
 
 static int ask(WorkerSession *session, char letter, int fd, char *answer) {
@@ -156,7 +161,8 @@ static void *converse(void *userdata) {
                 WorkerSession session = make(mine, TIME_LIMIT_NS);
                 char answer = 0;
 
-                cr_assert_eq(ask(&session, i % 5 ? 'x' : 'c', -1, &answer), i % 5 ? 0 : WORKER_SESSION_E_DIED);
+                cr_assert_eq(ask(&session, i % 5 ? 'x' : 'c', -1, &answer),
+                             i % 5 ? 0 : WORKER_SESSION_E_DIED);
                 worker_session_end(&session);
         }
         return NULL;

@@ -117,9 +117,13 @@ static void end(void *state) {
         n_ended++;
 }
 
-/* The one that hangs is left, those behind it are done by another thread, and the first one clears up when it can. */
+/*
+ * The one that hangs is left, those behind it are done by another thread, and the first one clears up when it
+ * can.
+ */
 Test(worker, gives_up_a_job_that_takes_too_long) {
-        Worker *worker = new_worker((WorkerConfig){ .begin = begin, .end = end, .time_limit_ns = NS_PER_SEC });
+        Worker *worker = new_worker(
+                (WorkerConfig){ .begin = begin, .end = end, .time_limit_ns = NS_PER_SEC });
         sem_t begun, go;
 
         sem_init(&begun, 0, 0);

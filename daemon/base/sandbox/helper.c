@@ -16,7 +16,8 @@
 #define LONGEST_PAUSE_NS NS_PER_SEC     /* files of others wait, too */
 #define TEND_NS (10 * NS_PER_MS)
 
-enum { AHEAD = 1 };                     /* workers that wait: on a busy machine each takes milliseconds to come up */
+/* workers that wait: on a busy machine each takes milliseconds to come up */
+enum { AHEAD = 1 };
 
 typedef struct Ahead {
         int socket;                     /* -1 = none here */
@@ -95,7 +96,8 @@ int helper_fd(const Helper *helper) {
 
 /* @time_ns: 0 = off. Setting it takes back that it has fired. */
 static void set_timer(Helper *helper, uint64_t time_ns) {
-        const struct itimerspec at = { .it_value = { .tv_sec = (time_t)(time_ns / NS_PER_SEC), .tv_nsec = (long)(time_ns % NS_PER_SEC) } };
+        const struct itimerspec at = { .it_value = { .tv_sec = (time_t)(time_ns / NS_PER_SEC),
+                                                     .tv_nsec = (long)(time_ns % NS_PER_SEC) } };
 
         timerfd_settime(helper->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
@@ -112,7 +114,8 @@ static Ahead *find_ahead(Helper *helper) {
         Ahead *oldest = NULL;
 
         for (int i = 0; i < AHEAD; i++)
-                if (helper->ahead[i].socket >= 0 && (!oldest || (int32_t)(helper->ahead[i].serial - oldest->serial) < 0))
+                if (helper->ahead[i].socket >= 0 &&
+                    (!oldest || (int32_t)(helper->ahead[i].serial - oldest->serial) < 0))
                         oldest = &helper->ahead[i];
         return oldest;
 }
@@ -197,7 +200,8 @@ static void look_at_ahead(Helper *helper, uint64_t now_ns) {
 
         for (int i = 0; i < AHEAD; i++)
                 if (helper->ahead[i].socket >= 0 &&
-                    channel_receive(helper->ahead[i].socket, &byte, sizeof(byte), NULL, MSG_DONTWAIT) != -EAGAIN)
+                    channel_receive(helper->ahead[i].socket, &byte, sizeof(byte), NULL, MSG_DONTWAIT) !=
+                            -EAGAIN)
                         fail(helper, &helper->ahead[i], COUNTER_WORKERS_DIED, now_ns);
 }
 
@@ -223,7 +227,10 @@ void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64
         helper_tend(helper);
 }
 
-/* It has ended, by its file or because it never came to be: asked again and again, but its socket wakes nobody any more. */
+/*
+ * It has ended, by its file or because it never came to be: asked again and again, but its socket wakes
+ * nobody any more.
+ */
 static bool is_unclear(Helper *helper) {
         never_came(helper, &helper->worker, &helper->is_unclear);
         if (helper->is_unclear)
@@ -243,7 +250,8 @@ static int read_answer(Helper *helper, void *data, size_t size, size_t *np) {
         if (now_ns < helper->deadline_ns && (n == -EAGAIN || is_unclear(helper)))
                 return HELPER_E_WAIT;
         helper->is_sent = helper->is_unclear = false;
-        if (!fail(helper, &helper->worker, n == -EAGAIN ? COUNTER_WORKERS_LATE : COUNTER_WORKERS_DIED, now_ns))
+        if (!fail(helper, &helper->worker, n == -EAGAIN ? COUNTER_WORKERS_LATE : COUNTER_WORKERS_DIED,
+                  now_ns))
                 return HELPER_E_WAIT;           /* until there is another one */
         helper->is_asked = false;
         return n == -EAGAIN ? HELPER_E_LATE : HELPER_E_DIED;

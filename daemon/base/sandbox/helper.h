@@ -4,9 +4,9 @@
 /*
  * Helper
  *
- * Asks workers, one after the other: each reads one file, answers and ends, so none knows anything of another file. A
- * worker that dies, or that takes too long, is replaced; when that happens again and again, later and later. Never
- * waits: who asks looks at the descriptor. Some workers are started ahead.
+ * Asks workers, one after the other: each reads one file, answers and ends, so none knows anything of another
+ * file. A worker that dies, or that takes too long, is replaced; when that happens again and again, later and
+ * later. Never waits: who asks looks at the descriptor. Some workers are started ahead.
  */
 
 #include <stddef.h>
@@ -23,7 +23,8 @@ enum { HELPER_MAX_REQUEST = 64 };
 enum {
         _HELPER_E_SUCCESS,
         HELPER_E_WAIT,                  /* nothing has come yet */
-        HELPER_E_DIED,                  /* without an answer, or in its midst. The request is forgotten, as in the next ones */
+        /* without an answer, or in its midst. The request is forgotten, as in the next ones */
+        HELPER_E_DIED,
         HELPER_E_LATE,                  /* it was killed; or none could be had */
         HELPER_E_GONE,                  /* there will be no more workers */
 };
@@ -37,8 +38,8 @@ DEFINE_CLEANUP(Helper, helper_free)
 int helper_fd(const Helper *helper);
 
 /*
- * Asks, when there is a worker: its time runs from then. One request at a time. @fd: borrowed until it is answered.
- * @size ≤ HELPER_MAX_REQUEST.
+ * Asks, when there is a worker: its time runs from then. One request at a time. @fd: borrowed until it is
+ * answered. @size ≤ HELPER_MAX_REQUEST.
  */
 void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64_t timeout_ns);
 

@@ -8,8 +8,8 @@
  *     number = mmap → argument 2 & PROT_EXEC = 0 → allowed
  *     killed
  *
- * Numbers of the processor's other ABI are none of the list. Killed is what somebody wants who got in, and what a
- * library wants that we did not think of: either way it is one file's table.
+ * Numbers of the processor's other ABI are none of the list. Killed is what somebody wants who got in, and
+ * what a library wants that we did not think of: either way it is one file's table.
  */
 #include "base/sandbox/sandbox.h"
 
@@ -42,7 +42,8 @@ enum {
         MAX_FILTER = 128,
 };
 
-#define MAX_DATA_BYTES (UINT64_C(256) << 20)    /* a table has 32 MiB at most, the list of its functions as much */
+/* a table has 32 MiB at most, the list of its functions as much */
+#define MAX_DATA_BYTES (UINT64_C(256) << 20)
 
 typedef struct Allowed {
         uint32_t number;
@@ -52,18 +53,34 @@ typedef struct Allowed {
 
 /* Both kinds may. mprotect() is the allocator's; futex() a lock's, which nobody else holds. */
 static const Allowed compute[] = {
-        { __NR_read, ANY }, { __NR_pread64, ANY }, { __NR_close, ANY }, { __NR_fstat, ANY },
-        { __NR_recvmsg, ANY }, { __NR_sendmsg, ANY }, { __NR_ppoll, ANY },
-        { __NR_mmap, 2, PROT_EXEC, 0 }, { __NR_mprotect, 2, PROT_EXEC, 0 },
-        { __NR_munmap, ANY }, { __NR_mremap, ANY }, { __NR_madvise, ANY }, { __NR_brk, ANY },
-        { __NR_futex, ANY }, { __NR_clock_gettime, ANY }, { __NR_getrandom, ANY },
-        { __NR_rt_sigreturn, ANY }, { __NR_restart_syscall, ANY }, { __NR_exit_group, ANY }, { __NR_exit, ANY },
+        { __NR_read, ANY },
+        { __NR_pread64, ANY },
+        { __NR_close, ANY },
+        { __NR_fstat, ANY },
+        { __NR_recvmsg, ANY },
+        { __NR_sendmsg, ANY },
+        { __NR_ppoll, ANY },
+        { __NR_mmap, 2, PROT_EXEC, 0 },
+        { __NR_mprotect, 2, PROT_EXEC, 0 },
+        { __NR_munmap, ANY },
+        { __NR_mremap, ANY },
+        { __NR_madvise, ANY },
+        { __NR_brk, ANY },
+        { __NR_futex, ANY },
+        { __NR_clock_gettime, ANY },
+        { __NR_getrandom, ANY },
+        { __NR_rt_sigreturn, ANY },
+        { __NR_restart_syscall, ANY },
+        { __NR_exit_group, ANY },
+        { __NR_exit, ANY },
 #ifdef __NR_poll
         { __NR_poll, ANY },
 #endif
 };
 
-/* The zygotes, beside that: one kind of fork, its own id, and what a worker does until it is confined itself. */
+/*
+ * The zygotes, beside that: one kind of fork, its own id, and what a worker does until it is confined itself.
+ */
 static const Allowed raise_workers[] = {
         { __NR_clone, 0, ~0u, CLONE_PARENT | SIGCHLD },
         { __NR_prctl, 0, ~0u, PR_SET_SECCOMP }, { __NR_prctl, 0, ~0u, PR_SET_PDEATHSIG },
@@ -88,22 +105,27 @@ static void put_allowed(struct sock_fprog *program, const Allowed *allowed) {
                 return;
         }
         put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed->number, 0, 5));
-        put(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                                  (uint32_t)(offsetof(struct seccomp_data, args) + 8 * (size_t)allowed->argument)));
+        put(program,
+            (struct sock_filter)BPF_STMT(
+                    BPF_LD | BPF_W | BPF_ABS,
+                    (uint32_t)(offsetof(struct seccomp_data, args) + 8 * (size_t)allowed->argument)));
         put(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, allowed->mask));
         put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed->value, 0, 1));
         put_return(program, SECCOMP_RET_ALLOW);
-        put(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+        put(program,
+            (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
 }
 
 static int install(const Allowed *more, size_t n_more) {
         struct sock_filter filter[MAX_FILTER];
         struct sock_fprog program = { .filter = filter };
 
-        put(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+        put(&program,
+            (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
         put(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0));
         put_return(&program, SECCOMP_RET_KILL_PROCESS);
-        put(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+        put(&program,
+            (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
         for (size_t i = 0; i < ARRAY_SIZE(compute); i++)
                 put_allowed(&program, &compute[i]);
         for (size_t i = 0; i < n_more; i++)
@@ -126,7 +148,10 @@ static void limit(int resource, uint64_t value) {
         setrlimit(resource, &both);
 }
 
-/* To narrow the bounding set takes a capability of its own, which few have; without exec it means nothing anyway. */
+/*
+ * To narrow the bounding set takes a capability of its own, which few have; without exec it means nothing
+ * anyway.
+ */
 static int drop_capabilities(void) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
@@ -160,6 +185,7 @@ int sandbox_enter_worker(void) {
         const struct rlimit seconds = { SANDBOX_CPU_SECONDS, SANDBOX_CPU_SECONDS };
 
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        syscall(SYS_setrlimit, RLIMIT_CPU, &seconds);   /* the library's own takes the call that reaches others, too */
+        /* the library's own takes the call that reaches others, too */
+        syscall(SYS_setrlimit, RLIMIT_CPU, &seconds);
         return install(NULL, 0);
 }

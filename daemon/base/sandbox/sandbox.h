@@ -4,8 +4,8 @@
 /*
  * Sandbox
  *
- * What a process gives up, for good, before it reads what others wrote. It keeps its memory, one socket, and the
- * descriptors that come through it; docs/SECURITY.md says against whom.
+ * What a process gives up, for good, before it reads what others wrote. It keeps its memory, one socket, and
+ * the descriptors that come through it; docs/SECURITY.md says against whom.
  *
  *     zygotes     no capabilities, no new privileges, limits, and the system calls of a worker and of fork()
  *     worker      a child of it: calls that compute and read, anything else is its end

@@ -23,7 +23,8 @@ static uint64_t left_ns(const WorkerSession *session) {
 /* It may wait, for sends as long as there is time: what is sent is short. */
 static int prepare(const WorkerSession *session) {
         uint64_t time_ns = MAX(left_ns(session), (uint64_t)NS_PER_MS);
-        const struct timeval time = { .tv_sec = (time_t)(time_ns / NS_PER_SEC), .tv_usec = (suseconds_t)(time_ns % NS_PER_SEC / NS_PER_US) };
+        const struct timeval time = { .tv_sec = (time_t)(time_ns / NS_PER_SEC),
+                                      .tv_usec = (suseconds_t)(time_ns % NS_PER_SEC / NS_PER_US) };
 
         return fcntl(session->socket, F_SETFL, 0) < 0 ||
                setsockopt(session->socket, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)) < 0;

@@ -4,8 +4,8 @@
 /*
  * WorkerSession
  *
- * A conversation with one worker, in a thread that may wait for it until a deadline: for those that are asked several
- * things about one file. The event loop asks by helper.h.
+ * A conversation with one worker, in a thread that may wait for it until a deadline: for those that are asked
+ * several things about one file. The event loop asks by helper.h.
  */
 
 #include <stdbool.h>

@@ -17,7 +17,8 @@
 
 enum {
         SOCKET_FD = 3,
-        NICE = 5,                       /* behind the daemon, whose samples do not wait; each worker has it from us */
+        /* behind the daemon, whose samples do not wait; each worker has it from us */
+        NICE = 5,
 };
 
 static void become_worker(int own, int socket, void (*work)(int socket)) {
@@ -53,7 +54,10 @@ static void say_hello(int own, int32_t pid) {
                 _exit(1);
 }
 
-/* It has given up what we have. Nobody is told but by itself: so it does not matter if we end now. Return: our socket. */
+/*
+ * It has given up what we have. Nobody is told but by itself: so it does not matter if we end now. Return:
+ * our socket.
+ */
 static int raise_successor(int own, int socket) {
         int32_t pid = fork_sibling();
 
@@ -67,7 +71,10 @@ static int raise_successor(int own, int socket) {
         return socket;
 }
 
-/* Signals for everybody on a terminal or in a control group are the daemon's: it ends us by closing the socket. */
+/*
+ * Signals for everybody on a terminal or in a control group are the daemon's: it ends us by closing the
+ * socket.
+ */
 static void ignore_signals(void) {
         static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
 

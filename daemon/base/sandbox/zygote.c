@@ -16,12 +16,13 @@
 enum { SOCKET_FD = 3 };                 /* in the other process */
 
 /*
- * Between fork() and exec(): only what is safe in a signal handler. No descriptor but the socket, no environment: the
- * daemon's may hold what a collector wants to see.
+ * Between fork() and exec(): only what is safe in a signal handler. No descriptor but the socket, no
+ * environment: the daemon's may hold what a collector wants to see.
  */
 static _Noreturn void become_zygote(int socket) {
         static char *const arguments[] = { (char *)ZYGOTE_NAME, NULL }, *const environment[] = { NULL };
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC), moved = fcntl(socket, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC),
+            moved = fcntl(socket, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
 
         for (int fd = 0; fd < SOCKET_FD; fd++)
                 if (dup2(null, fd) < 0)         /* there is no such device */

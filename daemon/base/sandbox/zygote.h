@@ -4,8 +4,8 @@
 /*
  * Zygote
  *
- * One process of the zygotes (zygotes.h), as the daemon sees it: a socket, and an id. The first one is this program started
- * anew, those after it are forked by one that lives.
+ * One process of the zygotes (zygotes.h), as the daemon sees it: a socket, and an id. The first one is this
+ * program started anew, those after it are forked by one that lives.
  */
 
 #include <stdbool.h>

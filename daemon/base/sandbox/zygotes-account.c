@@ -17,7 +17,10 @@ enum { SMALL_FILE_MAX = 4096 };
 
 #define PAST_NS (10 * NS_PER_SEC)       /* then an id may be somebody else's */
 
-/* One that we have not been told of yet. Other children are not ours: a shell may have started some before it became us. */
+/*
+ * One that we have not been told of yet. Other children are not ours: a shell may have started some before it
+ * became us.
+ */
 static bool is_new_worker(uint32_t pid) {
         _cleanup_(freep) char *comm = NULL;
         siginfo_t info;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The two processes of a zygotes that fork for us: who of them lives, and who takes the place of one that does not. */
+/*
+ * The two processes of a zygotes that fork for us: who of them lives, and who takes the place of one that
+ * does not.
+ */
 
 #include <signal.h>
 #include <sys/epoll.h>
@@ -53,9 +56,11 @@ static void tell_of_loss(Zygotes *zygotes) {
         uint64_t n_skipped;
 
         if (!pair_find(zygotes))
-                log_error("both processes that start those without rights are gone: none can be had any more");
+                log_error(
+                        "both processes that start those without rights are gone: none can be had any more");
         else if (log_limit(&zygotes->limit, LOG_NS, &n_skipped))
-                log_warning("a process that starts those without rights is gone: the other one takes its place");
+                log_warning(
+                        "a process that starts those without rights is gone: the other one takes its place");
 }
 
 /* The first one to be lost is replaced at once; those that are lost in a row, later and later. */
@@ -88,7 +93,8 @@ static void read_replies(Zygotes *zygotes, Zygote *zygote) {
         while ((r = zygote_receive(zygote, &reply)) == 0)
                 workers_note(zygotes, &reply);
         if (!was_up && zygote->is_up)
-                zygotes->n_replaced += zygotes->n_forked++ > 0;         /* the first one took nobody's place */
+                /* the first one took nobody's place */
+                zygotes->n_replaced += zygotes->n_forked++ > 0;
         if (r == ZYGOTE_SOCKET_E_GONE)
                 pair_lose(zygotes, zygote);
 }

@@ -21,14 +21,16 @@
 enum {
         MAX_WORKERS = 32,               /* those that were ended and are still there included */
         N_ZYGOTES = 2,
-        MAX_PAST = 2048,                /* those that read what compilers at run time write come and go ten times a second */
+        /* those that read what compilers at run time write come and go ten times a second */
+        MAX_PAST = 2048,
 };
 
 typedef struct Worker {
         uint32_t serial;                /* 0 = none here */
         int32_t pid;                    /* 0 = not told yet */
         uint64_t begin_ns;
-        Zygote *zygote;                 /* that was asked for it; NULL = gone: of its id nothing more will be known */
+        /* that was asked for it; NULL = gone: of its id nothing more will be known */
+        Zygote *zygote;
         bool is_ended;
 } Worker;
 
@@ -57,8 +59,8 @@ static inline void zygotes_unlock(pthread_mutex_t **mutexp) {
 }
 
 /* Until the end of the function. */
-#define LOCKED(_zygotes)                                                                                       \
-        _unused_ _cleanup_(zygotes_unlock) pthread_mutex_t *_mutex = (pthread_mutex_t *)&(_zygotes)->mutex;           \
+#define LOCKED(_zygotes) \
+        _unused_ _cleanup_(zygotes_unlock) pthread_mutex_t *_mutex = (pthread_mutex_t *)&(_zygotes)->mutex; \
         pthread_mutex_lock(_mutex)
 
 /* All below is for those who hold the lock. */
@@ -71,7 +73,10 @@ void pair_watch(Zygotes *zygotes, const Zygote *zygote);
 Zygote *pair_find(const Zygotes *zygotes);
 bool pair_have(const Zygotes *zygotes, pid_t pid);
 
-/* Takes note of what they say; loses those that are gone or stalled, and has others forked. Return: whether one is on its way. */
+/*
+ * Takes note of what they say; loses those that are gone or stalled, and has others forked. Return: whether
+ * one is on its way.
+ */
 bool pair_tend(Zygotes *zygotes);
 void pair_lose(Zygotes *zygotes, Zygote *zygote);
 

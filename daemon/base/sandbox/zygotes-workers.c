@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The workers of a zygotes: those that were asked for, those that came, and those whose end is still to be taken note of. */
+/*
+ * The workers of a zygotes: those that were asked for, those that came, and those whose end is still to be
+ * taken note of.
+ */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -32,7 +35,9 @@ static int order(Zygotes *zygotes, Worker *worker, int socket) {
         Zygote *zygote;
 
         while ((zygote = pair_find(zygotes))) {
-                *worker = (Worker){ .serial = next_serial(zygotes), .zygote = zygote, .begin_ns = clock_monotonic_ns() };
+                *worker = (Worker){ .serial = next_serial(zygotes),
+                                    .zygote = zygote,
+                                    .begin_ns = clock_monotonic_ns() };
                 if (zygote_order(zygote, worker->serial, socket) == 0)
                         return 0;
                 pair_lose(zygotes, zygote);
@@ -128,7 +133,8 @@ void workers_lose_zygote(Zygotes *zygotes, const Zygote *zygote) {
 
 bool workers_wait_since(const Zygotes *zygotes, const Zygote *zygote, uint64_t time_ns) {
         for (int i = 0; i < MAX_WORKERS; i++)
-                if (zygotes->workers[i].zygote == zygote && !zygotes->workers[i].pid && zygotes->workers[i].begin_ns < time_ns)
+                if (zygotes->workers[i].zygote == zygote && !zygotes->workers[i].pid &&
+                    zygotes->workers[i].begin_ns < time_ns)
                         return true;
         return false;
 }
@@ -139,7 +145,8 @@ bool workers_reap(Zygotes *zygotes) {
         for (int i = 0; i < MAX_WORKERS; i++) {
                 Worker *worker = &zygotes->workers[i];
 
-                if (worker->is_ended && (worker->pid ? waitpid(worker->pid, NULL, WNOHANG) != 0 : !worker->zygote)) {
+                if (worker->is_ended &&
+                    (worker->pid ? waitpid(worker->pid, NULL, WNOHANG) != 0 : !worker->zygote)) {
                         remember(zygotes, worker->pid);
                         *worker = (Worker){ 0 };
                 }

@@ -113,7 +113,8 @@ int zygotes_wait(Zygotes *zygotes, int timeout_ms) {
                 return -ESRCH;
         if (poll(&fd, 1, timeout_ms) != 1)
                 return -ETIMEDOUT;
-        if (channel_receive(zygote->socket, &hello, sizeof(hello), NULL, MSG_DONTWAIT) != sizeof(hello) || hello.serial != ZYGOTE_HELLO)
+        if (channel_receive(zygote->socket, &hello, sizeof(hello), NULL, MSG_DONTWAIT) != sizeof(hello) ||
+            hello.serial != ZYGOTE_HELLO)
                 return -ESRCH;
         if (hello.pid < 0)
                 return hello.pid;

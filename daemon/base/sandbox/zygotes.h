@@ -4,18 +4,19 @@
 /*
  * Zygotes
  *
- * A process of ours that is started before we give up starting programs (base/sandbox/confine.h), with nothing of our memory, our
- * environment or our descriptors, and that has given up all rights (sandbox.h). It forks workers on demand, which have as
- * little, and does nothing else:
+ * A process of ours that is started before we give up starting programs (base/sandbox/confine.h), with
+ * nothing of our memory, our environment or our descriptors, and that has given up all rights (sandbox.h). It
+ * forks workers on demand, which have as little, and does nothing else:
  *
  *     daemon ──a socket's other end──▶ zygotes ──fork──▶ worker, with that socket alone
  *        │                                                  ▲
  *        └──────────── request, descriptor of a file ───────┘
  *
- * Workers become our own children, not the zygotes's: so their ids stay theirs until we have taken note of their end.
+ * Workers become our own children, not the zygotes's: so their ids stay theirs until we have taken note of
+ * their end.
  *
- * There are two such processes, since no other could be started once we have given it up: whichever of them is killed, the
- * other forks the next one.
+ * There are two such processes, since no other could be started once we have given it up: whichever of them
+ * is killed, the other forks the next one.
  */
 
 #include <stdbool.h>
@@ -55,22 +56,32 @@ DEFINE_CLEANUP(Zygotes, zygotes_unref)
 Zygotes *zygotes_free(Zygotes *zygotes);
 DEFINE_CLEANUP(Zygotes, zygotes_free)
 
-/* Waits until it says that it has given up all rights, and for the other one. Return: 0, -errno: it has not, and must not be used. */
+/*
+ * Waits until it says that it has given up all rights, and for the other one. Return: 0, -errno: it has not,
+ * and must not be used.
+ */
 int zygotes_wait(Zygotes *zygotes, int timeout_ms);
 
-/* A new worker. Return: 0 with *socketp (a stream, never waits, owned by the caller) and *serialp, ZYGOTE_E_*. */
+/*
+ * A new worker. Return: 0 with *socketp (a stream, never waits, owned by the caller) and *serialp,
+ * ZYGOTE_E_*.
+ */
 int zygotes_spawn(Zygotes *zygotes, int *socketp, uint32_t *serialp);
 
 /* The worker is not wanted any more, or has ended. */
 void zygotes_end(Zygotes *zygotes, uint32_t serial);
 
 /*
- * Whether nothing was told of such a worker. That may still come, *is_openp, as long as who was asked for it is there: what
- * a dying process had open is closed in no order that could be relied on, so a worker's end may be seen before its.
+ * Whether nothing was told of such a worker. That may still come, *is_openp, as long as who was asked for it
+ * is there: what a dying process had open is closed in no order that could be relied on, so a worker's end
+ * may be seen before its.
  */
 bool zygotes_never_came(const Zygotes *zygotes, uint32_t serial, bool *is_openp);
 
-/* Takes note of what happened. Return: whether there are ended workers of which that is not done: call again soon. */
+/*
+ * Takes note of what happened. Return: whether there are ended workers of which that is not done: call again
+ * soon.
+ */
 bool zygotes_tend(Zygotes *zygotes);
 
 /* Becomes readable when a zygotes is gone: call zygotes_tend(). */

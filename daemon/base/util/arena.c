@@ -42,7 +42,8 @@ void arena_reset(Arena *arena) {
 }
 
 static int add_block(Arena *arena, size_t need) {
-        size_t size = arena->blocks ? MIN(arena->blocks->size * 2, (size_t)ARENA_MAX_BLOCK) : ARENA_FIRST_BLOCK;
+        size_t size = arena->blocks ? MIN(arena->blocks->size * 2, (size_t)ARENA_MAX_BLOCK)
+                                    : ARENA_FIRST_BLOCK;
         ArenaBlock *block;
 
         size = MAX(size, need);

@@ -135,7 +135,8 @@ static void give_up(Worker *worker) {
         n_stuck++;
         current = NULL;
         if (log_limit(&limit, SAY_AGAIN_NS, &n_skipped))
-                log_warning("a target holds up who reads its memory (pid %d): it is not read any more", (int)worker->key);
+                log_warning("a target holds up who reads its memory (pid %d): it is not read any more",
+                            (int)worker->key);
 }
 
 /* Waits until the job is done. Return: 0, BOUNDED_E_STUCK. */
@@ -227,7 +228,8 @@ static ssize_t do_fill(void *data) {
         return n < 0 && !done ? -errno : (ssize_t)done;
 }
 
-static ssize_t run_read(pid_t key, ssize_t (*work)(void *data), int fd, void *data, size_t size, int64_t offset) {
+static ssize_t run_read(pid_t key, ssize_t (*work)(void *data), int fd, void *data, size_t size,
+                        int64_t offset) {
         ReadJob job = { .fd = fd, .offset = offset, .size = MIN(size, sizeof(job.bytes)) };
         ssize_t n = 0;
         int r = bounded_run(key, work, &job, offsetof(ReadJob, bytes) + job.size, &n);

@@ -5,12 +5,13 @@
  * Patience
  *
  * System calls that a target can hold up, made by a thread that is given up after a while. A page that is not
- * there is fetched from whom its owner chose: a userfaultfd or a file in FUSE may never answer, and whoever reads it,
- * process_vm_readv() and /proc/PID/environ included, waits until it is killed. Its owner may also keep the lock that every
- * reader of /proc/PID/maps needs. To look before one reads leaves a moment in between.
+ * there is fetched from whom its owner chose: a userfaultfd or a file in FUSE may never answer, and whoever
+ * reads it, process_vm_readv() and /proc/PID/environ included, waits until it is killed. Its owner may also
+ * keep the lock that every reader of /proc/PID/maps needs. To look before one reads leaves a moment in
+ * between.
  *
- * A thread that was given up ends when its call does, with the target at the latest. While it hangs, nothing that
- * goes by the same key is tried again. Only one thread may call.
+ * A thread that was given up ends when its call does, with the target at the latest. While it hangs, nothing
+ * that goes by the same key is tried again. Only one thread may call.
  */
 
 #include <stddef.h>
@@ -25,12 +26,13 @@ enum {
 
 enum {
         _BOUNDED_E_SUCCESS,
-        BOUNDED_E_STUCK,               /* no answer in time, now or for an earlier call, or no thread to ask; counted */
+        /* no answer in time, now or for an earlier call, or no thread to ask; counted */
+        BOUNDED_E_STUCK,
 };
 
 /*
- * Has @work done on a copy of the @size bytes at @data, which are written back when it is through. What it refers to
- * beyond them must not go away: descriptors may, once its system call has begun.
+ * Has @work done on a copy of the @size bytes at @data, which are written back when it is through. What it
+ * refers to beyond them must not go away: descriptors may, once its system call has begun.
  * @key: pid of the target; 0 = unknown. *resultp: what @work returned. Return: 0, BOUNDED_E_STUCK, -ENOMEM.
  */
 int bounded_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size, ssize_t *resultp);
@@ -39,8 +41,9 @@ int bounded_run(pid_t key, ssize_t (*work)(void *data), void *data, size_t size,
 ssize_t bounded_read(pid_t key, int fd, void *data, size_t size, int64_t offset);
 
 /*
- * As many read() as it takes until there are @size bytes (BOUNDED_MAX_READ at most), the file ends or an error comes: files of
- * procfs give a page at a time, and it is the hand-over that costs. Return: as bounded_read().
+ * As many read() as it takes until there are @size bytes (BOUNDED_MAX_READ at most), the file ends or an
+ * error comes: files of procfs give a page at a time, and it is the hand-over that costs. Return: as
+ * bounded_read().
  */
 ssize_t bounded_fill(pid_t key, int fd, void *data, size_t size);
 

@@ -27,8 +27,8 @@ static inline uint64_t clock_monotonic_ns(void) {
 }
 
 /*
- * REALTIME - MONOTONIC, ns: the tightest of a few looks, since a thread may lose its CPU for milliseconds between two
- * readings, and all times of a window would be off by them.
+ * REALTIME - MONOTONIC, ns: the tightest of a few looks, since a thread may lose its CPU for milliseconds
+ * between two readings, and all times of a window would be off by them.
  */
 static inline int64_t clock_realtime_offset_ns(void) {
         uint64_t least_ns = UINT64_MAX;

@@ -54,11 +54,11 @@ static inline bool cursor_copy(Cursor *cursor, void *to, size_t n) {
         return true;
 }
 
-#define CURSOR_READ(_type, _name)                                                                              \
-        static inline _type cursor_##_name(Cursor *cursor) {                                                   \
-                _type value;                                                                                   \
-                cursor_copy(cursor, &value, sizeof(value));                                                    \
-                return value;                                                                                  \
+#define CURSOR_READ(_type, _name) \
+        static inline _type cursor_##_name(Cursor *cursor) { \
+                _type value; \
+                cursor_copy(cursor, &value, sizeof(value)); \
+                return value; \
         }
 CURSOR_READ(uint8_t, u8)
 CURSOR_READ(uint16_t, u16)

@@ -20,7 +20,10 @@ enum {
 #define DIGITS_SHORT UINT64_C(100000000)                /* numbers of at most eight digits are smaller */
 #define DIGITS_ZEROS UINT64_C(0x3030303030303030)
 
-/* The digits of @value < 10^8 as bytes, the first one lowest: split in halves, quarters, and digits, side by side. */
+/*
+ * The digits of @value < 10^8 as bytes, the first one lowest: split in halves, quarters, and digits, side by
+ * side.
+ */
 static inline uint64_t digits_of(uint64_t value) {
         uint64_t fours = value / 10000 | (value % 10000) << 32;
         uint64_t hundreds = (fours * 10486 >> 20) & UINT64_C(0x7F0000007F);
@@ -55,12 +58,15 @@ static inline char *digits_put(char *to, uint64_t value) {
         if (value < DIGITS_SHORT)
                 return digits_put_short(to, value);
         high = value / DIGITS_SHORT;
-        to = high < DIGITS_SHORT ? digits_put_short(to, high)
-                                 : digits_put_8(digits_put_short(to, high / DIGITS_SHORT), high % DIGITS_SHORT);
+        to = high < DIGITS_SHORT
+                ? digits_put_short(to, high)
+                : digits_put_8(digits_put_short(to, high / DIGITS_SHORT), high % DIGITS_SHORT);
         return digits_put_8(to, value % DIGITS_SHORT);
 }
 
-/* Eight hexadecimal digits of 32 bits, lower case: a digit in each byte, then 39 more where it is a letter. */
+/*
+ * Eight hexadecimal digits of 32 bits, lower case: a digit in each byte, then 39 more where it is a letter.
+ */
 static inline char *digits_put_hex_8(char *to, uint32_t value) {
         uint64_t nibbles = value, letters;
 

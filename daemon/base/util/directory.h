@@ -17,5 +17,8 @@ static inline void closedirp(DIR **dirp) {
                 closedir(*dirp);
 }
 
-/* The next entry whose name is a number that an int32_t holds; others are passed over. Return: false = there is none any more. */
+/*
+ * The next entry whose name is a number that an int32_t holds; others are passed over. Return: false = there
+ * is none any more.
+ */
 bool directory_next_number(DIR *dir, uint32_t *numberp);

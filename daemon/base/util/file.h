@@ -31,12 +31,16 @@ int file_read_fd(int fd, size_t max, char **datap, size_t *sizep);
 /* The same for regular files alone, and /dev/null. Return: also FILE_E_KIND. */
 int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep);
 
-/* Whether it could be read that way, for files that a library will open. Return: 0, FILE_E_UNREADABLE, FILE_E_KIND. */
+/*
+ * Whether it could be read that way, for files that a library will open. Return: 0, FILE_E_UNREADABLE,
+ * FILE_E_KIND.
+ */
 int file_check_regular(const char *path);
 
 /*
- * Opens for reading what @path_fd, from O_PATH, stands for. Who has looked at that first (statx()) knows that it is no
- * pipe and no device; a lease of somebody else makes this fail and not wait. Return: a descriptor, or -1.
+ * Opens for reading what @path_fd, from O_PATH, stands for. Who has looked at that first (statx()) knows that
+ * it is no pipe and no device; a lease of somebody else makes this fail and not wait. Return: a descriptor,
+ * or -1.
  */
 int file_open_seen(int path_fd);
 

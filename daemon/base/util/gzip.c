@@ -14,7 +14,8 @@ enum {
         GZIP_WINDOW = 15 + 16,          /* zlib: + 16 selects the gzip header */
         GZIP_MEMORY = 8,
         GZIP_FIRST_ROOM = 16 << 10,
-        LEVEL = 5,                      /* of a large page, 1 % more than by zlib's usual one, in two thirds of the time */
+        /* of a large page, 1 % more than by zlib's usual one, in two thirds of the time */
+        LEVEL = 5,
 };
 
 uint32_t gzip_crc32(uint32_t sum, const void *data, size_t size) {
@@ -132,7 +133,8 @@ static void stop(void *state) {
         free(state);
 }
 
-static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp, bool *at_borderp) {
+static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp,
+                bool *at_borderp) {
         z_stream *stream = state;
         size_t room = *n_outp;
         int r;

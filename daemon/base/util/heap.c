@@ -8,11 +8,16 @@
 
 enum {
         LARGE_PAGE = 2 << 20,
-        AHEAD = 24 << 20,               /* addresses, no memory; more would not pay: clearing memory that nobody had lately is slow */
-        OWN_MAPPING = 4 << 20,          /* blocks of that size grow by moving pages, which is cheaper than copying them */
+        /* addresses, no memory; more would not pay: clearing memory that nobody had lately is slow */
+        AHEAD = 24 << 20,
+        /* blocks of that size grow by moving pages, which is cheaper than copying them */
+        OWN_MAPPING = 4 << 20,
 };
 
-/* What is freed at the end of the heap stays there, so a block that is allocated and freed again leaves the heap that large. */
+/*
+ * What is freed at the end of the heap stays there, so a block that is allocated and freed again leaves the
+ * heap that large.
+ */
 void heap_prepare(void) {
         uintptr_t begin, end;
         void *block;
@@ -24,7 +29,8 @@ void heap_prepare(void) {
         if (block) {
                 begin = ((uintptr_t)block + LARGE_PAGE - 1) & -(uintptr_t)LARGE_PAGE;
                 end = ((uintptr_t)block + AHEAD) & -(uintptr_t)LARGE_PAGE;
-                (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);      /* a kernel without them has small ones */
+                /* a kernel without them has small ones */
+                (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
                 free(block);
         }
         mallopt(M_MMAP_THRESHOLD, OWN_MAPPING);

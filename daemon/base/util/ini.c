@@ -41,8 +41,8 @@ static bool is_name(IniText text) {
         for (size_t i = 0; i < text.size; i++) {
                 char c = text.data[i];
 
-                if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') && c != '-' &&
-                    c != '_')
+                if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+                    c != '-' && c != '_')
                         return false;
         }
         return text.size > 0;
@@ -98,7 +98,9 @@ int ini_next(IniCursor *cursor, IniEntry *entryp) {
                 if (!text_is_utf8(line.data, line.size))
                         return malformed(entryp, "not text: a byte that is no UTF-8");
                 if (has_byte_order_mark(cursor, line))
-                        return malformed(entryp, "a byte order mark before the text; save the file as UTF-8 without it");
+                        return malformed(
+                                entryp,
+                                "a byte order mark before the text; save the file as UTF-8 without it");
                 line = trim(line);
                 if (!line.size || line.data[0] == '#' || line.data[0] == ';')
                         continue;

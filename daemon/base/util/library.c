@@ -10,7 +10,8 @@
 static int refuse(const Library *library) {
         const char *why = dlerror();
 
-        log_error("%s is needed %s, and cannot be loaded: %s", library->soname, library->purpose, why ? why : "out of memory");
+        log_error("%s is needed %s, and cannot be loaded: %s", library->soname, library->purpose,
+                  why ? why : "out of memory");
         return LIBRARY_E_MISSING;
 }
 

@@ -4,16 +4,18 @@
 /*
  * Libraries that are loaded when something needs them
  *
- * What few commands use and what is slow to load (libcurl brings 26 libraries along) is not linked: a short command would
- * take longer to start than to run. The one file that includes such a library says what it calls,
+ * What few commands use and what is slow to load (libcurl brings 26 libraries along) is not linked: a short
+ * command would take longer to start than to run. The one file that includes such a library says what it
+ * calls,
  *
  *     #define FUNCTIONS(X) X(curl_easy_init) X(curl_easy_cleanup) …
  *     static struct { FUNCTIONS(LIBRARY_POINTER) } lib;
  *     static Library library = LIBRARY(lib, SONAME_CURL, FUNCTIONS, "to send over HTTP");
  *     LIBRARY_NOTE(SONAME_CURL, "http", "recommended", "sends over HTTP")
  *
- * calls library_load(&library) first, and then lib.curl_easy_init(). The pointers have the types of the header. The
- * note stands in the program (section .note.dlopen), so that packages and images learn what ldd does not show.
+ * calls library_load(&library) first, and then lib.curl_easy_init(). The pointers have the types of the
+ * header. The note stands in the program (section .note.dlopen), so that packages and images learn what ldd
+ * does not show.
  */
 
 #include <elf.h>
@@ -32,20 +34,23 @@ typedef struct Library {
 
 #define LIBRARY_POINTER(_function) typeof(_function) *_function;
 #define LIBRARY_NAME(_function) #_function "\0"
-#define LIBRARY(_pointers, _soname, _functions, _purpose)                                                                      \
-        { .soname = (_soname), .names = _functions(LIBRARY_NAME), .functions = (void **)&(_pointers), .purpose = (_purpose) }
+#define LIBRARY(_pointers, _soname, _functions, _purpose) \
+        { \
+                .soname = (_soname), .names = _functions(LIBRARY_NAME), .functions = (void **)&(_pointers), \
+                .purpose = (_purpose) \
+        }
 
 /* As systemd's specification of such notes has it: a list of features in JSON, by owner FDO. */
-#define LIBRARY_NOTE(_soname, _feature, _priority, _description)                                                               \
-        _LIBRARY_NOTE("[{\"feature\":\"" _feature "\",\"description\":\"" _description "\",\"priority\":\"" _priority          \
+#define LIBRARY_NOTE(_soname, _feature, _priority, _description) \
+        _LIBRARY_NOTE("[{\"feature\":\"" _feature "\",\"description\":\"" _description "\",\"priority\":\"" _priority \
                       "\",\"soname\":[\"" _soname "\"]}]")
-#define _LIBRARY_NOTE(_json)                                                                                                   \
-        static const struct {                                                                                                  \
-                Elf64_Nhdr header;                                                                                             \
-                char owner[4];                                                                                                 \
-                _Alignas(4) char json[sizeof(_json)];                                                                          \
-        } library_note __attribute__((used, section(".note.dlopen"), aligned(4))) = {                                          \
-                { .n_namesz = 4, .n_descsz = sizeof(_json), .n_type = 0x407c0c0a }, "FDO", _json                               \
+#define _LIBRARY_NOTE(_json) \
+        static const struct { \
+                Elf64_Nhdr header; \
+                char owner[4]; \
+                _Alignas(4) char json[sizeof(_json)]; \
+        } library_note __attribute__((used, section(".note.dlopen"), aligned(4))) = { \
+                { .n_namesz = 4, .n_descsz = sizeof(_json), .n_type = 0x407c0c0a }, "FDO", _json \
         };
 
 enum {

@@ -22,9 +22,13 @@ static void open_socket(void) {
         fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* Connected, since only then poll() knows whether the other side has room. May be done again: nothing is closed under other threads. */
+/*
+ * Connected, since only then poll() knows whether the other side has room. May be done again: nothing is
+ * closed under other threads.
+ */
 static int connect_socket(void) {
-        static const struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket" };
+        static const struct sockaddr_un address = { .sun_family = AF_UNIX,
+                                                    .sun_path = "/run/systemd/journal/socket" };
 
         return connect(fd, (const struct sockaddr *)&address, sizeof(address));
 }

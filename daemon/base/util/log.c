@@ -65,7 +65,10 @@ static bool stderr_is_journal(void) {
         return known;
 }
 
-/* Names that a target chose for itself are in here: a line break would forge a message, an escape drives the terminal. */
+/*
+ * Names that a target chose for itself are in here: a line break would forge a message, an escape drives the
+ * terminal.
+ */
 static void mask_controls(char *text) {
         for (; *text; text++)
                 if ((unsigned char)*text < 0x20 || *text == 0x7F)
@@ -73,8 +76,8 @@ static void mask_controls(char *text) {
 }
 
 /*
- * A pipe says that it can be written when a page is free, a terminal when it is not held (Ctrl-S): a line fits. One that is
- * merely slow (a serial console) gets a moment, but not again while that was in vain.
+ * A pipe says that it can be written when a page is free, a terminal when it is not held (Ctrl-S): a line
+ * fits. One that is merely slow (a serial console) gets a moment, but not again while that was in vain.
  */
 static bool can_write(void) {
         struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
@@ -101,12 +104,14 @@ static bool print(const Entry *entry) {
 
 static bool send_to_journal(const Entry *entry) {
         char data[LOG_LINE_MAX + FIELDS_MAX];
-        int n = snprintf(data, sizeof(data), "SYSLOG_IDENTIFIER=spanprof\nPRIORITY=%d\nMESSAGE=%s\n", entry->level, entry->text);
+        int n = snprintf(data, sizeof(data), "SYSLOG_IDENTIFIER=spanprof\nPRIORITY=%d\nMESSAGE=%s\n",
+                         entry->level, entry->text);
 
         if (entry->pid)
                 n += snprintf(data + n, sizeof(data) - (size_t)n, "TARGET_PID=%u\n", entry->pid);
         if (entry->id)
-                n += snprintf(data + n, sizeof(data) - (size_t)n, "MESSAGE_ID=%s\nREASON=%.100s\n", entry->id, entry->reason);
+                n += snprintf(data + n, sizeof(data) - (size_t)n, "MESSAGE_ID=%s\nREASON=%.100s\n", entry->id,
+                              entry->reason);
         return !log_journal_send(data, (size_t)n, never_wait ? (n_lost ? 0 : SLOW_MS) : -1);
 }
 
@@ -114,7 +119,8 @@ static void put(const Entry *entry) {
         bool (*out)(const Entry *) = stderr_is_journal() ? send_to_journal : print;
         char text[128];
 
-        snprintf(text, sizeof(text), "messages that are missing here, since nobody read them: %llu", (unsigned long long)n_lost);
+        snprintf(text, sizeof(text), "messages that are missing here, since nobody read them: %llu",
+                 (unsigned long long)n_lost);
         if (n_lost && out(&(Entry){ .level = LOG_LEVEL_WARNING, .text = text }))
                 n_lost = 0;
         if (!n_lost && out(entry))

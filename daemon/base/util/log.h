@@ -4,9 +4,9 @@
 /*
  * Log
  *
- * One line a message: control characters in it become `?`. Goes to the journal as a structured entry when standard
- * error is the journal (JOURNAL_STREAM names it), else to standard error as
- * `spanprof: text`. Never fails.
+ * One line a message: control characters in it become `?`. Goes to the journal as a structured entry when
+ * standard error is the journal (JOURNAL_STREAM names it), else to standard error as `spanprof: text`. Never
+ * fails.
  */
 
 #include <stdint.h>
@@ -26,14 +26,14 @@ void log_set_level(int level);
 int log_level(void);
 
 /*
- * From now on a message that is not taken soon (a pipe that nobody reads, a terminal that is held, a journal that hangs) is
- * lost and counted, instead of holding up its writer.
+ * From now on a message that is not taken soon (a pipe that nobody reads, a terminal that is held, a journal
+ * that hangs) is lost and counted, instead of holding up its writer.
  */
 void log_never_wait(void);
 
 /*
- * Last call of a process: the journal asks /proc whose message it has (_SYSTEMD_UNIT=), so that the last words of one that is
- * gone by then would be nobody's.
+ * Last call of a process: the journal asks /proc whose message it has (_SYSTEMD_UNIT=), so that the last
+ * words of one that is gone by then would be nobody's.
  */
 void log_finish(void);
 
@@ -49,8 +49,8 @@ _printf_(2, 3) void log_write(int level, const char *format, ...);
 _printf_(3, 4) void log_write_target(int level, uint32_t pid, const char *format, ...);
 
 /*
- * Messages that an operator may wait for: each has an identity of its own (MESSAGE_ID= in the journal), by which
- * systemd/spanprof.catalog explains it, and says its cause in one word (REASON=).
+ * Messages that an operator may wait for: each has an identity of its own (MESSAGE_ID= in the journal), by
+ * which systemd/spanprof.catalog explains it, and says its cause in one word (REASON=).
  */
 #define LOG_EVENTS(X) \
         X(READY, "8ef9f6a1cb0242dbac4420f063bd0ef1") \

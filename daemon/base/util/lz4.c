@@ -13,7 +13,8 @@ static void stop(void *state) {
         LZ4F_freeDecompressionContext(state);
 }
 
-static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp, bool *at_borderp) {
+static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp,
+                bool *at_borderp) {
         size_t n_in = *n_inp, r;
 
         r = LZ4F_decompress(state, out, n_outp, *inp, &n_in, NULL);

@@ -31,19 +31,19 @@
 #define MAX(_a, _b) ((_a) > (_b) ? (_a) : (_b))
 
 /* Hands a pointer on: yields it and leaves NULL behind. */
-#define take(_p)                                                                                               \
-        ({                                                                                                     \
-                __typeof__(_p) _taken = (_p);                                                                  \
-                (_p) = NULL;                                                                                   \
-                _taken;                                                                                        \
+#define take(_p) \
+        ({ \
+                __typeof__(_p) _taken = (_p); \
+                (_p) = NULL; \
+                _taken; \
         })
 
 /* The same for a descriptor; leaves -1 behind. */
-#define take_fd(_fd)                                                                                           \
-        ({                                                                                                     \
-                int _taken = (_fd);                                                                            \
-                (_fd) = -1;                                                                                    \
-                _taken;                                                                                        \
+#define take_fd(_fd) \
+        ({ \
+                int _taken = (_fd); \
+                (_fd) = -1; \
+                _taken; \
         })
 
 static inline void freep(void *p) {
@@ -56,7 +56,7 @@ static inline void closep(int *fdp) {
 }
 
 /* DEFINE_CLEANUP(Type, type_free) makes type_freep() for _cleanup_(). */
-#define DEFINE_CLEANUP(_type, _func)                                                                           \
-        static inline void _func##p(_type **p) {                                                               \
-                _func(*p);                                                                                     \
+#define DEFINE_CLEANUP(_type, _func) \
+        static inline void _func##p(_type **p) { \
+                _func(*p); \
         }

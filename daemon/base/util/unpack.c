@@ -78,7 +78,8 @@ int unpack_feed(Unpack *unpack, const uint8_t *data, size_t size, UnpackSink sin
                 int r, q;
 
                 n_out = sizeof(unpack->out);
-                r = unpack->method->step(unpack->state, &data, &size, unpack->out, &n_out, &unpack->at_border);
+                r = unpack->method->step(unpack->state, &data, &size, unpack->out, &n_out,
+                                         &unpack->at_border);
                 q = n_out ? sink(unpack->out, n_out, userdata) : 0;
                 if (r || q)
                         return q ? q : r;

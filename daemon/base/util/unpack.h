@@ -4,9 +4,9 @@
 /*
  * Unpack
  *
- * A stream of packed bytes → the bytes, piece by piece. Which packing it is says its beginning: gzip, zstd, lz4
- * (frames), xz, or none of them. Several members behind each other are one stream. Each library is used in
- * one file behind the same three functions.
+ * A stream of packed bytes → the bytes, piece by piece. Which packing it is says its beginning: gzip, zstd,
+ * lz4 (frames), xz, or none of them. Several members behind each other are one stream. Each library is used
+ * in one file behind the same three functions.
  */
 
 #include <stdbool.h>
@@ -28,14 +28,18 @@ enum {
 /* Takes the next @size bytes, UNPACK_PIECE at most. A non-zero return ends the unpacking and is returned. */
 typedef int (*UnpackSink)(const uint8_t *data, size_t size, void *userdata);
 
-/* One packing. step() advances both ends. Return of step: 0, UNPACK_E_MALFORMED; *atp: at a border of members. */
+/*
+ * One packing. step() advances both ends. Return of step: 0, UNPACK_E_MALFORMED; *atp: at a border of
+ * members.
+ */
 typedef struct UnpackMethod {
         const char *name;
         uint8_t magic[UNPACK_MAGIC];
         size_t n_magic;
         void *(*start)(void);           /* NULL = no memory */
         void (*stop)(void *state);
-        int (*step)(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp, bool *at_borderp);
+        int (*step)(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp,
+                    bool *at_borderp);
 } UnpackMethod;
 
 extern const UnpackMethod unpack_gzip, unpack_zstd, unpack_lz4, unpack_xz;

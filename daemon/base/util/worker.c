@@ -4,7 +4,8 @@
  *     push ──▶ jobs ──▶ thread ──▶ results ──▶ collect ──▶ done()
  *                          └─ no answer: stuck(); the jobs move to a new thread, the old one ends when it can
  *
- * The loop owns what a thread uses, and joins it; only a thread that still hangs when the worker ends owns itself.
+ * The loop owns what a thread uses, and joins it; only a thread that still hangs when the worker ends owns
+ * itself.
  */
 #include "base/util/worker.h"
 

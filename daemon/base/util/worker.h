@@ -4,10 +4,10 @@
 /*
  * Worker
  *
- * A thread for work that nobody waits for, with a bounded queue before it. It starts with the first job and runs at a
- * low priority. A job that takes too long, since it reads from somebody who does not answer, is given up with its
- * thread, and the jobs behind it go to a new one; when the old one comes back it clears up and ends. After a few of these
- * no more jobs are taken.
+ * A thread for work that nobody waits for, with a bounded queue before it. It starts with the first job and
+ * runs at a low priority. A job that takes too long, since it reads from somebody who does not answer, is
+ * given up with its thread, and the jobs behind it go to a new one; when the old one comes back it clears up
+ * and ends. After a few of these no more jobs are taken.
  *
  * Everything but `work`, `begin`, `end` and a `discard` of a job that was given up runs in the loop's thread.
  */
@@ -31,13 +31,15 @@ struct WorkerJob {
         WorkerJob *next;
         void (*work)(WorkerJob *job, void *state);
         void (*done)(WorkerJob *job, void *userdata);           /* takes the job over */
-        void (*stuck)(WorkerJob *job, void *userdata);          /* its thread still uses it, and will discard it */
+        /* its thread still uses it, and will discard it */
+        void (*stuck)(WorkerJob *job, void *userdata);
         void (*discard)(WorkerJob *job);                        /* frees it; nobody wants its result */
 };
 
 typedef struct WorkerConfig {
         const char *name;               /* of its threads; NULL = as the program */
-        void *(*begin)(void);           /* makes what the jobs of one thread share, in that thread; may be NULL */
+        /* makes what the jobs of one thread share, in that thread; may be NULL */
+        void *(*begin)(void);
         void (*end)(void *state);
         void *userdata;                 /* for callbacks; lives longer */
         uint32_t max_jobs;              /* that wait; 0 = 256 */

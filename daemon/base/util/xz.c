@@ -41,7 +41,8 @@ static void skip_padding(const uint8_t **inp, size_t *n_inp) {
         }
 }
 
-static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp, bool *at_borderp) {
+static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp,
+                bool *at_borderp) {
         size_t room = *n_outp, n_in;
         Xz *xz = state;
         lzma_ret r;

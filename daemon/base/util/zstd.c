@@ -49,7 +49,8 @@ static void stop(void *state) {
         ZSTD_freeDCtx(state);
 }
 
-static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp, bool *at_borderp) {
+static int step(void *state, const uint8_t **inp, size_t *n_inp, uint8_t *out, size_t *n_outp,
+                bool *at_borderp) {
         ZSTD_inBuffer from = { *inp, *n_inp, 0 };
         ZSTD_outBuffer to = { out, *n_outp, 0 };
         size_t r = ZSTD_decompressStream(state, &to, &from);

@@ -4,8 +4,8 @@
 /*
  * Zstandard
  *
- * Whole buffers in and out. How large the expanded bytes are is known beforehand, so that a bomb costs no more
- * than that. Streams are unpack.h's.
+ * Whole buffers in and out. How large the expanded bytes are is known beforehand, so that a bomb costs no
+ * more than that. Streams are unpack.h's.
  */
 
 #include <stddef.h>

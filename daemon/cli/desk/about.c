@@ -52,13 +52,16 @@ static void make_title(About *about, const Config *config, const char *command) 
 
 /* A tick on a process that nobody chose is no loss to people. */
 static void add_losses(About *about) {
-        for (enum counter counter = 0; counter < COUNTER_N && about->options.n_losses < ABOUT_MAX_LOSSES; counter++) {
+        for (enum counter counter = 0; counter < COUNTER_N && about->options.n_losses < ABOUT_MAX_LOSSES;
+             counter++) {
                 size_t n = about->options.n_losses;
                 const char *reason = strchr(stat_label(counter), '"');
 
-                if (strcmp(stat_metric(counter), "lost_total") || counter == COUNTER_LOST_NOT_TARGET || !stat_get(counter) || !reason)
+                if (strcmp(stat_metric(counter), "lost_total") || counter == COUNTER_LOST_NOT_TARGET ||
+                    !stat_get(counter) || !reason)
                         continue;
-                snprintf(about->reasons[n], sizeof(about->reasons[n]), "%.*s", (int)strcspn(reason + 1, "\""), reason + 1);
+                snprintf(about->reasons[n], sizeof(about->reasons[n]), "%.*s", (int)strcspn(reason + 1, "\""),
+                         reason + 1);
                 about->losses[n] = (PageLoss){ about->reasons[n], stat_get(counter) };
                 about->options.n_losses++;
         }
@@ -73,6 +76,7 @@ void about_make(About *about, const Config *config, const char *command, const S
                 about->options.title = about->title;
         add_fact(about, "duration", "%.1f s", (double)summary->duration_ns / (double)NS_PER_SEC);
         add_fact(about, "frequency", "%.0f Hz on %u CPUs", summary_rate(summary), summary->n_cpus);
-        add_fact(about, "CPU time", "%.2f s of the processes, by the kernel's books", (double)summary->target_cpu_ns / (double)NS_PER_SEC);
+        add_fact(about, "CPU time", "%.2f s of the processes, by the kernel's books",
+                 (double)summary->target_cpu_ns / (double)NS_PER_SEC);
         add_losses(about);
 }

@@ -22,5 +22,8 @@ typedef struct About {
         PageLoss losses[ABOUT_MAX_LOSSES];
 } About;
 
-/* @command: its name, without arguments, which may hold secrets; NULL = none. Counters are read from util/stat. */
+/*
+ * @command: its name, without arguments, which may hold secrets; NULL = none. Counters are read from
+ * util/stat.
+ */
 void about_make(About *about, const Config *config, const char *command, const Summary *summary);

@@ -39,8 +39,8 @@ int command_let_go(Command *command);
 bool command_has_ended(Command *command);
 
 /*
- * Waits for its end. A signal that ends programs is passed on to it once, if it was sent to us alone and not by the terminal,
- * which tells it too. Return: 0, or the number of a second such signal: it runs on.
+ * Waits for its end. A signal that ends programs is passed on to it once, if it was sent to us alone and not
+ * by the terminal, which tells it too. Return: 0, or the number of a second such signal: it runs on.
  */
 int command_wait(Command *command);
 

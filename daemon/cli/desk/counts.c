@@ -63,7 +63,8 @@ static const char *attribute_key(const Adding *adding, uint32_t index) {
 }
 
 /* As text; @number holds that of an integer. "" = there is none. */
-static const char *find_attribute(const Adding *adding, const uint32_t *set, size_t n, const char *key, char number[24]) {
+static const char *find_attribute(const Adding *adding, const uint32_t *set, size_t n, const char *key,
+                                  char number[24]) {
         for (size_t i = 0; i < n; i++) {
                 const WindowAttribute *row = window_get_attribute(adding->window, set[i]);
 
@@ -106,7 +107,8 @@ static int add_process(Adding *adding, const WindowProfile *profile) {
         return add_row(adding, COUNTS_PROCESSES, profile->n_events, profile->n_events);
 }
 
-static int add_thread(Adding *adding, const WindowProfile *profile, const uint32_t *set, size_t n, uint64_t value) {
+static int add_thread(Adding *adding, const WindowProfile *profile, const uint32_t *set, size_t n,
+                      uint64_t value) {
         char name[24], id[24], process[24];
 
         begin_key(adding);
@@ -117,7 +119,8 @@ static int add_thread(Adding *adding, const WindowProfile *profile, const uint32
 }
 
 /* A sample of none counts in no row. */
-static int add_coroutine(Adding *adding, const WindowProfile *profile, const uint32_t *set, size_t n, uint64_t value) {
+static int add_coroutine(Adding *adding, const WindowProfile *profile, const uint32_t *set, size_t n,
+                         uint64_t value) {
         char station[24], probe[24], birth[24], process[24];
         const char *number = find_attribute(adding, set, n, "coroutine.station", station);
 
@@ -152,13 +155,15 @@ static void add_span_attributes(Adding *adding, const uint32_t *set, size_t n) {
 
                 if (is_ours(key))
                         continue;
-                text_printf(&adding->key, "%s%s=%s", separator, key, find_attribute(adding, set, n, key, number));
+                text_printf(&adding->key, "%s%s=%s", separator, key,
+                            find_attribute(adding, set, n, key, number));
                 separator = " ";
         }
         text_append(&adding->key, "", 1);
 }
 
-static int add_span(Adding *adding, const WindowProfile *profile, const WindowSample *sample, const uint32_t *set, size_t n) {
+static int add_span(Adding *adding, const WindowProfile *profile, const WindowSample *sample,
+                    const uint32_t *set, size_t n) {
         const WindowLink *link = window_get_link(adding->window, sample->link);
         char trace[33], span[17], process[24];
 
@@ -192,20 +197,25 @@ static void add_object(Adding *adding, const WindowFrame *frame) {
         const Window *window = adding->window;
         const char *type = window_get_string(window, frame->type, NULL);
         const char *path = window_get_string(window, window_get_module(window, frame->module)->path, NULL);
-        const char *file = window_get_string(window, window_get_function(window, frame->function)->filename, NULL);
+        const char *file = window_get_string(window, window_get_function(window, frame->function)->filename,
+                                             NULL);
 
         if (!strcmp(type, "kernel"))
                 add_text(adding, *path && strcmp(path, "vmlinux") ? path : "[kernel]");
         else if (*path)
                 add_text(adding, base_name(path));
         else
-                add_text(adding, *file ? base_name(file) : *type && strcmp(type, "unknown") ? type : COUNTS_NO_NAME);
+                add_text(adding,
+                         *file                                      ? base_name(file)
+                                 : *type && strcmp(type, "unknown") ? type
+                                                                    : COUNTS_NO_NAME);
 }
 
 /* Code without a name is told by its place, so that what is hot can be found. */
 static void function_key(Adding *adding, FrameWord word) {
         WindowFrame frame = window_expand_frame(adding->window, word);
-        const char *name = window_get_string(adding->window, window_get_function(adding->window, frame.function)->name, NULL);
+        const char *name = window_get_string(adding->window,
+                                             window_get_function(adding->window, frame.function)->name, NULL);
         char place[24];
 
         snprintf(place, sizeof(place), "0x%" PRIx64, frame.address);
@@ -231,7 +241,8 @@ static int find_function(Adding *adding, FrameWord word, uint32_t *functionp) {
                 *functionp = UINT32_MAX;        /* no room for it */
         if (*functionp == UINT32_MAX)
                 return 0;
-        return error_fold(hashmap_put(&adding->functions, word, (void *)(uintptr_t)(*functionp + UINT64_C(1))));
+        return error_fold(
+                hashmap_put(&adding->functions, word, (void *)(uintptr_t)(*functionp + UINT64_C(1))));
 }
 
 /* Whether the function is met for the first time in this stack. */
@@ -322,7 +333,9 @@ static int add_profile(Adding *adding, uint32_t index) {
 }
 
 int counts_add(Counts *counts, const Window *window) {
-        Adding adding = { .counts = counts, .window = window, .stacks = calloc(window_n_stacks(window) + 1u, sizeof(uint64_t)) };
+        Adding adding = { .counts = counts,
+                          .window = window,
+                          .stacks = calloc(window_n_stacks(window) + 1u, sizeof(uint64_t)) };
         int r = adding.stacks ? 0 : error_origin(-ENOMEM);
 
         for (uint32_t i = 0; i < window_n_profiles(window) && !r; i++)
@@ -373,7 +386,9 @@ static int by_name(const void *left, const void *right) {
 static CountsRow row_of(const Tally *tally, uint32_t index) {
         const InternItem *item = intern_get(&tally->keys, index);
         const char *text = item->data, *end = text + item->size;
-        CountsRow row = { .texts = { "", "", "", "" }, .self = tally->sums[index].self, .total = tally->sums[index].total };
+        CountsRow row = { .texts = { "", "", "", "" },
+                          .self = tally->sums[index].self,
+                          .total = tally->sums[index].total };
 
         for (size_t i = 0; i < COUNTS_MAX_TEXTS && text < end; i++) {
                 row.texts[i] = text;

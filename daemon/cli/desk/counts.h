@@ -4,9 +4,10 @@
 /*
  * Counts
  *
- * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads, processes, coroutines, and why
- * stacks end early. Windows are added one after the other; their frames have their names already. A row is known by its
- * texts, which come from profiles: whoever shows them on a terminal cleans them.
+ * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads,
+ * processes, coroutines, and why stacks end early. Windows are added one after the other; their frames have
+ * their names already. A row is known by its texts, which come from profiles: whoever shows them on a
+ * terminal cleans them.
  */
 
 #include <stddef.h>
@@ -16,7 +17,8 @@
 #include "profile/window.h"
 
 typedef enum CountsTable {
-        COUNTS_FUNCTIONS,               /* name (else its place, or COUNTS_NO_NAME), object; `total`: once a stack */
+        /* name (else its place, or COUNTS_NO_NAME), object; `total`: once a stack */
+        COUNTS_FUNCTIONS,
         COUNTS_SPANS,                   /* span id, trace id, attributes, process */
         COUNTS_THREADS,                 /* name, thread id, process */
         COUNTS_PROCESSES,               /* name, pid */
@@ -50,5 +52,8 @@ typedef struct CountsRow {
 
 typedef enum CountsOrder { COUNTS_BY_SELF, COUNTS_BY_TOTAL, COUNTS_BY_NAME } CountsOrder;
 
-/* The rows of a table in that order; equal ones by their texts. Return: 0 and *rowsp, owned by the caller; -ENOMEM. */
+/*
+ * The rows of a table in that order; equal ones by their texts. Return: 0 and *rowsp, owned by the caller;
+ * -ENOMEM.
+ */
 int counts_rows(const Counts *counts, CountsTable table, CountsOrder order, CountsRow **rowsp, size_t *np);

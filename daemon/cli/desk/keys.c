@@ -4,7 +4,10 @@
 
 enum { ESC = 0x1b, SEQUENCE_MAX = 16 };
 
-/* ECMA-48, 5.4: CSI, parameters from 0x30 to 0x3f, intermediates from 0x20 to 0x2f, one final byte from 0x40 to 0x7e. */
+/*
+ * ECMA-48, 5.4: CSI, parameters from 0x30 to 0x3f, intermediates from 0x20 to 0x2f, one final byte from 0x40
+ * to 0x7e.
+ */
 static size_t csi_size(const char *data, size_t size) {
         for (size_t i = 2; i < size && i < SEQUENCE_MAX; i++)
                 if (data[i] >= 0x40 && data[i] <= 0x7e)

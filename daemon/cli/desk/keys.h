@@ -4,8 +4,8 @@
 /*
  * Keys
  *
- * Bytes of a terminal → keys. A key that is not known is passed over as a whole, so that its bytes are not taken for
- * others; an ESC that nothing follows is the key.
+ * Bytes of a terminal → keys. A key that is not known is passed over as a whole, so that its bytes are not
+ * taken for others; an ESC that nothing follows is the key.
  */
 
 #include <stddef.h>
@@ -26,5 +26,8 @@ typedef enum Key {
         KEY_OTHER,                      /* one that means nothing here */
 } Key;
 
-/* The first key of @data; *usedp: its bytes. Bytes of UTF-8 come one by one, from 0x80 on. Return: KEY_NONE if there is none. */
+/*
+ * The first key of @data; *usedp: its bytes. Bytes of UTF-8 come one by one, from 0x80 on. Return: KEY_NONE
+ * if there is none.
+ */
 int keys_next(const char *data, size_t size, size_t *usedp);

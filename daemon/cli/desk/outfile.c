@@ -41,7 +41,8 @@ static void give_to_caller(int fd) {
         const char *user = getenv("SUDO_UID"), *group = getenv("SUDO_GID");
         uint64_t uid, gid;
 
-        if (geteuid() || !user || !group || text_u64(user, UINT32_MAX - 1, &uid) || text_u64(group, UINT32_MAX - 1, &gid))
+        if (geteuid() || !user || !group || text_u64(user, UINT32_MAX - 1, &uid) ||
+            text_u64(group, UINT32_MAX - 1, &gid))
                 return;
         if (fchown(fd, (uid_t)uid, (gid_t)gid) < 0)
                 return;                 /* then it stays root's */

@@ -4,10 +4,11 @@
 /*
  * File of a Recording, or of a Conversion
  *
- * It appears whole or not at all: it is written beside its place and renamed at the end. Of a recording, what was there before is kept
- * as FILE.old; it belongs to whoever has called sudo, and only its owner may read it: it says what ran on the machine. Of a
- * conversion (`ordinary`) it is as files are that programs make, has no name before it is whole where the filesystem can do that, and
- * takes the place of what was there. `-` is standard output, and what is no regular file (a pipe, a device) is written as it is.
+ * It appears whole or not at all: it is written beside its place and renamed at the end. Of a recording, what
+ * was there before is kept as FILE.old; it belongs to whoever has called sudo, and only its owner may read
+ * it: it says what ran on the machine. Of a conversion (`ordinary`) it is as files are that programs make,
+ * has no name before it is whole where the filesystem can do that, and takes the place of what was there. `-`
+ * is standard output, and what is no regular file (a pipe, a device) is written as it is.
  */
 
 #include <stdbool.h>

@@ -134,13 +134,18 @@ static size_t character_size(const char *text) {
         return n;
 }
 
-/* C0, DEL; C1, which UTF-8 has as C2 80 to C2 9F; U+202A to U+202E and U+2066 to U+2069, which turn writing around. */
+/*
+ * C0, DEL; C1, which UTF-8 has as C2 80 to C2 9F; U+202A to U+202E and U+2066 to U+2069, which turn writing
+ * around.
+ */
 static bool is_control(const unsigned char *c) {
         if (c[0] < 0x20 || c[0] == 0x7f)
                 return true;
         if (c[0] == 0xc2)
                 return c[1] >= 0x80 && c[1] < 0xa0;
-        return c[0] == 0xe2 && ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) || (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+        return c[0] == 0xe2 &&
+                ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) ||
+                 (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
 }
 
 static size_t count_characters(const char *text) {

@@ -4,9 +4,10 @@
 /*
  * Screen
  *
- * A terminal of our own for a while: other page, no echo, keys at once. However we end, short of SIGKILL, it gets back what
- * it had: at an exit, by a signal that kills, before a stop (Ctrl-Z). Written by hand and not over a library, because all
- * that is needed are nine sequences that every terminal of this century knows, and one page that is drawn anew each time.
+ * A terminal of our own for a while: other page, no echo, keys at once. However we end, short of SIGKILL, it
+ * gets back what it had: at an exit, by a signal that kills, before a stop (Ctrl-Z). Written by hand and not
+ * over a library, because all that is needed are nine sequences that every terminal of this century knows,
+ * and one page that is drawn anew each time.
  */
 
 #include <stdbool.h>
@@ -27,11 +28,14 @@ void screen_stop(void);
 /* *rowsp and *columnsp: at least 1; 24 and 80 if the terminal does not say. */
 void screen_size(unsigned *rowsp, unsigned *columnsp);
 
-/* Replaces all that is on it: lines that end with \n, no more than there are rows. One that takes nothing now is left as it is. */
+/*
+ * Replaces all that is on it: lines that end with \n, no more than there are rows. One that takes nothing now
+ * is left as it is.
+ */
 void screen_draw(const Text *page);
 
 /*
- * Appends at most @columns characters of a stranger's @text, filled up with blanks to so many if @fill. Controls of terminals, and of
- * the direction of writing, become `?`.
+ * Appends at most @columns characters of a stranger's @text, filled up with blanks to so many if @fill.
+ * Controls of terminals, and of the direction of writing, become `?`.
  */
 void screen_text(Text *to, const char *text, unsigned columns, bool fill);

@@ -70,7 +70,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 }
 
 static int watch_command(Session *session) {
-        int r = sd_event_add_io(daemon_loop(session->daemon), &session->ended, session->command.pidfd, EPOLLIN, on_ended, session);
+        int r = sd_event_add_io(daemon_loop(session->daemon), &session->ended, session->command.pidfd,
+                                EPOLLIN, on_ended, session);
 
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(session->ended, true);
@@ -114,7 +115,10 @@ void session_deinit(Session *session) {
         command_deinit(&session->command);
 }
 
-/* Nobody was asked for by these, so what they say must not decide; a filter of system calls is for us, not for the command. */
+/*
+ * Nobody was asked for by these, so what they say must not decide; a filter of system calls is for us, not
+ * for the command.
+ */
 static void prepare(Session *session) {
         Config *config = session->options->config;
         int r;

@@ -4,8 +4,9 @@
 /*
  * Session
  *
- * The daemon's own stages for somebody at this host's terminal: sampling as in `run`, but the windows of profiles go to a
- * function instead of a receiver, and what is sampled may be a command that the session starts.
+ * The daemon's own stages for somebody at this host's terminal: sampling as in `run`, but the windows of
+ * profiles go to a function instead of a receiver, and what is sampled may be a command that the session
+ * starts.
  *
  *     session_init(&session, &options)         the command waits
  *     session_run(&session)                    … is let go once samples are taken; until it, a signal or the duration ends it
@@ -48,5 +49,8 @@ void session_deinit(Session *session);
 /* Return: 0, DAEMON_E_* (the reason was logged), -errno. */
 int session_run(Session *session);
 
-/* Why nobody can sample here, in a line for people who have just typed the command; NULL = nothing is known to be missing. */
+/*
+ * Why nobody can sample here, in a line for people who have just typed the command; NULL = nothing is known
+ * to be missing.
+ */
 const char *session_obstacle(void);

@@ -16,7 +16,10 @@ static double percent(uint64_t part, uint64_t whole) {
 }
 
 static int print_functions(const Counts *counts, const TablesFormat *format, FILE *out) {
-        static const Column columns[] = { { "self", COLUMN_RIGHT }, { "total", COLUMN_RIGHT }, { "function", COLUMN_CUT }, { "in", COLUMN_CUT } };
+        static const Column columns[] = { { "self", COLUMN_RIGHT },
+                                          { "total", COLUMN_RIGHT },
+                                          { "function", COLUMN_CUT },
+                                          { "in", COLUMN_CUT } };
         _cleanup_(freep) CountsRow *rows = NULL;
         TextTable table;
         size_t n;
@@ -39,8 +42,11 @@ static int print_functions(const Counts *counts, const TablesFormat *format, FIL
 }
 
 static int print_spans(const Counts *counts, const TablesFormat *format, FILE *out) {
-        static const Column columns[] = { { "share", COLUMN_RIGHT }, { "span", COLUMN_LEFT }, { "of trace", COLUMN_LEFT },
-                                          { "of", COLUMN_CUT }, { "which says", COLUMN_CUT } };
+        static const Column columns[] = { { "share", COLUMN_RIGHT },
+                                          { "span", COLUMN_LEFT },
+                                          { "of trace", COLUMN_LEFT },
+                                          { "of", COLUMN_CUT },
+                                          { "which says", COLUMN_CUT } };
         _cleanup_(freep) CountsRow *rows = NULL;
         TextTable table;
         size_t n;
@@ -73,10 +79,12 @@ static void print_losses(FILE *out) {
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
                 const char *reason;
 
-                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) || counter == COUNTER_LOST_NOT_TARGET)
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) ||
+                    counter == COUNTER_LOST_NOT_TARGET)
                         continue;
                 reason = strchr(stat_label(counter), '"') + 1;
-                fprintf(out, "%s%.*s %" PRIu64, separator, (int)strcspn(reason, "\""), reason, stat_get(counter));
+                fprintf(out, "%s%.*s %" PRIu64, separator, (int)strcspn(reason, "\""), reason,
+                        stat_get(counter));
                 separator = ", ";
         }
         fprintf(out, "\n");
@@ -100,8 +108,9 @@ static int print_truncated(const Counts *counts, FILE *out) {
 }
 
 /*
- * Functions without a name stand in the table by their places, each for itself, so it does not show what they are together.
- * A few are no reason to do something about it, and names of code at run time come up to a second after the code.
+ * Functions without a name stand in the table by their places, each for itself, so it does not show what they
+ * are together. A few are no reason to do something about it, and names of code at run time come up to a
+ * second after the code.
  */
 static int print_unnamed(const Counts *counts, FILE *out) {
         _cleanup_(freep) CountsRow *rows = NULL;
@@ -119,10 +128,12 @@ static int print_unnamed(const Counts *counts, FILE *out) {
                 n_files += rows[i].self;
         }
         if (n_code > least)
-                fprintf(out, "  unnamed    %.1f %% outside of files: `node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code\n",
+                fprintf(out,
+                        "  unnamed    %.1f %% outside of files: `node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code\n",
                         percent(n_code, counts->n_events));
         if (n_files > least) {
-                fprintf(out, "  unnamed    %.1f %% in files without symbols, as ", percent(n_files, counts->n_events));
+                fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
+                        percent(n_files, counts->n_events));
                 print_clean(most, out);
                 fprintf(out, ": packages of debug symbols name them\n");
         }
@@ -133,10 +144,12 @@ static int print_quality(const Counts *counts, const Summary *summary, FILE *out
         double coverage = summary_coverage(summary);
         int r;
 
-        fprintf(out, "\n  samples    %" PRIu64 " in %.1f s at %.0f Hz a CPU, %.2f s of CPU time\n", counts->n_events,
-                (double)summary->duration_ns / (double)NS_PER_SEC, summary_rate(summary), counts->cpu_ns / (double)NS_PER_SEC);
+        fprintf(out, "\n  samples    %" PRIu64 " in %.1f s at %.0f Hz a CPU, %.2f s of CPU time\n",
+                counts->n_events, (double)summary->duration_ns / (double)NS_PER_SEC, summary_rate(summary),
+                counts->cpu_ns / (double)NS_PER_SEC);
         if (coverage > 0)
-                fprintf(out, "  coverage   %.1f %% of the ticks that %.2f s of CPU time by the kernel's books stand for\n",
+                fprintf(out,
+                        "  coverage   %.1f %% of the ticks that %.2f s of CPU time by the kernel's books stand for\n",
                         100 * coverage, (double)summary->target_cpu_ns / (double)NS_PER_SEC);
         print_losses(out);
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));

@@ -4,7 +4,8 @@
 /*
  * Tables
  *
- * What a recording ends with on the terminal: what was hot, in which spans, and how far the figures can be trusted.
+ * What a recording ends with on the terminal: what was hot, in which spans, and how far the figures can be
+ * trusted.
  */
 
 #include <stdint.h>

@@ -28,19 +28,39 @@ static const struct Tab {
         unsigned n_columns;
         const char *keys[COUNTS_MAX_TEXTS];     /* of JSON, by text */
 } tabs[VIEW_N_TABS] = {
-        [COUNTS_FUNCTIONS] = { "functions", { "self", "total" }, { { "function", 0, 0 }, { "in", 1, 28 } }, 2, { "name", "object" } },
-        [COUNTS_SPANS] = { "spans", { "share", "CPU" },
-                           { { "span", 0, 17 }, { "trace", 1, 33 }, { "of", 3, 16 }, { "which says", 2, 0 } }, 4,
+        [COUNTS_FUNCTIONS] = { "functions",
+                               { "self", "total" },
+                               { { "function", 0, 0 }, { "in", 1, 28 } },
+                               2,
+                               { "name", "object" } },
+        [COUNTS_SPANS] = { "spans",
+                           { "share", "CPU" },
+                           { { "span", 0, 17 }, { "trace", 1, 33 }, { "of", 3, 16 }, { "which says", 2, 0 } },
+                           4,
                            { "span_id", "trace_id", "attributes", "process" } },
-        [COUNTS_THREADS] = { "threads", { "share", "CPU" }, { { "thread", 0, 17 }, { "tid", 1, 9 }, { "of", 2, 0 } }, 3,
+        [COUNTS_THREADS] = { "threads",
+                             { "share", "CPU" },
+                             { { "thread", 0, 17 }, { "tid", 1, 9 }, { "of", 2, 0 } },
+                             3,
                              { "name", "thread_id", "process" } },
-        [COUNTS_PROCESSES] = { "processes", { "share", "CPU" }, { { "process", 0, 0 }, { "pid", 1, 9 } }, 2, { "name", "pid" } },
-        [COUNTS_COROUTINES] = { "coroutines", { "share", "CPU" },
-                                { { "station", 0, 9 }, { "probe id", 1, 20 }, { "birth", 2, 18 }, { "of", 3, 0 } }, 4,
+        [COUNTS_PROCESSES] = { "processes",
+                               { "share", "CPU" },
+                               { { "process", 0, 0 }, { "pid", 1, 9 } },
+                               2,
+                               { "name", "pid" } },
+        [COUNTS_COROUTINES] = { "coroutines",
+                                { "share", "CPU" },
+                                { { "station", 0, 9 },
+                                  { "probe id", 1, 20 },
+                                  { "birth", 2, 18 },
+                                  { "of", 3, 0 } },
+                                4,
                                 { "station", "probe_id", "birth_ns", "process" } },
 };
 
-static const char *const orders[] = { [COUNTS_BY_SELF] = "self", [COUNTS_BY_TOTAL] = "total", [COUNTS_BY_NAME] = "name" };
+static const char *const orders[] = {
+        [COUNTS_BY_SELF] = "self", [COUNTS_BY_TOTAL] = "total", [COUNTS_BY_NAME] = "name"
+};
 
 int view_find_tab(const char *name, CountsTable *tabp) {
         for (CountsTable tab = 0; tab < VIEW_N_TABS; tab++)
@@ -129,7 +149,8 @@ static bool row_matches(const View *view, const CountsRow *row) {
 }
 
 /* Those that the filter lets pass, in order. */
-static int choose_rows(const View *view, const Counts *counts, CountsTable tab, CountsRow **rowsp, size_t *np) {
+static int choose_rows(const View *view, const Counts *counts, CountsTable tab, CountsRow **rowsp,
+                       size_t *np) {
         size_t n, n_kept = 0;
         CountsRow *rows;
         int r = counts_rows(counts, tab, view->order, &rows, &n);
@@ -173,7 +194,8 @@ static void print_line(Text *page, const char *line, unsigned columns) {
         text_append(page, "\n", 1);
 }
 
-static void print_row(const View *view, const Counts *counts, const ViewFigures *figures, const CountsRow *row, unsigned columns, Text *page) {
+static void print_row(const View *view, const Counts *counts, const ViewFigures *figures,
+                      const CountsRow *row, unsigned columns, Text *page) {
         const struct Tab *tab = &tabs[view->tab];
         Text line = { 0 };
 
@@ -215,13 +237,17 @@ static void print_titles(const View *view, unsigned columns, Text *page) {
 
 /* ---- the page ---- */
 
-static void print_figures(const View *view, const Counts *counts, const ViewFigures *figures, unsigned columns, Text *page) {
+static void print_figures(const View *view, const Counts *counts, const ViewFigures *figures,
+                          unsigned columns, Text *page) {
         char line[256];
 
-        snprintf(line, sizeof(line), "spanprof top: %zu process%s, %" PRIu64 " samples in %.1f s, %.2f CPUs busy, %.0f %% in spans, %" PRIu64 " lost%s",
+        snprintf(line, sizeof(line),
+                 "spanprof top: %zu process%s, %" PRIu64
+                 " samples in %.1f s, %.2f CPUs busy, %.0f %% in spans, %" PRIu64 " lost%s",
                  figures->n_processes, figures->n_processes == 1 ? "" : "es", counts->n_events,
-                 (double)figures->length_ns / (double)NS_PER_SEC, cpu(counts->n_events, counts, figures) / 100,
-                 share(counts->n_linked, counts), figures->n_lost, view->paused ? "  PAUSED" : "");
+                 (double)figures->length_ns / (double)NS_PER_SEC,
+                 cpu(counts->n_events, counts, figures) / 100, share(counts->n_linked, counts),
+                 figures->n_lost, view->paused ? "  PAUSED" : "");
         print_line(page, line, columns);
 }
 
@@ -236,7 +262,8 @@ static void print_tabs(const View *view, unsigned columns, Text *page) {
                 if (used + strlen(text) > columns)
                         break;
                 used += (unsigned)strlen(text);
-                text_printf(page, "%s%s%s", is_this && view->colour ? "\033[7m" : "", text, is_this && view->colour ? "\033[0m" : "");
+                text_printf(page, "%s%s%s", is_this && view->colour ? "\033[7m" : "", text,
+                            is_this && view->colour ? "\033[0m" : "");
         }
         text_append(page, "\n", 1);
 }
@@ -245,13 +272,17 @@ static void print_state(const View *view, size_t n_rows, unsigned columns, Text 
         Text line = { 0 };
 
         if (view->help)
-                text_printf(&line, "q quit  1-5 Tab view  s sort  / filter  Esc no filter  p pause  c since start  +/- interval  arrows scroll");
+                text_printf(
+                        &line,
+                        "q quit  1-5 Tab view  s sort  / filter  Esc no filter  p pause  c since start  +/- interval  arrows scroll");
         else if (view->typing)
                 text_printf(&line, "filter: %s_", view->filter);
         else
-                text_printf(&line, "%zu rows by %s, %s, every %.1f s%s%s   h help", n_rows, orders[view->order],
-                            view->since_start ? "since the start" : "of the last interval", (double)view->interval_ns / (double)NS_PER_SEC,
-                            *view->filter ? ", filter: " : "", view->filter);
+                text_printf(&line, "%zu rows by %s, %s, every %.1f s%s%s   h help", n_rows,
+                            orders[view->order],
+                            view->since_start ? "since the start" : "of the last interval",
+                            (double)view->interval_ns / (double)NS_PER_SEC, *view->filter ? ", filter: " : "",
+                            view->filter);
         print_line(page, line.data ? line.data : "", columns);
         text_deinit(&line);
 }
@@ -279,7 +310,8 @@ int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text
 
 /* ---- without a terminal ---- */
 
-int view_block(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows, Text *block) {
+int view_block(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows,
+               Text *block) {
         unsigned columns = view->columns ? view->columns : 100;
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
@@ -295,7 +327,8 @@ int view_block(const View *view, const Counts *counts, const ViewFigures *figure
         return block->failed ? error_origin(-ENOMEM) : 0;
 }
 
-static int json_rows(const View *view, const Counts *counts, const ViewFigures *figures, CountsTable tab, size_t n_rows, Text *line) {
+static int json_rows(const View *view, const Counts *counts, const ViewFigures *figures, CountsTable tab,
+                     size_t n_rows, Text *line) {
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
         int r = choose_rows(view, counts, tab, &rows, &n);
@@ -310,8 +343,8 @@ static int json_rows(const View *view, const Counts *counts, const ViewFigures *
                         text_append_json(line, rows[i].texts[j]);
                         text_printf(line, ", ");
                 }
-                text_printf(line, "\"self\": %" PRIu64 ", \"total\": %" PRIu64 ", \"cpu_percent\": %.2f}", rows[i].self, rows[i].total,
-                            cpu(rows[i].self, counts, figures));
+                text_printf(line, "\"self\": %" PRIu64 ", \"total\": %" PRIu64 ", \"cpu_percent\": %.2f}",
+                            rows[i].self, rows[i].total, cpu(rows[i].self, counts, figures));
         }
         text_printf(line, "]");
         return 0;
@@ -320,10 +353,13 @@ static int json_rows(const View *view, const Counts *counts, const ViewFigures *
 int view_json(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows, Text *line) {
         int r = 0;
 
-        text_printf(line, "{\"seconds\": %.3f, \"samples\": %" PRIu64 ", \"in_spans\": %" PRIu64 ", \"truncated\": %" PRIu64 ", \"lost\": %" PRIu64
-                          ", \"processes_sampled\": %zu, \"cpus_busy\": %.3f",
-                    (double)figures->length_ns / (double)NS_PER_SEC, counts->n_events, counts->n_linked, counts->n_truncated,
-                    figures->n_lost, figures->n_processes, cpu(counts->n_events, counts, figures) / 100);
+        text_printf(line,
+                    "{\"seconds\": %.3f, \"samples\": %" PRIu64 ", \"in_spans\": %" PRIu64
+                    ", \"truncated\": %" PRIu64 ", \"lost\": %" PRIu64
+                    ", \"processes_sampled\": %zu, \"cpus_busy\": %.3f",
+                    (double)figures->length_ns / (double)NS_PER_SEC, counts->n_events, counts->n_linked,
+                    counts->n_truncated, figures->n_lost, figures->n_processes,
+                    cpu(counts->n_events, counts, figures) / 100);
         for (CountsTable tab = 0; tab < VIEW_N_TABS && !r; tab++)
                 r = json_rows(view, counts, figures, tab, n_rows, line);
         text_printf(line, "}\n");

@@ -4,8 +4,8 @@
 /*
  * View
  *
- * What `spanprof top` shows, as pure text: counts in, a page, a block of lines or a line of JSON out; and what its keys
- * do to it.
+ * What `spanprof top` shows, as pure text: counts in, a page, a block of lines or a line of JSON out; and
+ * what its keys do to it.
  */
 
 #include <stdbool.h>
@@ -49,8 +49,12 @@ ViewAction view_key(View *view, int key);
 /* A page of view->rows lines at most. Return: 0, -ENOMEM. */
 int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text *page);
 
-/* For outputs that are no terminal: the first @n_rows rows of the tab as a block, or of all tabs as one line of JSON. */
-int view_block(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows, Text *block);
+/*
+ * For outputs that are no terminal: the first @n_rows rows of the tab as a block, or of all tabs as one line
+ * of JSON.
+ */
+int view_block(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows,
+               Text *block);
 int view_json(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows, Text *line);
 
 /* `functions`, `spans` … Return: 0, or 1 = no tab of that name. */

@@ -13,16 +13,21 @@
 #include "coro/engine/code-map.h"
 
 enum {
-        MAX_ADDED = 64,                 /* processes that wait to be looked at; others are found by their events */
-        TRUST = 4096,                   /* stations, some 100 µs, for which a thread is believed to be of its process */
+        /* processes that wait to be looked at; others are found by their events */
+        MAX_ADDED = 64,
+        /* stations, some 100 µs, for which a thread is believed to be of its process */
+        TRUST = 4096,
 };
 
 #define PAUSE_NS (20 * NS_PER_MS)
 #define PAUSE_STATION_NS 3000           /* and for each station, of which a look takes some 30 ns */
-#define PAUSE_LEARNED_NS 15000          /* for each word read that told a function, which is once a coroutine */
-#define PAUSE_VAIN_NS 150000            /* for one that did not: it takes 1.5 µs, and some programs' addresses are no frames at all */
+/* for each word read that told a function, which is once a coroutine */
+#define PAUSE_LEARNED_NS 15000
+/* for one that did not: it takes 1.5 µs, and some programs' addresses are no frames at all */
+#define PAUSE_VAIN_NS 150000
 #define PAUSE_MAX_NS (5 * NS_PER_SEC)
-#define PENDING_NS (200 * NS_PER_MS)    /* before what could not be told is looked at again, though there were no events */
+/* before what could not be told is looked at again, though there were no events */
+#define PENDING_NS (200 * NS_PER_MS)
 #define FORGET_NS NS_PER_SEC            /* threads that were nobody's may be somebody's then */
 #define TIME_LIMIT_S 2
 
@@ -78,7 +83,10 @@ static Newest newest_of(const struct spanprof_station *station) {
                 }
         }
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        return (Newest){ .time_ns = newest_ns, .tid = load(&newest->tid), .address = load(&newest->address), .seq = load(&newest->seq),
+        return (Newest){ .time_ns = newest_ns,
+                         .tid = load(&newest->tid),
+                         .address = load(&newest->address),
+                         .seq = load(&newest->seq),
                          .active = __atomic_load_n(&newest->is_active, __ATOMIC_RELAXED),
                          .dead = __atomic_load_n(&station->is_dead, __ATOMIC_RELAXED) };
 }
@@ -86,11 +94,13 @@ static Newest newest_of(const struct spanprof_station *station) {
 static bool is_suspended_still(const struct spanprof_station *station, const Newest *before) {
         Newest now = newest_of(station);
 
-        return !now.dead && !now.active && now.time_ns == before->time_ns && now.address == before->address && now.seq == before->seq;
+        return !now.dead && !now.active && now.time_ns == before->time_ns && now.address == before->address &&
+                now.seq == before->seq;
 }
 
 /* Which process wrote the event. *is_guessp: it is the only one, and nothing says otherwise. */
-static int process_of(AddressNames *places, const RegionScan *scan, const Known *known, const Newest *newest, bool *is_guessp) {
+static int process_of(AddressNames *places, const RegionScan *scan, const Known *known, const Newest *newest,
+                      bool *is_guessp) {
         uint64_t inode = scan->region->inode;
         int process = CODE_MAP_NONE;
         bool is_nested;
@@ -115,7 +125,8 @@ static int stop_of(const AddressNames *places) {
 }
 
 /* As GCC and clang lay a frame out: the function that resumes it comes first. */
-static void learn_frame(AddressNames *places, const struct spanprof_station *station, Known *known, int process, const Newest *newest) {
+static void learn_frame(AddressNames *places, const struct spanprof_station *station, Known *known,
+                        int process, const Newest *newest) {
         uint64_t word;
 
         if (newest->dead || newest->active || !newest->address || newest->address == known->frame)
@@ -135,7 +146,8 @@ static void learn_frame(AddressNames *places, const struct spanprof_station *sta
         places->n_learned++;
 }
 
-static void learn(AddressNames *places, const RegionScan *scan, const struct spanprof_station *station, Known *known) {
+static void learn(AddressNames *places, const RegionScan *scan, const struct spanprof_station *station,
+                  Known *known) {
         Newest newest = newest_of(station);
         bool is_guess;
         int process;
@@ -172,7 +184,9 @@ static uint64_t look(AddressNames *places, int stop_before) {
                 }
                 n_stations += n;
         }
-        return MIN(MAX(n_stations * PAUSE_STATION_NS + places->n_learned * PAUSE_LEARNED_NS + places->n_vain * PAUSE_VAIN_NS, PAUSE_NS),
+        return MIN(MAX(n_stations * PAUSE_STATION_NS + places->n_learned * PAUSE_LEARNED_NS +
+                               places->n_vain * PAUSE_VAIN_NS,
+                       PAUSE_NS),
                    PAUSE_MAX_NS);
 }
 
@@ -200,10 +214,14 @@ static void wait_for(AddressNames *places, uint64_t ns) {
         pthread_cond_timedwait(&places->changed, &places->mutex, &until);
 }
 
-/* Nobody pokes while it is awake: how many events there were is looked at once more after the word that it is asleep. */
+/*
+ * Nobody pokes while it is awake: how many events there were is looked at once more after the word that it is
+ * asleep.
+ */
 static void wait_for_events(AddressNames *places, unsigned n_pokes) {
         __atomic_store_n(&places->asleep, true, __ATOMIC_SEQ_CST);
-        if (!stop_of(places) && !places->n_added && __atomic_load_n(&places->n_pokes, __ATOMIC_SEQ_CST) == n_pokes) {
+        if (!stop_of(places) && !places->n_added &&
+            __atomic_load_n(&places->n_pokes, __ATOMIC_SEQ_CST) == n_pokes) {
                 if (places->pending)
                         wait_for(places, PENDING_NS);
                 else
@@ -308,10 +326,12 @@ bool address_names_finish(AddressNames *places) {
         until.tv_sec += TIME_LIMIT_S;
         places->runs = false;
         if (!pthread_clockjoin_np(places->thread, NULL, CLOCK_MONOTONIC, &until)) {
-                pthread_mutex_lock(&places->mutex);     /* its last word: ThreadSanitizer does not know this kind of join */
+                /* its last word: ThreadSanitizer does not know this kind of join */
+                pthread_mutex_lock(&places->mutex);
                 pthread_mutex_unlock(&places->mutex);
                 if (code_map_n_left_out(places->map))
-                        log_notice("more processes and mappings than are kept: some addresses of the trace will have no names");
+                        log_notice(
+                                "more processes and mappings than are kept: some addresses of the trace will have no names");
                 return true;
         }
         stop(places, STOP_AT_ONCE);
@@ -323,7 +343,8 @@ bool address_names_finish(AddressNames *places) {
 StationCode address_names_station(const AddressNames *places, size_t scan, uint32_t station) {
         const Known *known = &places->known[scan][station];
 
-        return (StationCode){ .process = code_map_number(places->map, (int)known->process - 1), .frame = known->frame,
+        return (StationCode){ .process = code_map_number(places->map, (int)known->process - 1),
+                              .frame = known->frame,
                               .address = known->address };
 }
 

@@ -4,13 +4,14 @@
 /*
  * AddressNames
  *
- * Learns, while coroutines run, what their addresses will need to have names when the program is gone: which process each
- * station is of, where its code lies (code-map.h), and, of an address that is a coroutine's frame (what C++20 has), the function
- * that will go on, which is the frame's first word. That word is believed only of a coroutine that was suspended there
- * before and after it was read, and if it is an address of code: memory may be used again.
+ * Learns, while coroutines run, what their addresses will need to have names when the program is gone: which
+ * process each station is of, where its code lies (code-map.h), and, of an address that is a coroutine's
+ * frame (what C++20 has), the function that will go on, which is the frame's first word. That word is
+ * believed only of a coroutine that was suspended there before and after it was read, and if it is an address
+ * of code: memory may be used again.
  *
- * A thread of its own looks through the stations when there were events, for a hundredth of its time or so. What ends within
- * 20 ms of its last event, or some seconds with a million stations, may stay without a name.
+ * A thread of its own looks through the stations when there were events, for a hundredth of its time or so.
+ * What ends within 20 ms of its last event, or some seconds with a million stations, may stay without a name.
  */
 
 #include <stddef.h>
@@ -31,8 +32,8 @@ void address_names_add_process(AddressNames *places, pid_t pid);
 void address_names_poke(AddressNames *places);
 
 /*
- * The last look; ends the thread. What hangs in a process that does not let itself be read is left behind: nothing that
- * it has learned counts then, and false is returned.
+ * The last look; ends the thread. What hangs in a process that does not let itself be read is left behind:
+ * nothing that it has learned counts then, and false is returned.
  */
 bool address_names_finish(AddressNames *places);
 

@@ -95,7 +95,8 @@ static int make_signals(Attach *attach) {
         sigaddset(&set, SIGINT);
         sigaddset(&set, SIGTERM);
         sigprocmask(SIG_BLOCK, &set, NULL);
-        attach->fds[0] = (struct pollfd){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN };
+        attach->fds[0] = (struct pollfd){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+                                          .events = POLLIN };
         return attach->fds[0].fd < 0 ? error_origin(-errno) : 0;
 }
 

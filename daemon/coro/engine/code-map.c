@@ -19,7 +19,8 @@
 
 enum { MAX_OBJECTS = 256 };
 
-#define LOOK_FIRST_NS (100 * NS_PER_MS) /* between two looks at the mappings of one process, twice as long after each that was in vain */
+/* between two looks at the mappings of one process, twice as long after each that was in vain */
+#define LOOK_FIRST_NS (100 * NS_PER_MS)
 #define LOOK_LAST_NS (10 * NS_PER_SEC)
 
 typedef struct Row {
@@ -91,7 +92,8 @@ CodeMap *code_map_free(CodeMap *map) {
 /* Mappings */
 
 static int compare_rows(const Row *a, const Row *b) {
-        const uint64_t x[] = { a->mapping.start, a->mapping.end, a->offset, a->inode }, y[] = { b->mapping.start, b->mapping.end, b->offset, b->inode };
+        const uint64_t x[] = { a->mapping.start, a->mapping.end, a->offset, a->inode },
+                       y[] = { b->mapping.start, b->mapping.end, b->offset, b->inode };
 
         for (size_t i = 0; i < ARRAY_SIZE(x); i++)
                 if (x[i] != y[i])
@@ -176,7 +178,8 @@ static bool add_segments(CodeMap *map, CodeProcess *process, Row *row, const Obj
 
 /* A known mapping is one that begins there and is of that file: pieces of it are in the list. */
 static bool is_known(const CodeProcess *process, const MapsEntry *entry) {
-        for (size_t i = find_place(process, &(Row){ .mapping.start = entry->start }); i < process->n_rows; i++) {
+        for (size_t i = find_place(process, &(Row){ .mapping.start = entry->start }); i < process->n_rows;
+             i++) {
                 const Row *row = &process->rows[i];
 
                 if (row->mapping.start >= entry->end)
@@ -187,14 +190,24 @@ static bool is_known(const CodeProcess *process, const MapsEntry *entry) {
         return false;
 }
 
-/* A file that cannot be read, or is no ELF file, stands there without a build id. Return: whether it is new. */
+/*
+ * A file that cannot be read, or is no ELF file, stands there without a build id. Return: whether it is new.
+ */
 static bool add_mapping(CodeMap *map, CodeProcess *process, const MapsEntry *entry) {
         char path[MAPS_MAX_NAME];
-        ObjectSource source = { .proc_fd = process->proc_fd, .entry = entry, .path = path, .mounts = &process->mounts };
-        Row row = { .offset = entry->offset, .inode = entry->inode,
-                    .mapping = { .process = process->number, .pid = (uint32_t)process->pid, .start = entry->start, .end = entry->end,
+        ObjectSource source = {
+                .proc_fd = process->proc_fd, .entry = entry, .path = path, .mounts = &process->mounts
+        };
+        Row row = { .offset = entry->offset,
+                    .inode = entry->inode,
+                    .mapping = { .process = process->number,
+                                 .pid = (uint32_t)process->pid,
+                                 .start = entry->start,
+                                 .end = entry->end,
                                  .offset = entry->offset,
-                                 .build_id_gnu = "", .build_id_go = "", .build_id_htlhash = "" } };
+                                 .build_id_gnu = "",
+                                 .build_id_go = "",
+                                 .build_id_htlhash = "" } };
         Object *object = NULL;
         bool new;
         int r;
@@ -209,7 +222,10 @@ static bool add_mapping(CodeMap *map, CodeProcess *process, const MapsEntry *ent
         return new;
 }
 
-/* Return: whether there was a mapping that is new. *has_regionp (may be NULL): whether the region is among them. */
+/*
+ * Return: whether there was a mapping that is new. *has_regionp (may be NULL): whether the region is among
+ * them.
+ */
 static bool read_mappings(CodeMap *map, CodeProcess *process, uint64_t region_inode, bool *has_regionp) {
         _cleanup_(closep) int fd = openat(process->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
         _cleanup_(freep) MapsReader *reader = malloc(sizeof(*reader));
@@ -238,7 +254,8 @@ void code_map_look_again(CodeMap *map, int number, uint64_t now_ns) {
         if (process->proc_fd < 0 || now_ns - process->looked_ns < process->wait_ns)
                 return;
         process->looked_ns = now_ns;
-        process->wait_ns = read_mappings(map, process, 0, NULL) ? LOOK_FIRST_NS : MIN(2 * process->wait_ns, LOOK_LAST_NS);
+        process->wait_ns = read_mappings(map, process, 0, NULL) ? LOOK_FIRST_NS
+                                                                : MIN(2 * process->wait_ns, LOOK_LAST_NS);
 }
 
 /* Processes */
@@ -322,7 +339,8 @@ void code_map_begin_look(CodeMap *map) {
 static int find_again(CodeMap *map, pid_t tid, uint64_t region_inode, int before) {
         int found;
 
-        if (before != CODE_MAP_NONE && is_same_program(&map->processes[before]) && has_thread(&map->processes[before], tid))
+        if (before != CODE_MAP_NONE && is_same_program(&map->processes[before]) &&
+            has_thread(&map->processes[before], tid))
                 return before;
         found = find_process(map, tid);
         if (found == CODE_MAP_NONE)
@@ -363,7 +381,8 @@ int code_map_read_word(const CodeMap *map, int number, uint64_t address, uint64_
         const CodeProcess *process = &map->processes[number];
         uint64_t word;
 
-        if (process->memory_fd < 0 || address > INT64_MAX || file_pread(process->memory_fd, &word, sizeof(word), address) != sizeof(word))
+        if (process->memory_fd < 0 || address > INT64_MAX ||
+            file_pread(process->memory_fd, &word, sizeof(word), address) != sizeof(word))
                 return 1;
         *wordp = word;
         return 0;

@@ -4,9 +4,9 @@
 /*
  * Code Map
  *
- * Which executable files lie where in the memory of processes that have a region of stations mapped, as long as they
- * live. Nothing is forgotten: what was mapped once stays in the list, so that addresses in a trace can be told later.
- * A process that executes another program is another one from then on.
+ * Which executable files lie where in the memory of processes that have a region of stations mapped, as long
+ * as they live. Nothing is forgotten: what was mapped once stays in the list, so that addresses in a trace
+ * can be told later. A process that executes another program is another one from then on.
  *
  * Everything is asked of the kernel, nothing of the process; only reading its memory can be held up by it.
  */
@@ -30,19 +30,22 @@ CodeMap *code_map_free(CodeMap *map);
 DEFINE_CLEANUP(CodeMap, code_map_free)
 
 /*
- * Until the next call of this, what a thread was found to belong to is not asked again: three system calls, for each of
- * thousands of stations that it has run.
+ * Until the next call of this, what a thread was found to belong to is not asked again: three system calls,
+ * for each of thousands of stations that it has run.
  */
 void code_map_begin_look(CodeMap *map);
 
 /*
- * The process that this thread (id in our namespace) belongs to, if it has the file with this inode mapped, as a region is;
- * of a thread that has ended, the one that it was last seen in.
+ * The process that this thread (id in our namespace) belongs to, if it has the file with this inode mapped,
+ * as a region is; of a thread that has ended, the one that it was last seen in.
  * Return: its number in the list, CODE_MAP_NONE.
  */
 int code_map_process(CodeMap *map, pid_t tid, uint64_t region_inode);
 
-/* If there has never been more than one process: that one. Else CODE_MAP_NONE. *is_nestedp: it counts threads otherwise than we do. */
+/*
+ * If there has never been more than one process: that one. Else CODE_MAP_NONE. *is_nestedp: it counts threads
+ * otherwise than we do.
+ */
 int code_map_only(const CodeMap *map, bool *is_nestedp);
 
 /* Whether code of a file lies there, as far as it was seen. */

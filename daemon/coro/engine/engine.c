@@ -28,7 +28,8 @@ enum {
 };
 
 #define LOOK_NS NS_PER_MS               /* between looks at signals and the child while there is no waiting */
-#define ALARM_NS (100 * NS_PER_US)      /* between wake-ups that a program is asked for while it loses events: each costs it a system call */
+/* between wake-ups that a program is asked for while it loses events: each costs it a system call */
+#define ALARM_NS (100 * NS_PER_US)
 
 typedef struct Engine {
         const CoroOptions *options;
@@ -67,7 +68,8 @@ static int make_paths(Engine *engine) {
         }
         engine->region_path = options->region_path ? strdup(options->region_path) : NULL;
         engine->socket_path = options->socket_path ? strdup(options->socket_path) : NULL;
-        if ((!engine->region_path && asprintf(&engine->region_path, "%s/region.shm", engine->directory) < 0) ||
+        if ((!engine->region_path &&
+             asprintf(&engine->region_path, "%s/region.shm", engine->directory) < 0) ||
             (!engine->socket_path && asprintf(&engine->socket_path, "%s/wake.sock", engine->directory) < 0) ||
             !engine->region_path || !engine->socket_path)
                 return error_origin(-ENOMEM);
@@ -79,21 +81,25 @@ static int make_region(Engine *engine) {
         int r = region_create(&engine->region, engine->region_path, n, 0600);
 
         if (r == REGION_E_EXISTS) {
-                log_error("%s: there is a file that is no region of stations; it is left alone", engine->region_path);
+                log_error("%s: there is a file that is no region of stations; it is left alone",
+                          engine->region_path);
                 return CORO_E_FAILED;
         }
         if (r > 0)
                 return fail("cannot make the region", engine->region_path);
         if (!r && n >= MANY_STATIONS)
-                log_warning("%" PRIu32 " stations: C++ targets that count bytes in an int cannot map so many (at most %d)", n,
-                            MANY_STATIONS - 1);
+                log_warning(
+                        "%" PRIu32
+                        " stations: C++ targets that count bytes in an int cannot map so many (at most %d)",
+                        n, MANY_STATIONS - 1);
         if (!r)
                 r = region_scan_init(&engine->scan, engine->region, engine->options->dialect, false);
         return r;
 }
 
 static int make_socket_holder(Engine *engine) {
-        int r = socket_holder_start(&engine->holder, engine->socket_path, engine->region_path, engine->region, 0600);
+        int r = socket_holder_start(&engine->holder, engine->socket_path, engine->region_path, engine->region,
+                                    0600);
 
         if (r == SOCKET_HOLDER_E_EXISTS) {
                 log_error("%s: there is a file that is no socket; it is left alone", engine->socket_path);
@@ -114,7 +120,8 @@ static int make_signals(Engine *engine) {
         for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
                 sigaddset(&set, passed[i]);
         sigprocmask(SIG_BLOCK, &set, &engine->old_mask);
-        engine->fds[SIGNALS] = (struct pollfd){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN };
+        engine->fds[SIGNALS] = (struct pollfd){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+                                                .events = POLLIN };
         return engine->fds[SIGNALS].fd < 0 ? error_origin(-errno) : 0;
 }
 
@@ -126,7 +133,8 @@ static void execute(Engine *engine, char **argv, int report) {
         signal(SIGPIPE, SIG_DFL);
         sigprocmask(SIG_SETMASK, &engine->old_mask, NULL);
         snprintf(number, sizeof(number), "%" PRIu32, engine->options->n_stations);
-        if (!setenv(SPANPROF_STATION_ENV_REGION, engine->region_path, 1) && !setenv(SPANPROF_STATION_ENV_SOCKET, engine->socket_path, 1) &&
+        if (!setenv(SPANPROF_STATION_ENV_REGION, engine->region_path, 1) &&
+            !setenv(SPANPROF_STATION_ENV_SOCKET, engine->socket_path, 1) &&
             !setenv(SPANPROF_STATION_ENV_MAX, number, 1))
                 execvp(argv[0], argv);
         error = errno;
@@ -223,7 +231,8 @@ static void read_connections(Engine *engine) {
 }
 
 static void look_around(Engine *engine, uint64_t wait_ns) {
-        struct timespec wait = { .tv_sec = (time_t)(wait_ns / NS_PER_SEC), .tv_nsec = (long)(wait_ns % NS_PER_SEC) };
+        struct timespec wait = { .tv_sec = (time_t)(wait_ns / NS_PER_SEC),
+                                 .tv_nsec = (long)(wait_ns % NS_PER_SEC) };
 
         if (ppoll(engine->fds, engine->n_fds, &wait, NULL) <= 0)
                 return;
@@ -249,8 +258,8 @@ static void sleep_until_woken(Engine *engine) {
 }
 
 /*
- * While events are lost we do not sleep, and ask to be woken all the same: the first event of the next burst then comes with
- * a system call, in the time of which a scan finds the station before its ring is full.
+ * While events are lost we do not sleep, and ask to be woken all the same: the first event of the next burst
+ * then comes with a system call, in the time of which a scan finds the station before its ring is full.
  */
 static void set_alarm(Engine *engine, bool found, uint64_t now_ns) {
         bool hungry = engine->output.pace.hungry;
@@ -341,7 +350,11 @@ int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int 
         static Engine engine;
         int r;
 
-        engine = (Engine){ .options = options, .lock = -1, .holder = SOCKET_HOLDER_NONE, .n_fds = FIRST, .child_status = 125 };
+        engine = (Engine){ .options = options,
+                           .lock = -1,
+                           .holder = SOCKET_HOLDER_NONE,
+                           .n_fds = FIRST,
+                           .child_status = 125 };
         for (int i = 0; i < FIRST; i++)
                 engine.fds[i].fd = -1;
         *summary = (CoroSummary){ 0 };

@@ -19,10 +19,12 @@ typedef struct CoroOptions {
         const char *output;
         TraceForm form;
         TraceOptions trace;
-        bool places;                    /* learn what addresses are, so that they have names afterwards; with `extra` alone */
+        /* learn what addresses are, so that they have names afterwards; with `extra` alone */
+        bool places;
         uint64_t duration_ns;           /* 0 = to the end */
         bool progress;                  /* a line on standard error, once a second */
-        bool term_on_interrupt;         /* SIGINT reaches the command as SIGTERM, as users of the real engine know it */
+        /* SIGINT reaches the command as SIGTERM, as users of the real engine know it */
+        bool term_on_interrupt;
 } CoroOptions;
 
 typedef struct CoroSummary {
@@ -38,12 +40,14 @@ enum {
 };
 
 /* Runs @argv with stations. *statusp: as a shell gives it, 128 + N for a signal. Return: 0,
- * CORO_E_FAILED (*statusp: 127 = there is no such command, 126 = it does not start, 125 = the fault is ours), -errno. */
+ * CORO_E_FAILED (*statusp: 127 = there is no such command, 126 = it does not start, 125 = the fault is ours),
+ * -errno.
+ */
 int coro_run(const CoroOptions *options, char **argv, CoroSummary *summary, int *statusp);
 
 /*
- * Reads the regions that these processes have mapped until all of them have ended, SIGINT or SIGTERM comes, or the
- * duration is over. Events carry the process' id. Return: 0, CORO_E_FAILED, -errno.
+ * Reads the regions that these processes have mapped until all of them have ended, SIGINT or SIGTERM comes,
+ * or the duration is over. Events carry the process' id. Return: 0, CORO_E_FAILED, -errno.
  */
 int coro_attach(const CoroOptions *options, const uint32_t *pids, size_t n_pids, CoroSummary *summary);
 

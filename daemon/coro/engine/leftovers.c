@@ -71,7 +71,8 @@ static bool is_mapped(const char *directory) {
         DIR *proc = opendir("/proc");
 
         while (proc && !found && (entry = readdir(proc)))
-                found = *entry->d_name >= '1' && *entry->d_name <= '9' && is_mapped_by(entry->d_name, directory);
+                found = *entry->d_name >= '1' && *entry->d_name <= '9' &&
+                        is_mapped_by(entry->d_name, directory);
         if (proc)
                 closedir(proc);
         return found || !proc;
@@ -91,8 +92,9 @@ static void remove_one(const char *path) {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         struct stat st;
 
-        if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & 077) || flock(fd, LOCK_EX | LOCK_NB) ||
-            !is_absent_or(S_IFREG, fd, region) || !is_absent_or(S_IFSOCK, fd, wake) || is_mapped(path))
+        if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & 077) ||
+            flock(fd, LOCK_EX | LOCK_NB) || !is_absent_or(S_IFREG, fd, region) ||
+            !is_absent_or(S_IFSOCK, fd, wake) || is_mapped(path))
                 return;
         unlinkat(fd, region, 0);
         unlinkat(fd, wake, 0);
@@ -106,7 +108,8 @@ void leftovers_remove(const char *base) {
         char path[512];
 
         while (directory && (entry = readdir(directory))) {
-                if (strncmp(entry->d_name, prefix, strlen(prefix)) || strlen(entry->d_name) != strlen(prefix) + 6)
+                if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
+                    strlen(entry->d_name) != strlen(prefix) + 6)
                         continue;
                 snprintf(path, sizeof(path), "%s/%s", base, entry->d_name);
                 remove_one(path);

@@ -48,7 +48,8 @@ void output_watch(Output *output, const RegionScan *scans, size_t n_scans) {
         if (!output->options->places || !output->options->trace.extra)
                 return;
         if (address_names_new(&output->places, scans, n_scans))
-                log_warning("there is no room to learn what addresses are: those of the trace will have no names");
+                log_warning(
+                        "there is no room to learn what addresses are: those of the trace will have no names");
 }
 
 bool output_deinit(Output *output) {
@@ -121,9 +122,13 @@ void output_progress(Output *output, const RegionScan *scans, size_t n_scans, ui
                 return;
         for (size_t i = 0; i < n_scans; i++)
                 n_seen += scans[i].n_seen;
-        fprintf(stderr, "\r%" PRIu64 " s: %" PRIu64 " coroutines, %" PRIu64 " events (%.0f/s), %" PRIu64 " lost\033[K",
+        fprintf(stderr,
+                "\r%" PRIu64 " s: %" PRIu64 " coroutines, %" PRIu64 " events (%.0f/s), %" PRIu64
+                " lost\033[K",
                 (now_ns - output->begin_ns) / NS_PER_SEC, n_seen, output->n_events,
-                (double)(output->n_events - output->progress_events) * 1e9 / (double)(now_ns - output->progress_ns), output->n_lost);
+                (double)(output->n_events - output->progress_events) * 1e9 /
+                        (double)(now_ns - output->progress_ns),
+                output->n_lost);
         output->progress_ns = now_ns;
         output->progress_events = output->n_events;
 }
@@ -139,13 +144,19 @@ static int add_totals(RegionScanTotals *sum, const RegionScan *scan) {
 }
 
 /* The @k-th scan's. @places: NULL = nothing is known. */
-static void write_stations(TraceWriter *writer, const RegionScan *scan, const AddressNames *places, size_t k) {
+static void write_stations(TraceWriter *writer, const RegionScan *scan, const AddressNames *places,
+                           size_t k) {
         for (uint32_t i = 0; i < scan->n_seen; i++)
-                trace_writer_station(writer, &(TraceStation){ .pid = scan->pid, .index = i, .state = &scan->states[i],
-                                                              .code = places ? address_names_station(places, k, i) : (StationCode){ 0 } });
+                trace_writer_station(writer,
+                                     &(TraceStation){ .pid = scan->pid,
+                                                      .index = i,
+                                                      .state = &scan->states[i],
+                                                      .code = places ? address_names_station(places, k, i)
+                                                                     : (StationCode){ 0 } });
 }
 
-static void write_ends(TraceWriter *writer, const RegionScan *scans, size_t n_scans, const AddressNames *places) {
+static void write_ends(TraceWriter *writer, const RegionScan *scans, size_t n_scans,
+                       const AddressNames *places) {
         for (size_t i = 0; i < n_scans; i++)
                 write_stations(writer, &scans[i], places, i);
         for (size_t i = 0; places && i < address_names_n_mappings(places); i++)
@@ -154,7 +165,8 @@ static void write_ends(TraceWriter *writer, const RegionScan *scans, size_t n_sc
 
 int output_finish(Output *output, RegionScan *scans, size_t n_scans, CoroSummary *summary) {
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
-        const AddressNames *places = output->places && address_names_finish(output->places) ? output->places : NULL;
+        const AddressNames *places = output->places && address_names_finish(output->places) ? output->places
+                                                                                            : NULL;
         RegionScanFound found;
         int r = 0;
 
@@ -162,7 +174,8 @@ int output_finish(Output *output, RegionScan *scans, size_t n_scans, CoroSummary
                 fputc('\n', stderr);
         for (size_t i = 0; i < n_scans; i++) {
                 region_scan_finish(&scans[i], clock_monotonic_ns(), on_event, output, &found);
-                summary->dialect = scans[i].dialect != STATION_DIALECT_UNKNOWN ? scans[i].dialect : summary->dialect;
+                summary->dialect = scans[i].dialect != STATION_DIALECT_UNKNOWN ? scans[i].dialect
+                                                                               : summary->dialect;
                 summary->cut |= region_is_cut(scans[i].region);
                 summary->damaged |= region_is_damaged(scans[i].region);
                 r = r ? r : add_totals(&summary->totals, &scans[i]);
@@ -179,7 +192,7 @@ int output_finish(Output *output, RegionScan *scans, size_t n_scans, CoroSummary
         summary->duration_ns = clock_monotonic_ns() - output->begin_ns;
         if (!trace_writer_close(writer, &summary->n_dropped))
                 return r;
-        log_error("cannot write %s: %s; of %" PRIu64 " events at least %" PRIu64 " are not in it", output->options->output, strerror(errno),
-                  summary->totals.n_read, summary->n_dropped);
+        log_error("cannot write %s: %s; of %" PRIu64 " events at least %" PRIu64 " are not in it",
+                  output->options->output, strerror(errno), summary->totals.n_read, summary->n_dropped);
         return CORO_E_FAILED;
 }

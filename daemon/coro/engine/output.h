@@ -5,8 +5,9 @@
  * Output
  *
  * What the engine and the attached reader have in common: scans, the trace that they feed, the
- * progress line and the end. Lines are made between scans, on the one CPU that both may use, and written by a thread;
- * a database takes longer for an event than a scan may wait, so there a relay hands events to the thread.
+ * progress line and the end. Lines are made between scans, on the one CPU that both may use, and written by a
+ * thread; a database takes longer for an event than a scan may wait, so there a relay hands events to the
+ * thread.
  */
 
 #include "coro/engine/address-names.h"

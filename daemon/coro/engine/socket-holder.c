@@ -36,7 +36,9 @@ static int send_fd(int socket, char what, int fd) {
         if (fd >= 0) {
                 message.msg_control = &control;
                 message.msg_controllen = sizeof(control);
-                control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+                control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                                                   .cmsg_type = SCM_RIGHTS,
+                                                   .cmsg_len = CMSG_LEN(sizeof(int)) };
                 memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
         }
         return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -1;
@@ -46,11 +48,14 @@ static int send_fd(int socket, char what, int fd) {
 static int receive_fd(int socket, char *whatp, int *fdp) {
         union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control = { 0 };
         struct iovec data = { whatp, 1 };
-        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
         *fdp = -1;
-        if (n == 1 && message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS)
+        if (n == 1 && message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
+            control.header.cmsg_type == SCM_RIGHTS)
                 memcpy(fdp, CMSG_DATA(&control.header), sizeof(*fdp));
         return n == 1 ? 1 : n == 0 || (errno != EAGAIN && errno != EINTR) ? 0 : -1;
 }
@@ -62,7 +67,8 @@ static void take_connection(Keep *keep) {
                 return;
         keep->fds[keep->n_fds++] = (struct pollfd){ .fd = fd, .events = POLLRDHUP };
         if (keep->fds[CONTROL].fd >= 0)
-                send_fd(keep->fds[CONTROL].fd, 'c', fd);        /* an engine that stands still gets them later, or never */
+                /* an engine that stands still gets them later, or never */
+                send_fd(keep->fds[CONTROL].fd, 'c', fd);
 }
 
 /* From here on nobody scans: nobody must be woken. */
@@ -129,7 +135,8 @@ static void detach(void) {
 }
 
 static void run(Keep *keep) {
-        struct stat socket_file = { 0 }, region_file = { .st_dev = keep->region->device, .st_ino = keep->region->inode };
+        struct stat socket_file = { 0 },
+                    region_file = { .st_dev = keep->region->device, .st_ino = keep->region->inode };
 
         lstat(keep->socket_path, &socket_file);
         detach();
@@ -168,7 +175,8 @@ static int listen_at(const char *path, mode_t mode, int *fdp) {
         return 0;
 }
 
-int socket_holder_start(SocketHolder *holder, const char *socket_path, const char *region_path, Region *region, mode_t mode) {
+int socket_holder_start(SocketHolder *holder, const char *socket_path, const char *region_path,
+                        Region *region, mode_t mode) {
         _cleanup_(closep) int listener = -1;
         int control[2], r = listen_at(socket_path, mode, &listener);
         pid_t pid;
@@ -182,7 +190,10 @@ int socket_holder_start(SocketHolder *holder, const char *socket_path, const cha
                 static Keep keep;
 
                 close(control[0]);
-                keep = (Keep){ .region = region, .socket_path = socket_path, .region_path = region_path, .n_fds = FIRST };
+                keep = (Keep){ .region = region,
+                               .socket_path = socket_path,
+                               .region_path = region_path,
+                               .n_fds = FIRST };
                 keep.fds[CONTROL] = (struct pollfd){ .fd = control[1], .events = POLLIN };
                 keep.fds[LISTENER] = (struct pollfd){ .fd = listener };
                 keep.fds[TARGET] = (struct pollfd){ .fd = -1, .events = POLLIN };

@@ -24,15 +24,18 @@ typedef struct SocketHolder {
 
 enum {
         _SOCKET_HOLDER_E_SUCCESS,
-        SOCKET_HOLDER_E_EXISTS,                /* the path is taken by something that is no socket; it is left alone */
-        SOCKET_HOLDER_E_SYSTEM,                /* errno says what failed; ENAMETOOLONG: the path is too long for a socket */
+        /* the path is taken by something that is no socket; it is left alone */
+        SOCKET_HOLDER_E_EXISTS,
+        /* errno says what failed; ENAMETOOLONG: the path is too long for a socket */
+        SOCKET_HOLDER_E_SYSTEM,
 };
 
 /*
  * Listens at @socket_path, in the place of an old socket, and starts the keeper. Both paths must stay as
  * they are. Return: 0, SOCKET_HOLDER_E_*.
  */
-int socket_holder_start(SocketHolder *holder, const char *socket_path, const char *region_path, Region *region, mode_t mode);
+int socket_holder_start(SocketHolder *holder, const char *socket_path, const char *region_path,
+                        Region *region, mode_t mode);
 
 /* Says which process is the target, so that its end is known without the engine. */
 void socket_holder_watch(SocketHolder *holder, int pidfd);

@@ -39,7 +39,8 @@ static void nap(uint64_t ns) {
 }
 
 static bool write_batch(WriterQueue *queue) {
-        uint64_t head = __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE), n = MIN(head - queue->tail, (uint64_t)BATCH);
+        uint64_t head = __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE),
+                 n = MIN(head - queue->tail, (uint64_t)BATCH);
 
         for (uint64_t i = 0; i < n; i++)
                 trace_writer_event(queue->writer, &queue->events[(queue->tail + i) % N_EVENTS]);
@@ -47,13 +48,17 @@ static bool write_batch(WriterQueue *queue) {
         return n;
 }
 
-/* Until there is an event. The flag is set, then looked once more: writer_queue_kick() looks in the other order. */
+/*
+ * Until there is an event. The flag is set, then looked once more: writer_queue_kick() looks in the other
+ * order.
+ */
 static void wait_for_events(WriterQueue *queue) {
         struct pollfd fd = { .fd = queue->wake_fd, .events = POLLIN };
         uint64_t n;
 
         __atomic_store_n(&queue->sleeping, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&queue->head, __ATOMIC_SEQ_CST) == queue->tail && !__atomic_load_n(&queue->stopping, __ATOMIC_SEQ_CST))
+        if (__atomic_load_n(&queue->head, __ATOMIC_SEQ_CST) == queue->tail &&
+            !__atomic_load_n(&queue->stopping, __ATOMIC_SEQ_CST))
                 poll(&fd, 1, -1);
         __atomic_store_n(&queue->sleeping, 0, __ATOMIC_SEQ_CST);
         (void)!read(queue->wake_fd, &n, sizeof(n));
@@ -64,7 +69,8 @@ static void *run(void *userdata) {
         uint64_t last_ns = 0;
 
         for (;;) {
-                bool stopping = __atomic_load_n(&queue->stopping, __ATOMIC_ACQUIRE), wrote = write_batch(queue);
+                bool stopping = __atomic_load_n(&queue->stopping, __ATOMIC_ACQUIRE),
+                     wrote = write_batch(queue);
                 uint64_t now_ns = clock_monotonic_ns();
 
                 trace_writer_flush(queue->writer, now_ns);
@@ -72,7 +78,8 @@ static void *run(void *userdata) {
                         last_ns = now_ns;
                 else if (stopping)
                         return NULL;
-                else if (now_ns - last_ns < 200 * NS_PER_MS)    /* the writer may still hold something back for a while */
+                else if (now_ns - last_ns <
+                         200 * NS_PER_MS) /* the writer may still hold something back for a while */
                         nap(500 * NS_PER_US);
                 else
                         wait_for_events(queue);

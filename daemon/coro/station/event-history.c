@@ -29,7 +29,9 @@ void event_history_deinit(EventHistory *journal) {
 
 /* Return: NULL when it has left the journal, or never was. */
 static EventHistoryEntry *get(const EventHistory *journal, uint64_t number) {
-        return number && number + EVENT_HISTORY_EVENTS > journal->n ? &journal->entries[number % EVENT_HISTORY_EVENTS] : NULL;
+        return number && number + EVENT_HISTORY_EVENTS > journal->n
+                ? &journal->entries[number % EVENT_HISTORY_EVENTS]
+                : NULL;
 }
 
 static int find_thread(EventHistory *journal, uint32_t tid, EventHistoryThread **threadp) {
@@ -59,7 +61,8 @@ static void forget(EventHistory *journal, const EventHistoryEntry *entry) {
         station->old_ns = entry->time_ns;
         station->old_active = entry->active;
         if (station->listed && station->old_tid != entry->tid)
-                station->old_active = false;    /* in another thread's list still: rare, and then rather unknown than wrong */
+                /* in another thread's list still: rare, and then rather unknown than wrong */
+                station->old_active = false;
         else
                 station->old_tid = entry->tid;
         if (!entry->active || station->listed || !thread)
@@ -69,12 +72,17 @@ static void forget(EventHistory *journal, const EventHistoryEntry *entry) {
         station->listed = true;
 }
 
-/* Keeps the chain of a thread in the order of time: stations are read one after the other, so events come late by a scan. */
-static void link_to_thread(EventHistory *journal, EventHistoryThread *thread, EventHistoryEntry *entry, uint64_t number) {
+/*
+ * Keeps the chain of a thread in the order of time: stations are read one after the other, so events come
+ * late by a scan.
+ */
+static void link_to_thread(EventHistory *journal, EventHistoryThread *thread, EventHistoryEntry *entry,
+                           uint64_t number) {
         uint64_t *at = &thread->newest;
         EventHistoryEntry *other;
 
-        for (int step = 0; (other = get(journal, *at)) && other->time_ns > entry->time_ns && step < MAX_STEPS; step++)
+        for (int step = 0; (other = get(journal, *at)) && other->time_ns > entry->time_ns && step < MAX_STEPS;
+             step++)
                 at = &other->before_of_thread;
         entry->before_of_thread = *at;
         *at = number;
@@ -92,11 +100,15 @@ int event_history_add(EventHistory *journal, const CoroEvent *event) {
         if (journal->n + 1 > EVENT_HISTORY_EVENTS)
                 forget(journal, entry);
         journal->n++;
-        if (event->number && !journal->stations[event->station].newest)         /* who ran before is not known of this station */
+        /* who ran before is not known of this station */
+        if (event->number && !journal->stations[event->station].newest)
                 journal->since_ns = MAX(journal->since_ns, event->time_ns);
-        *entry = (EventHistoryEntry){ .time_ns = event->time_ns, .station = event->station, .tid = (uint32_t)event->tid,
-                                 .active = event->active, .gap = event->n_lost,
-                                 .before_of_station = journal->stations[event->station].newest };
+        *entry = (EventHistoryEntry){ .time_ns = event->time_ns,
+                                      .station = event->station,
+                                      .tid = (uint32_t)event->tid,
+                                      .active = event->active,
+                                      .gap = event->n_lost,
+                                      .before_of_station = journal->stations[event->station].newest };
         station = &journal->stations[event->station];
         before = get(journal, station->newest);
         if (before)
@@ -109,8 +121,8 @@ int event_history_add(EventHistory *journal, const CoroEvent *event) {
 }
 
 /* Of the stations whose last event has left the journal, the one that was resumed last on this thread. */
-static int find_old(const EventHistory *journal, const EventHistoryThread *thread, uint32_t tid, uint64_t time_ns,
-                    bool (*is_out)(void *, uint32_t), void *userdata, uint32_t *stationp) {
+static int find_old(const EventHistory *journal, const EventHistoryThread *thread, uint32_t tid,
+                    uint64_t time_ns, bool (*is_out)(void *, uint32_t), void *userdata, uint32_t *stationp) {
         uint64_t best_ns = 0;
         bool gap = false;
         int steps = 0;
@@ -119,7 +131,8 @@ static int find_old(const EventHistory *journal, const EventHistoryThread *threa
                 const EventHistoryStation *station = &journal->stations[at - 1];
                 const EventHistoryEntry *next = get(journal, station->oldest);
 
-                if (!station->old_active || station->old_tid != tid || station->old_ns > time_ns || station->old_ns < best_ns)
+                if (!station->old_active || station->old_tid != tid || station->old_ns > time_ns ||
+                    station->old_ns < best_ns)
                         continue;
                 if ((next && next->time_ns <= time_ns) || (is_out && is_out(userdata, at - 1)))
                         continue;
@@ -130,8 +143,8 @@ static int find_old(const EventHistory *journal, const EventHistoryThread *threa
         return !best_ns ? EVENT_HISTORY_E_NONE : gap ? EVENT_HISTORY_E_LAPPED : 0;
 }
 
-int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_ns, bool (*is_out)(void *userdata, uint32_t station),
-                 void *userdata, uint32_t *stationp) {
+int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_ns,
+                       bool (*is_out)(void *userdata, uint32_t station), void *userdata, uint32_t *stationp) {
         const EventHistoryThread *thread = hashmap_get(&journal->threads, tid);
         const EventHistoryEntry *entry;
         int steps = 0;
@@ -146,10 +159,12 @@ int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_
                 if (++steps >= MAX_STEPS)
                         return EVENT_HISTORY_E_LAPPED;
                 if (entry->time_ns > time_ns) {
-                        const EventHistoryEntry *before = entry->gap ? get(journal, entry->before_of_station) : NULL;
+                        const EventHistoryEntry *before = entry->gap ? get(journal, entry->before_of_station)
+                                                                     : NULL;
 
                         if (before && before->time_ns <= time_ns)
-                                return EVENT_HISTORY_E_LAPPED;        /* it may have been resumed here, and nobody saw it */
+                                /* it may have been resumed here, and nobody saw it */
+                                return EVENT_HISTORY_E_LAPPED;
                         continue;
                 }
                 if (next && next->time_ns <= time_ns)

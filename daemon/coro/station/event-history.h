@@ -4,9 +4,9 @@
 /*
  * EventHistory
  *
- * The recent events of one region, to be asked which coroutine ran on a thread at a time that is not long ago:
- * among the stations whose own newest event until then is a resume on that thread, the
- * one that was resumed last. A coroutine that resumes another stays resumed itself, so the innermost is meant.
+ * The recent events of one region, to be asked which coroutine ran on a thread at a time that is not long
+ * ago: among the stations whose own newest event until then is a resume on that thread, the one that was
+ * resumed last. A coroutine that resumes another stays resumed itself, so the innermost is meant.
  *
  * Holds a fixed number of events; of older ones it knows the last of each station. Opens nothing.
  */
@@ -41,13 +41,15 @@ typedef struct EventHistoryStation {
 
 typedef struct EventHistoryThread {
         uint64_t newest;
-        uint32_t first;                 /* stations that were active here when their event left the journal; number + 1 */
+        /* stations that were active here when their event left the journal; number + 1 */
+        uint32_t first;
 } EventHistoryThread;
 
 typedef struct EventHistory {
         EventHistoryEntry *entries;          /* by number % EVENT_HISTORY_EVENTS */
         uint64_t n;                     /* number of the newest */
-        uint64_t since_ns;              /* of some station only events from then on are known: no time before can be told of */
+        /* of some station only events from then on are known: no time before can be told of */
+        uint64_t since_ns;
         EventHistoryStation *stations;
         uint32_t n_stations;
         Hashmap threads;                /* tid → EventHistoryThread */
@@ -70,5 +72,5 @@ int event_history_add(EventHistory *journal, const CoroEvent *event);
  * @is_out: whether a station that would be the answer is out of the question (dead by then); may be NULL.
  * Return: 0 and *stationp, EVENT_HISTORY_E_*.
  */
-int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_ns, bool (*is_out)(void *userdata, uint32_t station),
-                 void *userdata, uint32_t *stationp);
+int event_history_find(const EventHistory *journal, uint32_t tid, uint64_t time_ns,
+                       bool (*is_out)(void *userdata, uint32_t station), void *userdata, uint32_t *stationp);

@@ -19,7 +19,8 @@ enum {
         MAX_REGIONS = 64,
         MAX_FINDING = 8,                /* looks at once that take several turns; others begin anew */
         IDLE_SHARE = 300,               /* time between looks at an idle region ÷ time of a look */
-        BUSY_SHARE = 20,                /* the same while samples ask: 5 % of a CPU at most, however large a region is */
+        /* the same while samples ask: 5 % of a CPU at most, however large a region is */
+        BUSY_SHARE = 20,
 };
 
 #define NEXT_TURN_NS (20 * NS_PER_MS)           /* of a look at very many mappings */
@@ -255,8 +256,11 @@ typedef struct Telling {
 static int tell(void *userdata, const SuspendedSum *sum) {
         const Telling *telling = userdata;
         const Joined *joined = telling->joined;
-        CoroSuspended suspended = { .pid = joined->pid, .generation = joined->generation, .address = sum->address,
-                                    .value_ns = sum->value_ns, .time_ns = sum->time_ns };
+        CoroSuspended suspended = { .pid = joined->pid,
+                                    .generation = joined->generation,
+                                    .address = sum->address,
+                                    .value_ns = sum->value_ns,
+                                    .time_ns = sum->time_ns };
 
         if (sum->station != SUSPENDED_ANY_STATION) {
                 const StationState *state = &joined->scan.states[sum->station];
@@ -280,7 +284,8 @@ static int take_suspended(CoroJoin *join, Joined *joined, uint64_t end_ns) {
         int r = joined->pid && join->suspended ? joined_count_suspended(joined, end_ns) : 0;
 
         count_stretches(&joined->suspended);
-        return r ? r : suspended_take(&joined->suspended, joined->pid && join->suspended ? tell : NULL, &telling);
+        return r ? r
+                 : suspended_take(&joined->suspended, joined->pid && join->suspended ? tell : NULL, &telling);
 }
 
 int coro_join_close(CoroJoin *join, bool discard) {
@@ -288,7 +293,10 @@ int coro_join_close(CoroJoin *join, bool discard) {
                 Joined *joined = join->regions[i];
                 RegionScanFound found;
                 int r = joined_scan(joined, &found);
-                /* If not, its end will be told, and until then its coroutines were suspended: see coro_join_forget(). */
+                /*
+                 * If not, its end will be told, and until then its coroutines were suspended: see
+                 * coro_join_forget().
+                 */
                 bool lives = joined->pid && !kill((pid_t)joined->pid, 0);
 
                 if (!r && discard)
@@ -342,12 +350,13 @@ int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
 typedef struct Question {
         Joined *joined;
         uint64_t time_ns;
-        bool ambiguous;                 /* a candidate died between the last look that saw it alive and the one that did not */
+        /* a candidate died between the last look that saw it alive and the one that did not */
+        bool ambiguous;
 } Question;
 
 /*
- * A coroutine that ends is resumed by its last event, for ever. It counts until the last look that saw it alive; what came
- * between that and the look that saw it dead is not known; afterwards it is out.
+ * A coroutine that ends is resumed by its last event, for ever. It counts until the last look that saw it
+ * alive; what came between that and the look that saw it dead is not known; afterwards it is out.
  */
 static bool is_dead(void *userdata, uint32_t station) {
         Question *question = userdata;
@@ -361,7 +370,8 @@ static bool is_dead(void *userdata, uint32_t station) {
         return true;
 }
 
-int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns, CoroMatch *match) {
+int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns,
+                   CoroMatch *match) {
         Question question = { .time_ns = time_ns };
         RegionScanFound found;
         Member *member;
@@ -374,7 +384,8 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
                 return r ? r : CORO_JOIN_E_NONE;
         question.joined = member->joined;
         if (member->joined->scanned_ns < time_ns) {
-                if (clock_monotonic_ns() - member->joined->scanned_ns < BUSY_SHARE * member->joined->cost_ns) {
+                if (clock_monotonic_ns() - member->joined->scanned_ns <
+                    BUSY_SHARE * member->joined->cost_ns) {
                         stat_add(COUNTER_CORO_SAMPLES_LAPPED, 1);
                         return CORO_JOIN_E_UNKNOWN;
                 }
@@ -384,9 +395,12 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
                 return r;
         r = event_history_find(&member->joined->journal, ns_tid, time_ns, is_dead, &question, &station);
         if (r || question.ambiguous) {
-                stat_add(question.ambiguous ? COUNTER_CORO_SAMPLES_AMBIGUOUS :
-                         r == EVENT_HISTORY_E_LAPPED ? COUNTER_CORO_SAMPLES_LAPPED : COUNTER_CORO_SAMPLES_NONE, 1);
-                return r == EVENT_HISTORY_E_NONE && !question.ambiguous ? CORO_JOIN_E_NONE : CORO_JOIN_E_UNKNOWN;
+                stat_add(question.ambiguous                    ? COUNTER_CORO_SAMPLES_AMBIGUOUS
+                                 : r == EVENT_HISTORY_E_LAPPED ? COUNTER_CORO_SAMPLES_LAPPED
+                                                               : COUNTER_CORO_SAMPLES_NONE,
+                         1);
+                return r == EVENT_HISTORY_E_NONE && !question.ambiguous ? CORO_JOIN_E_NONE
+                                                                        : CORO_JOIN_E_UNKNOWN;
         }
         *match = (CoroMatch){ .station = station, .probe_id = member->joined->scan.states[station].probe_id,
                               .birth_ns = member->joined->scan.states[station].birth_ns };

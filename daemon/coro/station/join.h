@@ -33,10 +33,11 @@ CoroJoin *coro_join_free(CoroJoin *join);
 DEFINE_CLEANUP(CoroJoin, coro_join_free)
 
 /*
- * Who ran on thread @ns_tid (as the process itself numbers it) of process @pid at @time_ns, which is past? @generation: of
- * the process; another one is another program. Return: 0 and *match, CORO_JOIN_E_*, -ENOMEM.
+ * Who ran on thread @ns_tid (as the process itself numbers it) of process @pid at @time_ns, which is past?
+ * @generation: of the process; another one is another program. Return: 0 and *match, CORO_JOIN_E_*, -ENOMEM.
  */
-int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns, CoroMatch *match);
+int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t ns_tid, uint64_t time_ns,
+                   CoroMatch *match);
 
 /*
  * Stations were found in this process: they are followed from now on, whether it is ever sampled or not.
@@ -45,12 +46,16 @@ int coro_join_find(CoroJoin *join, uint32_t pid, uint64_t generation, uint32_t n
 int coro_join_watch(CoroJoin *join, uint32_t pid, uint64_t generation);
 
 /*
- * The process is gone since @end_ns; what it left is kept for samples that are on their way, for some seconds. Tells how long
- * its coroutines were suspended until then. Return: 0, -ENOMEM, or what the callback returned.
+ * The process is gone since @end_ns; what it left is kept for samples that are on their way, for some
+ * seconds. Tells how long its coroutines were suspended until then. Return: 0, -ENOMEM, or what the callback
+ * returned.
  */
 int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns);
 
-/* Reads new events of all regions. *wait_nsp: until the next call; UINT64_MAX = there is no region. Return: 0, -ENOMEM. */
+/*
+ * Reads new events of all regions. *wait_nsp: until the next call; UINT64_MAX = there is no region. Return:
+ * 0, -ENOMEM.
+ */
 int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp);
 
 /* How long a coroutine was suspended at one place. Each nanosecond is told once. */
@@ -70,7 +75,8 @@ typedef int (*CoroSuspendedFunc)(void *userdata, const CoroSuspended *suspended)
 void coro_join_set_suspended(CoroJoin *join, CoroSuspendedFunc func, void *userdata);
 
 /*
- * The end of a window: tells how long coroutines were suspended since the last one, those that are still until now; or nothing,
- * with @discard, and then nobody will hear of that time. Return: as coro_join_forget().
+ * The end of a window: tells how long coroutines were suspended since the last one, those that are still
+ * until now; or nothing, with @discard, and then nobody will hear of that time. Return: as
+ * coro_join_forget().
  */
 int coro_join_close(CoroJoin *join, bool discard);

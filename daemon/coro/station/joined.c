@@ -32,7 +32,9 @@ int joined_new(Joined **joinedp, Region *region) {
         joined->region = region;
         joined->lives = calloc(region->n_stations, sizeof(*joined->lives));
         joined->active = calloc(region->n_stations, sizeof(*joined->active));
-        r = joined->lives && joined->active ? region_scan_init(&joined->scan, region, STATION_DIALECT_UNKNOWN, true) : error_origin(-ENOMEM);
+        r = joined->lives && joined->active
+                ? region_scan_init(&joined->scan, region, STATION_DIALECT_UNKNOWN, true)
+                : error_origin(-ENOMEM);
         if (!r)
                 r = event_history_init(&joined->journal, region->n_stations);
         if (!r)
@@ -97,8 +99,8 @@ int joined_scan(Joined *joined, RegionScanFound *found) {
 }
 
 /*
- * While an event waits to be read nothing is known but that it was resumed since. One that died while it was suspended did
- * so nobody knows when.
+ * While an event waits to be read nothing is known but that it was resumed since. One that died while it was
+ * suspended did so nobody knows when.
  */
 static int count_open(Joined *joined, uint32_t station, uint64_t now_ns) {
         const RegionScan *scan = &joined->scan;

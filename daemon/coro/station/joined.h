@@ -4,8 +4,8 @@
 /*
  * Joined Region
  *
- * A region of a process that is sampled, followed while both go on: its events in a journal, for questions who ran; the
- * time that its coroutines are suspended; and when each was last seen alive.
+ * A region of a process that is sampled, followed while both go on: its events in a journal, for questions
+ * who ran; the time that its coroutines are suspended; and when each was last seen alive.
  */
 
 #include "base/util/macro.h"
@@ -26,12 +26,14 @@ typedef struct Joined {
         EventHistory journal;
         Suspended suspended;
         Life *lives;                    /* by station */
-        uint32_t *active;               /* stations that are resumed by their newest event: whether they live is looked at */
+        /* stations that are resumed by their newest event: whether they live is looked at */
+        uint32_t *active;
         uint32_t n_active;
         uint64_t scanned_ns;            /* every event until then is in the journal */
         uint64_t cost_ns;               /* of the last look */
         uint32_t n_users;
-        uint32_t pid;                   /* of them, whose coroutines these are taken for; 0 = of nobody any more */
+        /* of them, whose coroutines these are taken for; 0 = of nobody any more */
+        uint32_t pid;
         uint64_t generation;
 } Joined;
 
@@ -45,5 +47,8 @@ int joined_scan(Joined *joined, RegionScanFound *found);
 /* Whether the coroutine lives, now. */
 void joined_look_at_life(Joined *joined, uint32_t station, uint64_t now_ns);
 
-/* What is suspended at the last scan counts until then, or until @end_ns if that was earlier. Return: 0, -ENOMEM. */
+/*
+ * What is suspended at the last scan counts until then, or until @end_ns if that was earlier. Return: 0,
+ * -ENOMEM.
+ */
 int joined_count_suspended(Joined *joined, uint64_t end_ns);

@@ -19,7 +19,8 @@ void pace_take_short_turns(void) {
         if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.sched_policy != SCHED_NORMAL)
                 return;
         attr.sched_runtime = TURN_NS;
-        (void)!syscall(SYS_sched_setattr, 0, &attr, 0);         /* before Linux 6.12 it is ignored, and where it is refused we are as before */
+        /* before Linux 6.12 it is ignored, and where it is refused we are as before */
+        (void)!syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
 static void slow_down(Pace *pace, uint64_t scan_ns) {
@@ -29,7 +30,8 @@ static void slow_down(Pace *pace, uint64_t scan_ns) {
 void pace_update(Pace *pace, const RegionScanFound *found, uint64_t scan_ns, uint64_t now_ns) {
         if (found->n_events || found->n_lost || !pace->event_ns)
                 pace->event_ns = now_ns;
-        if (found->n_lost || found->n_most > SPANPROF_STATION_EPOCHS)   /* followed: it would have been lost */
+        /* followed: it would have been lost */
+        if (found->n_lost || found->n_most > SPANPROF_STATION_EPOCHS)
                 pace->hungry_until_ns = now_ns + PACE_HUNGRY_NS;
         if (found->n_most > MANY)
                 pace->wait_ns = pace->wait_ns > 4 * PACE_STEP_NS ? pace->wait_ns / 2 : 0;

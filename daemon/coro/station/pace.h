@@ -18,10 +18,14 @@
 #define PACE_STEP_NS (5 * NS_PER_US)
 #define PACE_MAX_WAIT_NS NS_PER_MS
 #define PACE_IDLE_NS (20 * NS_PER_MS)           /* without an event */
-#define PACE_HUNGRY_NS (50 * NS_PER_MS)         /* after a loss, or a burst that was followed: no waiting at all */
+/* after a loss, or a burst that was followed: no waiting at all */
+#define PACE_HUNGRY_NS (50 * NS_PER_MS)
 #define PACE_MIN_DEADLINE_NS (50 * NS_PER_MS)
 #define PACE_MAX_DEADLINE_NS NS_PER_SEC
-/* Deadline ÷ time of a scan: 0.2 % of a CPU; of a region so large that a second is too short for that, 1.25 %. */
+/*
+ * Deadline ÷ time of a scan: 0.2 % of a CPU; of a region so large that a second is too short for that, 1.25
+ * %.
+ */
 enum { PACE_IDLE_SHARE = 500, PACE_LARGE_SHARE = 80 };
 
 typedef struct Pace {
@@ -33,8 +37,9 @@ typedef struct Pace {
 } Pace;
 
 /*
- * For the thread that scans, once others have been started: turns of a tenth of a millisecond, so that it goes before a thread that
- * computes when its wait is over. Eight events of a station may come in less time than another's usual turn takes.
+ * For the thread that scans, once others have been started: turns of a tenth of a millisecond, so that it
+ * goes before a thread that computes when its wait is over. Eight events of a station may come in less time
+ * than another's usual turn takes.
  */
 void pace_take_short_turns(void);
 

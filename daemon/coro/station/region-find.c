@@ -27,7 +27,10 @@ struct Find {
         char path[MAPS_MAX_NAME];
 };
 
-/* As for executables: a device that nobody lists is a block device of another mount namespace, or not to be trusted. */
+/*
+ * As for executables: a device that nobody lists is a block device of another mount namespace, or not to be
+ * trusted.
+ */
 static bool is_local(Find *find, const MapsEntry *entry) {
         MountKind kind;
 
@@ -44,13 +47,16 @@ static int open_mapped(int proc_fd, const MapsEntry *entry) {
         struct statx stx;
         char name[64];
 
-        snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)entry->start, (unsigned long)entry->end);
+        snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)entry->start,
+                 (unsigned long)entry->end);
         path_fd = openat(proc_fd, name, O_PATH | O_CLOEXEC);
-        if (path_fd < 0 || statx(path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stx) || !S_ISREG(stx.stx_mode))
+        if (path_fd < 0 || statx(path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stx) ||
+            !S_ISREG(stx.stx_mode))
                 return -1;
         snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
         fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        if (fd < 0 || file_pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != SPANPROF_STATION_MAGIC)
+        if (fd < 0 || file_pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) ||
+            magic != SPANPROF_STATION_MAGIC)
                 return -1;
         return take_fd(fd);
 }

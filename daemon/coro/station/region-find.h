@@ -28,8 +28,8 @@ typedef int (*FindFunc)(void *userdata, int fd, const char *path);
 int find_regions(pid_t pid, FindFunc func, void *userdata);
 
 /*
- * The same in turns, for a loop that has other things to do: half a MiB of maps each, about 3 ms. *@findp: NULL = begin; the caller's
- * while there is more, else NULL. Return: also FIND_E_MORE.
+ * The same in turns, for a loop that has other things to do: half a MiB of maps each, about 3 ms. *@findp:
+ * NULL = begin; the caller's while there is more, else NULL. Return: also FIND_E_MORE.
  */
 typedef struct Find Find;
 

@@ -9,13 +9,14 @@
 #include "base/util/hashmap.h"
 
 /*
- * Nothing tells which station has news, so a scan is a walk over one cache line of each: 1 ns a station when nothing is
- * there, if the CPU may fetch the lines of a whole block at once. What was written since has to come from the writer's cache,
- * some 100 ns a line, and is asked for early, too.
+ * Nothing tells which station has news, so a scan is a walk over one cache line of each: 1 ns a station when
+ * nothing is there, if the CPU may fetch the lines of a whole block at once. What was written since has to
+ * come from the writer's cache, some 100 ns a line, and is asked for early, too.
  *
- * A coroutine that awaits things that are ready writes eight events, all that a station holds, in a quarter of a microsecond:
- * no scan comes back in time. So where events are coming just now, one stays until they stop. A writer whose lines
- * are read as soon as it has written them has to fetch them again, which holds it to the pace of its reader.
+ * A coroutine that awaits things that are ready writes eight events, all that a station holds, in a quarter
+ * of a microsecond: no scan comes back in time. So where events are coming just now, one stays until they
+ * stop. A writer whose lines are read as soon as it has written them has to fetch them again, which holds it
+ * to the pace of its reader.
  */
 
 enum {
@@ -26,10 +27,13 @@ enum {
         MAX_SPINS = 200,                /* looks without a new event, each some 15 ns */
 };
 
-#define NOTICE_HISTORY_NS (5 * NS_PER_US)       /* an event so young may be followed by another, even if its writer makes a system call first */
+/* an event so young may be followed by another, even if its writer makes a system call first */
+#define NOTICE_HISTORY_NS (5 * NS_PER_US)
 
 int region_scan_init(RegionScan *scan, Region *region, StationDialect dialect, bool late) {
-        *scan = (RegionScan){ .region = region, .dialect = dialect, .dialect_is_given = dialect != STATION_DIALECT_UNKNOWN,
+        *scan = (RegionScan){ .region = region,
+                              .dialect = dialect,
+                              .dialect_is_given = dialect != STATION_DIALECT_UNKNOWN,
                               .late = late };
         /* untouched zero pages: a large region that is little used costs little */
         scan->lines = calloc(region->n_stations, sizeof(*scan->lines));
@@ -103,7 +107,10 @@ static bool await(const RegionScan *scan, const struct spanprof_station *station
         return false;
 }
 
-/* @begin_ns: some time ago, and all that is needed to tell that an event is old; the clock costs as much as half an event. */
+/*
+ * @begin_ns: some time ago, and all that is needed to tell that an event is old; the clock costs as much as
+ * half an event.
+ */
 static bool is_coming(const RegionScan *scan, const StationState *state, uint64_t begin_ns) {
         return scan->follow && state->n_read && begin_ns < state->last_ns + NOTICE_HISTORY_NS &&
                clock_monotonic_ns() < state->last_ns + NOTICE_HISTORY_NS;
@@ -116,7 +123,8 @@ static int visit(RegionScan *scan, uint32_t index, uint64_t now_ns, RegionScanEv
         StationState *state = &scan->states[index];
         uint64_t before = state->next, n_lost = state->n_lost;
         CoroEvent event = { .station = index, .pid = scan->pid };
-        unsigned n = 0, max = SPANPROF_STATION_EPOCHS;          /* a writer that never stops must not keep us */
+        /* a writer that never stops must not keep us */
+        unsigned n = 0, max = SPANPROF_STATION_EPOCHS;
         StationRing ring;
         int r, result = 0;
 
@@ -127,7 +135,8 @@ static int visit(RegionScan *scan, uint32_t index, uint64_t now_ns, RegionScanEv
                         found->n_events++;
                         result = func(userdata, &event);
                 } else if (r == STATION_E_CORRUPT ||
-                           (r == STATION_E_NONE && (!is_coming(scan, state, now_ns) || !await(scan, station, state->next)))) {
+                           (r == STATION_E_NONE &&
+                            (!is_coming(scan, state, now_ns) || !await(scan, station, state->next)))) {
                         break;
                 }
                 if (++n == max && is_coming(scan, state, now_ns))
@@ -148,7 +157,8 @@ static void bury(RegionScan *scan, uint32_t n) {
 
                 station_look(station, state);
                 scan->look_at = at + 1;
-                if (!state->corrupt && (!state->dead || station_is_ready(station, scan->dialect, state->next)))
+                if (!state->corrupt &&
+                    (!state->dead || station_is_ready(station, scan->dialect, state->next)))
                         continue;
                 scan->n_alive--;
                 scan->lines[at] = scan->lines[scan->n_alive];
@@ -182,7 +192,8 @@ static void prefetch(const RegionScan *scan, uint32_t at) {
                 __builtin_prefetch(state + i);
 }
 
-static int scan_alive(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata, RegionScanFound *found) {
+static int scan_alive(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
+                      RegionScanFound *found) {
         const struct spanprof_epoch *lines = (const struct spanprof_epoch *)scan->region->stations;
 
         for (uint32_t begin = 0; begin < scan->n_alive; begin += BLOCK) {
@@ -207,7 +218,8 @@ static int scan_alive(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc fun
         return 0;
 }
 
-int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata, RegionScanFound *found) {
+int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
+                    RegionScanFound *found) {
         int r;
 
         *found = (RegionScanFound){ 0 };
@@ -224,7 +236,8 @@ int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func,
         return r;
 }
 
-int region_scan_finish(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata, RegionScanFound *found) {
+int region_scan_finish(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
+                       RegionScanFound *found) {
         int r = 0;
 
         *found = (RegionScanFound){ 0 };

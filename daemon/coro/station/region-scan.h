@@ -24,13 +24,17 @@ typedef struct RegionScan {
         bool late;                      /* the region was in use before we came */
         uint32_t n_seen;                /* stations taken when last looked */
         uint32_t n_without;             /* coroutines that found no station */
-        /* Of the stations that are scanned: the cache line of the region where the next event must come, and its seq then. */
+        /*
+         * Of the stations that are scanned: the cache line of the region where the next event must come, and
+         * its seq then.
+         */
         uint32_t *lines;
         uint64_t *wanted;
         uint32_t n_alive;
         uint32_t look_at;               /* of these: whose death is looked for next */
         uint32_t depth;                 /* events that the last station had, a guess for the next */
-        bool follow;                    /* stay at a station whose events are coming just now; the caller's wish */
+        /* stay at a station whose events are coming just now; the caller's wish */
+        bool follow;
         StationState *states;           /* by station */
         bool finished;                  /* the region was cut, or region_scan_finish() was called */
 } RegionScan;
@@ -39,11 +43,13 @@ typedef struct RegionScan {
 typedef struct RegionScanFound {
         uint64_t n_events;
         uint64_t n_lost;
-        uint32_t n_most;                /* most events of one station, lost ones too: at 8 the next look was due */
+        /* most events of one station, lost ones too: at 8 the next look was due */
+        uint32_t n_most;
 } RegionScanFound;
 
 typedef struct RegionScanTotals {
-        uint64_t n_stations, n_without, n_read, n_lost, n_rejected, n_skipped, n_suspends, n_resumes, n_migrations;
+        uint64_t n_stations, n_without, n_read, n_lost, n_rejected, n_skipped, n_suspends, n_resumes,
+                n_migrations;
         uint64_t n_lossy, n_torn, n_corrupt, n_nameless, n_reused, n_dead, n_never_ran, n_suspended;
 } RegionScanTotals;
 
@@ -54,10 +60,12 @@ int region_scan_init(RegionScan *scan, Region *region, StationDialect dialect, b
 void region_scan_deinit(RegionScan *scan);
 
 /* Return: 0, or what @func returned (the event it refused counts as read). */
-int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata, RegionScanFound *found);
+int region_scan_run(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
+                    RegionScanFound *found);
 
 /* The last scan: dead stations too; then settles what was lost. */
-int region_scan_finish(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata, RegionScanFound *found);
+int region_scan_finish(RegionScan *scan, uint64_t now_ns, RegionScanEventFunc func, void *userdata,
+                       RegionScanFound *found);
 
 /* Sums over all stations. Return: 0, -ENOMEM. */
 int region_scan_totals(const RegionScan *scan, RegionScanTotals *totals);

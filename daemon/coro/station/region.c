@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A mapped file that shrinks raises SIGBUS on the next touch of a page behind its end. The handler looks the address up in
- * the list of our mappings and puts anonymous zeros over the rest of that mapping; the load is then done again and
- * yields zero. Any other SIGBUS gets its default.
+ * A mapped file that shrinks raises SIGBUS on the next touch of a page behind its end. The handler looks the
+ * address up in the list of our mappings and puts anonymous zeros over the rest of that mapping; the load is
+ * then done again and yields zero. Any other SIGBUS gets its default.
  */
 
 #include <errno.h>
@@ -66,14 +66,16 @@ static int guard_add(void *data, size_t size) {
         return -1;
 }
 
-RegionHeader region_check_header(const struct spanprof_station_region *header, uint64_t file_size, uint32_t *n_stationsp) {
+RegionHeader region_check_header(const struct spanprof_station_region *header, uint64_t file_size,
+                                 uint32_t *n_stationsp) {
         uint64_t room = file_size / SPANPROF_STATION_SIZE;
 
         if (file_size < sizeof(*header) || header->magic != SPANPROF_STATION_MAGIC)
                 return REGION_HEADER_ABSENT;
         if (header->version != SPANPROF_STATION_VERSION)
                 return REGION_HEADER_VERSION;
-        if (!header->max_stations || header->max_stations > REGION_MAX_STATIONS || header->max_stations >= room + !room)
+        if (!header->max_stations || header->max_stations > REGION_MAX_STATIONS ||
+            header->max_stations >= room + !room)
                 return REGION_HEADER_SIZE;
         *n_stationsp = header->max_stations;
         return REGION_HEADER_VALID;
@@ -98,7 +100,8 @@ static int remove_old(const char *path) {
 
         if (fd < 0)
                 return errno == ENOENT ? 0 : REGION_E_EXISTS;
-        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || file_pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(header) ||
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+            file_pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(header) ||
             header.magic != SPANPROF_STATION_MAGIC)
                 return REGION_E_EXISTS;
         return unlink(path) ? REGION_E_SYSTEM : 0;
@@ -135,7 +138,9 @@ static int map(Region **regionp, int fd, uint32_t n_stations, bool writable) {
 
 int region_create(Region **regionp, const char *path, uint32_t n_stations, mode_t mode) {
         struct spanprof_station_region header = {
-                .magic = SPANPROF_STATION_MAGIC, .version = SPANPROF_STATION_VERSION, .max_stations = n_stations,
+                .magic = SPANPROF_STATION_MAGIC,
+                .version = SPANPROF_STATION_VERSION,
+                .max_stations = n_stations,
         };
         _cleanup_(closep) int fd = -1;
         int r = remove_old(path);
@@ -145,7 +150,8 @@ int region_create(Region **regionp, const char *path, uint32_t n_stations, mode_
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
                 return errno == EEXIST ? REGION_E_EXISTS : REGION_E_SYSTEM;
-        if ((mode != 0600 && fchmod(fd, mode)) || ftruncate(fd, (1 + (off_t)n_stations) * SPANPROF_STATION_SIZE) ||
+        if ((mode != 0600 && fchmod(fd, mode)) ||
+            ftruncate(fd, (1 + (off_t)n_stations) * SPANPROF_STATION_SIZE) ||
             file_write(fd, &header, sizeof(header)))
                 r = REGION_E_SYSTEM;
         if (!r)
@@ -162,7 +168,8 @@ int region_open(Region **regionp, int fd, RegionHeader *headerp) {
 
         if (fstat(fd, &st) || file_pread(fd, &header, sizeof(header), 0) < 0)
                 return REGION_E_SYSTEM;
-        *headerp = S_ISREG(st.st_mode) ? region_check_header(&header, (uint64_t)st.st_size, &n_stations) : REGION_HEADER_ABSENT;
+        *headerp = S_ISREG(st.st_mode) ? region_check_header(&header, (uint64_t)st.st_size, &n_stations)
+                                       : REGION_HEADER_ABSENT;
         return *headerp == REGION_HEADER_VALID ? map(regionp, fd, n_stations, false) : REGION_E_INVALID;
 }
 

@@ -40,7 +40,8 @@ typedef enum RegionHeader {
 } RegionHeader;
 
 /* Pure. @header: the first bytes of a file of @file_size bytes. *n_stationsp is set if VALID. */
-RegionHeader region_check_header(const struct spanprof_station_region *header, uint64_t file_size, uint32_t *n_stationsp);
+RegionHeader region_check_header(const struct spanprof_station_region *header, uint64_t file_size,
+                                 uint32_t *n_stationsp);
 const char *region_header_text(RegionHeader header);
 
 enum {
@@ -51,17 +52,22 @@ enum {
         REGION_E_MANY,                  /* REGION_MAX_OPEN are open */
 };
 
-/* Makes a region at @path, in the place of an old one. Return: 0, REGION_E_EXISTS, REGION_E_SYSTEM, REGION_E_MANY, -ENOMEM. */
+/*
+ * Makes a region at @path, in the place of an old one. Return: 0, REGION_E_EXISTS, REGION_E_SYSTEM,
+ * REGION_E_MANY, -ENOMEM.
+ */
 int region_create(Region **regionp, const char *path, uint32_t n_stations, mode_t mode);
 
-/* Maps what @fd is open on, for reading. *headerp is set if REGION_E_INVALID. Return: 0, REGION_E_*, -ENOMEM. */
+/*
+ * Maps what @fd is open on, for reading. *headerp is set if REGION_E_INVALID. Return: 0, REGION_E_*, -ENOMEM.
+ */
 int region_open(Region **regionp, int fd, RegionHeader *headerp);
 Region *region_free(Region *region);
 DEFINE_CLEANUP(Region, region_free)
 
 /*
- * Stations that coroutines have taken, at most n_stations. *n_withoutp: coroutines that came too late for one; a count that
- * nobody reaches by counting is taken as a damaged one, with every station in use.
+ * Stations that coroutines have taken, at most n_stations. *n_withoutp: coroutines that came too late for
+ * one; a count that nobody reaches by counting is taken as a damaged one, with every station in use.
  */
 uint32_t region_allocated(const Region *region, uint32_t *n_withoutp);
 

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The ring of a station holds the last eight events, and the writer waits for nobody. The seq of an epoch tells which
- * event it holds; here is the seqlock dialect while event 10 is being written:
+ * The ring of a station holds the last eight events, and the writer waits for nobody. The seq of an epoch
+ * tells which event it holds; here is the seqlock dialect while event 10 is being written:
  *
  *      epoch   0    1    2    3    4    5    6    7
  *      seq     4    4    3    2    2    2    2    2        odd: epoch 2 is being written
  *      holds   8    9   (10)  3    4    5    6    7
  *
- * We wait for event `next` at its epoch: a smaller seq means that it has not come, the right one that it is there, a
- * larger one that it has been overwritten. Then the whole ring is copied: eight loads at once take hardly longer than one, and
- * a writer that goes on would overwrite the oldest event each time while we reach for it. What is not in the copy is lost, and
- * known exactly.
+ * We wait for event `next` at its epoch: a smaller seq means that it has not come, the right one that it is
+ * there, a larger one that it has been overwritten. Then the whole ring is copied: eight loads at once take
+ * hardly longer than one, and a writer that goes on would overwrite the oldest event each time while we reach
+ * for it. What is not in the copy is lost, and known exactly.
  *
- * An event is copied and then looked at again. In the seqlock dialect the seq must be the same. In the document dialect
- * that is not enough: the old seq stands while the next lap is being written over it. But before event n + 8 is
- * begun, event n + 7 is published: if that has not come after the copy, nothing was overwritten.
+ * An event is copied and then looked at again. In the seqlock dialect the seq must be the same. In the
+ * document dialect that is not enough: the old seq stands while the next lap is being written over it. But
+ * before event n + 8 is begun, event n + 7 is published: if that has not come after the copy, nothing was
+ * overwritten.
  */
 
 #include <string.h>
@@ -80,7 +81,8 @@ StationDialect station_dialect(const struct spanprof_station *station) {
         return STATION_DIALECT_UNKNOWN;
 }
 
-void station_begin(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state) {
+void station_begin(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns,
+                   StationState *state) {
         uint64_t written = count_written(station, dialect);
 
         state->corrupt = is_absurd(written, now_ns);
@@ -118,13 +120,15 @@ static bool is_untouched(const struct spanprof_station *station, StationDialect 
         if (load_seq(station, station_epoch_of(dialect, number)) != station_seq_of(dialect, number))
                 return false;
         return dialect != STATION_DIALECT_DOCUMENT ||
-               load_seq(station, station_epoch_of(dialect, number + EPOCHS - 1)) < station_seq_of(dialect, number + EPOCHS - 1);
+                load_seq(station, station_epoch_of(dialect, number + EPOCHS - 1)) <
+                station_seq_of(dialect, number + EPOCHS - 1);
 }
 
 /* The same of a copy of the ring whose seq is right. */
 static bool is_untouched_in(const StationRing *ring, StationDialect dialect, uint64_t number) {
         return dialect != STATION_DIALECT_DOCUMENT ||
-               ring->after[station_epoch_of(dialect, number + EPOCHS - 1)] < station_seq_of(dialect, number + EPOCHS - 1);
+                ring->after[station_epoch_of(dialect, number + EPOCHS - 1)] <
+                station_seq_of(dialect, number + EPOCHS - 1);
 }
 
 /* Goes on to event @next. */
@@ -135,8 +139,8 @@ static void lose_until(StationState *state, uint64_t next) {
 }
 
 /* Return: 0, STATION_E_CORRUPT. */
-static int fill_ring(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state,
-                     StationRing *ring) {
+static int fill_ring(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns,
+                     StationState *state, StationRing *ring) {
         ring->n_written = 0;
         for (unsigned i = 0; i < EPOCHS; i++) {
                 ring->before[i] = load_seq(station, i);
@@ -155,8 +159,12 @@ static int fill_ring(const struct spanprof_station *station, StationDialect dial
         return state->corrupt ? STATION_E_CORRUPT : 0;
 }
 
-/* Goes to the first event from state->next on that the copy of the ring has. Return: 0, STATION_E_NONE, STATION_E_CORRUPT. */
-static int take_from_ring(StationDialect dialect, StationState *state, StationRing *ring, struct spanprof_epoch *copy) {
+/*
+ * Goes to the first event from state->next on that the copy of the ring has. Return: 0, STATION_E_NONE,
+ * STATION_E_CORRUPT.
+ */
+static int take_from_ring(StationDialect dialect, StationState *state, StationRing *ring,
+                          struct spanprof_epoch *copy) {
         for (;;) {
                 unsigned epoch = station_epoch_of(dialect, state->next);
                 uint64_t wanted = station_seq_of(dialect, state->next), seq = ring->after[epoch];
@@ -170,7 +178,8 @@ static int take_from_ring(StationDialect dialect, StationState *state, StationRi
                 }
                 if (state->next >= ring->n_written)
                         return STATION_E_CORRUPT;
-                lose_until(state, MAX(state->next + 1, ring->n_written - MIN(ring->n_written, n_kept(dialect))));
+                lose_until(state,
+                           MAX(state->next + 1, ring->n_written - MIN(ring->n_written, n_kept(dialect))));
         }
 }
 
@@ -201,7 +210,8 @@ static bool is_zero(const uint8_t payload[SPANPROF_STATION_PAYLOAD]) {
         return !(words[0] | words[1] | words[2] | words[3]);
 }
 
-static void fill(CoroEvent *event, const StationState *state, uint64_t number, const struct spanprof_epoch *epoch) {
+static void fill(CoroEvent *event, const StationState *state, uint64_t number,
+                 const struct spanprof_epoch *epoch) {
         event->probe_id = state->probe_id;
         event->birth_ns = state->birth_ns;
         event->number = number;
@@ -216,9 +226,12 @@ static void fill(CoroEvent *event, const StationState *state, uint64_t number, c
                 memcpy(event->payload, epoch->payload, sizeof(event->payload));
 }
 
-/* Takes the copy of event state->next. Inlined, as take_one() is: at millions of events a second the calls show. */
-static _always_inline_ int accept(const struct spanprof_station *station, uint64_t now_ns, StationState *state,
-                  const struct spanprof_epoch *epoch, CoroEvent *event) {
+/*
+ * Takes the copy of event state->next. Inlined, as take_one() is: at millions of events a second the calls
+ * show.
+ */
+static _always_inline_ int accept(const struct spanprof_station *station, uint64_t now_ns,
+                                  StationState *state, const struct spanprof_epoch *epoch, CoroEvent *event) {
         uint64_t number = state->next++;
 
         if (!is_sound(epoch, now_ns)) {
@@ -238,12 +251,14 @@ static _always_inline_ int accept(const struct spanprof_station *station, uint64
 static bool is_rewound(StationDialect dialect, uint64_t number, uint64_t seq) {
         uint64_t before = number >= EPOCHS ? station_seq_of(dialect, number - EPOCHS) : 0;
 
-        return seq < before || (dialect == STATION_DIALECT_DOCUMENT && seq && seq % EPOCHS != station_epoch_of(dialect, number));
+        return seq < before ||
+                (dialect == STATION_DIALECT_DOCUMENT && seq &&
+                 seq % EPOCHS != station_epoch_of(dialect, number));
 }
 
 /* Copies event state->next. Return: 0, STATION_E_NONE, STATION_E_CORRUPT, LAPPED. */
-static _always_inline_ int take_one(const struct spanprof_station *station, StationDialect dialect, const StationState *state,
-                    struct spanprof_epoch *copy) {
+static _always_inline_ int take_one(const struct spanprof_station *station, StationDialect dialect,
+                                    const StationState *state, struct spanprof_epoch *copy) {
         unsigned epoch = station_epoch_of(dialect, state->next);
         uint64_t seq = load_seq(station, epoch), wanted = station_seq_of(dialect, state->next);
 
@@ -259,11 +274,13 @@ static _always_inline_ int take_one(const struct spanprof_station *station, Stat
 }
 
 /* What is left when the writer has lapped us, or is about to. */
-_noinline_ static int next_of_ring(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state,
-                                   StationRing *ring, CoroEvent *event) {
+_noinline_ static int next_of_ring(const struct spanprof_station *station, StationDialect dialect,
+                                   uint64_t now_ns, StationState *state, StationRing *ring,
+                                   CoroEvent *event) {
         for (int turn = 0; turn < MAX_TURNS && !state->corrupt; turn++) {
                 struct spanprof_epoch copy;
-                int r = ring->filled ? take_from_ring(dialect, state, ring, &copy) : take_one(station, dialect, state, &copy);
+                int r = ring->filled ? take_from_ring(dialect, state, ring, &copy)
+                                     : take_one(station, dialect, state, &copy);
 
                 if (!r)
                         return accept(station, now_ns, state, &copy, event);
@@ -278,8 +295,8 @@ _noinline_ static int next_of_ring(const struct spanprof_station *station, Stati
         return state->corrupt ? STATION_E_CORRUPT : STATION_E_NONE;
 }
 
-int station_next(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state,
-                 StationRing *ring, CoroEvent *event) {
+int station_next(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns,
+                 StationState *state, StationRing *ring, CoroEvent *event) {
         if (!ring->filled && !state->corrupt) {
                 struct spanprof_epoch copy;
                 int r = take_one(station, dialect, state, &copy);
@@ -292,15 +309,19 @@ int station_next(const struct spanprof_station *station, StationDialect dialect,
         return next_of_ring(station, dialect, now_ns, state, ring, event);
 }
 
-void station_finish(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state) {
+void station_finish(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns,
+                    StationState *state) {
         uint64_t written;
 
         station_look(station, state);
         if (state->corrupt || dialect == STATION_DIALECT_UNKNOWN)
                 return;
         written = count_written(station, dialect);
-        /* Events are written in order: a later one than the next without the next itself was never written. */
-        if (written > state->next && (is_absurd(written, now_ns) || !station_is_ready(station, dialect, state->next)))
+        /*
+         * Events are written in order: a later one than the next without the next itself was never written.
+         */
+        if (written > state->next &&
+            (is_absurd(written, now_ns) || !station_is_ready(station, dialect, state->next)))
                 state->corrupt = true;
         else if (written > state->next)
                 lose_until(state, written);

@@ -28,7 +28,8 @@ typedef struct CoroEvent {
         uint64_t number;                /* of this station's events, from 0 */
         uint64_t seq;                   /* as the writer numbers it */
         uint64_t time_ns, tid, address;
-        uint64_t n_lost;                /* events of this station between the previous one read and this one */
+        /* events of this station between the previous one read and this one */
+        uint64_t n_lost;
         uint32_t station;
         uint32_t pid;                   /* 0 = not known */
         bool active;
@@ -54,13 +55,15 @@ typedef struct StationState {
 } StationState;
 
 /*
- * A copy of the whole ring, for the case that the writer has lapped us: all that is left is taken at once, since one by one
- * a writer that goes on is faster. Starts as zeros; serves one station at a time, as long as it is read without a pause.
+ * A copy of the whole ring, for the case that the writer has lapped us: all that is left is taken at once,
+ * since one by one a writer that goes on is faster. Starts as zeros; serves one station at a time, as long as
+ * it is read without a pause.
  */
 typedef struct StationRing {
         bool filled;
         uint64_t n_written;
-        uint64_t before[SPANPROF_STATION_EPOCHS], after[SPANPROF_STATION_EPOCHS];       /* seq, around the copy */
+        /* seq, around the copy */
+        uint64_t before[SPANPROF_STATION_EPOCHS], after[SPANPROF_STATION_EPOCHS];
         struct spanprof_epoch epochs[SPANPROF_STATION_EPOCHS];
 } StationRing;
 
@@ -84,22 +87,28 @@ static inline uint64_t station_seq_of(StationDialect dialect, uint64_t number) {
 }
 
 /* Whether there may be something to read: one load, so that scans are cheap. */
-static inline bool station_is_ready(const struct spanprof_station *station, StationDialect dialect, uint64_t next) {
-        return __atomic_load_n(&station->epochs[station_epoch_of(dialect, next)].seq, __ATOMIC_ACQUIRE) >= station_seq_of(dialect, next);
+static inline bool station_is_ready(const struct spanprof_station *station, StationDialect dialect,
+                                    uint64_t next) {
+        return __atomic_load_n(&station->epochs[station_epoch_of(dialect, next)].seq, __ATOMIC_ACQUIRE) >=
+                station_seq_of(dialect, next);
 }
 
 /* Goes to the oldest event that is still there, for readers that come late. */
-void station_begin(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state);
+void station_begin(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns,
+                   StationState *state);
 
 /* Probe id, birth and death, which may appear after the first event. */
 void station_look(const struct spanprof_station *station, StationState *state);
 
 /*
- * Reads the next event. @now_ns: what is later than a second after it is rejected. *event is set on success only,
- * but for station and pid, which are the caller's. Return: 0, STATION_E_*.
+ * Reads the next event. @now_ns: what is later than a second after it is rejected. *event is set on success
+ * only, but for station and pid, which are the caller's. Return: 0, STATION_E_*.
  */
-int station_next(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state,
-                 StationRing *ring, CoroEvent *event);
+int station_next(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns,
+                 StationState *state, StationRing *ring, CoroEvent *event);
 
-/* At the end: counts what was overwritten while it could not be read, and notices a write that never ended. */
-void station_finish(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns, StationState *state);
+/*
+ * At the end: counts what was overwritten while it could not be read, and notices a write that never ended.
+ */
+void station_finish(const struct spanprof_station *station, StationDialect dialect, uint64_t now_ns,
+                    StationState *state);

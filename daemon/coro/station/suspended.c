@@ -46,14 +46,16 @@ static int grow(Suspended *suspended, uint32_t number) {
 
 /* Each of the three kinds has its own part of the table. */
 static bool has_room(const Suspended *suspended, int kind) {
-        static const uint32_t limits[] = { SUSPENDED_MAX_NAMED, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_PLACES, UINT32_MAX };
+        static const uint32_t limits[] = { SUSPENDED_MAX_NAMED, SUSPENDED_MAX_NAMED + SUSPENDED_MAX_PLACES,
+                                           UINT32_MAX };
 
         return suspended->keys.n_items < limits[kind];
 }
 
 /* *sump: lives until the next call. */
 static int find_sum(Suspended *suspended, uint32_t station, uint64_t address, SuspendedSum **sump) {
-        SuspendedKey keys[] = { { address, station, KEY_NAMED }, { address, SUSPENDED_ANY_STATION, KEY_PLACE },
+        SuspendedKey keys[] = { { address, station, KEY_NAMED },
+                                { address, SUSPENDED_ANY_STATION, KEY_PLACE },
                                 { 0, SUSPENDED_ANY_STATION, KEY_REST } };
 
         for (int kind = KEY_NAMED;; kind++) {
@@ -69,7 +71,8 @@ static int find_sum(Suspended *suspended, uint32_t station, uint64_t address, Su
                                 r = intern_add(&suspended->keys, key, sizeof(*key), &number);
                         if (r)
                                 return error_fold(r);
-                        suspended->sums[number] = (SuspendedSum){ .station = key->station, .address = key->address };
+                        suspended->sums[number] = (SuspendedSum){ .station = key->station,
+                                                                  .address = key->address };
                 }
                 suspended->n_folded += kind != KEY_NAMED;
                 *sump = &suspended->sums[number];
@@ -80,7 +83,8 @@ static int find_sum(Suspended *suspended, uint32_t station, uint64_t address, Su
 /* The stretch from since_ns to @end_ns. */
 static int count(Suspended *suspended, uint32_t index, uint64_t end_ns) {
         SuspendedStation *station = &suspended->stations[index];
-        uint64_t value_ns = end_ns - MIN(end_ns, station->since_ns), paid_ns = MIN(value_ns, station->debt_ns);
+        uint64_t value_ns = end_ns - MIN(end_ns, station->since_ns),
+                 paid_ns = MIN(value_ns, station->debt_ns);
         SuspendedSum *sum = NULL;
         int r;
 

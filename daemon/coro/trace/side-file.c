@@ -52,7 +52,8 @@ int side_file_check(const char *name, SideFile which) {
         if (fd < 0 && errno == ENOENT)
                 return 0;
         if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-            (st.st_size && (file_pread(fd, start, strlen(begin), 0) != (ssize_t)strlen(begin) || strcmp(start, begin))))
+            (st.st_size &&
+             (file_pread(fd, start, strlen(begin), 0) != (ssize_t)strlen(begin) || strcmp(start, begin))))
                 return SIDE_FILE_E_FOREIGN;
         return 0;
 }
@@ -63,7 +64,10 @@ int side_file_remove(const char *name, SideFile which) {
         return r ? r : unlink(name) && errno != ENOENT ? SIDE_FILE_E_FAILED : 0;
 }
 
-/* t.jsonl and t.csv have one name for it, and whoever converts one to the other reads the old one: so it is a new file. */
+/*
+ * t.jsonl and t.csv have one name for it, and whoever converts one to the other reads the old one: so it is a
+ * new file.
+ */
 int side_file_create(const char *name, SideFile which, mode_t mode, FILE **filep) {
         int r = side_file_remove(name, which);
         _cleanup_(closep) int fd = -1;
@@ -101,7 +105,10 @@ bool side_file_exists(const char *trace, SideFile which) {
         return !side_file_name(trace, which, &name) && name && !access(name, F_OK);
 }
 
-/* *wholep: it has room, and an end: what has none was cut, perhaps inside a number. Return: its size, -1 = there is none. */
+/*
+ * *wholep: it has room, and an end: what has none was cut, perhaps inside a number. Return: its size, -1 =
+ * there is none.
+ */
 static ssize_t next_line(FILE *file, char *line, size_t room, bool *wholep) {
         size_t size = 0;
         int c;
@@ -113,7 +120,8 @@ static ssize_t next_line(FILE *file, char *line, size_t room, bool *wholep) {
         return c == EOF && !size ? -1 : (ssize_t)MIN(size, room);
 }
 
-int side_file_read(const char *trace, SideFile which, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+int side_file_read(const char *trace, SideFile which,
+                   int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
         _cleanup_(freep) char *name = NULL, *line = NULL;
         FILE *file;
         int r = side_file_name(trace, which, &name);

@@ -28,19 +28,27 @@ int side_file_name(const char *trace, SideFile which, char **namep);
 /* Whether one may be made there. Return: 0, SIDE_FILE_E_FOREIGN. */
 int side_file_check(const char *name, SideFile which);
 
-/* Removes an old one, and nothing else. Return: 0, also if there is none; SIDE_FILE_E_FAILED, SIDE_FILE_E_FOREIGN. */
+/*
+ * Removes an old one, and nothing else. Return: 0, also if there is none; SIDE_FILE_E_FAILED,
+ * SIDE_FILE_E_FOREIGN.
+ */
 int side_file_remove(const char *name, SideFile which);
 
 bool side_file_exists(const char *trace, SideFile which);
 
-/* A new one with its first line, in the place of an old one. Return: 0, SIDE_FILE_E_FAILED, SIDE_FILE_E_FOREIGN. */
+/*
+ * A new one with its first line, in the place of an old one. Return: 0, SIDE_FILE_E_FAILED,
+ * SIDE_FILE_E_FOREIGN.
+ */
 int side_file_create(const char *name, SideFile which, mode_t mode, FILE **filep);
 
 /*
- * Hands on the lines behind the first one, without their newlines; of one that is longer than all that we write, or was cut, "".
+ * Hands on the lines behind the first one, without their newlines; of one that is longer than all that we
+ * write, or was cut, "".
  * Return: 0, SIDE_FILE_E_NONE, what @func returned, -ENOMEM.
  */
-int side_file_read(const char *trace, SideFile which, int (*func)(void *userdata, const char *line, size_t size), void *userdata);
+int side_file_read(const char *trace, SideFile which,
+                   int (*func)(void *userdata, const char *line, size_t size), void *userdata);
 
 /* A number that fills a cell of such a line: decimal, or with 0x. Pure. Return: whether it is one. */
 bool side_file_number(const char *cell, size_t size, bool hex, uint64_t *valuep);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Blocks go round: the stack of free ones, the one that is filled, the queue of those to be written. It is a stack so
- * that a sink that keeps up uses the same few blocks, which are in the cache, and touches no further memory.
+ * Blocks go round: the stack of free ones, the one that is filled, the queue of those to be written. It is a
+ * stack so that a sink that keeps up uses the same few blocks, which are in the cache, and touches no further
+ * memory.
  */
 
 #include "coro/trace/sink.h"
@@ -60,8 +61,9 @@ static void give_back(Sink *sink, char *block, int error) {
 }
 
 /*
- * With two CPUs, one is the program's. Whoever else comes there makes it write what it has not yet written at once, and may
- * drive it to the CPU where its events are read, for a whole tick. So we stay on the producer's, a block at a time.
+ * With two CPUs, one is the program's. Whoever else comes there makes it write what it has not yet written at
+ * once, and may drive it to the CPU where its events are read, for a whole tick. So we stay on the
+ * producer's, a block at a time.
  */
 static bool shares_a_cpu(void) {
         cpu_set_t set;
@@ -95,7 +97,8 @@ static void *run(void *userdata) {
                 if (!error && file_write(sink->fd, full.block, full.size))
                         error = errno ? errno : EIO;
                 if (on >= 0)
-                        sched_yield();          /* else all blocks that wait are written before it has its turn */
+                        /* else all blocks that wait are written before it has its turn */
+                        sched_yield();
                 pthread_mutex_lock(&sink->mutex);
                 give_back(sink, full.block, error);
         }

@@ -9,7 +9,8 @@
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 
-enum { MAX_STEPS = 1024 };              /* back from an address: files that honest processes had over each other are few */
+/* back from an address: files that honest processes had over each other are few */
+enum { MAX_STEPS = 1024 };
 
 typedef struct Row {
         TraceMapping mapping;
@@ -20,7 +21,8 @@ struct TraceCode {
         Row *rows;                      /* by process and start, once they are sorted */
         size_t n_rows, room;
         bool sorted;
-        Hashmap frames;                 /* → StationCode of the coroutine there, `code` where there were several */
+        /* → StationCode of the coroutine there, `code` where there were several */
+        Hashmap frames;
         Arena texts;
 };
 
@@ -45,7 +47,8 @@ TraceCode *trace_code_free(TraceCode *code) {
 
 int trace_code_mapping(TraceCode *code, const TraceMapping *mapping) {
         Row row = { .mapping = *mapping };
-        const char **const texts[] = { &row.mapping.build_id_gnu, &row.mapping.build_id_go, &row.mapping.build_id_htlhash, &row.mapping.path };
+        const char **const texts[] = { &row.mapping.build_id_gnu, &row.mapping.build_id_go,
+                                       &row.mapping.build_id_htlhash, &row.mapping.path };
 
         if (code->n_rows == code->room) {
                 size_t room = MAX(2 * code->room, (size_t)64);
@@ -72,7 +75,8 @@ int trace_code_station(TraceCode *code, const TraceStationEnd *end) {
         if (!end->code.process || !end->code.frame || !end->code.address)
                 return 0;
         known = hashmap_get(&code->frames, end->code.frame);
-        if (known == (void *)code || (known && known->process == end->code.process && known->address == end->code.address))
+        if (known == (void *)code ||
+            (known && known->process == end->code.process && known->address == end->code.address))
                 return 0;
         if (!known) {
                 known = arena_copy(&code->texts, &end->code, sizeof(end->code));
@@ -107,7 +111,8 @@ static void sort(TraceCode *code) {
 /* Whether both say the same of an address. */
 static bool agree(const TraceMapping *a, const TraceMapping *b) {
         return !strcmp(a->build_id_gnu, b->build_id_gnu) && !strcmp(a->build_id_go, b->build_id_go) &&
-               !strcmp(a->build_id_htlhash, b->build_id_htlhash) && a->address - a->start == b->address - b->start;
+                !strcmp(a->build_id_htlhash, b->build_id_htlhash) &&
+                a->address - a->start == b->address - b->start;
 }
 
 static TracePlace place_in(const TraceMapping *mapping, uint64_t address) {
@@ -128,7 +133,8 @@ static TracePlace find(const TraceCode *code, uint64_t process, uint64_t address
                 else
                         high = middle;
         }
-        for (size_t i = low, n = 0; i-- > 0 && code->rows[i].mapping.process == process && code->rows[i].reach > address; n++) {
+        for (size_t i = low, n = 0;
+             i-- > 0 && code->rows[i].mapping.process == process && code->rows[i].reach > address; n++) {
                 const TraceMapping *mapping = &code->rows[i].mapping;
 
                 if (n == MAX_STEPS || (mapping->end > address && found && !agree(found, mapping)))
@@ -146,7 +152,8 @@ TracePlace trace_code_find(TraceCode *code, const StationCode *of, uint64_t addr
         return find(code, of->process, address == of->frame && of->address ? of->address : address);
 }
 
-void trace_code_find_all(TraceCode *code, uint64_t address, bool (*func)(void *userdata, const TracePlace *place), void *userdata) {
+void trace_code_find_all(TraceCode *code, uint64_t address,
+                         bool (*func)(void *userdata, const TracePlace *place), void *userdata) {
         const StationCode *frame = hashmap_get(&code->frames, address);
         TracePlace place;
 

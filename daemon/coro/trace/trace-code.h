@@ -4,9 +4,9 @@
 /*
  * Trace Code
  *
- * What a trace keeps of the code of its programs, to be asked where in which file an address lay. An address that is a
- * coroutine's frame stands for the function that goes on there. What is not certain is nowhere: two files at one place, a frame
- * that coroutines of two functions had.
+ * What a trace keeps of the code of its programs, to be asked where in which file an address lay. An address
+ * that is a coroutine's frame stands for the function that goes on there. What is not certain is nowhere: two
+ * files at one place, a frame that coroutines of two functions had.
  */
 
 #include <stdbool.h>
@@ -36,7 +36,8 @@ int trace_code_station(TraceCode *code, const TraceStationEnd *end);
 TracePlace trace_code_find(TraceCode *code, const StationCode *of, uint64_t address);
 
 /*
- * An address of nobody in particular: hands on each place where it may have been, until @func returns false. They need not
- * be the same: whoever asks may find that the same is there.
+ * An address of nobody in particular: hands on each place where it may have been, until @func returns false.
+ * They need not be the same: whoever asks may find that the same is there.
  */
-void trace_code_find_all(TraceCode *code, uint64_t address, bool (*func)(void *userdata, const TracePlace *place), void *userdata);
+void trace_code_find_all(TraceCode *code, uint64_t address,
+                         bool (*func)(void *userdata, const TracePlace *place), void *userdata);

@@ -18,10 +18,10 @@
 #include "coro/trace/trace-read.h"
 #include "coro/trace/trace-stations.h"
 
-#define FUNCTIONS(X)                                                                                                  \
-        X(sqlite3_bind_int64) X(sqlite3_bind_null) X(sqlite3_bind_text) X(sqlite3_close)                              \
-        X(sqlite3_column_count) X(sqlite3_column_int64) X(sqlite3_column_text) X(sqlite3_column_type)                 \
-        X(sqlite3_errmsg) X(sqlite3_exec) X(sqlite3_finalize) X(sqlite3_limit) X(sqlite3_open_v2)                     \
+#define FUNCTIONS(X) \
+        X(sqlite3_bind_int64) X(sqlite3_bind_null) X(sqlite3_bind_text) X(sqlite3_close) \
+        X(sqlite3_column_count) X(sqlite3_column_int64) X(sqlite3_column_text) X(sqlite3_column_type) \
+        X(sqlite3_errmsg) X(sqlite3_exec) X(sqlite3_finalize) X(sqlite3_limit) X(sqlite3_open_v2) \
         X(sqlite3_prepare_v2) X(sqlite3_reset) X(sqlite3_step)
 
 static struct {
@@ -32,8 +32,8 @@ static Library library = LIBRARY(lib, SONAME_SQLITE3, FUNCTIONS, "for traces as 
 LIBRARY_NOTE(SONAME_SQLITE3, "database", "suggested", "reads and writes traces of coroutines as databases")
 
 /*
- * Events that are inserted by one statement: half the time of one for each, since AUTOINCREMENT reads and writes a table of
- * its own with each statement.
+ * Events that are inserted by one statement: half the time of one for each, since AUTOINCREMENT reads and
+ * writes a table of its own with each statement.
  */
 enum { ROWS = 32 };
 
@@ -58,7 +58,8 @@ static const char schema[] =
         "CREATE TABLE coro_trace_events (id INTEGER PRIMARY KEY AUTOINCREMENT, probe_id TEXT NOT NULL, tid INTEGER NOT NULL,"
         " addr TEXT NOT NULL, seq INTEGER NOT NULL, is_active INTEGER NOT NULL CHECK (is_active IN (0, 1)), ts INTEGER NOT NULL,"
         " payload TEXT%s);";
-static const char extra_columns[] = ", station INTEGER, event INTEGER, birth INTEGER, lost INTEGER, pid INTEGER";
+static const char extra_columns[] =
+        ", station INTEGER, event INTEGER, birth INTEGER, lost INTEGER, pid INTEGER";
 static const char station_schema[] =
         "CREATE TABLE coro_stations (pid INTEGER NOT NULL, station INTEGER NOT NULL, probe_id TEXT NOT NULL, birth INTEGER NOT NULL,"
         " dead INTEGER NOT NULL, torn INTEGER NOT NULL, corrupt INTEGER NOT NULL, read INTEGER NOT NULL, lost INTEGER NOT NULL,"
@@ -92,8 +93,10 @@ static int remove_old(const char *path) {
 
         if (fd < 0)
                 return errno == ENOENT ? 0 : TRACE_E_FOREIGN;
-        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (st.st_size && (file_pread(fd, start, sizeof(start), 0) != sizeof(start) ||
-                                                                      memcmp(start, "SQLite format 3", sizeof(start)))))
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+            (st.st_size &&
+             (file_pread(fd, start, sizeof(start), 0) != sizeof(start) ||
+              memcmp(start, "SQLite format 3", sizeof(start)))))
                 return TRACE_E_FOREIGN;
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
                 snprintf(name, sizeof(name), "%s%s", path, others[i]);
@@ -109,11 +112,14 @@ static unsigned n_columns(const TraceDb *db) {
 static int prepare_events(TraceDb *db, unsigned n_rows, sqlite3_stmt **statementp) {
         static const char one[] = "(?,?,?,?,?,?,?,?,?,?,?,?)";
         char sql[256 + ROWS * sizeof(one)];
-        int n = snprintf(sql, sizeof(sql), "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts, payload%s) VALUES ",
-                         db->extra ? ", station, event, birth, lost, pid" : "");
+        int n = snprintf(
+                sql, sizeof(sql),
+                "INSERT INTO coro_trace_events (probe_id, tid, addr, seq, is_active, ts, payload%s) VALUES ",
+                db->extra ? ", station, event, birth, lost, pid" : "");
 
         for (unsigned i = 0; i < n_rows; i++)
-                n += snprintf(sql + n, sizeof(sql) - (size_t)n, "%s%.*s)", i ? "," : "", 2 * (int)n_columns(db), one);
+                n += snprintf(sql + n, sizeof(sql) - (size_t)n, "%s%.*s)", i ? "," : "",
+                              2 * (int)n_columns(db), one);
         return lib.sqlite3_prepare_v2(db->sqlite, sql, n, statementp, NULL) != SQLITE_OK;
 }
 
@@ -123,9 +129,11 @@ static int prepare(TraceDb *db) {
 
         if (prepare_events(db, 1, &db->insert_event) || prepare_events(db, ROWS, &db->insert_events))
                 return fail(db, "coro_trace_events");
-        if (db->extra && lib.sqlite3_prepare_v2(db->sqlite, station, -1, &db->insert_station, NULL) != SQLITE_OK)
+        if (db->extra &&
+            lib.sqlite3_prepare_v2(db->sqlite, station, -1, &db->insert_station, NULL) != SQLITE_OK)
                 return fail(db, "coro_stations");
-        if (db->extra && lib.sqlite3_prepare_v2(db->sqlite, mapping, -1, &db->insert_mapping, NULL) != SQLITE_OK)
+        if (db->extra &&
+            lib.sqlite3_prepare_v2(db->sqlite, mapping, -1, &db->insert_mapping, NULL) != SQLITE_OK)
                 return fail(db, "coro_mappings");
         return 0;
 }
@@ -134,7 +142,9 @@ static int create(TraceDb *db, const char *path) {
         char sql[1024];
         int r;
 
-        if (lib.sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        if (lib.sqlite3_open_v2(path, &db->sqlite,
+                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                                NULL) != SQLITE_OK)
                 return fail(db, path);
         snprintf(sql, sizeof(sql), schema, db->extra ? extra_columns : "");
         r = execute(db, sql, "its tables cannot be made");
@@ -149,7 +159,8 @@ int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options) {
 
         if (r)
                 return r;
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options->mode);        /* SQLite has no mode */
+        /* SQLite has no mode */
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options->mode);
         if (fd < 0)
                 return TRACE_E_FAILED;
         close(fd);
@@ -253,9 +264,23 @@ int trace_db_event(TraceDb *db, const CoroEvent *event) {
 int trace_db_station(TraceDb *db, const TraceStation *station) {
         const StationState *state = station->state;
         char frame[24], code[24];
-        const uint64_t numbers[] = { station->pid, station->index, 0, state->birth_ns, state->dead, state->torn, state->corrupt,
-                                     state->n_read, state->n_lost, state->n_rejected, state->n_skipped, state->last_ns,
-                                     state->last_tid, 0, state->active, station->until_ns, station->code.process };
+        const uint64_t numbers[] = { station->pid,
+                                     station->index,
+                                     0,
+                                     state->birth_ns,
+                                     state->dead,
+                                     state->torn,
+                                     state->corrupt,
+                                     state->n_read,
+                                     state->n_lost,
+                                     state->n_rejected,
+                                     state->n_skipped,
+                                     state->last_ns,
+                                     state->last_tid,
+                                     0,
+                                     state->active,
+                                     station->until_ns,
+                                     station->code.process };
         sqlite3_stmt *s = db->insert_station;
         char probe[DIGITS_MAX + DIGITS_SLACK], address[24];
 
@@ -271,7 +296,8 @@ int trace_db_station(TraceDb *db, const TraceStation *station) {
 }
 
 int trace_db_mapping(TraceDb *db, const TraceMapping *mapping) {
-        const char *const texts[] = { mapping->build_id_gnu, mapping->build_id_go, mapping->build_id_htlhash, mapping->path };
+        const char *const texts[] = { mapping->build_id_gnu, mapping->build_id_go, mapping->build_id_htlhash,
+                                      mapping->path };
         char start[24], end[24], address[24], offset[24];
         sqlite3_stmt *s = db->insert_mapping;
 
@@ -296,8 +322,10 @@ static uint64_t ask_size(TraceDb *db) {
         sqlite3_stmt *s = NULL;
         uint64_t size = 0;
 
-        if (lib.sqlite3_prepare_v2(db->sqlite, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", -1, &s, NULL) ==
-                    SQLITE_OK && lib.sqlite3_step(s) == SQLITE_ROW)
+        if (lib.sqlite3_prepare_v2(db->sqlite,
+                                   "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+                                   -1, &s, NULL) == SQLITE_OK &&
+            lib.sqlite3_step(s) == SQLITE_ROW)
                 size = (uint64_t)lib.sqlite3_column_int64(s, 0);
         lib.sqlite3_finalize(s);
         return size;
@@ -342,18 +370,24 @@ TraceDb *trace_db_free(TraceDb *db) {
 }
 
 static int open_old(TraceDb *db, const char *path) {
-        if (lib.sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        if (lib.sqlite3_open_v2(path, &db->sqlite, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
+            SQLITE_OK)
                 return fail(db, path);
         lib.sqlite3_limit(db->sqlite, SQLITE_LIMIT_LENGTH, CELL_BYTES);
         return 0;
 }
 
-/* A view can go on for ever, and a virtual table call what it likes: whoever sends us a trace has no need of them. */
+/*
+ * A view can go on for ever, and a virtual table call what it likes: whoever sends us a trace has no need of
+ * them.
+ */
 static bool is_table(const TraceDb *db, const char *name) {
-        static const char sql[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name = ?";
+        static const char sql[] =
+                "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name = ?";
         sqlite3_stmt *s = NULL;
         bool found = lib.sqlite3_prepare_v2(db->sqlite, sql, -1, &s, NULL) == SQLITE_OK &&
-                     lib.sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC) == SQLITE_OK && lib.sqlite3_step(s) == SQLITE_ROW;
+                lib.sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
+                lib.sqlite3_step(s) == SQLITE_ROW;
 
         lib.sqlite3_finalize(s);
         return found;
@@ -361,8 +395,9 @@ static bool is_table(const TraceDb *db, const char *name) {
 
 /* The columns of the real engine stand first; those that only we write may be missing, and are NULL then. */
 static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
-        static const char full[] = "SELECT probe_id, tid, addr, seq, is_active, ts, payload, station, event, birth, lost, pid"
-                                   " FROM coro_trace_events ORDER BY id";
+        static const char full[] =
+                "SELECT probe_id, tid, addr, seq, is_active, ts, payload, station, event, birth, lost, pid"
+                " FROM coro_trace_events ORDER BY id";
         static const char middle[] = "SELECT probe_id, tid, addr, seq, is_active, ts, payload, 0, 0, 0, 0, 0"
                                      " FROM coro_trace_events ORDER BY id";
         static const char least[] = "SELECT probe_id, tid, addr, seq, is_active, ts, NULL, 0, 0, 0, 0, 0"
@@ -380,10 +415,12 @@ static int prepare_read(TraceDb *db, sqlite3_stmt **statementp) {
 }
 
 /* Integers had a sign while they were stored only. Return: false = there is no room for it. */
-static bool print_cell(sqlite3_stmt *statement, int column, const char *before, char *line, size_t room, size_t *sizep) {
+static bool print_cell(sqlite3_stmt *statement, int column, const char *before, char *line, size_t room,
+                       size_t *sizep) {
         bool number = lib.sqlite3_column_type(statement, column) == SQLITE_INTEGER;
         const char *text = number ? "" : (const char *)lib.sqlite3_column_text(statement, column);
-        int n = number ? snprintf(line + *sizep, room - *sizep, "%s%lu", before, (unsigned long)lib.sqlite3_column_int64(statement, column))
+        int n = number ? snprintf(line + *sizep, room - *sizep, "%s%lu", before,
+                                  (unsigned long)lib.sqlite3_column_int64(statement, column))
                        : snprintf(line + *sizep, room - *sizep, "%s%s", before, text ? text : "");
 
         if (n < 0 || (size_t)n >= room - *sizep)
@@ -402,7 +439,8 @@ static int parse_row(sqlite3_stmt *statement, CoroEvent *event) {
         if (!columns.n && trace_parse_csv_header(header, strlen(header) - 1, &columns))
                 return TRACE_PARSE_E_MALFORMED;
         for (unsigned i = 0; i < columns.n; i++) {
-                static const int order[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 6 };    /* payload stands last there */
+                /* payload stands last there */
+                static const int order[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 6 };
 
                 if (!print_cell(statement, order[i], i ? "," : "", line, sizeof(line), &size))
                         return TRACE_PARSE_E_MALFORMED;
@@ -410,7 +448,8 @@ static int parse_row(sqlite3_stmt *statement, CoroEvent *event) {
         return trace_parse_csv(&columns, line, size, event);
 }
 
-int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata, uint64_t *n_malformedp) {
+int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata,
+                  uint64_t *n_malformedp) {
         TraceDb db = { 0 };
         sqlite3_stmt *statement = NULL;
         int r = 0, state = SQLITE_ERROR;
@@ -438,7 +477,8 @@ int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent 
 }
 
 /* The row as a line, of cells that hold no comma but in the last one. */
-static int give_row(sqlite3_stmt *statement, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+static int give_row(sqlite3_stmt *statement, int (*func)(void *userdata, const char *line, size_t size),
+                    void *userdata) {
         char line[TRACE_MAPPING_LINE];
         size_t size = 0;
 
@@ -449,7 +489,9 @@ static int give_row(sqlite3_stmt *statement, int (*func)(void *userdata, const c
         return func(userdata, line, size);
 }
 
-/* The first of @queries that the database can answer: older ones have fewer columns, or not the table at all. */
+/*
+ * The first of @queries that the database can answer: older ones have fewer columns, or not the table at all.
+ */
 static int read_rows(const char *path, const char *table, const char *const *queries,
                      int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
         TraceDb db = { 0 };
@@ -472,24 +514,31 @@ static int read_rows(const char *path, const char *table, const char *const *que
         return r;
 }
 
-#define STATIONS_OLD "SELECT pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active"
+#define STATIONS_OLD \
+        "SELECT pid,station,probe_id,birth,dead,torn,corrupt,read,lost,rejected,skipped,last_ts,last_tid,last_addr,is_active"
 
-int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size),
+                           void *userdata) {
         static const char *const queries[] = {
-                "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations", STATIONS_OLD ",until FROM coro_stations",
-                STATIONS_OLD " FROM coro_stations", NULL,
+                "SELECT " TRACE_STATIONS_COLUMNS " FROM coro_stations",
+                STATIONS_OLD ",until FROM coro_stations",
+                STATIONS_OLD " FROM coro_stations",
+                NULL,
         };
 
         return read_rows(path, "coro_stations", queries, func, userdata);
 }
 
-#define MAPPINGS_OLD                                                                                                    \
-        "SELECT process, pid, start, \"end\", elf_address, build_id_gnu, build_id_go, build_id_htlhash,"               \
+#define MAPPINGS_OLD \
+        "SELECT process, pid, start, \"end\", elf_address, build_id_gnu, build_id_go, build_id_htlhash," \
         " '\"' || replace(path, '\"', '\"\"') || '\"'"
 
-int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata) {
+int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size),
+                           void *userdata) {
         static const char *const queries[] = {
-                MAPPINGS_OLD " || coalesce(',' || file_offset, '') FROM coro_mappings", MAPPINGS_OLD " FROM coro_mappings", NULL,
+                MAPPINGS_OLD " || coalesce(',' || file_offset, '') FROM coro_mappings",
+                MAPPINGS_OLD " FROM coro_mappings",
+                NULL,
         };
 
         return read_rows(path, "coro_mappings", queries, func, userdata);

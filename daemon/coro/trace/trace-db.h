@@ -26,13 +26,16 @@ int trace_db_close(TraceDb *db);
 TraceDb *trace_db_free(TraceDb *db);
 
 /*
- * Reads the events of a database in their order. *n_malformedp counts rows that are none. Return: 0, TRACE_E_FAILED (errno 0:
- * a message was logged), what @func returned.
+ * Reads the events of a database in their order. *n_malformedp counts rows that are none. Return: 0,
+ * TRACE_E_FAILED (errno 0: a message was logged), what @func returned.
  */
-int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata, uint64_t *n_malformedp);
+int trace_db_read(const char *path, int (*func)(void *userdata, const CoroEvent *event), void *userdata,
+                  uint64_t *n_malformedp);
 
 /* Its stations as lines of CSV (trace-stations.h). A database without them has no lines. Return: as above. */
-int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata);
+int trace_db_read_stations(const char *path, int (*func)(void *userdata, const char *line, size_t size),
+                           void *userdata);
 
 /* Its mappings (trace-mappings.h). Return: as above. */
-int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size), void *userdata);
+int trace_db_read_mappings(const char *path, int (*func)(void *userdata, const char *line, size_t size),
+                           void *userdata);

@@ -28,8 +28,9 @@ size_t trace_mapping_print(char *to, const TraceMapping *m) {
         if (strlen(m->path) >= TRACE_MAPPING_PATH || strlen(m->build_id_gnu) >= TRACE_MAPPING_ID ||
             strlen(m->build_id_go) >= TRACE_MAPPING_ID || strlen(m->build_id_htlhash) >= TRACE_MAPPING_ID)
                 return 0;
-        at += sprintf(at, "%" PRIu64 ",%" PRIu32 ",0x%" PRIx64 ",0x%" PRIx64 ",0x%" PRIx64 ",%s,%s,%s,", m->process, m->pid, m->start,
-                      m->end, m->address, m->build_id_gnu, m->build_id_go, m->build_id_htlhash);
+        at += sprintf(at, "%" PRIu64 ",%" PRIu32 ",0x%" PRIx64 ",0x%" PRIx64 ",0x%" PRIx64 ",%s,%s,%s,",
+                      m->process, m->pid, m->start, m->end, m->address, m->build_id_gnu, m->build_id_go,
+                      m->build_id_htlhash);
         at = print_path(at, m->path);
         if (m->offset != TRACE_NO_OFFSET)
                 at += sprintf(at, ",0x%" PRIx64, m->offset);
@@ -100,11 +101,19 @@ int trace_mapping_parse(const char *line, size_t size, TraceMappingTexts *texts,
         for (int i = 0; i < N_IDS; i++)
                 if (!next_cell(&line, end, &cell, &n) || !parse_id(cell, n, ids[i]))
                         return TRACE_MAPPINGS_E_MALFORMED;
-        if (!parse_path(&line, end, texts->path) || !parse_offset(line, end, &offset) || !numbers[0] || numbers[1] > UINT32_MAX || numbers[2] >= numbers[3])
+        if (!parse_path(&line, end, texts->path) || !parse_offset(line, end, &offset) || !numbers[0] ||
+            numbers[1] > UINT32_MAX || numbers[2] >= numbers[3])
                 return TRACE_MAPPINGS_E_MALFORMED;
-        *mapping = (TraceMapping){ .process = numbers[0], .pid = (uint32_t)numbers[1], .start = numbers[2], .end = numbers[3],
-                                   .address = numbers[4], .offset = offset, .build_id_gnu = texts->gnu, .build_id_go = texts->go,
-                                   .build_id_htlhash = texts->htlhash, .path = texts->path };
+        *mapping = (TraceMapping){ .process = numbers[0],
+                                   .pid = (uint32_t)numbers[1],
+                                   .start = numbers[2],
+                                   .end = numbers[3],
+                                   .address = numbers[4],
+                                   .offset = offset,
+                                   .build_id_gnu = texts->gnu,
+                                   .build_id_go = texts->go,
+                                   .build_id_htlhash = texts->htlhash,
+                                   .path = texts->path };
         return 0;
 }
 
@@ -128,7 +137,8 @@ static int take_line(void *userdata, const char *line, size_t size) {
         return reading->func(reading->userdata, &mapping);
 }
 
-int trace_mappings_read(const char *path, TraceForm form, TraceMappingFunc func, void *userdata, uint64_t *n_malformedp) {
+int trace_mappings_read(const char *path, TraceForm form, TraceMappingFunc func, void *userdata,
+                        uint64_t *n_malformedp) {
         Reading reading = { .func = func, .userdata = userdata, .n_malformedp = n_malformedp };
         int r = form == TRACE_SQLITE ? trace_db_read_mappings(path, take_line, &reading)
                                      : side_file_read(path, SIDE_FILE_MAPPINGS, take_line, &reading);

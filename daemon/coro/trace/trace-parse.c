@@ -12,12 +12,14 @@ typedef enum Field {
 enum { NEEDED = (1 << FIELD_STATION) - 1 };     /* the six that every writer knows */
 
 static const char *const names[N_FIELDS] = {
-        "probe_id", "tid", "addr", "seq", "is_active", "ts", "station", "event", "birth", "lost", "pid", "payload",
+        "probe_id", "tid",   "addr",  "seq",  "is_active", "ts",
+        "station",  "event", "birth", "lost", "pid",       "payload",
 };
 
 static int find_field(const char *name, size_t size) {
         for (int i = 0; i < N_FIELDS; i++)
-                if (size && names[i][0] == name[0] && strlen(names[i]) == size && !memcmp(names[i], name, size))
+                if (size && names[i][0] == name[0] && strlen(names[i]) == size &&
+                    !memcmp(names[i], name, size))
                         return i;
         return -1;
 }
@@ -34,7 +36,10 @@ static bool parse_number(const char *text, size_t size, uint64_t max, uint64_t *
 }
 
 static int digit(char c) {
-        return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        return c >= '0' && c <= '9'    ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
 }
 
 static bool parse_address(const char *text, size_t size, uint64_t *valuep) {
@@ -167,17 +172,20 @@ static bool eat_digits(Line *line, uint64_t *valuep) {
 static bool eat_extra(Line *line, CoroEvent *event) {
         uint64_t station = 0, pid = 0;
 
-        if ((EAT(line, ",\"station\":") && !eat_digits(line, &station)) || (EAT(line, ",\"event\":") && !eat_digits(line, &event->number)) ||
+        if ((EAT(line, ",\"station\":") && !eat_digits(line, &station)) ||
+            (EAT(line, ",\"event\":") && !eat_digits(line, &event->number)) ||
             (EAT(line, ",\"birth\":") && !eat_digits(line, &event->birth_ns)) ||
-            (EAT(line, ",\"lost\":") && !eat_digits(line, &event->n_lost)) || (EAT(line, ",\"pid\":") && !eat_digits(line, &pid)) ||
-            station > UINT32_MAX || pid > UINT32_MAX)
+            (EAT(line, ",\"lost\":") && !eat_digits(line, &event->n_lost)) ||
+            (EAT(line, ",\"pid\":") && !eat_digits(line, &pid)) || station > UINT32_MAX || pid > UINT32_MAX)
                 return false;
         event->station = (uint32_t)station;
         event->pid = (uint32_t)pid;
         return true;
 }
 
-/* The fields as every writer of this form prints them, to the byte: nearly all lines, in a fifth of the time. */
+/*
+ * The fields as every writer of this form prints them, to the byte: nearly all lines, in a fifth of the time.
+ */
 static bool parse_usual(Line *line, CoroEvent *event) {
         if (!EAT(line, "{\"probe_id\":") || !eat_digits(line, &event->probe_id) || !EAT(line, ",\"tid\":") ||
             !eat_digits(line, &event->tid) || !EAT(line, ",\"addr\":\"") || line->end - line->at < 18 ||
@@ -189,7 +197,8 @@ static bool parse_usual(Line *line, CoroEvent *event) {
         event->active = EAT(line, ",\"is_active\":true,\"ts\":");
         if (!event->active && !EAT(line, ",\"is_active\":false,\"ts\":"))
                 return false;
-        return eat_digits(line, &event->time_ns) && eat_extra(line, event) && EAT(line, "}") && line->at == line->end;
+        return eat_digits(line, &event->time_ns) && eat_extra(line, event) && EAT(line, "}") &&
+                line->at == line->end;
 }
 
 int trace_parse_jsonl(const char *text, size_t size, CoroEvent *eventp) {
@@ -210,7 +219,8 @@ int trace_parse_jsonl(const char *text, size_t size, CoroEvent *eventp) {
                 size_t n_key, n_value;
                 int field;
 
-                if (!eat_string(&line, &key, &n_key) || !eat(&line, ':') || !eat_value(&line, &value, &n_value))
+                if (!eat_string(&line, &key, &n_key) || !eat(&line, ':') ||
+                    !eat_value(&line, &value, &n_value))
                         return TRACE_PARSE_E_MALFORMED;
                 field = find_field(key, n_key);
                 if (field >= 0 && (seen & 1U << field || !set_field(&event, field, value, n_value)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lines of a trace, by hand: printf() takes ten times as long, and a burst is millions of lines. Half of a line says
- * whose it is, the same in all lines of a station: that is made once and copied.
+ * Lines of a trace, by hand: printf() takes ten times as long, and a burst is millions of lines. Half of a
+ * line says whose it is, the same in all lines of a station: that is made once and copied.
  */
 
 #include <string.h>
@@ -57,7 +57,10 @@ static char *put_hex(char *to, const uint8_t *bytes, size_t n) {
         return to;
 }
 
-/* The literals of a form. Those that a form says only with `extra`, or only of some events, begin with what parts them. */
+/*
+ * The literals of a form. Those that a form says only with `extra`, or only of some events, begin with what
+ * parts them.
+ */
 #define JSON_HEAD "{\"probe_id\":"
 #define JSON_TID ",\"tid\":"
 #define JSON_STATION ",\"station\":"
@@ -94,10 +97,16 @@ static bool is_of(const TraceParts *parts, const CoroEvent *event) {
 }
 
 static TraceParts parts_of(const CoroEvent *event) {
-        return (TraceParts){ .probe_id = event->probe_id, .birth_ns = event->birth_ns, .station = event->station, .pid = event->pid };
+        return (TraceParts){ .probe_id = event->probe_id,
+                             .birth_ns = event->birth_ns,
+                             .station = event->station,
+                             .pid = event->pid };
 }
 
-/* All @n bytes at once: the copy is a few registers wide, and what is too much is written over by what follows. */
+/*
+ * All @n bytes at once: the copy is a few registers wide, and what is too much is written over by what
+ * follows.
+ */
 #define PUT_PART(_to, _part, _n) ((char *)memcpy((_to), (_part), sizeof(_part)) + (_n))
 
 size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra, TraceParts *parts) {
@@ -126,7 +135,8 @@ size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra, TracePart
 const char *trace_csv_header(bool extra, bool payload) {
         if (extra)
                 return "probe_id,tid,addr,seq,is_active,ts,station,event,birth,lost,pid,payload\n";
-        return payload ? "probe_id,tid,addr,seq,is_active,ts,payload\n" : "probe_id,tid,addr,seq,is_active,ts\n";
+        return payload ? "probe_id,tid,addr,seq,is_active,ts,payload\n"
+                       : "probe_id,tid,addr,seq,is_active,ts\n";
 }
 
 size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload, TraceParts *parts) {

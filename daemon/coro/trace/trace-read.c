@@ -25,7 +25,8 @@ static int give(Reader *reader, const CoroEvent *event) {
 
         counts->n_events++;
         counts->any_payload |= event->has_payload;
-        counts->any_extra |= event->station || event->number || event->birth_ns || event->n_lost || event->pid;
+        counts->any_extra |= event->station || event->number || event->birth_ns || event->n_lost ||
+                event->pid;
         return reader->func ? reader->func(reader->userdata, event) : 0;
 }
 
@@ -43,9 +44,10 @@ static int take_line(Reader *reader, const char *line, size_t size) {
                 reader->counts->n_malformed += r != 0;
                 return 0;
         }
-        r = reader->form == TRACE_CSV ? (reader->columns.n ? trace_parse_csv(&reader->columns, line, size, &event)
-                                                           : TRACE_PARSE_E_MALFORMED)
-                                      : trace_parse_jsonl(line, size, &event);
+        r = reader->form == TRACE_CSV
+                ? (reader->columns.n ? trace_parse_csv(&reader->columns, line, size, &event)
+                                     : TRACE_PARSE_E_MALFORMED)
+                : trace_parse_jsonl(line, size, &event);
         reader->counts->n_malformed += r != 0;
         return r ? 0 : give(reader, &event);
 }
@@ -93,7 +95,8 @@ static int read_lines(Reader *reader, int fd, char *buffer) {
                 size -= used;
                 memmove(buffer, buffer + used, size);
                 if (size > LINE_MAX_BYTES) {
-                        reader->counts->n_malformed += !reader->skip;   /* no line of a trace: what follows of it is none, either */
+                        /* no line of a trace: what follows of it is none, either */
+                        reader->counts->n_malformed += !reader->skip;
                         reader->skip = true;
                         size = 0;
                 }
@@ -106,11 +109,13 @@ static int read_event(void *userdata, const CoroEvent *event) {
 
 void trace_read_tell(const TraceReadCounts *counts, Text *problem) {
         if (counts->n_malformed)
-                text_printf(problem, "%s%" PRIu64 " lines are no events and were left out%s", problem->size ? "; " : "", counts->n_malformed,
+                text_printf(problem, "%s%" PRIu64 " lines are no events and were left out%s",
+                            problem->size ? "; " : "", counts->n_malformed,
                             counts->cut ? ", of which the last one is cut" : "");
 }
 
-int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata, TraceReadCounts *counts) {
+int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata,
+               TraceReadCounts *counts) {
         Reader reader = { .form = form, .func = func, .userdata = userdata, .counts = counts };
         _cleanup_(closep) int fd = -1;
         _cleanup_(freep) char *buffer = NULL;

@@ -31,17 +31,25 @@ int trace_parse_csv(const TraceColumns *columns, const char *line, size_t size, 
 
 typedef struct TraceReadCounts {
         uint64_t n_events, n_malformed;
-        bool cut;                       /* the last of them is a line of CSV without an end, whose last number may have lost digits */
+        /* the last of them is a line of CSV without an end, whose last number may have lost digits */
+        bool cut;
         bool any_payload, any_extra;    /* station, event, birth, lost or pid */
 } TraceReadCounts;
 
 typedef int (*TraceEventFunc)(void *userdata, const CoroEvent *event);
 
-/* Whether the word is anywhere in the file: few traces have payloads, and the column of a CSV file is there only then. */
+/*
+ * Whether the word is anywhere in the file: few traces have payloads, and the column of a CSV file is there
+ * only then.
+ */
 bool trace_mentions_payload(const char *path);
 
 /* Appends what was wrong with its lines, if anything was. */
 void trace_read_tell(const TraceReadCounts *counts, Text *problem);
 
-/* @func may be NULL: only counts. Return: 0, TRACE_E_FAILED (errno, 0 = a message was logged), what @func returned, -ENOMEM. */
-int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata, TraceReadCounts *counts);
+/*
+ * @func may be NULL: only counts. Return: 0, TRACE_E_FAILED (errno, 0 = a message was logged), what @func
+ * returned, -ENOMEM.
+ */
+int trace_read(const char *path, TraceForm form, TraceEventFunc func, void *userdata,
+               TraceReadCounts *counts);

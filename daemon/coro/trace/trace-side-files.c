@@ -22,7 +22,8 @@ int trace_sample_add(TraceSample *sample, const CoroEvent *event) {
         void *known = hashmap_get(&sample->last_ns, event_key(event)), *value = time_value(event->time_ns);
 
         sample->n_events++;
-        return (uintptr_t)known >= (uintptr_t)value ? 0 : hashmap_put(&sample->last_ns, event_key(event), value);
+        return (uintptr_t)known >= (uintptr_t)value ? 0
+                                                    : hashmap_put(&sample->last_ns, event_key(event), value);
 }
 
 void trace_sample_deinit(TraceSample *sample) {
@@ -47,20 +48,24 @@ static bool fits(const TraceSample *sample) {
 static int fit_station(void *userdata, const TraceStationEnd *end) {
         TraceSample *sample = userdata;
 
-        find(sample, trace_key((uint32_t)end->pid, (uint32_t)end->station, end->birth_ns, end->probe_id), end->last_ns);
+        find(sample, trace_key((uint32_t)end->pid, (uint32_t)end->station, end->birth_ns, end->probe_id),
+             end->last_ns);
         if (end->birth_ns)
-                find(sample, trace_key((uint32_t)end->pid, (uint32_t)end->station, 0, end->probe_id), end->last_ns);
+                find(sample, trace_key((uint32_t)end->pid, (uint32_t)end->station, 0, end->probe_id),
+                     end->last_ns);
         return fits(sample);
 }
 
 /* Which of the files beside a trace are there is told in one sentence. */
 static int warn_of_another(const char *path) {
         _cleanup_(freep) char *stations = NULL, *mappings = NULL;
-        int r = side_file_name(path, SIDE_FILE_STATIONS, &stations) ?: side_file_name(path, SIDE_FILE_MAPPINGS, &mappings);
+        int r = side_file_name(path, SIDE_FILE_STATIONS, &stations)
+                ?: side_file_name(path, SIDE_FILE_MAPPINGS, &mappings);
 
         if (r)
                 return r;
-        log_warning("%s: what stands beside it (%s, %s) is of another trace, and is left out", path, stations, mappings);
+        log_warning("%s: what stands beside it (%s, %s) is of another trace, and is left out", path, stations,
+                    mappings);
         return 0;
 }
 
@@ -81,15 +86,20 @@ static int check(const char *path, TraceForm form, TraceSample *sample) {
 
 void trace_side_files_warn_shared(const char *path, uint64_t n) {
         if (n)
-                log_warning("%s: %" PRIu64 " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart", path, n);
+                log_warning(
+                        "%s: %" PRIu64
+                        " of its coroutines were in an earlier trace, too: if they are others, nothing tells them apart",
+                        path, n);
 }
 
 static void tell(Text *problem, uint64_t n, const char *what) {
         if (n)
-                text_printf(problem, "%s%" PRIu64 " of its %s are malformed and were left out", problem->size ? "; " : "", n, what);
+                text_printf(problem, "%s%" PRIu64 " of its %s are malformed and were left out",
+                            problem->size ? "; " : "", n, what);
 }
 
-int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceBeside *to, Text *problem) {
+int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceBeside *to,
+                          Text *problem) {
         uint64_t n_stations = 0, n_mappings = 0;
         size_t before = problem->size;
         int r = check(path, form, sample), stations, mappings;
@@ -103,6 +113,7 @@ int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample,
         tell(problem, n_stations, "stations");
         tell(problem, n_mappings, "mappings");
         if (stations > TRACE_STATIONS_E_NONE || mappings > TRACE_MAPPINGS_E_NONE)
-                text_printf(problem, "%swhat it says beside its events cannot be read to the end", problem->size ? "; " : "");
+                text_printf(problem, "%swhat it says beside its events cannot be read to the end",
+                            problem->size ? "; " : "");
         return problem->size > before ? TRACE_SIDE_FILES_E_PROBLEM : 0;
 }

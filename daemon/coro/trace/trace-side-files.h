@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What stands beside the events of a trace: stations at their end, mappings of code. In a database these are tables of its own.
- * The files beside other forms may be left from another trace of that name, or somebody has put a trace beside
- * them: they are believed only if they tell of most of the coroutines that the trace begins with, each up to its last event there.
+ * What stands beside the events of a trace: stations at their end, mappings of code. In a database these are
+ * tables of its own. The files beside other forms may be left from another trace of that name, or somebody
+ * has put a trace beside them: they are believed only if they tell of most of the coroutines that the trace
+ * begins with, each up to its last event there.
  */
 
 #include <stdbool.h>
@@ -29,7 +30,8 @@ enum { TRACE_SAMPLE_EVENTS = 4096 };
 /* The coroutines of the first events of a trace. Starts as zeros. */
 typedef struct TraceSample {
         uint64_t n_events;
-        Hashmap last_ns;                /* key → time of its last event among them + 1, as a pointer; 1 = it was found */
+        /* key → time of its last event among them + 1, as a pointer; 1 = it was found */
+        Hashmap last_ns;
         uint32_t n_found;
 } TraceSample;
 
@@ -57,7 +59,9 @@ enum {
 };
 
 /*
- * Hands on what stands beside the trace at @path, which has begun with @sample. What is of another trace is left out with a
- * warning to the log: nothing of this one is missing for that. Return: 0, TRACE_SIDE_FILES_E_PROBLEM, -errno.
+ * Hands on what stands beside the trace at @path, which has begun with @sample. What is of another trace is
+ * left out with a warning to the log: nothing of this one is missing for that. Return: 0,
+ * TRACE_SIDE_FILES_E_PROBLEM, -errno.
  */
-int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceBeside *to, Text *problem);
+int trace_side_files_read(const char *path, TraceForm form, TraceSample *sample, const TraceBeside *to,
+                          Text *problem);

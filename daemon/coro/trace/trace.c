@@ -73,7 +73,8 @@ static void drain(TraceWriter *writer) {
         if (writer->sink && writer->n_buffered) {
                 writer->buffer = sink_swap(writer->sink, writer->n_buffered);
                 writer->error = writer->error ? writer->error : sink_error(writer->sink);
-        } else if (!writer->error && writer->n_buffered && file_write(writer->fd, writer->buffer, writer->n_buffered)) {
+        } else if (!writer->error && writer->n_buffered &&
+                   file_write(writer->fd, writer->buffer, writer->n_buffered)) {
                 writer->error = errno ? errno : EIO;
         }
         writer->n_buffered = 0;
@@ -85,7 +86,8 @@ static int open_lines(TraceWriter *writer, const char *path) {
         const char *header = trace_csv_header(options->extra, options->payload_column);
         int r;
 
-        writer->fd = strcmp(path, "-") ? open(path, flags, options->mode) : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        writer->fd = strcmp(path, "-") ? open(path, flags, options->mode)
+                                       : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
         if (writer->fd < 0)
                 return TRACE_E_FAILED;
         writer->parts = calloc(N_PARTS, sizeof(*writer->parts));
@@ -144,7 +146,8 @@ int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, co
         if (!r)
                 r = clear_side_files(writer, side_file_check);
         if (!r)
-                r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options) : open_lines(writer, path);
+                r = form == TRACE_SQLITE ? trace_db_new(&writer->db, path, options)
+                                         : open_lines(writer, path);
         if (!r)
                 r = clear_side_files(writer, side_file_remove);
         if (r)
@@ -169,8 +172,9 @@ static size_t print(TraceWriter *writer, const CoroEvent *event) {
         if (writer->n_buffered + TRACE_LINE_MAX > BUFFER)
                 drain(writer);
         line = writer->buffer + writer->n_buffered;
-        return writer->form == TRACE_CSV ? trace_print_csv(line, event, options->extra, options->payload_column, parts)
-                                         : trace_print_jsonl(line, event, options->extra, parts);
+        return writer->form == TRACE_CSV
+                ? trace_print_csv(line, event, options->extra, options->payload_column, parts)
+                : trace_print_jsonl(line, event, options->extra, parts);
 }
 
 void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
@@ -190,11 +194,14 @@ void trace_writer_event(TraceWriter *writer, const CoroEvent *event) {
 static void print_station(FILE *file, const TraceStation *station) {
         const StationState *s = station->state;
 
-        fprintf(file, "%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-                ",%" PRIu64 ",0x%016" PRIx64 ",%d,%" PRIu64 ",%" PRIu64 ",0x%" PRIx64 ",0x%" PRIx64 "\n",
-                station->pid, station->index, s->probe_id, s->birth_ns, s->dead, s->torn, s->corrupt, s->n_read, s->n_lost,
-                s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address, s->active, station->until_ns,
-                station->code.process, station->code.frame, station->code.address);
+        fprintf(file,
+                "%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",0x%016" PRIx64 ",%d,%" PRIu64 ",%" PRIu64 ",0x%" PRIx64
+                ",0x%" PRIx64 "\n",
+                station->pid, station->index, s->probe_id, s->birth_ns, s->dead, s->torn, s->corrupt,
+                s->n_read, s->n_lost, s->n_rejected, s->n_skipped, s->last_ns, s->last_tid, s->last_address,
+                s->active, station->until_ns, station->code.process, station->code.frame,
+                station->code.address);
 }
 
 /* All stations are told of at one moment, the end. */
@@ -208,7 +215,10 @@ static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *stati
         return now;
 }
 
-/* A file beside the trace, made when there is something for it. Return: NULL = there is none, or it cannot be made. */
+/*
+ * A file beside the trace, made when there is something for it. Return: NULL = there is none, or it cannot be
+ * made.
+ */
 static FILE *side_file(TraceWriter *writer, SideFile which) {
         FILE **filep = &writer->side_files[which].file;
         const char *path = writer->side_files[which].path;

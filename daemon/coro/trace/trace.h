@@ -11,12 +11,13 @@
  *      .csv            probe_id,tid,addr,seq,is_active,ts
  *      .db, .sqlite    table coro_trace_events with these columns
  *
- * Behind what they know, we add: station, event (its number, from 0), birth, lost (events of this station lost right
- * before this one), pid, payload (hex; the bytes that a writer left in the epoch). What is not known or zero is left
- * out of a line. Without `extra` only a payload is added.
+ * Behind what they know, we add: station, event (its number, from 0), birth, lost (events of this station
+ * lost right before this one), pid, payload (hex; the bytes that a writer left in the epoch). What is not
+ * known or zero is left out of a line. Without `extra` only a payload is added.
  *
  * What a station's end tells (dead, lost, torn …) is no event: it goes to the table coro_stations, or to a
- * second file, NAME.stations.csv. Where the code of the programs lay goes to coro_mappings, or to NAME.mappings.csv.
+ * second file, NAME.stations.csv. Where the code of the programs lay goes to coro_mappings, or to
+ * NAME.mappings.csv.
  */
 
 #include <stdbool.h>
@@ -36,13 +37,17 @@ typedef enum TraceForm {
 enum { TRACE_LINE_MAX = 512 };
 
 typedef struct TraceOptions {
-        bool extra;                     /* station, event, birth, lost, pid; what stations say at their end; mappings */
+        /* station, event, birth, lost, pid; what stations say at their end; mappings */
+        bool extra;
         bool payload_column;            /* of CSV without `extra`, where a column too many could surprise */
-        bool behind;                    /* a thread of its own writes lines: who makes them must not wait for a disk */
-        bool fresh;                     /* files beside an old trace of that name go at once: this one may never be ended */
+        /* a thread of its own writes lines: who makes them must not wait for a disk */
+        bool behind;
+        /* files beside an old trace of that name go at once: this one may never be ended */
+        bool fresh;
         bool append;                    /* JSON lines go behind what is there */
         mode_t mode;                    /* of files that are made */
-        uint64_t max_bytes;             /* of the file; what comes then is dropped and counted; 0 = no limit */
+        /* of the file; what comes then is dropped and counted; 0 = no limit */
+        uint64_t max_bytes;
 } TraceOptions;
 
 /* Whose a station's coroutine was, and where it goes on. Zeros = not known. */
@@ -62,10 +67,12 @@ typedef struct TraceStation {
 
 /* A piece of a file that lay in the memory of a process, to be executed. */
 typedef struct TraceMapping {
-        uint64_t process;               /* when it was first seen, MONOTONIC: no two have the same, also of several traces */
+        /* when it was first seen, MONOTONIC: no two have the same, also of several traces */
+        uint64_t process;
         uint32_t pid;
         uint64_t start, end;            /* addresses in the process */
-        uint64_t address, offset;       /* of the start, as the file counts: in its memory, and in bytes (TRACE_NO_OFFSET = not known) */
+        /* of the start, as the file counts: in its memory, and in bytes (TRACE_NO_OFFSET = not known) */
+        uint64_t address, offset;
         const char *build_id_gnu, *build_id_go, *build_id_htlhash;      /* "" = none */
         const char *path;               /* as the process saw it */
 } TraceMapping;
@@ -90,8 +97,8 @@ typedef struct TraceDigits {
 } TraceDigits;
 
 /*
- * What lines of a station say alike, as text. Starts as zeros, belongs to one form (with or without `extra`), and
- * is made anew by itself when an event of another station comes.
+ * What lines of a station say alike, as text. Starts as zeros, belongs to one form (with or without `extra`),
+ * and is made anew by itself when an event of another station comes.
  */
 typedef struct TraceParts {
         uint64_t probe_id, birth_ns;    /* of whom this is */
@@ -102,7 +109,10 @@ typedef struct TraceParts {
         TraceDigits time;               /* without its last eight digits */
 } TraceParts;
 
-/* One line with its newline. @to: TRACE_LINE_MAX bytes, of which those behind the line are scribbled on. Return: its size. */
+/*
+ * One line with its newline. @to: TRACE_LINE_MAX bytes, of which those behind the line are scribbled on.
+ * Return: its size.
+ */
 size_t trace_print_jsonl(char *to, const CoroEvent *event, bool extra, TraceParts *parts);
 size_t trace_print_csv(char *to, const CoroEvent *event, bool extra, bool payload, TraceParts *parts);
 const char *trace_csv_header(bool extra, bool payload);

@@ -49,7 +49,10 @@ static int check_port(const char *port, const char *end) {
         return text_u64(digits, 65535, &value) || value == 0;
 }
 
-/* @text begins with a bracket. *afterp: what follows the other one. Return: 0, 1 = it has none, 2 = no address. */
+/*
+ * @text begins with a bracket. *afterp: what follows the other one. Return: 0, 1 = it has none, 2 = no
+ * address.
+ */
 static int check_bracketed(const char *text, const char *end, const char **afterp) {
         const char *close = memchr(text, ']', (size_t)(end - text));
         char address[INET6_ADDRSTRLEN];
@@ -72,9 +75,11 @@ static int check_socket(const char *text, char *why, size_t why_size) {
         size_t n = strcspn(text, ":");
 
         if (*text != '/' || n >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
-                return invalid(why, why_size, "the endpoint's socket must be a path from / with less than 108 bytes");
+                return invalid(why, why_size,
+                               "the endpoint's socket must be a path from / with less than 108 bytes");
         if (text[n] && text[n + 1] != '/')
-                return invalid(why, why_size, "the endpoint's path behind the socket must begin with a slash");
+                return invalid(why, why_size,
+                               "the endpoint's path behind the socket must begin with a slash");
         return 0;
 }
 
@@ -88,7 +93,8 @@ int endpoint_check_url(const char *url, char *why, size_t why_size) {
         if (!strncmp(url, "unix:", 5))
                 return check_socket(url + 5, why, why_size);
         if (strncasecmp(url, "http://", 7) && strncasecmp(url, "https://", 8))
-                return invalid(why, why_size, "the endpoint must be a URL that starts with http:// or https://");
+                return invalid(why, why_size,
+                               "the endpoint must be a URL that starts with http:// or https://");
         host = authority(url, &end);
         at = memrchr(host, '@', (size_t)(end - host));
         if (at)
@@ -171,10 +177,12 @@ static int parse_member(Span member, char **headerp, char *why, size_t why_size)
         if (!is_token(name))
                 return invalid(why, why_size, "a header has a name that HTTP does not allow");
         if (is_ours(name))
-                return invalid(why, why_size, "header \"%.*s\" is set by spanprof itself", (int)MIN(name.size, 40u), name.at);
+                return invalid(why, why_size, "header \"%.*s\" is set by spanprof itself",
+                               (int)MIN(name.size, 40u), name.at);
         text_printf(&text, "%.*s: ", (int)name.size, name.at);
         if (decode_value(&text, value))
-                return invalid(why, why_size, "header \"%.*s\" has a bad %%XX or a control character in its value",
+                return invalid(why, why_size,
+                               "header \"%.*s\" has a bad %%XX or a control character in its value",
                                (int)MIN(name.size, 40u), name.at);
         if (text.failed)
                 return error_origin(-ENOMEM);

@@ -54,8 +54,10 @@ void export_log_accepted(ExportLog *journal, const HttpReply *reply, const Respo
                 return;
         trouble_url(&text, journal->url);
         if (response->malformed)
-                text_printf(&text, " answered %d with a body that is no OTLP response (%s); is it a receiver of profiles?",
-                            reply->status, reply->content_type[0] ? reply->content_type : "without a type");
+                text_printf(
+                        &text,
+                        " answered %d with a body that is no OTLP response (%s); is it a receiver of profiles?",
+                        reply->status, reply->content_type[0] ? reply->content_type : "without a type");
         else
                 text_printf(&text, " took the samples and says: \"%s\"", response->message);
         write_limited(journal, TROUBLE_WARNING, LOG_LEVEL_WARNING, &text);
@@ -81,16 +83,20 @@ void export_log_spool_left(ExportLog *journal, uint64_t n_batches, uint64_t n_ev
         _cleanup_(text_deinit) Text text = { 0 };
 
         trouble_url(&text, journal->url);
-        log_error("export: the disk of the spool does not answer, stopping without it; for %s %llu requests with %llu samples "
-                  "were not stored", text.data ? text.data : "a receiver", (unsigned long long)n_batches, (unsigned long long)n_events);
+        log_error(
+                "export: the disk of the spool does not answer, stopping without it; for %s %llu requests with %llu samples "
+                "were not stored",
+                text.data ? text.data : "a receiver", (unsigned long long)n_batches,
+                (unsigned long long)n_events);
 }
 
 void export_log_spool_moved(ExportLog *journal) {
         _cleanup_(text_deinit) Text text = { 0 };
 
         trouble_url(&text, journal->url);
-        log_notice("export: the directory of the spool for %s was removed or replaced; going on in the one that is there now",
-                   text.data ? text.data : "a receiver");
+        log_notice(
+                "export: the directory of the spool for %s was removed or replaced; going on in the one that is there now",
+                text.data ? text.data : "a receiver");
 }
 
 void export_log_spool_lost(ExportLog *journal, const SpoolCounts *counts) {
@@ -98,14 +104,16 @@ void export_log_spool_lost(ExportLog *journal, const SpoolCounts *counts) {
 
         text_printf(&text, "lost from the spool:");
         if (counts->lost_full)
-                text_printf(&text, " %llu samples that had no room any more,", (unsigned long long)counts->lost_full);
+                text_printf(&text, " %llu samples that had no room any more,",
+                            (unsigned long long)counts->lost_full);
         if (counts->lost_age)
                 text_printf(&text, " %llu samples that were too old,", (unsigned long long)counts->lost_age);
         if (counts->n_files_corrupt)
                 text_printf(&text, " %llu files that cannot be read and were set aside (*.corrupt),",
                             (unsigned long long)counts->n_files_corrupt);
         if (counts->n_files_gone)
-                text_printf(&text, " %llu files that are no longer there,", (unsigned long long)counts->n_files_gone);
+                text_printf(&text, " %llu files that are no longer there,",
+                            (unsigned long long)counts->n_files_gone);
         if (counts->n_files_schema)
                 text_printf(&text, " %llu files of another version of the format,",
                             (unsigned long long)counts->n_files_schema);
@@ -119,8 +127,8 @@ void export_log_well_again(ExportLog *journal, uint64_t trouble_ns, unsigned n_f
 
         trouble_url(&text, journal->url);
         log_notice("export: %s takes samples again, after %llu s and %u failed requests; %zu requests wait",
-                   text.data ? text.data : "receiver", (unsigned long long)(trouble_ns / NS_PER_SEC), n_failures,
-                   n_waiting);
+                   text.data ? text.data : "receiver", (unsigned long long)(trouble_ns / NS_PER_SEC),
+                   n_failures, n_waiting);
         /* new trouble is news */
         memset(journal->limits, 0, sizeof(journal->limits));
 }

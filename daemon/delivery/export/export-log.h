@@ -21,7 +21,8 @@ typedef struct ExportLog {
 } ExportLog;
 
 /* A failed attempt; @format says what becomes of the samples. */
-_printf_(4, 5) void export_log_failed(ExportLog *journal, int level, const HttpReply *reply, const char *format, ...);
+_printf_(4, 5) void export_log_failed(ExportLog *journal, int level, const HttpReply *reply,
+                                      const char *format, ...);
 
 /* A success with rejections, of which @n_lost samples are a consequence. */
 void export_log_rejected(ExportLog *journal, const Response *response, const Batch *batch, uint64_t n_lost);

@@ -4,8 +4,8 @@
 /*
  * Exporter, inside
  *
- * What its files share: exporter.c takes batches and makes and ends it all, exporter-send.c sends one and does what the
- * reply says, exporter-spool.c moves batches between memory and disk.
+ * What its files share: exporter.c takes batches and makes and ends it all, exporter-send.c sends one and
+ * does what the reply says, exporter-spool.c moves batches between memory and disk.
  */
 
 #include "delivery/export/export-log.h"
@@ -39,7 +39,8 @@ struct Exporter {
         size_t alone_bytes;
         sd_event_source *flush_timer;   /* on while a batch that is not flushed waits for its answer */
         uint64_t flush_after_ns, time_limit_ns;
-        bool is_behind;                 /* the spool did not keep up: something in memory is not on the disk */
+        /* the spool did not keep up: something in memory is not on the disk */
+        bool is_behind;
         uint64_t released_events;       /* of files that are about to be released */
         SpoolEntry tried;               /* of the spool, and since when without success */
         uint64_t tried_since_ns;

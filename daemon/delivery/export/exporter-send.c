@@ -15,8 +15,8 @@ static void on_reply(const HttpReply *reply, void *userdata);
 static void well_again(Exporter *exporter) {
         if (!exporter->n_failures)
                 return;
-        export_log_well_again(&exporter->journal, clock_monotonic_ns() - exporter->trouble_since_ns, exporter->n_failures,
-                           exporter->queue.n_batches);
+        export_log_well_again(&exporter->journal, clock_monotonic_ns() - exporter->trouble_since_ns,
+                              exporter->n_failures, exporter->queue.n_batches);
         exporter->n_failures = 0;
 }
 
@@ -57,14 +57,15 @@ static void failed(Exporter *exporter) {
 void exporter_hold_off(Exporter *exporter, uint64_t wait_ns) {
         if (exporter->stopping)
                 return;
-        exporter->waiting = sd_event_source_set_time_relative(exporter->retry_timer, wait_ns / NS_PER_US) >= 0 &&
-                            sd_event_source_set_enabled(exporter->retry_timer, SD_EVENT_ONESHOT) >= 0;
+        exporter->waiting = sd_event_source_set_time_relative(exporter->retry_timer, wait_ns / NS_PER_US) >=
+                        0 &&
+                sd_event_source_set_enabled(exporter->retry_timer, SD_EVENT_ONESHOT) >= 0;
 }
 
 static void too_old(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
         failed(exporter);
-        export_log_failed(&exporter->journal, LOG_LEVEL_ERROR, reply, "tried for too long, dropped %llu samples",
-                       (unsigned long long)batch->n_events);
+        export_log_failed(&exporter->journal, LOG_LEVEL_ERROR, reply,
+                          "tried for too long, dropped %llu samples", (unsigned long long)batch->n_events);
         exporter_lose(exporter, batch, COUNTER_LOST_EXPORT_AGE);
         exporter_hold_off(exporter, wait_ns);
 }
@@ -79,8 +80,10 @@ static void try_later(Exporter *exporter, Batch *batch, const HttpReply *reply, 
         }
         exporter_keep(exporter, batch);
         exporter_keep_queue(exporter);
-        export_log_failed(&exporter->journal, LOG_LEVEL_WARNING, reply, "%llu samples wait, next try in %.1f s",
-                       (unsigned long long)(exporter_queued_events(exporter) + exporter_spooled_events(exporter)), (double)wait_ns / NS_PER_SEC);
+        export_log_failed(
+                &exporter->journal, LOG_LEVEL_WARNING, reply, "%llu samples wait, next try in %.1f s",
+                (unsigned long long)(exporter_queued_events(exporter) + exporter_spooled_events(exporter)),
+                (double)wait_ns / NS_PER_SEC);
         exporter_hold_off(exporter, wait_ns);
 }
 
@@ -96,7 +99,9 @@ static void lose_at_stop(Exporter *exporter, Batch *batch, const HttpReply *repl
         exporter_lose(exporter, batch, COUNTER_LOST_STOP);
 }
 
-/* A batch from the spool is not in memory between two attempts: the one that stands in the way is remembered. */
+/*
+ * A batch from the spool is not in memory between two attempts: the one that stands in the way is remembered.
+ */
 static uint64_t age_of(const Exporter *exporter, const Batch *batch, uint64_t now_ns) {
         if (!exporter_is_safe(batch))
                 return now_ns - batch->first_try_ns;
@@ -104,8 +109,8 @@ static uint64_t age_of(const Exporter *exporter, const Batch *batch, uint64_t no
 }
 
 /*
- * What is in the spool may wait for days while nothing is taken. Only when others are, and this one never is, is it
- * the batch that breaks the connection.
+ * What is in the spool may wait for days while nothing is taken. Only when others are, and this one never is,
+ * is it the batch that breaks the connection.
  */
 static bool is_hopeless(const Exporter *exporter, const Batch *batch) {
         return !exporter_is_safe(batch) || exporter->accepted_ns > exporter->tried_since_ns;

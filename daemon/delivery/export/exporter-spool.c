@@ -28,14 +28,16 @@ void exporter_leave_spool(Exporter *exporter, Batch *batch) {
 static bool give(Exporter *exporter, Batch *batch, unsigned how) {
         if (!exporter->spool)
                 return false;
-        if (!exporter->ending && (spool_worker_is_stuck(exporter->spool) ||
-                                  spool_worker_waiting_bytes(exporter->spool) + batch->size > exporter->queue.max_bytes))
+        if (!exporter->ending &&
+            (spool_worker_is_stuck(exporter->spool) ||
+             spool_worker_waiting_bytes(exporter->spool) + batch->size > exporter->queue.max_bytes))
                 return false;
         return !spool_worker_put(exporter->spool, batch, how);
 }
 
 void exporter_store_ahead(Exporter *exporter, Batch *batch) {
-        unsigned how = SPOOL_PUT_HELD | (exporter->spool_mode == EXPORTER_SPOOL_FLUSH ? SPOOL_PUT_FLUSHED : 0);
+        unsigned how = SPOOL_PUT_HELD |
+                (exporter->spool_mode == EXPORTER_SPOOL_FLUSH ? SPOOL_PUT_FLUSHED : 0);
 
         if (!exporter->spool || exporter->spool_mode == EXPORTER_SPOOL_FAILED)
                 return;
@@ -109,19 +111,24 @@ void exporter_keep_queue(Exporter *exporter) {
         exporter->queue = stay;
 }
 
-/* The oldest of the spool and the newest of the machine take turns, so that neither waits for all of the other. */
+/*
+ * The oldest of the spool and the newest of the machine take turns, so that neither waits for all of the
+ * other.
+ */
 bool exporter_fetch(Exporter *exporter) {
         bool other;
 
-        if (!exporter->spool || exporter->stopping || (!exporter->fetching && !spool_worker_n_files(exporter->spool)) ||
-            spool_worker_is_stuck(exporter->spool))     /* memory does not wait for it */
+        if (!exporter->spool || exporter->stopping ||
+            (!exporter->fetching && !spool_worker_n_files(exporter->spool)) ||
+            spool_worker_is_stuck(exporter->spool)) /* memory does not wait for it */
                 return false;
         if (exporter->fetching)
                 return true;
         if (exporter->queue.first && exporter->was_spooled)
                 return false;
         /* after each failure another one: that of a batch that breaks the connection is not the receiver's */
-        other = exporter->n_failures % 2 && exporter->tried.time_ns && !exporter->no_other && !exporter->is_away;
+        other = exporter->n_failures % 2 && exporter->tried.time_ns && !exporter->no_other &&
+                !exporter->is_away;
         exporter->fetching = !spool_worker_next(exporter->spool, other ? &exporter->tried : NULL);
         return exporter->fetching;
 }
@@ -140,7 +147,8 @@ static void on_fetched(Batch *batch, void *userdata) {
                 return;
         }
         if (spool_worker_n_files(exporter->spool) && exporter->no_other)
-                exporter_hold_off(exporter, exporter->policy.first_ns);  /* there is one, but no memory for it */
+                /* there is one, but no memory for it */
+                exporter_hold_off(exporter, exporter->policy.first_ns);
         exporter->no_other = !exporter->no_other && !batch;
         exporter_send_next(exporter);
 }
@@ -249,14 +257,16 @@ static void on_spool_counts(const SpoolCounts *counts, void *userdata) {
         exporter_add(exporter, COUNTER_SPOOL_CORRUPT, counts->n_files_corrupt);
         if (counts->n_directories)
                 export_log_spool_moved(&exporter->journal);
-        if (counts->lost_full + counts->lost_age + counts->n_files_corrupt + counts->n_files_gone + counts->n_files_schema)
+        if (counts->lost_full + counts->lost_age + counts->n_files_corrupt + counts->n_files_gone +
+            counts->n_files_schema)
                 export_log_spool_lost(&exporter->journal, counts);
 }
 
 /* One disk under several exporters is waited for about once, since they have the same deadline. */
 void exporter_finish_spool(Exporter *exporter) {
         uint64_t now_ns = clock_monotonic_ns();
-        uint64_t until_ns = (exporter->deadline_ns ? MIN(exporter->deadline_ns, now_ns) : now_ns) + exporter->time_limit_ns;
+        uint64_t until_ns = (exporter->deadline_ns ? MIN(exporter->deadline_ns, now_ns) : now_ns) +
+                exporter->time_limit_ns;
 
         if (!exporter->spool ||
             spool_worker_finish(exporter->spool, MAX(until_ns, now_ns + exporter->time_limit_ns / 8)))
@@ -264,13 +274,15 @@ void exporter_finish_spool(Exporter *exporter) {
         exporter->spool = spool_worker_leave(exporter->spool);
         export_log_spool_left(&exporter->journal, exporter->n_alone, exporter->alone_events);
         exporter_add(exporter, COUNTER_SPOOL_FAILED, exporter->n_alone);
-        exporter_add_lost(exporter, COUNTER_LOST_STOP,
-                          &(QueueDropped){ .n_batches = exporter->n_alone, .n_events = exporter->alone_events });
+        exporter_add_lost(
+                exporter, COUNTER_LOST_STOP,
+                &(QueueDropped){ .n_batches = exporter->n_alone, .n_events = exporter->alone_events });
         exporter->n_alone = exporter->alone_events = exporter->alone_bytes = exporter->released_events = 0;
 }
 
 static int new_flush_timer(Exporter *exporter) {
-        int r = sd_event_add_time_relative(exporter->event, &exporter->flush_timer, CLOCK_MONOTONIC, 0, 0, on_flush_time, exporter);
+        int r = sd_event_add_time_relative(exporter->event, &exporter->flush_timer, CLOCK_MONOTONIC, 0, 0,
+                                           on_flush_time, exporter);
 
         if (r >= 0)
                 r = sd_event_source_set_enabled(exporter->flush_timer, SD_EVENT_OFF);
@@ -283,9 +295,15 @@ static int new_flush_timer(Exporter *exporter) {
 /* Without its spool an exporter is what it would be without one: samples wait in memory. */
 int exporter_open_spool(Exporter *exporter, const ExporterConfig *config) {
         SpoolWorkerConfig spool = {
-                .path = config->spool, .limits = { config->spool_max_bytes, 0, config->spool_max_age_ns },
-                .gzip = exporter->gzip, .json = exporter->convert != NULL, .convert = config->spool_convert,
-                .on_put = on_stored, .on_next = on_fetched, .on_released = on_released, .on_counts = on_spool_counts,
+                .path = config->spool,
+                .limits = { config->spool_max_bytes, 0, config->spool_max_age_ns },
+                .gzip = exporter->gzip,
+                .json = exporter->convert != NULL,
+                .convert = config->spool_convert,
+                .on_put = on_stored,
+                .on_next = on_fetched,
+                .on_released = on_released,
+                .on_counts = on_spool_counts,
                 .userdata = exporter,
         };
         int r = new_flush_timer(exporter);

@@ -144,7 +144,8 @@ int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *co
         exporter->gzip = config->gzip;
         exporter->convert = config->convert;
         exporter->secondary = config->secondary;
-        exporter->flush_after_ns = config->spool_flush_after_ns ? config->spool_flush_after_ns : 2 * NS_PER_SEC;
+        exporter->flush_after_ns = config->spool_flush_after_ns ? config->spool_flush_after_ns
+                                                                : 2 * NS_PER_SEC;
         exporter->time_limit_ns = config->spool_time_limit_ns ? config->spool_time_limit_ns : 3 * NS_PER_SEC;
         exporter->queue.max_bytes = config->max_queue_bytes ? config->max_queue_bytes : 4 << 20;
         exporter->policy = (RetryPolicy){
@@ -188,7 +189,8 @@ static void enqueue(Exporter *exporter, Batch *batch) {
         QueueDropped dropped = { 0 };
         Batch *oldest;
 
-        while (batch->size > exporter->queue.max_bytes - exporter->queue.bytes && (oldest = queue_pop(&exporter->queue)))
+        while (batch->size > exporter->queue.max_bytes - exporter->queue.bytes &&
+               (oldest = queue_pop(&exporter->queue)))
                 if (!exporter_put_away(exporter, oldest))
                         discard(oldest, &dropped);
         if (batch->size <= exporter->queue.max_bytes || !exporter_put_away(exporter, batch))
@@ -196,7 +198,8 @@ static void enqueue(Exporter *exporter, Batch *batch) {
         exporter_lose_overflow(exporter, &dropped);
 }
 
-static int make_batch(Exporter *exporter, Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events) {
+static int make_batch(Exporter *exporter, Batch **batchp, const uint8_t *data, size_t size,
+                      uint64_t n_events) {
         _cleanup_(freep) uint8_t *json = NULL;
         size_t json_size;
         int r;
@@ -232,8 +235,8 @@ int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *u
 
         if (exporter->stopping)
                 return error_origin(-EALREADY);
-        r = sd_event_add_time(exporter->event, &exporter->deadline_timer, CLOCK_MONOTONIC, deadline_ns / NS_PER_US,
-                              1000, on_deadline, exporter);
+        r = sd_event_add_time(exporter->event, &exporter->deadline_timer, CLOCK_MONOTONIC,
+                              deadline_ns / NS_PER_US, 1000, on_deadline, exporter);
         if (r < 0)
                 return error_origin(r);
         r = sd_event_add_defer(exporter->event, &exporter->finished, on_finished, exporter);
@@ -261,7 +264,8 @@ uint64_t exporter_queued_events(const Exporter *exporter) {
 }
 
 size_t exporter_queued_bytes(const Exporter *exporter) {
-        return exporter->queue.bytes + (exporter->flying ? exporter->flying->size : 0) + exporter->alone_bytes;
+        return exporter->queue.bytes + (exporter->flying ? exporter->flying->size : 0) +
+                exporter->alone_bytes;
 }
 
 uint64_t exporter_unsaved_events(const Exporter *exporter) {

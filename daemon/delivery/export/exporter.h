@@ -8,10 +8,11 @@
  * OTLP, and a bounded queue in memory whose oldest batch is dropped and counted
  * when it is full. Runs on the daemon's event loop and never blocks it.
  *
- * With a spool, a batch is written to the disk while its first attempt runs (see ExporterSpoolMode) and taken from it with the
- * answer; without one it stays there, and is sent oldest first, in turns with new ones. A batch may be delivered twice
- * then (a receiver that took it and died before it said so; we, between its answer and the removal), but none
- * is forgotten, and a second time it is the same to the byte, with the same profile ids.
+ * With a spool, a batch is written to the disk while its first attempt runs (see ExporterSpoolMode) and taken
+ * from it with the answer; without one it stays there, and is sent oldest first, in turns with new ones. A
+ * batch may be delivered twice then (a receiver that took it and died before it said so; we, between its
+ * answer and the removal), but none is forgotten, and a second time it is the same to the byte, with the same
+ * profile ids.
  *
  * Each batch ends in exactly one of: EXPORT_OK (its samples are delivered, those that a partial
  * success rejects are LOST_EXPORT_REJECTED), or EXPORT_DROPPED with its samples in one LOST_EXPORT_*
@@ -29,14 +30,18 @@
 
 typedef struct Exporter Exporter;
 
-/* Turns a request from protobuf into JSON, or back. *datap is malloc()ed. Return: 0, positive = it is none, -ENOMEM. */
+/*
+ * Turns a request from protobuf into JSON, or back. *datap is malloc()ed. Return: 0, positive = it is none,
+ * -ENOMEM.
+ */
 typedef int (*ExportConvert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
 
 typedef enum ExporterSpoolMode {
-        EXPORTER_SPOOL_AHEAD,           /* before there is an answer: our death loses nothing. Flushed once an attempt has failed, or after
+        EXPORTER_SPOOL_AHEAD, /* before there is an answer: our death loses nothing. Flushed once an attempt has failed, or after
                                          * spool_flush_after_ns without an answer: the loss of power takes nothing that is older */
-        EXPORTER_SPOOL_FLUSH,           /* the same, flushed at once; two flushes a batch */
-        EXPORTER_SPOOL_FAILED,          /* only what an attempt failed for: nothing is written while all is well */
+        EXPORTER_SPOOL_FLUSH, /* the same, flushed at once; two flushes a batch */
+        /* only what an attempt failed for: nothing is written while all is well */
+        EXPORTER_SPOOL_FAILED,
 } ExporterSpoolMode;
 
 typedef struct ExporterConfig {
@@ -65,10 +70,13 @@ enum {
         EXPORTER_E_ENDPOINT,            /* no URL that we can use; a message was logged */
         EXPORTER_E_HEADERS,             /* headers are not in baggage form; a message was logged */
         EXPORTER_E_LIBRARY,             /* nothing here sends over HTTP; a message was logged */
-        EXPORTER_E_SPOOL,               /* the spool cannot be used, or another process has it; a message was logged */
+        /* the spool cannot be used, or another process has it; a message was logged */
+        EXPORTER_E_SPOOL,
 };
 
-/* Strings are copied. Nothing is connected or set up until the first batch. Return: 0, EXPORTER_E_*, -errno. */
+/*
+ * Strings are copied. Nothing is connected or set up until the first batch. Return: 0, EXPORTER_E_*, -errno.
+ */
 int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *config);
 
 /* What still waits or is under way is counted as LOST_STOP. */
@@ -80,15 +88,17 @@ int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64
 
 /*
  * Sends everything that waits, one attempt each, and calls @done when nothing is left or @deadline_ns
- * (MONOTONIC) has passed; what is left then goes to the spool, or is counted as LOST_STOP. A disk that does not answer within
- * spool_time_limit_ns is left alone, and what it did not store is counted so, too. @done is called once, from the event
- * loop, and may free the exporter. Return: 0, -errno.
+ * (MONOTONIC) has passed; what is left then goes to the spool, or is counted as LOST_STOP. A disk that does
+ * not answer within spool_time_limit_ns is left alone, and what it did not store is counted so, too. @done is
+ * called once, from the event loop, and may free the exporter. Return: 0, -errno.
  */
 int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
 
-uint64_t exporter_queued_events(const Exporter *exporter);      /* in memory: waiting, in flight, on the way to the disk */
+/* in memory: waiting, in flight, on the way to the disk */
+uint64_t exporter_queued_events(const Exporter *exporter);
 size_t exporter_queued_bytes(const Exporter *exporter);
-uint64_t exporter_unsaved_events(const Exporter *exporter);     /* in memory alone: what our death would lose */
+/* in memory alone: what our death would lose */
+uint64_t exporter_unsaved_events(const Exporter *exporter);
 uint64_t exporter_submitted_bytes(const Exporter *exporter);    /* as sent, of all so far */
 uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
 size_t exporter_spooled_batches(const Exporter *exporter);

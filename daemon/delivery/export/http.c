@@ -30,10 +30,10 @@
 #include "base/util/library.h"
 #include "delivery/export/response.h"
 
-#define FUNCTIONS(X)                                                                                                  \
-        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_setopt) X(curl_easy_strerror)         \
-        X(curl_global_init) X(curl_multi_add_handle) X(curl_multi_assign) X(curl_multi_cleanup)                       \
-        X(curl_multi_info_read) X(curl_multi_init) X(curl_multi_remove_handle) X(curl_multi_setopt)                   \
+#define FUNCTIONS(X) \
+        X(curl_easy_cleanup) X(curl_easy_getinfo) X(curl_easy_init) X(curl_easy_setopt) X(curl_easy_strerror) \
+        X(curl_global_init) X(curl_multi_add_handle) X(curl_multi_assign) X(curl_multi_cleanup) \
+        X(curl_multi_info_read) X(curl_multi_init) X(curl_multi_remove_handle) X(curl_multi_setopt) \
         X(curl_multi_socket_action) X(curl_slist_append) X(curl_slist_free_all)
 
 static struct {
@@ -102,7 +102,8 @@ static HttpFault fault_of(CURLcode code, const Http *http) {
         case CURLE_UNSUPPORTED_PROTOCOL:        /* "Received HTTP/0.9 when not allowed" */
         case CURLE_WEIRD_SERVER_REPLY:
                 return HTTP_FAULT_PROTOCOL;
-        case CURLE_HTTP2:               /* agreed on by TLS: the connection broke; in the clear: a gRPC server */
+        /* agreed on by TLS: the connection broke; in the clear: a gRPC server */
+        case CURLE_HTTP2:
         case CURLE_HTTP2_STREAM:
                 return strncasecmp(http->url, "https:", 6) ? HTTP_FAULT_PROTOCOL : HTTP_FAULT_CONNECTION;
         case CURLE_PEER_FAILED_VERIFICATION:
@@ -259,7 +260,9 @@ static int add_header(Http *http, const char *line) {
 static int make_headers(Http *http, const HttpConfig *config) {
         int r;
 
-        if ((r = add_header(http, config->json ? "Content-Type: application/json" : "Content-Type: application/x-protobuf")) ||
+        if ((r = add_header(http,
+                            config->json ? "Content-Type: application/json"
+                                         : "Content-Type: application/x-protobuf")) ||
             (config->gzip && (r = add_header(http, "Content-Encoding: gzip"))) ||
             /* no round trip before a large body: it delays more than a refusal saves */
             (r = add_header(http, "Expect:")))

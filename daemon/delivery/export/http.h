@@ -8,7 +8,8 @@
  * connection is kept, redirects are not followed, and the reply's body is cut at
  * HTTP_BODY_MAX. Says what happened; what it means is decided in retry.c.
  *
- * The library behind it is loaded with the first client and set up by the first request, and TLS only for https.
+ * The library behind it is loaded with the first client and set up by the first request, and TLS only for
+ * https.
  */
 
 #include <stdbool.h>

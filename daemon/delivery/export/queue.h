@@ -24,7 +24,9 @@ typedef struct QueueDropped {
         uint64_t n_batches, n_events;
 } QueueDropped;
 
-/* Appends @batch and takes it over; adds what had to go (@batch itself, if it fits in no queue) to @dropped. */
+/*
+ * Appends @batch and takes it over; adds what had to go (@batch itself, if it fits in no queue) to @dropped.
+ */
 void queue_push(Queue *queue, Batch *batch, QueueDropped *dropped);
 
 /* Puts a batch that was taken out back as the oldest; it goes at once if younger ones took its room. */

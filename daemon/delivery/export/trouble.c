@@ -49,7 +49,10 @@ static bool has_port(const char *url, const char *port) {
         return (size_t)(end - host) > n && end[-(ptrdiff_t)n - 1] == ':' && !memcmp(end - n, port, n);
 }
 
-/* A gRPC server answers HTTP/1 with its own first frame, with silence, or with a 4xx of type application/grpc. */
+/*
+ * A gRPC server answers HTTP/1 with its own first frame, with silence, or with a 4xx of type
+ * application/grpc.
+ */
 static bool looks_like_grpc(const char *url, const HttpReply *reply) {
         if (reply->fault == HTTP_FAULT_PROTOCOL)
                 return true;
@@ -107,8 +110,9 @@ void trouble_describe(Text *text, const char *url, const HttpReply *reply, const
                 trouble_url(text, reply->location[0] ? reply->location : "the real URL");
         }
         if (looks_like_grpc(url, reply))
-                text_printf(text, "; this looks like a gRPC endpoint (usual port 4317): spanprof speaks OTLP/HTTP "
-                                  "(http/protobuf), which usually listens on port 4318");
+                text_printf(text,
+                            "; this looks like a gRPC endpoint (usual port 4317): spanprof speaks OTLP/HTTP "
+                            "(http/protobuf), which usually listens on port 4318");
         else if (hint)
                 text_printf(text, "; %s", hint);
 }

@@ -69,13 +69,14 @@ static int fail_path(int error) {
 static bool is_alive(const struct sockaddr_un *address) {
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-        return fd >= 0 && (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) || errno == EAGAIN);
+        return fd >= 0 &&
+                (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) || errno == EAGAIN);
 }
 
 /*
- * Of two that start over one socket that was left behind, the second would remove what the first has just made: looking, removing
- * and making are done by one at a time. The directory is what they lock, so that no file is left over. Who
- * may read it can hold that lock as well: after a while it is done without.
+ * Of two that start over one socket that was left behind, the second would remove what the first has just
+ * made: looking, removing and making are done by one at a time. The directory is what they lock, so that no
+ * file is left over. Who may read it can hold that lock as well: after a while it is done without.
  */
 static int lock_directory(const char *path) {
         _cleanup_(closep) int fd = -1;
@@ -97,7 +98,8 @@ int listen_open_path(const char *path, unsigned mode, int *fdp) {
         _cleanup_(closep) int fd = -1, lock = -1;
         struct stat st;
 
-        if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >= sizeof(address.sun_path))
+        if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >=
+            sizeof(address.sun_path))
                 return fail_path(ENAMETOOLONG);
         lock = lock_directory(path);
         if (!lstat(path, &st)) {

@@ -14,15 +14,16 @@ enum {
         _LISTEN_E_SUCCESS,
         LISTEN_E_ADDRESS,               /* no such address here; a message was logged */
         LISTEN_E_PORT,                  /* taken, or not allowed; a message with a hint was logged */
-        LISTEN_E_PATH,                  /* no socket could be made there; errno says why, EADDRINUSE: somebody listens */
+        /* no socket could be made there; errno says why, EADDRINUSE: somebody listens */
+        LISTEN_E_PATH,
 };
 
 /* @address: numeric or a name; @port: 0 = any free one. Return: 0, LISTEN_E_*. */
 int listen_open(const char *address, uint16_t port, int *fdp);
 
 /*
- * A socket in the filesystem with exactly @mode; one that nobody listens on any more is replaced, and of several who would do so
- * at the same time one does. Return: 0, LISTEN_E_PATH.
+ * A socket in the filesystem with exactly @mode; one that nobody listens on any more is replaced, and of
+ * several who would do so at the same time one does. Return: 0, LISTEN_E_PATH.
  */
 int listen_open_path(const char *path, unsigned mode, int *fdp);
 

@@ -3,9 +3,9 @@
 /*
  * How libmicrohttpd runs on an sd-event loop
  *
- * It is started without a thread of its own. It keeps all sockets in one epoll descriptor, which is readable when
- * one of them is; then MHD_run() does what can be done and calls on_request():
- * once with the headers, once for each part of the body, and once at its end.
+ * It is started without a thread of its own. It keeps all sockets in one epoll descriptor, which is readable
+ * when one of them is; then MHD_run() does what can be done and calls on_request(): once with the headers,
+ * once for each part of the body, and once at its end.
  *
  * Answers are given at the end, also when the headers have decided: who closes a connection on a sender in
  * mid-sentence resets it, and the sender sees a broken connection, which is worth a retry, where it should
@@ -29,9 +29,9 @@
 #include "delivery/receive/answer.h"
 #include "delivery/receive/listen.h"
 
-#define FUNCTIONS(X)                                                                                                  \
-        X(MHD_add_response_header) X(MHD_create_response_from_buffer) X(MHD_destroy_response)                         \
-        X(MHD_get_daemon_info) X(MHD_get_timeout) X(MHD_lookup_connection_value) X(MHD_queue_response)                \
+#define FUNCTIONS(X) \
+        X(MHD_add_response_header) X(MHD_create_response_from_buffer) X(MHD_destroy_response) \
+        X(MHD_get_daemon_info) X(MHD_get_timeout) X(MHD_lookup_connection_value) X(MHD_queue_response) \
         X(MHD_run) X(MHD_start_daemon) X(MHD_stop_daemon)
 
 static struct {
@@ -39,14 +39,16 @@ static struct {
 } lib;
 
 static Library library = LIBRARY(lib, SONAME_MICROHTTPD, FUNCTIONS, "to answer over HTTP");
-LIBRARY_NOTE(SONAME_MICROHTTPD, "http-server", "recommended", "receives profiles, and answers questions about the daemon")
+LIBRARY_NOTE(SONAME_MICROHTTPD, "http-server", "recommended",
+             "receives profiles, and answers questions about the daemon")
 
 #define PATH "/v1development/profiles"
 
 enum {
         MAX_CONNECTIONS = 256,
         IDLE_TIMEOUT_S = 60,
-        ASKING_TIMEOUT_S = 5,           /* questions are short: who only holds a connection keeps others from asking */
+        /* questions are short: who only holds a connection keeps others from asking */
+        ASKING_TIMEOUT_S = 5,
         RETRY_AFTER_S = 10,
         BODIES_UNDER_WAY = 2,           /* of the largest size, together */
         MAX_QUESTION_BYTES = 4096,
@@ -95,11 +97,13 @@ static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connect
                 answer_status_protobuf(&text, status, message);
         else if (json)
                 text_append(&text, "{}", 2);
-        response = lib.MHD_create_response_from_buffer(text.size, text.data ? text.data : empty, MHD_RESPMEM_MUST_COPY);
+        response = lib.MHD_create_response_from_buffer(text.size, text.data ? text.data : empty,
+                                                       MHD_RESPMEM_MUST_COPY);
         text_deinit(&text);
         if (!response)
                 return MHD_NO;
-        lib.MHD_add_response_header(response, "Content-Type", json ? "application/json" : "application/x-protobuf");
+        lib.MHD_add_response_header(response, "Content-Type",
+                                    json ? "application/json" : "application/x-protobuf");
         if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
                 lib.MHD_add_response_header(response, "Allow", "POST");
         if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
@@ -138,9 +142,10 @@ static int too_large(Upload *upload) {
 }
 
 /* What the headers alone decide. Return: 0, or the status. */
-static int judge_headers(Receiver *receiver, struct MHD_Connection *connection, const char *path, const char *method,
-                         Upload *upload) {
-        const char *type = header(connection, "Content-Type"), *encoding = header(connection, "Content-Encoding");
+static int judge_headers(Receiver *receiver, struct MHD_Connection *connection, const char *path,
+                         const char *method, Upload *upload) {
+        const char *type = header(connection, "Content-Type"),
+                   *encoding = header(connection, "Content-Encoding");
         uint64_t length;
 
         upload->json = has_type(type, "application/json");
@@ -229,15 +234,19 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
         if (upload->gzip) {
                 int r = gzip_expand(upload->data, upload->size, config->max_request_bytes, &expanded, &size);
 
-                snprintf(why, ANSWER_MESSAGE_MAX, "%s", r == GZIP_E_MALFORMED ? "the body is no gzip, or is cut off" :
-                                       r == GZIP_E_TOO_LARGE ? "the expanded request is larger than this receiver takes" :
-                                                               "out of memory");
+                snprintf(why, ANSWER_MESSAGE_MAX, "%s",
+                         r == GZIP_E_MALFORMED ? "the body is no gzip, or is cut off"
+                                 : r == GZIP_E_TOO_LARGE
+                                 ? "the expanded request is larger than this receiver takes"
+                                 : "out of memory");
                 if (r)
-                        return r == GZIP_E_MALFORMED ? MHD_HTTP_BAD_REQUEST :
-                               r == GZIP_E_TOO_LARGE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE;
+                        return r == GZIP_E_MALFORMED    ? MHD_HTTP_BAD_REQUEST
+                                : r == GZIP_E_TOO_LARGE ? MHD_HTTP_CONTENT_TOO_LARGE
+                                                        : MHD_HTTP_SERVICE_UNAVAILABLE;
                 data = expanded;
         }
-        switch (config->on_request(data ? data : (const uint8_t *)"", size, upload->json, why, ANSWER_MESSAGE_MAX, config->userdata)) {
+        switch (config->on_request(data ? data : (const uint8_t *)"", size, upload->json, why,
+                                   ANSWER_MESSAGE_MAX, config->userdata)) {
         case RECEIVER_TAKEN:
                 return MHD_HTTP_OK;
         case RECEIVER_MALFORMED:
@@ -249,7 +258,8 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
         }
 }
 
-static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *connection, const char *method, const char *path) {
+static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *connection, const char *method,
+                                 const char *path) {
         const char *type = "text/plain; charset=utf-8";
         struct MHD_Response *response;
         enum MHD_Result result;
@@ -257,7 +267,8 @@ static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *conn
         Text page = { 0 };
         int status = receiver->config.on_page(method, path, &page, &type, receiver->config.userdata);
 
-        response = lib.MHD_create_response_from_buffer(page.size, page.data ? page.data : empty, MHD_RESPMEM_MUST_COPY);
+        response = lib.MHD_create_response_from_buffer(page.size, page.data ? page.data : empty,
+                                                       MHD_RESPMEM_MUST_COPY);
         if (page.failed)
                 status = MHD_HTTP_SERVICE_UNAVAILABLE;
         text_deinit(&page);
@@ -271,8 +282,8 @@ static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *conn
 }
 
 /* What comes with a question is read, and not kept. */
-static enum MHD_Result on_question(Receiver *receiver, struct MHD_Connection *connection, const char *path, const char *method,
-                                   Upload *upload, size_t *sizep) {
+static enum MHD_Result on_question(Receiver *receiver, struct MHD_Connection *connection, const char *path,
+                                   const char *method, Upload *upload, size_t *sizep) {
         if (!*sizep)
                 return show_page(receiver, connection, method, path);
         upload->n_received += *sizep;
@@ -323,14 +334,16 @@ static _printf_(2, 0) void on_log(void *userdata, const char *format, va_list ar
 }
 
 static unsigned n_connections(const Receiver *receiver) {
-        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon,
+                                                                   MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
 
         return info ? info->num_connections : 0;
 }
 
 /*
- * With as many connections as it may have, or no descriptor for one more, the library takes its listening socket out of the epoll
- * descriptor, and puts it back when it begins to run with fewer: nothing wakes us for that, so it runs once more when some have gone.
+ * With as many connections as it may have, or no descriptor for one more, the library takes its listening
+ * socket out of the epoll descriptor, and puts it back when it begins to run with fewer: nothing wakes us for
+ * that, so it runs once more when some have gone.
  */
 static void run_library(Receiver *receiver) {
         unsigned before;
@@ -363,17 +376,17 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
 static int start_daemon(Receiver *receiver, int listener) {
         unsigned timeout_s = receiver->config.on_page ? ASKING_TIMEOUT_S : IDLE_TIMEOUT_S;
 
-        receiver->daemon = lib.MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
-                                            MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver,
-                                            MHD_OPTION_LISTEN_SOCKET, listener,
-                                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
-                                            MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
-                                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, receiver, MHD_OPTION_END);
+        receiver->daemon = lib.MHD_start_daemon(
+                MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
+                MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver, MHD_OPTION_LISTEN_SOCKET, listener,
+                MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+                timeout_s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, receiver, MHD_OPTION_END);
         return receiver->daemon ? 0 : error_origin(-ENOMEM);
 }
 
 static int attach(Receiver *receiver, sd_event *event) {
-        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+        const union MHD_DaemonInfo *info = lib.MHD_get_daemon_info(receiver->daemon,
+                                                                   MHD_DAEMON_INFO_EPOLL_FD);
         int r;
 
         if (!info)
@@ -404,7 +417,9 @@ int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *co
         else
                 r = listen_open(config->address, config->port, &listener);
         if (r)
-                return r == LISTEN_E_ADDRESS ? RECEIVER_E_ADDRESS : r == LISTEN_E_PORT ? RECEIVER_E_PORT : RECEIVER_E_PATH;
+                return r == LISTEN_E_ADDRESS ? RECEIVER_E_ADDRESS
+                        : r == LISTEN_E_PORT ? RECEIVER_E_PORT
+                                             : RECEIVER_E_PATH;
         if (!config->path)
                 listen_url(listener, receiver->url, sizeof(receiver->url));
         r = start_daemon(receiver, listener);

@@ -33,16 +33,18 @@ typedef enum ReceiverVerdict {
 } ReceiverVerdict;
 
 /*
- * @data is valid during the call. For another verdict than RECEIVER_TAKEN, @why (@why_size bytes) gets the message
- * that the sender is shown.
+ * @data is valid during the call. For another verdict than RECEIVER_TAKEN, @why (@why_size bytes) gets the
+ * message that the sender is shown.
  */
-typedef ReceiverVerdict (*ReceiverTake)(const uint8_t *data, size_t size, bool json, char *why, size_t why_size,
-                                        void *userdata);
+typedef ReceiverVerdict (*ReceiverTake)(const uint8_t *data, size_t size, bool json, char *why,
+                                        size_t why_size, void *userdata);
 
 /*
- * Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP status.
+ * Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP
+ * status.
  */
-typedef int (*ReceiverPage)(const char *method, const char *path, Text *page, const char **typep, void *userdata);
+typedef int (*ReceiverPage)(const char *method, const char *path, Text *page, const char **typep,
+                            void *userdata);
 
 typedef struct ReceiverConfig {
         const char *path;               /* a socket in the filesystem, mode 0660; NULL = address and port */
@@ -50,7 +52,8 @@ typedef struct ReceiverConfig {
         uint16_t port;                  /* 0 = any free one */
         uint64_t max_request_bytes;     /* of one body, before and after expanding */
         ReceiverTake on_request;
-        ReceiverPage on_page;           /* NULL = none; with it nothing is taken in, and on_request is not called */
+        /* NULL = none; with it nothing is taken in, and on_request is not called */
+        ReceiverPage on_page;
         void *userdata;
 } ReceiverConfig;
 

@@ -46,7 +46,8 @@ static int scan(Store *store) {
                 return STORE_E_DIRECTORY;
         }
         while ((entry = readdir(dir))) {
-                if (parse_name(entry->d_name, &number) || fstatat(store->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+                if (parse_name(entry->d_name, &number) ||
+                    fstatat(store->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
                         continue;
                 bytes += (uint64_t)st.st_size;
                 n_files++;
@@ -111,7 +112,10 @@ static void numbered(char *name, const Store *store, const char *suffix) {
         snprintf(name, NAME_ROOM, "%06llu.%s", (unsigned long long)store->next, suffix);
 }
 
-/* Gives a file its number, unless somebody else took that in the meantime. Return: 0, STORE_E_WRITE with errno. */
+/*
+ * Gives a file its number, unless somebody else took that in the meantime. Return: 0, STORE_E_WRITE with
+ * errno.
+ */
 static int publish(Store *store, const char *from, const char *suffix) {
         char name[NAME_ROOM];
 

@@ -22,11 +22,17 @@ typedef struct RawHeader {
 _Static_assert(sizeof(RawHeader) == SPOOL_HEADER_SIZE, "the layout in spool-file.h");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "written as it lies in memory");
 
-int spool_file_pack(const SpoolHeader *header, const void *request, size_t request_size, uint8_t **bytesp, size_t *sizep) {
+int spool_file_pack(const SpoolHeader *header, const void *request, size_t request_size, uint8_t **bytesp,
+                    size_t *sizep) {
         _cleanup_(freep) uint8_t *stored = NULL, *bytes = NULL;
         RawHeader raw = {
-                .magic = MAGIC, .header_size = sizeof(raw), .form = (uint32_t)header->form, .schema = SPOOL_SCHEMA,
-                .n_events = header->n_events, .n_profiles = header->n_profiles, .time_ns = header->time_ns,
+                .magic = MAGIC,
+                .header_size = sizeof(raw),
+                .form = (uint32_t)header->form,
+                .schema = SPOOL_SCHEMA,
+                .n_events = header->n_events,
+                .n_profiles = header->n_profiles,
+                .time_ns = header->time_ns,
                 .request_size = request_size,
         };
         size_t stored_size;

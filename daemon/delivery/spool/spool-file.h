@@ -4,8 +4,8 @@
 /*
  * Spool File
  *
- * One batch as a file: a header that says what is in it and proves itself, then the request, compressed by zstd.
- * Bytes in, values out: nothing is opened here. Little endian.
+ * One batch as a file: a header that says what is in it and proves itself, then the request, compressed by
+ * zstd. Bytes in, values out: nothing is opened here. Little endian.
  *
  *     0   "SPANSPL1"                        40  samples in it           u64
  *     8   size of the header: 96    u32     48  profiles in it          u64
@@ -43,7 +43,8 @@ enum {
 };
 
 /* @header: all but the sizes and the schema are the caller's. *bytesp is malloc()ed. Return: 0, -ENOMEM. */
-int spool_file_pack(const SpoolHeader *header, const void *request, size_t request_size, uint8_t **bytesp, size_t *sizep);
+int spool_file_pack(const SpoolHeader *header, const void *request, size_t request_size, uint8_t **bytesp,
+                    size_t *sizep);
 
 /* The header alone, for lists: @size bytes from the start of a file. Return: 0, SPOOL_FILE_E_*. */
 int spool_file_head(const void *bytes, size_t size, SpoolHeader *headerp);

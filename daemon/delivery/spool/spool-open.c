@@ -40,7 +40,8 @@ static int parse_name(const char *name, SpoolEntry *entry) {
         char again[SPOOL_NAME_ROOM];
 
         *entry = (SpoolEntry){ 0 };
-        if (sscanf(name, "%19" SCNu64 "-%" SCNu32 "-%" SCNu64, &entry->time_ns, &entry->sequence, &entry->n_events) != 3)
+        if (sscanf(name, "%19" SCNu64 "-%" SCNu32 "-%" SCNu64, &entry->time_ns, &entry->sequence,
+                   &entry->n_events) != 3)
                 return 1;
         spool_entry_name(entry, again, sizeof(again));
         return strcmp(name, again) != 0;
@@ -54,11 +55,15 @@ typedef struct Aside {
 static bool is_aside(const char *name) {
         size_t length = strlen(name);
 
-        return length > strlen(SPOOL_SUFFIX ".corrupt") && length < SPOOL_NAME_ROOM + 16 && isdigit((unsigned char)name[0]) &&
-               !strcmp(name + length - strlen(SPOOL_SUFFIX ".corrupt"), SPOOL_SUFFIX ".corrupt");
+        return length > strlen(SPOOL_SUFFIX ".corrupt") && length < SPOOL_NAME_ROOM + 16 &&
+                isdigit((unsigned char)name[0]) &&
+                !strcmp(name + length - strlen(SPOOL_SUFFIX ".corrupt"), SPOOL_SUFFIX ".corrupt");
 }
 
-/* What was set aside is for a person, who may never come: names begin with the time, so the least is the oldest. */
+/*
+ * What was set aside is for a person, who may never come: names begin with the time, so the least is the
+ * oldest.
+ */
 static void keep_newest_aside(Spool *spool, Aside *aside, const char *name) {
         size_t oldest = 0;
 
@@ -77,14 +82,18 @@ static void keep_newest_aside(Spool *spool, Aside *aside, const char *name) {
         strcpy(aside->names[oldest], name);
 }
 
-/* The first @n_known entries are in order. What a killed process was writing is nobody's: its samples went with it. */
+/*
+ * The first @n_known entries are in order. What a killed process was writing is nobody's: its samples went
+ * with it.
+ */
 static int scan_entry(Spool *spool, const char *name, size_t n_known) {
         SpoolEntry entry;
         struct stat st;
 
         if (!strcmp(name, SPOOL_TEMPORARY) && !spool->read_only)
                 unlinkat(spool->fd, name, 0);
-        if (parse_name(name, &entry) || fstatat(spool->fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        if (parse_name(name, &entry) || fstatat(spool->fd, name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
                 return 0;
         if (n_known && bsearch(&entry, spool->entries + spool->first, n_known, sizeof(entry), spool_by_age))
                 return 0;
@@ -134,7 +143,9 @@ static int open_directory(Spool *spool, const char *path) {
                 return unusable("%s", strerror(errno));
         spool->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (spool->fd < 0)
-                return unusable("%s", errno == ELOOP || errno == ENOTDIR ? "no directory, or a symbolic link" : strerror(errno));
+                return unusable("%s",
+                                errno == ELOOP || errno == ENOTDIR ? "no directory, or a symbolic link"
+                                                                   : strerror(errno));
         return check_directory(spool->fd);
 }
 
@@ -143,7 +154,8 @@ static int take_lock(Spool *spool) {
         if (spool->lock < 0)
                 return unusable("cannot lock it: %s", strerror(errno));
         if (flock(spool->lock, LOCK_EX | LOCK_NB) < 0)
-                return errno == EWOULDBLOCK ? SPOOL_E_LOCKED : unusable("cannot lock it: %s", strerror(errno));
+                return errno == EWOULDBLOCK ? SPOOL_E_LOCKED
+                                            : unusable("cannot lock it: %s", strerror(errno));
         return 0;
 }
 
@@ -153,11 +165,15 @@ static bool is_elsewhere(const Spool *spool) {
         if (fstat(spool->fd, &ours) < 0)
                 return false;
         if (lstat(spool->path, &there) < 0)
-                return errno == ENOENT && !ours.st_nlink;               /* one that was only moved is as good as it was */
+                /* one that was only moved is as good as it was */
+                return errno == ENOENT && !ours.st_nlink;
         return there.st_dev != ours.st_dev || there.st_ino != ours.st_ino;
 }
 
-/* What was in the old one and is not in the new one stays in the index until it is read: one that is just being sent is not lost. */
+/*
+ * What was in the old one and is not in the new one stays in the index until it is read: one that is just
+ * being sent is not lost.
+ */
 int spool_follow(Spool *spool) {
         Spool there = { .fd = -1, .lock = -1 };
         int r, error;

@@ -4,7 +4,8 @@
 /*
  * Spool, inside
  *
- * What its files share: spool-open.c finds what there is (and finds it anew), spool.c stores, gives out and drops.
+ * What its files share: spool-open.c finds what there is (and finds it anew), spool.c stores, gives out and
+ * drops.
  */
 
 #include "delivery/spool/spool.h"
@@ -34,5 +35,7 @@ int spool_by_age(const void *a, const void *b);
 /* Return: 0, -ENOMEM. */
 int spool_append(Spool *spool, const SpoolEntry *entry);
 
-/* Goes on in the directory that is at our path now, if it is another one. Return: 0, SPOOL_E_FAILED, -ENOMEM. */
+/*
+ * Goes on in the directory that is at our path now, if it is another one. Return: 0, SPOOL_E_FAILED, -ENOMEM.
+ */
 int spool_follow(Spool *spool);

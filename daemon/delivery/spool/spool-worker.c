@@ -23,7 +23,8 @@ struct Job {
         Job *next;
         JobKind kind;
         Batch *batch;                   /* of a put; found by a next */
-        SpoolEntry entry;               /* of a remove, a flush, a release, a put that is done; of a next, the one before it */
+        /* of a remove, a flush, a release, a put that is done; of a next, the one before it */
+        SpoolEntry entry;
         unsigned how;                   /* put: SPOOL_PUT_* */
         bool all;                       /* next: from the start */
         int error;
@@ -108,7 +109,9 @@ static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
                         free(take(request));
                         continue;
                 }
-                if (r || batch_new(&batch, request, size, header.n_events, worker->config.gzip, worker->config.json))
+                if (r ||
+                    batch_new(&batch, request, size, header.n_events, worker->config.gzip,
+                              worker->config.json))
                         return NULL;
                 batch->n_profiles = header.n_profiles;
                 batch->is_spooled = true;
@@ -344,7 +347,8 @@ int spool_worker_release(SpoolWorker *worker, const SpoolEntry *entry) {
 }
 
 int spool_worker_next(SpoolWorker *worker, const SpoolEntry *after) {
-        return give(worker, &(Job){ .kind = JOB_NEXT, .entry = after ? *after : (SpoolEntry){ 0 }, .all = !after });
+        return give(worker,
+                    &(Job){ .kind = JOB_NEXT, .entry = after ? *after : (SpoolEntry){ 0 }, .all = !after });
 }
 
 int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry) {

@@ -4,9 +4,10 @@
 /*
  * Spool Worker
  *
- * A spool in a thread of its own: disks take their time, and the loop that drains samples may not wait for one. Jobs
- * are done one after the other, in the order in which they were given; results come back on the event loop,
- * where the counters are, too. A disk may hang for ever: then the thread is left behind with all that is its own.
+ * A spool in a thread of its own: disks take their time, and the loop that drains samples may not wait for
+ * one. Jobs are done one after the other, in the order in which they were given; results come back on the
+ * event loop, where the counters are, too. A disk may hang for ever: then the thread is left behind with all
+ * that is its own.
  */
 
 #include <systemd/sd-event.h>
@@ -21,15 +22,20 @@ typedef struct SpoolWorkerConfig {
         SpoolLimits limits;
         bool gzip;                      /* of batches that come out */
         bool json;
-        /* Into the form that is sent: the configuration may have changed. NULL = such a batch is lost as corrupt. */
+        /*
+         * Into the form that is sent: the configuration may have changed. NULL = such a batch is lost as
+         * corrupt.
+         */
         int (*convert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
 
         /*
-         * The reference to @batch is the callee's now. @error: 0 = it is in the spool; ECANCELED = it was done before it
-         * was stored; else an errno, and it is nowhere else.
+         * The reference to @batch is the callee's now. @error: 0 = it is in the spool; ECANCELED = it was
+         * done before it was stored; else an errno, and it is nowhere else.
          */
         void (*on_put)(Batch *batch, int error, void *userdata);
-        /* The oldest one, with batch->spooled set; NULL = there is none. It stays there until it is removed. */
+        /*
+         * The oldest one, with batch->spooled set; NULL = there is none. It stays there until it is removed.
+         */
         void (*on_next)(Batch *batch, void *userdata);
         void (*on_released)(const SpoolEntry *entry, void *userdata);
         /* What went from the spool on its own: too old, too much, corrupt. */
@@ -45,8 +51,9 @@ SpoolWorker *spool_worker_free(SpoolWorker *worker);
 DEFINE_CLEANUP(SpoolWorker, spool_worker_free)
 
 /*
- * Waits for nothing: what is not begun is forgotten, and the thread goes by itself once the disk lets it, if it ever does. Nothing is
- * called any more. Until then it keeps the lock of the spool. No batch that was put may have a second reference.
+ * Waits for nothing: what is not begun is forgotten, and the thread goes by itself once the disk lets it, if
+ * it ever does. Nothing is called any more. Until then it keeps the lock of the spool. No batch that was put
+ * may have a second reference.
  */
 SpoolWorker *spool_worker_leave(SpoolWorker *worker);
 
@@ -60,7 +67,10 @@ int spool_worker_release(SpoolWorker *worker, const SpoolEntry *entry);
 int spool_worker_next(SpoolWorker *worker, const SpoolEntry *after);
 int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry);
 
-/* Waits until all jobs are done, or until @deadline_ns (MONOTONIC), and delivers results. Return: all are done. */
+/*
+ * Waits until all jobs are done, or until @deadline_ns (MONOTONIC), and delivers results. Return: all are
+ * done.
+ */
 bool spool_worker_finish(SpoolWorker *worker, uint64_t deadline_ns);
 
 /* One job takes so long that others should not wait for it. */

@@ -15,8 +15,8 @@
 enum { MAX_FILE_BYTES = SPOOL_MAX_REQUEST + (1 << 20) };        /* noise does not compress */
 
 void spool_entry_name(const SpoolEntry *entry, char *name, size_t size) {
-        snprintf(name, size, "%019" PRIu64 "-%06" PRIu32 "-%" PRIu64 SPOOL_SUFFIX, entry->time_ns, entry->sequence,
-                 entry->n_events);
+        snprintf(name, size, "%019" PRIu64 "-%06" PRIu32 "-%" PRIu64 SPOOL_SUFFIX, entry->time_ns,
+                 entry->sequence, entry->n_events);
 }
 
 int spool_by_age(const void *a, const void *b) {
@@ -29,7 +29,8 @@ int spool_by_age(const void *a, const void *b) {
 
 int spool_append(Spool *spool, const SpoolEntry *entry) {
         if (spool->first && spool->n == spool->room) {
-                memmove(spool->entries, spool->entries + spool->first, (spool->n - spool->first) * sizeof(*entry));
+                memmove(spool->entries, spool->entries + spool->first,
+                        (spool->n - spool->first) * sizeof(*entry));
                 spool->n -= spool->first;
                 spool->first = 0;
         }
@@ -67,7 +68,8 @@ static void forget(Spool *spool, size_t index) {
                 spool->first++;
                 return;
         }
-        memmove(spool->entries + index, spool->entries + index + 1, (spool->n - index - 1) * sizeof(*spool->entries));
+        memmove(spool->entries + index, spool->entries + index + 1,
+                (spool->n - index - 1) * sizeof(*spool->entries));
         spool->n--;
 }
 
@@ -115,13 +117,15 @@ static void expire(Spool *spool, uint64_t now_ns) {
         size_t index;
 
         while (spool->limits.max_age_ns && (index = skip_held(spool, spool->first)) < spool->n &&
-               spool->entries[index].time_ns < now_ns && now_ns - spool->entries[index].time_ns > spool->limits.max_age_ns)
+               spool->entries[index].time_ns < now_ns &&
+               now_ns - spool->entries[index].time_ns > spool->limits.max_age_ns)
                 drop(spool, index, &spool->counts.lost_age);
 }
 
 static bool is_full(const Spool *spool, uint64_t size) {
-        return spool_n(spool) && ((spool->limits.max_bytes && spool->bytes + size > spool->limits.max_bytes) ||
-                                  (spool->limits.max_files && spool_n(spool) >= spool->limits.max_files));
+        return spool_n(spool) &&
+                ((spool->limits.max_bytes && spool->bytes + size > spool->limits.max_bytes) ||
+                 (spool->limits.max_files && spool_n(spool) >= spool->limits.max_files));
 }
 
 /* Return: 0, SPOOL_E_FAILED: what is held fills it. */
@@ -137,8 +141,9 @@ static int make_room(Spool *spool, uint64_t size) {
 }
 
 /*
- * Whole before it has its name; if it is to be @flushed, on the disk before it has its name, and the name there before the
- * caller forgets the batch. Without, only the loss of power can leave a name without its bytes, which its checksum tells.
+ * Whole before it has its name; if it is to be @flushed, on the disk before it has its name, and the name
+ * there before the caller forgets the batch. Without, only the loss of power can leave a name without its
+ * bytes, which its checksum tells.
  */
 static int write_file(Spool *spool, const char *name, const void *bytes, size_t size, bool flushed) {
         int fd, r;
@@ -163,8 +168,8 @@ static int write_file(Spool *spool, const char *name, const void *bytes, size_t 
         return 0;
 }
 
-int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns, unsigned how,
-              SpoolEntry *entryp) {
+int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns,
+              unsigned how, SpoolEntry *entryp) {
         SpoolEntry entry = { .time_ns = now_ns, .n_events = header->n_events,
                              .held = how & SPOOL_PUT_HELD, .flushed = how & SPOOL_PUT_FLUSHED };
         SpoolHeader stamped = *header;
@@ -189,7 +194,8 @@ int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size
         spool->sequence++;
         *entryp = entry;
         r = spool_append(spool, &entry);
-        if (r) {                        /* the caller keeps the request, so the next one of us must not find it here as well */
+        /* the caller keeps the request, so the next one of us must not find it here as well */
+        if (r) {
                 unlinkat(spool->fd, name, 0);
                 return r;
         }
@@ -285,8 +291,8 @@ static size_t find_after(const Spool *spool, const SpoolEntry *after) {
         return skip_held(spool, index);
 }
 
-int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntry *entryp, SpoolHeader *headerp,
-               uint8_t **requestp) {
+int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntry *entryp,
+               SpoolHeader *headerp, uint8_t **requestp) {
         size_t index;
 
         expire(spool, now_ns);

@@ -4,10 +4,11 @@
 /*
  * Spool
  *
- * A directory of batches that are not delivered yet, oldest first. Each file is there whole or not at all, whenever
- * we die: it is written under another name and renamed; and whenever the power goes, if it is to be flushed: then it is before it is
- * renamed, and the directory after that. One process uses it, by lock. Over its caps (bytes, files, age) the oldest
- * go, and are counted; but never one that is held: memory has it, too, and sends it from there.
+ * A directory of batches that are not delivered yet, oldest first. Each file is there whole or not at all,
+ * whenever we die: it is written under another name and renamed; and whenever the power goes, if it is to be
+ * flushed: then it is before it is renamed, and the directory after that. One process uses it, by lock. Over
+ * its caps (bytes, files, age) the oldest go, and are counted; but never one that is held: memory has it,
+ * too, and sends it from there.
  *
  *     1700000000000000000-000001-512.batch        REALTIME ns, sequence, samples: an index of names is enough
  *     NAME.batch.corrupt                           set aside: what could not be read, for a person (the last 16)
@@ -33,7 +34,8 @@ typedef struct SpoolLimits {
 /* Since the last spool_take_counts(). */
 typedef struct SpoolCounts {
         uint64_t n_files_corrupt, n_files_schema, n_files_dropped;
-        uint64_t n_directories, n_files_gone;           /* put into the place of ours; no longer there, samples in lost_corrupt */
+        /* put into the place of ours; no longer there, samples in lost_corrupt */
+        uint64_t n_directories, n_files_gone;
         uint64_t lost_full, lost_age, lost_corrupt, lost_schema;        /* samples */
 } SpoolCounts;
 
@@ -48,7 +50,8 @@ typedef struct SpoolEntry {
 
 /* How to store: two flushes of a disk are what storing costs, a few ms each. */
 typedef enum SpoolPut {
-        SPOOL_PUT_FLUSHED = 1 << 0,     /* else it survives our death, and that of the machine a little later */
+        /* else it survives our death, and that of the machine a little later */
+        SPOOL_PUT_FLUSHED = 1 << 0,
         SPOOL_PUT_HELD = 1 << 1,
 } SpoolPut;
 
@@ -64,19 +67,21 @@ enum {
 const char *spool_problem(void);
 
 /*
- * Makes the last part of @path (mode 0700) if it is missing. @path may be no symbolic link, and nobody but its owner
- * may write there. @read_only: look only; takes no lock, removes nothing. Return: 0, SPOOL_E_UNUSABLE, SPOOL_E_LOCKED, -ENOMEM.
+ * Makes the last part of @path (mode 0700) if it is missing. @path may be no symbolic link, and nobody but
+ * its owner may write there. @read_only: look only; takes no lock, removes nothing. Return: 0,
+ * SPOOL_E_UNUSABLE, SPOOL_E_LOCKED, -ENOMEM.
  */
 int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool read_only);
 Spool *spool_free(Spool *spool);
 DEFINE_CLEANUP(Spool, spool_free)
 
 /*
- * Stores one request at REALTIME @now_ns. @how: SPOOL_PUT_*. A directory that was removed is made again, and one that was put into
- * its place is taken: from then on what is there is what there is. Return: 0, SPOOL_E_FAILED, -ENOMEM.
+ * Stores one request at REALTIME @now_ns. @how: SPOOL_PUT_*. A directory that was removed is made again, and
+ * one that was put into its place is taken: from then on what is there is what there is. Return: 0,
+ * SPOOL_E_FAILED, -ENOMEM.
  */
-int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns, unsigned how,
-              SpoolEntry *entryp);
+int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns,
+              unsigned how, SpoolEntry *entryp);
 
 /* On the disk for good, if it was not flushed before. It stays held. */
 void spool_flush(Spool *spool, const SpoolEntry *entry);
@@ -85,11 +90,12 @@ void spool_flush(Spool *spool, const SpoolEntry *entry);
 void spool_release(Spool *spool, const SpoolEntry *entry);
 
 /*
- * The oldest batch that can be read (@after: of those behind it; NULL = of all); those that cannot are set aside, those
- * that are too old go. It stays in the spool until spool_remove(). *requestp is malloc()ed.
+ * The oldest batch that can be read (@after: of those behind it; NULL = of all); those that cannot are set
+ * aside, those that are too old go. It stays in the spool until spool_remove(). *requestp is malloc()ed.
  * Return: 0, SPOOL_E_EMPTY, -ENOMEM.
  */
-int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntry *entryp, SpoolHeader *headerp, uint8_t **requestp);
+int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntry *entryp,
+               SpoolHeader *headerp, uint8_t **requestp);
 void spool_remove(Spool *spool, const SpoolEntry *entry);
 
 /* Sets one aside that was read, but is no request, as if it were damaged. */

@@ -63,7 +63,10 @@ int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *
         return 0;
 }
 
-/* Of several inputs that one profile was made from, as one behind the other: for recordings that is a recording. */
+/*
+ * Of several inputs that one profile was made from, as one behind the other: for recordings that is a
+ * recording.
+ */
 static int join_payload(Convert *convert, uint32_t profile, uint8_t **datap, size_t *sizep) {
         const WindowProfile *row = window_get_profile(convert->window, profile);
         uint8_t *joined;
@@ -166,7 +169,8 @@ static int add_resources(Convert *convert) {
         size_t n = 0;
         int r = 0;
 
-        for (const char *const *pair = convert->options->resource; pair && *pair && n < WINDOW_MAX_SET / 2 && !r; pair++)
+        for (const char *const *pair = convert->options->resource;
+             pair && *pair && n < WINDOW_MAX_SET / 2 && !r; pair++)
                 r = parse_attribute(convert->window, *pair, &asked[n++]);
         for (uint32_t i = 1; n && !r && i < window_n_resources(convert->window); i++)
                 r = add_resource(convert->window, i, asked, n);
@@ -193,13 +197,16 @@ static size_t name_frame(void *userdata, FrameWord word, CopyName names[static C
         for (size_t i = 0; i < n; i++)
                 names[i] = (CopyName){ .name = frames[i].name,
                                        .system_name = *frames[i].linkage_name ? frames[i].linkage_name : NULL,
-                                       .file = *frames[i].file ? frames[i].file : NULL, .line = frames[i].line };
+                                       .file = *frames[i].file ? frames[i].file : NULL,
+                                       .line = frames[i].line };
         return n;
 }
 
 static int copy_window(Convert *convert, const FilterOptions *filter, WindowNames *names) {
         WindowLimits limits = convert_limits();
-        CopyOptions options = { .filter = filter, .namer = names ? name_frame : NULL, .userdata = names, .limits = &limits };
+        CopyOptions options = {
+                .filter = filter, .namer = names ? name_frame : NULL, .userdata = names, .limits = &limits
+        };
         Window *window;
         int r = window_copy(&window, convert->window, &options, &convert->counts);
 

@@ -35,8 +35,10 @@ typedef struct ConvertOptions {
         const char *const *resource;    /* KEY=VALUE, ended by NULL */
         FilterOptions filter;           /* but for times, which are start_ns and end_ns */
         Symbolizer *symbolizer;         /* for frames that have no function; NULL = they stay so */
-        Intern *seen;                   /* ids of profiles that were read: copies count once; NULL = of one Convert */
-        void (*progress)(const char *name, uint64_t done, uint64_t size, void *userdata);       /* may be NULL */
+        /* ids of profiles that were read: copies count once; NULL = of one Convert */
+        Intern *seen;
+        /* may be NULL */
+        void (*progress)(const char *name, uint64_t done, uint64_t size, void *userdata);
         void *userdata;
 } ConvertOptions;
 
@@ -49,7 +51,8 @@ typedef struct Convert {
         uint64_t start_ns, end_ns;      /* the inputs' own: earliest, latest */
         Intern seen;
         uint64_t n_repeated;            /* profiles left out since their id was seen before */
-        bool times_open;                /* an input was read whose times are still to be compared with start and end */
+        /* an input was read whose times are still to be compared with start and end */
+        bool times_open;
         CopyCounts counts;              /* of what the filter did, after convert_close() */
         uint64_t n_timed;               /* events whose time is kept */
         bool times_dropped;             /* there were too many of them */
@@ -61,7 +64,8 @@ typedef struct Convert {
 
 enum {
         _CONVERT_E_SUCCESS,
-        CONVERT_E_INPUT,                /* damaged or not of the format: @problem says where; what could be read was */
+        /* damaged or not of the format: @problem says where; what could be read was */
+        CONVERT_E_INPUT,
         CONVERT_E_OUTPUT,               /* the window cannot be written in this format */
 };
 
@@ -80,7 +84,8 @@ typedef int (*ConvertSink)(const uint8_t *data, size_t size, uint64_t n_events, 
 typedef struct ConvertWriter {
         const char *name;               /* of --format */
         const char *suffixes;           /* words with one blank between */
-        bool names;                     /* is read by people: frames without a name get one, if this machine knows it */
+        /* is read by people: frames without a name get one, if this machine knows it */
+        bool names;
         bool times;                     /* shows when something was: times are kept, however many there are */
         /* Return: 0, CONVERT_E_OUTPUT, -ENOMEM, or the sink's code. */
         int (*write)(const Convert *convert, ConvertSink sink, void *userdata, Text *problem);
@@ -90,8 +95,8 @@ typedef struct ConvertWriter {
 
 extern const ConvertReader *const convert_readers[];
 extern const ConvertWriter *const convert_writers[];
-extern const ConvertReader convert_read_coro, convert_read_folded, convert_read_framed, convert_read_jfr, convert_read_otlp,
-        convert_read_pprof, convert_read_spool;
+extern const ConvertReader convert_read_coro, convert_read_folded, convert_read_framed, convert_read_jfr,
+        convert_read_otlp, convert_read_pprof, convert_read_spool;
 extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write_folded, convert_write_pprof,
         convert_write_html, convert_write_svg;
 
@@ -100,8 +105,9 @@ int convert_init(Convert *convert, const ConvertOptions *options);
 void convert_deinit(Convert *convert);
 
 /*
- * Reads one input. @problem gets what is wrong. Return: 0, CONVERT_E_INPUT (what could be read is in the window), -ENOMEM.
- * The same in two steps, for callers that have to see first what it is: @source as source_open() has left it.
+ * Reads one input. @problem gets what is wrong. Return: 0, CONVERT_E_INPUT (what could be read is in the
+ * window), -ENOMEM. The same in two steps, for callers that have to see first what it is: @source as
+ * source_open() has left it.
  */
 int convert_add(Convert *convert, const char *path, Text *problem);
 int convert_add_source(Convert *convert, const Source *source, Text *problem);
@@ -124,7 +130,10 @@ int convert_add_request(Convert *convert, const uint8_t *data, size_t size, Text
 /* For readers: widens the time that the window covers. */
 void convert_cover(Convert *convert, uint64_t start_ns, uint64_t end_ns);
 
-/* For readers: adds to a profile's original payload. @bytes: malloc()ed, becomes the conversion's. Return: 0, -ENOMEM. */
+/*
+ * For readers: adds to a profile's original payload. @bytes: malloc()ed, becomes the conversion's. Return: 0,
+ * -ENOMEM.
+ */
 int convert_add_payload(Convert *convert, uint32_t profile, const char *format, uint8_t *bytes, size_t size);
 
 /* All of the source as one buffer with a NUL behind it. Return: 0, CONVERT_E_INPUT, -ENOMEM. */

@@ -46,7 +46,8 @@ const ConvertWriter *convert_find_writer(const char *name, const char *path) {
         size_t best_size = 0;
 
         for (const ConvertWriter *const *writer = convert_writers; *writer; writer++) {
-                size_t size = name && *name ? !strcmp((*writer)->name, name) : matching_suffix(path, (*writer)->suffixes);
+                size_t size = name && *name ? !strcmp((*writer)->name, name)
+                                            : matching_suffix(path, (*writer)->suffixes);
 
                 if (size > best_size) {
                         best = *writer;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * OTLP requests, in whatever wrapping they are found: one protobuf message; JSON documents one behind the other, as
- * collectors' files have them; messages with their size before each, as collectors write protobuf and packed lines;
- * batches of our own spool.
+ * OTLP requests, in whatever wrapping they are found: one protobuf message; JSON documents one behind the
+ * other, as collectors' files have them; messages with their size before each, as collectors write protobuf
+ * and packed lines; batches of our own spool.
  */
 
 #include <errno.h>
@@ -142,7 +142,10 @@ static bool slide_is_all(const Slide *slide) {
         return slide->offset >= slide->source->size;
 }
 
-/* Documents of what is at hand; the last one may go on behind it. Return: 0 = read more, CONVERT_E_INPUT, -ENOMEM. */
+/*
+ * Documents of what is at hand; the last one may go on behind it. Return: 0 = read more, CONVERT_E_INPUT,
+ * -ENOMEM.
+ */
 static int take_documents(Convert *convert, Slide *slide, unsigned *numberp, Text *problem) {
         size_t used = 0;
         int r = 0;
@@ -199,8 +202,9 @@ static bool recognize_framed(const uint8_t *data, size_t size) {
         static const uint8_t zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
 
         return size > SIZE_BYTES + sizeof(zstd) && frame_size(data) &&
-               (!memcmp(data + SIZE_BYTES, zstd, sizeof(zstd)) ||
-                (data[0] == 0 && (data[SIZE_BYTES] == 0x0a || data[SIZE_BYTES] == 0x12 || data[SIZE_BYTES] == '{')));
+                (!memcmp(data + SIZE_BYTES, zstd, sizeof(zstd)) ||
+                 (data[0] == 0 &&
+                  (data[SIZE_BYTES] == 0x0a || data[SIZE_BYTES] == 0x12 || data[SIZE_BYTES] == '{')));
 }
 
 static int collect(const uint8_t *data, size_t size, void *userdata) {
@@ -224,7 +228,8 @@ static int add_packed(Convert *convert, const uint8_t *data, size_t size, unsign
         if (!r)
                 r = add_numbered(convert, (const uint8_t *)text.data, text.size, number, problem);
         else if (r == UNPACK_E_MALFORMED) {
-                text_printf(problem, "document %u is damaged as %s, or larger than 64 MiB", number, unpack_name(unpack));
+                text_printf(problem, "document %u is damaged as %s, or larger than 64 MiB", number,
+                            unpack_name(unpack));
                 r = CONVERT_E_INPUT;
         }
         text_deinit(&text);
@@ -286,5 +291,9 @@ static int read_spool(Convert *convert, const Source *source, Text *problem) {
 }
 
 const ConvertReader convert_read_otlp = { .name = "otlp", .recognize = recognize_any, .read = read_otlp };
-const ConvertReader convert_read_framed = { .name = "otlp with sizes", .recognize = recognize_framed, .read = read_framed };
-const ConvertReader convert_read_spool = { .name = "spool", .recognize = recognize_spool, .read = read_spool };
+const ConvertReader convert_read_framed = { .name = "otlp with sizes",
+                                            .recognize = recognize_framed,
+                                            .read = read_framed };
+const ConvertReader convert_read_spool = { .name = "spool",
+                                           .recognize = recognize_spool,
+                                           .read = read_spool };

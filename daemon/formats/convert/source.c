@@ -20,7 +20,10 @@ enum {
 /* What a few KiB of hostile gzip may become on the disk. */
 #define MAX_UNPACKED ((uint64_t)16 << 30)
 
-/* What is read here becomes 2 to 50 times smaller by packing: a few KiB of packed nothing shall not fill the disk. */
+/*
+ * What is read here becomes 2 to 50 times smaller by packing: a few KiB of packed nothing shall not fill the
+ * disk.
+ */
 #define BOMB_BYTES ((uint64_t)256 << 20)
 #define BOMB_RATIO 250
 
@@ -39,10 +42,11 @@ size_t source_read(const Source *source, void *to, size_t size, uint64_t offset)
 }
 
 /*
- * The lines that end in @data; without any, all of it: the last line, or the start of one that is none. *usedp: their bytes.
- * *skipp: what comes is the rest of such a one.
+ * The lines that end in @data; without any, all of it: the last line, or the start of one that is none.
+ * *usedp: their bytes. *skipp: what comes is the rest of such a one.
  */
-static int take_lines(const char *data, size_t size, int (*each)(void *, const char *, size_t), void *userdata, size_t *usedp, bool *skipp) {
+static int take_lines(const char *data, size_t size, int (*each)(void *, const char *, size_t),
+                      void *userdata, size_t *usedp, bool *skipp) {
         const char *at = data, *end = data + size, *newline;
         int r = 0;
 
@@ -60,7 +64,8 @@ static int take_lines(const char *data, size_t size, int (*each)(void *, const c
         return r;
 }
 
-int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size), void *userdata) {
+int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size),
+                 void *userdata) {
         _cleanup_(freep) char *buffer = malloc(LINES_PIECE);
         uint64_t offset = 0;
         bool skip = false;
@@ -94,7 +99,8 @@ static int open_scratch(Text *problem) {
                 directory = "/tmp";
         fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (fd < 0)
-                text_printf(problem, "needs a file in %s to be unpacked into: %s", directory, strerror(errno));
+                text_printf(problem, "needs a file in %s to be unpacked into: %s", directory,
+                            strerror(errno));
         return fd;
 }
 
@@ -148,7 +154,9 @@ static int spool_add(const uint8_t *data, size_t size, void *userdata) {
                 return SOURCE_E_CUT;
         }
         if (source->size + size > BOMB_BYTES && (source->size + size) / BOMB_RATIO > source->packed_size) {
-                text_printf(spool->problem, "unpacks to more than %d times its size: nothing that can be read does", BOMB_RATIO);
+                text_printf(spool->problem,
+                            "unpacks to more than %d times its size: nothing that can be read does",
+                            BOMB_RATIO);
                 return SOURCE_E_CUT;
         }
         if (spool->scratch < 0 && source->size + size > MAX_IN_MEMORY) {
@@ -234,7 +242,8 @@ int source_open(Source *source, const char *path, Text *problem) {
         ssize_t n;
 
         *source = (Source){ .name = from_stdin ? "standard input" : path };
-        source->fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        source->fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (source->fd < 0 || fstat(source->fd, &status) < 0)
                 return unreadable(problem, errno);
         piece = malloc(PIECE);

@@ -5,9 +5,9 @@
  * Source
  *
  * The bytes of one input, readable at any offset. A plain file stays where it is and is read in pieces;
- * a pipe, and whatever is packed (gzip, zstd, lz4, told by its first bytes), is unpacked first: into memory while it is
- * small, then into a file in TMPDIR that has no name. Nothing is mapped: a file that
- * somebody cuts off meanwhile is a short read, not a signal.
+ * a pipe, and whatever is packed (gzip, zstd, lz4, told by its first bytes), is unpacked first: into memory
+ * while it is small, then into a file in TMPDIR that has no name. Nothing is mapped: a file that somebody
+ * cuts off meanwhile is a short read, not a signal.
  */
 
 #include <stddef.h>
@@ -27,11 +27,13 @@ typedef struct Source {
 enum {
         _SOURCE_E_SUCCESS,
         SOURCE_E_UNREADABLE,            /* nothing can be read */
-        SOURCE_E_CUT,                   /* the packing is damaged or too large: what came before it is there */
+        /* the packing is damaged or too large: what came before it is there */
+        SOURCE_E_CUT,
 };
 
 /*
- * @path: `-` = standard input. @problem gets what is wrong, for people. Pair with source_deinit() in any case.
+ * @path: `-` = standard input. @problem gets what is wrong, for people. Pair with source_deinit() in any
+ * case.
  * Return: 0, SOURCE_E_*, -ENOMEM.
  */
 int source_open(Source *source, const char *path, Text *problem);
@@ -41,7 +43,8 @@ void source_deinit(Source *source);
 size_t source_read(const Source *source, void *to, size_t size, uint64_t offset);
 
 /*
- * Calls @each for each line, without its newline, until one returns other than 0. A line of more than 1 MiB, which no
- * format of ours has, is its first MiB alone. Return: 0, -ENOMEM, or what @each says.
+ * Calls @each for each line, without its newline, until one returns other than 0. A line of more than 1 MiB,
+ * which no format of ours has, is its first MiB alone. Return: 0, -ENOMEM, or what @each says.
  */
-int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size), void *userdata);
+int source_lines(const Source *source, int (*each)(void *userdata, const char *line, size_t size),
+                 void *userdata);

@@ -40,5 +40,7 @@ static int write_svg(const Convert *convert, ConvertSink sink, void *userdata, T
         return write_page(convert, page_write_svg, sink, userdata);
 }
 
-const ConvertWriter convert_write_html = { .name = "html", .suffixes = ".html .htm", .times = true, .write = write_html };
+const ConvertWriter convert_write_html = {
+        .name = "html", .suffixes = ".html .htm", .times = true, .write = write_html
+};
 const ConvertWriter convert_write_svg = { .name = "svg", .suffixes = ".svg", .write = write_svg };

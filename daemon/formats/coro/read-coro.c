@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Traces of coroutines (JSON lines, CSV, SQLite) → a profile of the time that they were suspended, by the address that they were
- * suspended at. A stretch counts when its resume follows its suspend directly: with events lost in between, how long it
- * took is not known. Times of a trace count from the start of its machine, so samples have none.
+ * Traces of coroutines (JSON lines, CSV, SQLite) → a profile of the time that they were suspended, by the
+ * address that they were suspended at. A stretch counts when its resume follows its suspend directly: with
+ * events lost in between, how long it took is not known. Times of a trace count from the start of its
+ * machine, so samples have none.
  *
- * Where the trace says which file lay there, the place is that: build id and address in the file, of a coroutine's frame
- * those of the function that goes on. Names come to it as to any other native frame.
+ * Where the trace says which file lay there, the place is that: build id and address in the file, of a
+ * coroutine's frame those of the function that goes on. Names come to it as to any other native frame.
  */
 
 #include <errno.h>
@@ -74,16 +75,21 @@ static int make_attributes(Window *window, const CoroEvent *event, uint32_t *set
         if (!r && event->birth_ns)
                 r = window_attribute_int(window, "coroutine.station", event->station, &attributes[n++]);
         if (!r && event->birth_ns)
-                r = window_attribute_int(window, "coroutine.birth_ns", (int64_t)event->birth_ns, &attributes[n++]);
+                r = window_attribute_int(window, "coroutine.birth_ns", (int64_t)event->birth_ns,
+                                         &attributes[n++]);
         if (!r)
                 r = window_attribute_string(window, "coroutine.state", "suspended", 9, &attributes[n++]);
         return r ? r : window_attribute_set(window, attributes, n, setp);
 }
 
-/* What the trace's file has there. Without a build id it would be nobody's. Return: 0 = *wordp, 1 = not known, -errno. */
+/*
+ * What the trace's file has there. Without a build id it would be nobody's. Return: 0 = *wordp, 1 = not
+ * known, -errno.
+ */
 static int make_native(Window *window, const TracePlace *place, FrameWord *wordp) {
         const TraceMapping *mapping = place->mapping;
-        const char *const texts[] = { mapping->path, mapping->build_id_gnu, mapping->build_id_go, mapping->build_id_htlhash };
+        const char *const texts[] = { mapping->path, mapping->build_id_gnu, mapping->build_id_go,
+                                      mapping->build_id_htlhash };
         uint32_t strings[ARRAY_SIZE(texts)], index;
         WindowModule module;
         int r = 0;
@@ -94,8 +100,12 @@ static int make_native(Window *window, const TracePlace *place, FrameWord *wordp
                 r = window_string(window, texts[i], strlen(texts[i]), &strings[i]);
         if (r)
                 return r;
-        module = (WindowModule){ .path = strings[0], .build_id_gnu = strings[1], .build_id_go = strings[2], .build_id_htlhash = strings[3],
-                                 .start = mapping->address, .limit = mapping->address + (mapping->end - mapping->start),
+        module = (WindowModule){ .path = strings[0],
+                                 .build_id_gnu = strings[1],
+                                 .build_id_go = strings[2],
+                                 .build_id_htlhash = strings[3],
+                                 .start = mapping->address,
+                                 .limit = mapping->address + (mapping->end - mapping->start),
                                  .offset = mapping->offset };
         r = window_module(window, &module, &index);
         return r ? r : window_native_frame(window, FRAME_MARK_NATIVE, index, place->address, wordp);
@@ -119,7 +129,9 @@ static int make_unknown(Window *window, uint64_t address, FrameWord *wordp) {
 
 static int make_stack(Reading *reading, const Coroutine *coroutine, uint32_t *stackp) {
         Window *window = reading->convert->window;
-        TracePlace place = coroutine->code ? trace_code_find(reading->code, coroutine->code, coroutine->address) : (TracePlace){ 0 };
+        TracePlace place = coroutine->code
+                ? trace_code_find(reading->code, coroutine->code, coroutine->address)
+                : (TracePlace){ 0 };
         FrameWord word;
         int r = place.mapping ? make_native(window, &place, &word) : 1;
 
@@ -233,9 +245,11 @@ static void end(Reading *reading, uint64_t n_malformed) {
         while ((entry = hashmap_next(&reading->coroutines, &at)))
                 free(entry->value);
         if (reading->convert->diagnostics)
-                text_printf(reading->convert->diagnostics, "%u coroutines: %" PRIu64 " suspended stretches, %" PRIu64
-                            " not known for losses, %" PRIu64 " lines left out\n", reading->coroutines.n_entries, reading->n_stretches,
-                            reading->n_torn, n_malformed);
+                text_printf(reading->convert->diagnostics,
+                            "%u coroutines: %" PRIu64 " suspended stretches, %" PRIu64
+                            " not known for losses, %" PRIu64 " lines left out\n",
+                            reading->coroutines.n_entries, reading->n_stretches, reading->n_torn,
+                            n_malformed);
         hashmap_deinit(&reading->coroutines);
         hashmap_deinit(&reading->codes);
         arena_deinit(&reading->arena);
@@ -262,4 +276,6 @@ static int read_coro(Convert *convert, const Source *source, Text *problem) {
         return r < 0 ? r : r || beside || counts.n_malformed ? CONVERT_E_INPUT : 0;
 }
 
-const ConvertReader convert_read_coro = { .name = "coroutine trace", .recognize = trace_source_recognize, .read = read_coro };
+const ConvertReader convert_read_coro = { .name = "coroutine trace",
+                                          .recognize = trace_source_recognize,
+                                          .read = read_coro };

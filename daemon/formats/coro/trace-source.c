@@ -57,7 +57,8 @@ static int take_line(void *userdata, const char *line, size_t size) {
                 return 0;
         if (reading->n_lines == 1)
                 reading->columns.n = 0;
-        bad = reading->columns.n ? trace_parse_csv(&reading->columns, line, size, &event) : trace_parse_jsonl(line, size, &event);
+        bad = reading->columns.n ? trace_parse_csv(&reading->columns, line, size, &event)
+                                 : trace_parse_jsonl(line, size, &event);
         r = give_held(reading);
         if (bad)
                 reading->counts->n_malformed++;
@@ -70,11 +71,15 @@ static int take_line(void *userdata, const char *line, size_t size) {
         return 0;
 }
 
-/* Of JSON it can be seen whether something is missing at the end of a line; a number of CSV may just have lost digits. */
+/*
+ * Of JSON it can be seen whether something is missing at the end of a line; a number of CSV may just have
+ * lost digits.
+ */
 static bool is_cut(const Source *source) {
         char last = '\n';
 
-        return trace_source_form(source) == TRACE_CSV && source->size && source_read(source, &last, 1, source->size - 1) == 1 && last != '\n';
+        return trace_source_form(source) == TRACE_CSV && source->size &&
+                source_read(source, &last, 1, source->size - 1) == 1 && last != '\n';
 }
 
 static int read_lines(const Source *source, Reading *reading) {
@@ -92,7 +97,8 @@ static int read_lines(const Source *source, Reading *reading) {
 static int read_database(const Source *source, Reading *reading, Text *problem) {
         int r;
 
-        if (source->fd < 0 || source->size != source->packed_size || !strcmp(source->name, "standard input")) {
+        if (source->fd < 0 || source->size != source->packed_size ||
+            !strcmp(source->name, "standard input")) {
                 text_printf(problem, "is a database, which can be read from a file alone, and not packed");
                 return TRACE_SOURCE_E_UNREADABLE;
         }
@@ -103,7 +109,8 @@ static int read_database(const Source *source, Reading *reading, Text *problem) 
         return TRACE_SOURCE_E_UNREADABLE;
 }
 
-int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts, Text *problem) {
+int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts,
+                      Text *problem) {
         Reading reading = { .func = func, .userdata = userdata, .counts = counts };
 
         *counts = (TraceReadCounts){ 0 };

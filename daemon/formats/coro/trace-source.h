@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Traces of coroutines as inputs: in any form, told by the first bytes, packed or not. A database cannot be read from a
- * pipe or packed.
+ * Traces of coroutines as inputs: in any form, told by the first bytes, packed or not. A database cannot be
+ * read from a pipe or packed.
  */
 
 #include "base/util/text.h"
@@ -21,4 +21,5 @@ bool trace_source_recognize(const uint8_t *data, size_t size);
 TraceForm trace_source_form(const Source *source);
 
 /* @counts: set in any case. Return: 0, TRACE_SOURCE_E_UNREADABLE, what @func returned, -ENOMEM. */
-int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts, Text *problem);
+int trace_source_read(const Source *source, TraceEventFunc func, void *userdata, TraceReadCounts *counts,
+                      Text *problem);

@@ -19,7 +19,8 @@ static int find_number(const char *line, size_t size, size_t *stack_sizep, int64
         if (at == size || at < 2 || line[at - 1] != ' ')
                 return 1;
         for (size_t i = at; i < size; i++)
-                if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, line[i] - '0', &value))
+                if (__builtin_mul_overflow(value, 10, &value) ||
+                    __builtin_add_overflow(value, line[i] - '0', &value))
                         return 1;
         *stack_sizep = at - 1;
         *valuep = value;
@@ -71,7 +72,8 @@ bool folded_recognize(const uint8_t *data, size_t size) {
         size_t length, stack_size;
         int64_t value;
 
-        while (size && (*line == '\n' || *line == '#')) {       /* async-profiler and others put comments first */
+        /* async-profiler and others put comments first */
+        while (size && (*line == '\n' || *line == '#')) {
                 newline = memchr(line, '\n', size);
                 length = newline ? (size_t)(newline - line) + 1 : size;
                 line += length;

@@ -50,7 +50,9 @@ static int read_folded(Convert *convert, const Source *source, Text *problem) {
         if (r)
                 text_printf(problem, "more than a profile can hold: what came first is in it");
         else if (reading.n_malformed)
-                text_printf(problem, "%" PRIu64 " lines have no stack and number and were left out, line %" PRIu64 " first",
+                text_printf(problem,
+                            "%" PRIu64 " lines have no stack and number and were left out, line %" PRIu64
+                            " first",
                             reading.n_malformed, reading.first_malformed);
         return r || reading.n_malformed ? CONVERT_E_INPUT : 0;
 }

@@ -5,8 +5,8 @@
  *
  *     java.lang.Thread.run;Work.run;Work.fib 172
  *
- * There is one number a line and no word for what it counts, so all must be of one profile type: CPU time if there is
- * any, else the type with the most events; a notice says that there were others.
+ * There is one number a line and no word for what it counts, so all must be of one profile type: CPU time if
+ * there is any, else the type with the most events; a notice says that there were others.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -47,7 +47,8 @@ static void append_frame(const Window *window, FrameWord word, Text *text) {
         if (size)
                 return;
         if (frame.module) {
-                const char *path = window_get_string(window, window_get_module(window, frame.module)->path, NULL);
+                const char *path = window_get_string(window, window_get_module(window, frame.module)->path,
+                                                     NULL);
 
                 path = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
                 append_name(text, *path ? path : "[object]", strlen(*path ? path : "[object]"));
@@ -93,7 +94,8 @@ static const WindowProfile *choose(const Window *window) {
         }
         if (others)
                 log_notice("folded stacks have one number a line: only %s in %s is written",
-                           window_get_string(window, best->names.type, NULL), window_get_string(window, best->names.unit, NULL));
+                           window_get_string(window, best->names.type, NULL),
+                           window_get_string(window, best->names.unit, NULL));
         return best;
 }
 
@@ -216,5 +218,9 @@ static void losses(const Convert *convert, Text *words) {
 }
 
 const ConvertWriter convert_write_folded = {
-        .name = "folded", .suffixes = ".folded .collapsed", .names = true, .write = write_folded, .losses = losses,
+        .name = "folded",
+        .suffixes = ".folded .collapsed",
+        .names = true,
+        .write = write_folded,
+        .losses = losses,
 };

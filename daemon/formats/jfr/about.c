@@ -4,8 +4,9 @@
  * Events about the recording: whose it is, its settings, its libraries.
  *
  * Only the types of the list below are looked into, and of them only the fields named here. Environment
- * variables, system properties and lists of processes stand in events of other types: nothing here reads them.
- * Command lines may hold secrets too: of them only the service's name is taken, unless they were asked for.
+ * variables, system properties and lists of processes stand in events of other types: nothing here reads
+ * them. Command lines may hold secrets too: of them only the service's name is taken, unless they were asked
+ * for.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@
 
 enum { ABOUT_NONE, ABOUT_JVM, ABOUT_OS, ABOUT_CPU, ABOUT_SETTING, ABOUT_LIBRARY, ABOUT_LOST };
 
-enum { JVM_WITHIN = 10000 };             /* events that are looked at for the JVM's before the samples are read */
+/* events that are looked at for the JVM's before the samples are read */
+enum { JVM_WITHIN = 10000 };
 
 typedef struct Wanted {
         const char *name;
@@ -25,9 +27,11 @@ typedef struct Wanted {
 } Wanted;
 
 uint32_t jfr_about_kind(const char *class_name) {
-        static const char *const names[] = { [ABOUT_JVM] = "jdk.JVMInformation",     [ABOUT_OS] = "jdk.OSInformation",
-                                             [ABOUT_CPU] = "jdk.CPUInformation",     [ABOUT_SETTING] = "jdk.ActiveSetting",
-                                             [ABOUT_LIBRARY] = "jdk.NativeLibrary", [ABOUT_LOST] = "jdk.CPUTimeSamplesLost" };
+        static const char *const names[] = {
+                [ABOUT_JVM] = "jdk.JVMInformation",    [ABOUT_OS] = "jdk.OSInformation",
+                [ABOUT_CPU] = "jdk.CPUInformation",    [ABOUT_SETTING] = "jdk.ActiveSetting",
+                [ABOUT_LIBRARY] = "jdk.NativeLibrary", [ABOUT_LOST] = "jdk.CPUTimeSamplesLost"
+        };
 
         for (uint32_t i = 1; i < ARRAY_SIZE(names); i++)
                 if (!strcmp(names[i], class_name))
@@ -41,7 +45,8 @@ static void read_wanted(JfrReader *reader, const JfrField *field, JfrCursor *cur
 
                 wanted->text->size = 0;
                 if (string.encoding == JFR_STRING_POOL)
-                        jfr_names_append(&reader->names, jfr_class_named(&reader->metadata, "java.lang.String"), string.index,
+                        jfr_names_append(&reader->names,
+                                         jfr_class_named(&reader->metadata, "java.lang.String"), string.index,
                                          wanted->text);
                 else
                         jfr_string_append(&string, wanted->text);
@@ -54,7 +59,8 @@ static void read_wanted(JfrReader *reader, const JfrField *field, JfrCursor *cur
 }
 
 /* Return: whether the event could be read. */
-static bool read_fields(JfrReader *reader, const JfrClass *class, const JfrEvent *event, Wanted *wanted, size_t n) {
+static bool read_fields(JfrReader *reader, const JfrClass *class, const JfrEvent *event, Wanted *wanted,
+                        size_t n) {
         JfrCursor cursor = { event->data, event->data + event->data_size, reader->chunk->compressed, false };
 
         if (!event->data || class->broken || class->kind != JFR_STRUCT)
@@ -98,7 +104,8 @@ static int read_setting(JfrReader *reader, const JfrClass *class, const JfrEvent
         if (read_fields(reader, class, event, wanted, ARRAY_SIZE(wanted)) && name.data && value.data) {
                 const JfrClass *about = jfr_class(&reader->metadata, wanted[0].number);
 
-                r = jfr_profile_setting(reader, about ? reader->states[about->number].plan : NULL, name.data, value.data);
+                r = jfr_profile_setting(reader, about ? reader->states[about->number].plan : NULL, name.data,
+                                        value.data);
         }
         text_deinit(&name);
         text_deinit(&value);
@@ -113,7 +120,8 @@ static int add_library(JfrReader *reader, const Text *build_id, const Text *path
         if (!build_id->size || build_id->size > sizeof(hex) || !path->size)
                 return 0;
         for (size_t i = 0; i < build_id->size; i++)
-                hex[i] = (char)(build_id->data[i] >= 'A' && build_id->data[i] <= 'F' ? build_id->data[i] + 32 : build_id->data[i]);
+                hex[i] = (char)(build_id->data[i] >= 'A' && build_id->data[i] <= 'F' ? build_id->data[i] + 32
+                                                                                     : build_id->data[i]);
         r = window_string(reader->window, hex, build_id->size, &library.build_id);
         if (!r)
                 r = window_string(reader->window, path->data, path->size, &library.path);
@@ -122,7 +130,8 @@ static int add_library(JfrReader *reader, const Text *build_id, const Text *path
         for (uint32_t i = 0; i < reader->n_libraries; i++)
                 if (reader->libraries[i].build_id == library.build_id)
                         return 0;
-        r = jfr_names_room((void **)&reader->libraries, &reader->libraries_size, reader->n_libraries, sizeof(library));
+        r = jfr_names_room((void **)&reader->libraries, &reader->libraries_size, reader->n_libraries,
+                           sizeof(library));
         if (r)
                 return r;
         reader->libraries[reader->n_libraries++] = library;
@@ -152,7 +161,8 @@ static int read_lost(JfrReader *reader, const JfrClass *class, const JfrEvent *e
         return 0;
 }
 
-int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class, const JfrEvent *event) {
+int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
+                    const JfrEvent *event) {
         Wanted os = { "osVersion", 0, &reader->about.os }, cpu = { "cpu", 0, &reader->about.cpu };
 
         switch (state->about) {
@@ -176,8 +186,8 @@ int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClas
 }
 
 /*
- * Looks through the chunk for the JVM's event (profilers and the JDK write it first; the first is enough), and for libraries if
- * frames may need them.
+ * Looks through the chunk for the JVM's event (profilers and the JDK write it first; the first is enough),
+ * and for libraries if frames may need them.
  */
 static int look_for(JfrReader *reader, bool jvm, bool libraries) {
         JfrScan scan;
@@ -209,7 +219,8 @@ static bool has_remote_frames(const JfrReader *reader) {
         const JfrPool *pool = class ? &reader->pools.pools[class->number] : NULL;
 
         for (uint32_t i = 0; pool && i < pool->n_slots; i++)
-                if (pool->slots[i].data && memmem(pool->slots[i].data, pool->slots[i].size, name, sizeof(name) - 1))
+                if (pool->slots[i].data &&
+                    memmem(pool->slots[i].data, pool->slots[i].size, name, sizeof(name) - 1))
                         return true;
         return false;
 }
@@ -247,12 +258,14 @@ typedef struct Attributes {
 
 static void add_text(Attributes *attributes, const char *key, const char *text, size_t size) {
         if (size && !attributes->r)
-                attributes->r = window_attribute_string(attributes->window, key, text, size, &attributes->set[attributes->n++]);
+                attributes->r = window_attribute_string(attributes->window, key, text, size,
+                                                        &attributes->set[attributes->n++]);
 }
 
 static void add_number(Attributes *attributes, const char *key, int64_t number) {
         if (number && !attributes->r)
-                attributes->r = window_attribute_int(attributes->window, key, number, &attributes->set[attributes->n++]);
+                attributes->r = window_attribute_int(attributes->window, key, number,
+                                                     &attributes->set[attributes->n++]);
 }
 
 /* The value of an option like -Dotel.service.name=shop. */
@@ -295,7 +308,9 @@ static void add_command(Attributes *attributes, const JfrAbout *about) {
         text_deinit(&line);
 }
 
-/* `PRETTY_NAME="Debian …"` of the JDK's lines, or the first line of what async-profiler writes (`uname: …`). */
+/*
+ * `PRETTY_NAME="Debian …"` of the JDK's lines, or the first line of what async-profiler writes (`uname: …`).
+ */
 static void add_os(Attributes *attributes, const Text *os) {
         const char *text = os->data, *begin, *end;
 
@@ -334,7 +349,8 @@ int jfr_about_finish(JfrReader *reader) {
         if (reader->options->arguments)
                 add_command(&attributes, about);
         if (!attributes.r)
-                attributes.r = window_resource_attributes(reader->window, reader->resource, attributes.set, attributes.n);
+                attributes.r = window_resource_attributes(reader->window, reader->resource, attributes.set,
+                                                          attributes.n);
         if (!attributes.r)
                 attributes.r = jfr_profiles_finish(reader);
         return jfr_full(attributes.r);

@@ -35,7 +35,10 @@ struct JfrBlocks {
 
 static uint64_t to_ns(const JfrBlocks *blocks, const JfrField *field, uint64_t value) {
         static const uint64_t factors[] = {
-                [JFR_NANOSECONDS] = 1, [JFR_MICROSECONDS] = 1000, [JFR_MILLISECONDS] = 1000000, [JFR_SECONDS] = 1000000000,
+                [JFR_NANOSECONDS] = 1,
+                [JFR_MICROSECONDS] = 1000,
+                [JFR_MILLISECONDS] = 1000000,
+                [JFR_SECONDS] = 1000000000,
         };
 
         if (field->unit == JFR_TICKS || field->unit == JFR_UNIT_NONE)
@@ -99,7 +102,8 @@ static int64_t rare_value_of(const JfrBlocks *blocks, const JfrPlan *plan, const
 static inline int64_t value_of(const JfrBlocks *blocks, const JfrPlan *plan, const uint64_t *numbers) {
         if (plan->form == JFR_FORM_NUMBER || (plan->form == JFR_FORM_EITHER && numbers[plan->value]))
                 return not_negative(numbers[plan->value]);
-        return plan->form == JFR_FORM_EITHER ? not_negative(numbers[plan->other]) : rare_value_of(blocks, plan, numbers);
+        return plan->form == JFR_FORM_EITHER ? not_negative(numbers[plan->other])
+                                             : rare_value_of(blocks, plan, numbers);
 }
 
 static inline uint64_t time_of(const JfrBlocks *blocks, const JfrPlan *plan, const uint64_t *numbers) {
@@ -114,13 +118,13 @@ static inline uint64_t time_of(const JfrBlocks *blocks, const JfrPlan *plan, con
 
 static void note_short(JfrBlocks *blocks, uint32_t class, uint64_t offset) {
         blocks->reader->class_counts[class].n_failed++;
-        jfr_mistake(blocks->reader, "byte %" PRIu64 ": the %s there is shorter than its fields", blocks->reader->chunk->offset + offset,
-                    blocks->reader->states[class].plan->type->name);
+        jfr_mistake(blocks->reader, "byte %" PRIu64 ": the %s there is shorter than its fields",
+                    blocks->reader->chunk->offset + offset, blocks->reader->states[class].plan->type->name);
 }
 
 /* One event of a class that has a plan. */
-static _always_inline_ void add_sample(JfrBlocks *blocks, const JfrBlock *block, uint32_t class, const uint8_t *data, const uint8_t *end,
-                                       uint64_t offset) {
+static _always_inline_ void add_sample(JfrBlocks *blocks, const JfrBlock *block, uint32_t class,
+                                       const uint8_t *data, const uint8_t *end, uint64_t offset) {
         const JfrPlan *plan = blocks->reader->states[class].plan;
         uint64_t numbers[JFR_N_NUMBERS + 1], time_ns, high;
         JfrHash hash;
@@ -136,17 +140,25 @@ static _always_inline_ void add_sample(JfrBlocks *blocks, const JfrBlock *block,
                 return;
         }
         high = (uint64_t)(hash >> 64);
-        blocks->batch[blocks->n_batch++] = (Pending){ .hash = (uint64_t)hash, .more = (uint32_t)(high ^ high >> 32) | 1, .class = class,
-                                                    .time_ns = time_ns, .value = value_of(blocks, plan, numbers),
-                                                    .at = (uint32_t)(data - block->buffer), .size = (uint32_t)(end - data) };
-        __builtin_prefetch(&blocks->reader->combinations.rows[jfr_known_place((uint64_t)hash, blocks->reader->combinations.bits)]);
+        blocks->batch[blocks->n_batch++] = (Pending){ .hash = (uint64_t)hash,
+                                                      .more = (uint32_t)(high ^ high >> 32) | 1,
+                                                      .class = class,
+                                                      .time_ns = time_ns,
+                                                      .value = value_of(blocks, plan, numbers),
+                                                      .at = (uint32_t)(data - block->buffer),
+                                                      .size = (uint32_t)(end - data) };
+        __builtin_prefetch(
+                &blocks->reader->combinations
+                         .rows[jfr_known_place((uint64_t)hash, blocks->reader->combinations.bits)]);
 }
 
 static void tell_sum(JfrCombinations *table, JfrBlock *block, uint32_t place) {
         JfrCombination *row = &table->rows[place];
 
         if (row->n)
-                block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_SUM, .place = place, .n = row->n, .value = row->value };
+                block->seen[block->n++] = (JfrSeen){
+                        .kind = JFR_SEEN_SUM, .place = place, .n = row->n, .value = row->value
+                };
         row->n = 0;
         row->value = 0;
 }
@@ -169,8 +181,13 @@ static void tell_new(JfrBlocks *blocks, JfrBlock *block, const Pending *pending,
         row[1].more = row[0].more;
         row[0].hash = pending->hash;
         row[0].more = pending->more;
-        block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_NEW, .place = place, .class = pending->class, .n = 1,
-                                             .value = pending->value, .time_ns = pending->time_ns, .at = pending->at,
+        block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_NEW,
+                                             .place = place,
+                                             .class = pending->class,
+                                             .n = 1,
+                                             .value = pending->value,
+                                             .time_ns = pending->time_ns,
+                                             .at = pending->at,
                                              .size = pending->size };
 }
 
@@ -193,7 +210,8 @@ static void look_up(JfrBlocks *blocks, JfrBlock *block) {
         bool times = blocks->reader->timed;
         JfrCombinations *table = &blocks->reader->combinations;
 
-        for (const Pending *pending = blocks->batch, *end = pending + blocks->n_batch; pending < end; pending++) {
+        for (const Pending *pending = blocks->batch, *end = pending + blocks->n_batch; pending < end;
+             pending++) {
                 uint32_t place = jfr_known_place(pending->hash, table->bits);
                 uint32_t known = place + (table->rows[place].hash != pending->hash);
                 JfrCombination *row = &table->rows[known];
@@ -203,20 +221,27 @@ static void look_up(JfrBlocks *blocks, JfrBlock *block) {
                         continue;
                 }
                 table->n_known++;
-                if ((times && blocks->reader->states[pending->class].timed) || !add_to_sum(table, &blocks->reader->class_counts[pending->class], known, pending))
-                        block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_TIMED, .place = known, .n = 1, .value = pending->value,
+                if ((times && blocks->reader->states[pending->class].timed) ||
+                    !add_to_sum(table, &blocks->reader->class_counts[pending->class], known, pending))
+                        block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_TIMED,
+                                                             .place = known,
+                                                             .n = 1,
+                                                             .value = pending->value,
                                                              .time_ns = pending->time_ns };
         }
         blocks->n_batch = 0;
 }
 
 /* Of a class without a plan. */
-static void add_other(JfrBlocks *blocks, JfrBlock *block, uint32_t class, const uint8_t *data, const uint8_t *end) {
+static void add_other(JfrBlocks *blocks, JfrBlock *block, uint32_t class, const uint8_t *data,
+                      const uint8_t *end) {
         blocks->reader->class_counts[class].n_read++;
         if (!data || !blocks->reader->states[class].about)
                 return;
         look_up(blocks, block);
-        block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_ABOUT, .class = class, .at = (uint32_t)(data - block->buffer),
+        block->seen[block->n++] = (JfrSeen){ .kind = JFR_SEEN_ABOUT,
+                                             .class = class,
+                                             .at = (uint32_t)(data - block->buffer),
                                              .size = (uint32_t)(end - data) };
 }
 
@@ -240,7 +265,8 @@ static void read_buffer(JfrBlocks *blocks, JfrBlock *block) {
                 }
                 class = jfr_class(&blocks->reader->metadata, type);
                 if (class && blocks->reader->states[class->number].plan)
-                        add_sample(blocks, block, class->number, at, begin + size, scan->next - (uint64_t)(end - begin));
+                        add_sample(blocks, block, class->number, at, begin + size,
+                                   scan->next - (uint64_t)(end - begin));
                 else if (class)
                         add_other(blocks, block, class->number, at, begin + size);
                 if (blocks->n_batch == MAX_BATCH)
@@ -263,7 +289,10 @@ static bool tell_sums(JfrBlocks *blocks, JfrBlock *block) {
         return block->n;
 }
 
-/* One event, before which the buffer may be filled anew, then what is in the buffer. Return: whether there was any. */
+/*
+ * One event, before which the buffer may be filled anew, then what is in the buffer. Return: whether there
+ * was any.
+ */
 static bool fill(JfrBlocks *blocks, JfrBlock *block) {
         const JfrClass *class;
         JfrEvent event = { 0 };
@@ -273,13 +302,15 @@ static bool fill(JfrBlocks *blocks, JfrBlock *block) {
         r = jfr_scan_next_slowly(&blocks->scan, &event);
         block->next = blocks->scan.next;
         if (r == JFR_SCAN_E_MALFORMED && !blocks->reader->chunk->cut)
-                jfr_mistake(blocks->reader, "byte %" PRIu64 ": no event can begin there; the rest of its chunk is left out",
+                jfr_mistake(blocks->reader,
+                            "byte %" PRIu64 ": no event can begin there; the rest of its chunk is left out",
                             blocks->reader->chunk->offset + event.offset);
         if (r)
                 return tell_sums(blocks, block);
         class = jfr_class(&blocks->reader->metadata, event.type);
         if (class && blocks->reader->states[class->number].plan)
-                add_sample(blocks, block, class->number, event.data, event.data + event.data_size, event.offset);
+                add_sample(blocks, block, class->number, event.data, event.data + event.data_size,
+                           event.offset);
         else if (class)
                 add_other(blocks, block, class->number, event.data, event.data + event.data_size);
         if (blocks->reader->chunk->compressed)
@@ -296,7 +327,8 @@ int jfr_blocks_new(JfrBlocks **blocksp, JfrReader *reader) {
                 return error_origin(-ENOMEM);
         blocks->reader = reader;
         blocks->block.seen = malloc(MAX_SEEN * sizeof(*blocks->block.seen));
-        r = blocks->block.seen ? jfr_scan_init(&blocks->scan, reader->input, reader->chunk) : error_origin(-ENOMEM);
+        r = blocks->block.seen ? jfr_scan_init(&blocks->scan, reader->input, reader->chunk)
+                               : error_origin(-ENOMEM);
         if (r)
                 return r;
         blocks->block.buffer = blocks->scan.buffer;

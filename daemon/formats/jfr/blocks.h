@@ -4,10 +4,11 @@
 /*
  * The Events of a Chunk, by Blocks
  *
- * In a recording the same few combinations of stack, thread, span and so on come again and again. So of an event only what it
- * measures is read; the rest becomes a hash, which is looked up in a table of combinations where a newcomer replaces the older of
- * two. Which combination it is is told by the event's bytes and the chunk's types alone: samples are made by whoever takes the
- * blocks, of new combinations. Events whose times nobody keeps are added up here.
+ * In a recording the same few combinations of stack, thread, span and so on come again and again. So of an
+ * event only what it measures is read; the rest becomes a hash, which is looked up in a table of combinations
+ * where a newcomer replaces the older of two. Which combination it is is told by the event's bytes and the
+ * chunk's types alone: samples are made by whoever takes the blocks, of new combinations. Events whose times
+ * nobody keeps are added up here.
  *
  *     event event event …  ×64      read:     hash, time, value            the hash's place in the table is asked for
  *                                   look up:  hash → place                 it has come by now
@@ -17,7 +18,8 @@
 #include "formats/jfr/read-private.h"
 
 typedef enum JfrSeenKind {
-        JFR_SEEN_NEW,                   /* an event of a new combination, which gets the place; what was there moves one on */
+        /* an event of a new combination, which gets the place; what was there moves one on */
+        JFR_SEEN_NEW,
         JFR_SEEN_TIMED,                 /* an event of the combination that is at the place */
         JFR_SEEN_SUM,                   /* some events of it, without their times */
         JFR_SEEN_ABOUT,                 /* an event about the recording */
@@ -30,7 +32,8 @@ typedef struct JfrSeen {
         uint32_t n;                     /* events: sum; else 1 */
         int64_t value;
         uint64_t time_ns;               /* new, timed */
-        uint32_t at, size;              /* of what is behind its size and type, in the block's buffer: new, about */
+        /* of what is behind its size and type, in the block's buffer: new, about */
+        uint32_t at, size;
 } JfrSeen;
 
 typedef struct JfrBlock {
@@ -47,5 +50,8 @@ int jfr_blocks_new(JfrBlocks **blocksp, JfrReader *reader);
 JfrBlocks *jfr_blocks_free(JfrBlocks *blocks);
 DEFINE_CLEANUP(JfrBlocks, jfr_blocks_free)
 
-/* The next events; they stay until the next call. Once the reader is not `timed`, all may be sums. Return: NULL = there are no more. */
+/*
+ * The next events; they stay until the next call. Once the reader is not `timed`, all may be sums. Return:
+ * NULL = there are no more.
+ */
 const JfrBlock *jfr_blocks_next(JfrBlocks *blocks);

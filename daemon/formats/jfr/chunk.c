@@ -49,7 +49,8 @@ int jfr_chunk_open(const JfrInput *input, uint64_t offset, JfrChunk *chunk) {
                 return JFR_CHUNK_E_HEADER;
         *chunk = (JfrChunk){ .offset = offset, .major = (uint16_t)(header[4] << 8 | header[5]),
                              .minor = (uint16_t)(header[6] << 8 | header[7]), .checkpoint = be64(header + 16),
-                             .metadata = be64(header + 24), .start_ns = MAX(be64(header + 32), 1u),       /* 0 is no time in OTLP */
+                             /* 0 is no time in OTLP */
+                             .metadata = be64(header + 24), .start_ns = MAX(be64(header + 32), 1u),
                              .duration_ns = be64(header + 40),
                              .start_ticks = be64(header + 48), .ticks_per_second = be64(header + 56),
                              .compressed = header[67] & COMPRESSED };
@@ -59,10 +60,14 @@ int jfr_chunk_open(const JfrInput *input, uint64_t offset, JfrChunk *chunk) {
         return chunk->major == 2 && chunk->minor <= 1 ? 0 : JFR_CHUNK_E_VERSION;
 }
 
-/* A clock that nobody has ticks at once or never: its factor keeps 64 bits, and 0 is taken for nanoseconds. */
+/*
+ * A clock that nobody has ticks at once or never: its factor keeps 64 bits, and 0 is taken for nanoseconds.
+ */
 JfrClock jfr_clock_make(const JfrChunk *chunk) {
         uint64_t per_second = chunk->ticks_per_second ? chunk->ticks_per_second : NS_PER_SEC;
-        JfrClock clock = { .start_ns = chunk->start_ns, .start_ticks = chunk->start_ticks, .shift = CLOCK_SHIFT };
+        JfrClock clock = { .start_ns = chunk->start_ns,
+                           .start_ticks = chunk->start_ticks,
+                           .shift = CLOCK_SHIFT };
 
         while (per_second < (1 << 20) && clock.shift > 30) {    /* slow clocks: keep the factor below 2^63 */
                 per_second <<= 1;
@@ -83,7 +88,10 @@ void jfr_scan_deinit(JfrScan *scan) {
         *scan = (JfrScan){ 0 };
 }
 
-/* Moves what is left (less than @need) to the front and reads on, in pieces that a CPU's cache holds until they are looked at. */
+/*
+ * Moves what is left (less than @need) to the front and reads on, in pieces that a CPU's cache holds until
+ * they are looked at.
+ */
 static void refill(JfrScan *scan, size_t need) {
         size_t left = scan->size - scan->at, room = need > JFR_PIECE ? JFR_EVENT_BUFFER : JFR_PIECE;
 
@@ -91,7 +99,8 @@ static void refill(JfrScan *scan, size_t need) {
         scan->at = 0;
         scan->size = left;
         room = (size_t)MIN((uint64_t)(room - left), scan->chunk->size - scan->next);
-        room = scan->input->read(scan->input->userdata, scan->buffer + left, room, scan->chunk->offset + scan->next);
+        room = scan->input->read(scan->input->userdata, scan->buffer + left, room,
+                                 scan->chunk->offset + scan->next);
         scan->size += room;
         scan->next += room;
         memset(scan->buffer + scan->size, 0, JFR_SLACK);
@@ -111,7 +120,8 @@ static int read_event_header(const JfrScan *scan, JfrEvent *event) {
         event->size = jfr_int(&cursor);
         event->type = jfr_long(&cursor);
         event->header_size = (uint32_t)(cursor.at - begin);
-        return cursor.failed || event->size < event->header_size || event->size > left ? JFR_SCAN_E_MALFORMED : 0;
+        return cursor.failed || event->size < event->header_size || event->size > left ? JFR_SCAN_E_MALFORMED
+                                                                                       : 0;
 }
 
 int jfr_scan_next_slowly(JfrScan *scan, JfrEvent *event) {
@@ -159,7 +169,8 @@ static void note_damage(Load *load, uint64_t offset) {
 }
 
 /* One event into memory of its own. Return: 0, JFR_SCAN_E_MALFORMED, -ENOMEM. */
-static int read_event(Load *load, uint64_t offset, uint64_t type, uint64_t max, uint8_t **datap, JfrEvent *event) {
+static int read_event(Load *load, uint64_t offset, uint64_t type, uint64_t max, uint8_t **datap,
+                      JfrEvent *event) {
         uint8_t header[JFR_EVENT_HEADER_MAX];
         uint64_t left = load->chunk->size - MIN(offset, load->chunk->size);
         JfrScan scan = { .chunk = load->chunk, .buffer = header };
@@ -168,7 +179,8 @@ static int read_event(Load *load, uint64_t offset, uint64_t type, uint64_t max, 
         *event = (JfrEvent){ .offset = offset };
         if (offset < JFR_HEADER_SIZE || !left)
                 return JFR_SCAN_E_MALFORMED;
-        scan.size = load->input->read(load->input->userdata, header, (size_t)MIN((uint64_t)sizeof(header), left),
+        scan.size = load->input->read(load->input->userdata, header,
+                                      (size_t)MIN((uint64_t)sizeof(header), left),
                                       load->chunk->offset + offset);
         if (read_event_header(&scan, event) || event->type != type || event->size > max)
                 return JFR_SCAN_E_MALFORMED;
@@ -176,7 +188,8 @@ static int read_event(Load *load, uint64_t offset, uint64_t type, uint64_t max, 
         if (!data)
                 return error_origin(-ENOMEM);
         memset(data + event->size, 0, JFR_SLACK);
-        if (load->input->read(load->input->userdata, data, (size_t)event->size, load->chunk->offset + offset) != event->size)
+        if (load->input->read(load->input->userdata, data, (size_t)event->size,
+                              load->chunk->offset + offset) != event->size)
                 return JFR_SCAN_E_MALFORMED;
         *datap = take(data);
         return 0;
@@ -190,7 +203,9 @@ static int load_metadata(Load *load, uint64_t offset) {
 
         if (r)
                 return r < 0 ? r : JFR_CHUNK_E_METADATA;
-        r = jfr_metadata_read(&metadata, (JfrCursor){ data + event.header_size, data + event.size, load->chunk->compressed, false });
+        r = jfr_metadata_read(
+                &metadata,
+                (JfrCursor){ data + event.header_size, data + event.size, load->chunk->compressed, false });
         if (!r && metadata.n_classes) {
                 jfr_metadata_deinit(load->metadata);
                 *load->metadata = metadata;
@@ -208,7 +223,8 @@ static int load_checkpoint(Load *load, uint64_t offset, int64_t *deltap) {
 
         *deltap = 0;
         if (!r)
-                r = jfr_pools_add(load->pools, load->metadata, data, (size_t)event.size, event.header_size, deltap);
+                r = jfr_pools_add(load->pools, load->metadata, data, (size_t)event.size, event.header_size,
+                                  deltap);
         if (r > 0)
                 note_damage(load, offset);
         return r < 0 ? r : r != 0;
@@ -247,7 +263,8 @@ static int scan_for(Load *load, uint64_t type) {
 
                 if (event.type != type)
                         continue;
-                r = type == TYPE_METADATA ? load_metadata(load, event.offset) : load_checkpoint(load, event.offset, &delta);
+                r = type == TYPE_METADATA ? load_metadata(load, event.offset)
+                                          : load_checkpoint(load, event.offset, &delta);
                 r = MIN(r, 0);
         }
         if (r == JFR_SCAN_E_MALFORMED)
@@ -267,8 +284,8 @@ static int load_types(Load *load) {
         return r ? r : load->metadata->n_classes ? 0 : JFR_CHUNK_E_METADATA;
 }
 
-int jfr_chunk_load(const JfrInput *input, const JfrChunk *chunk, void (*want)(JfrMetadata *metadata), JfrMetadata *metadata,
-                   JfrPools *pools, uint64_t *damagep) {
+int jfr_chunk_load(const JfrInput *input, const JfrChunk *chunk, void (*want)(JfrMetadata *metadata),
+                   JfrMetadata *metadata, JfrPools *pools, uint64_t *damagep) {
         Load load = { .input = input, .chunk = chunk, .metadata = metadata, .pools = pools };
         int r;
 

@@ -13,7 +13,8 @@
  * cut off, or not finished, has lost what the header points to: then all its events are looked at for
  * what is there.
  *
- * The events of a chunk pass through one buffer; only checkpoints and metadata are read into memory of their own.
+ * The events of a chunk pass through one buffer; only checkpoints and metadata are read into memory of their
+ * own.
  */
 
 #include "formats/jfr/pool.h"
@@ -78,17 +79,19 @@ static inline uint64_t jfr_clock_duration_ns(const JfrClock *clock, uint64_t tic
 }
 
 static inline uint64_t jfr_clock_time_ns(const JfrClock *clock, uint64_t ticks) {
-        return ticks >= clock->start_ticks ? clock->start_ns + jfr_clock_duration_ns(clock, ticks - clock->start_ticks)
-                                           : clock->start_ns - jfr_clock_duration_ns(clock, clock->start_ticks - ticks);
+        return ticks >= clock->start_ticks
+                ? clock->start_ns + jfr_clock_duration_ns(clock, ticks - clock->start_ticks)
+                : clock->start_ns - jfr_clock_duration_ns(clock, clock->start_ticks - ticks);
 }
 
 /*
  * Reads what the events need: types and pools. @want is asked for each chunk which classes' pools to keep.
- * *damagep: the offset in the input of the first damage that was worked around, 0 = none. Pair with the deinits.
+ * *damagep: the offset in the input of the first damage that was worked around, 0 = none. Pair with the
+ * deinits.
  * Return: 0, JFR_CHUNK_E_METADATA, -ENOMEM.
  */
-int jfr_chunk_load(const JfrInput *input, const JfrChunk *chunk, void (*want)(JfrMetadata *metadata), JfrMetadata *metadata,
-                   JfrPools *pools, uint64_t *damagep);
+int jfr_chunk_load(const JfrInput *input, const JfrChunk *chunk, void (*want)(JfrMetadata *metadata),
+                   JfrMetadata *metadata, JfrPools *pools, uint64_t *damagep);
 
 /* Events in order. */
 typedef struct JfrScan {

@@ -13,8 +13,9 @@ enum {
 };
 
 void jfr_names_want(JfrMetadata *metadata) {
-        static const char *const names[] = { "jdk.types.StackTrace", "jdk.types.Method", "java.lang.Class",
-                                             "jdk.types.Symbol",     "java.lang.String", "jdk.types.FrameType",
+        static const char *const names[] = { "jdk.types.StackTrace", "jdk.types.Method",
+                                             "java.lang.Class",      "jdk.types.Symbol",
+                                             "java.lang.String",     "jdk.types.FrameType",
                                              "java.lang.Thread",     "jdk.types.ThreadState" };
 
         for (uint32_t i = 0; i < metadata->n_classes; i++)
@@ -115,14 +116,16 @@ static const JfrField *name_field(const JfrClass *class) {
                         return field;
         }
         for (uint32_t i = 0; i < class->n_fields; i++)
-                if (!class->fields[i].array && !class->fields[i].pool && class->fields[i].class->kind == JFR_TEXT)
+                if (!class->fields[i].array && !class->fields[i].pool &&
+                    class->fields[i].class->kind == JFR_TEXT)
                         return &class->fields[i];
         return NULL;
 }
 
 /* Appends what a constant is called; nothing if it is not known. */
 static void read_text(JfrNames *names, const JfrClass *class, uint64_t index, unsigned depth, Text *text) {
-        const JfrConstant *constant = depth < MAX_TEXT_DEPTH ? jfr_constant(names->pools, class, index) : NULL;
+        const JfrConstant *constant = depth < MAX_TEXT_DEPTH ? jfr_constant(names->pools, class, index)
+                                                             : NULL;
         const JfrField *named;
         JfrCursor cursor;
         JfrString string;
@@ -182,7 +185,8 @@ int jfr_names_append(JfrNames *names, const JfrClass *class, uint64_t index, Tex
 
 /* [[Ljava/lang/String; → java.lang.String[][] */
 static void print_array(const char *name, Text *text) {
-        static const char *const types[] = { "Bbyte", "Cchar", "Ddouble", "Ffloat", "Iint", "Jlong", "Sshort", "Zboolean" };
+        static const char *const types[] = { "Bbyte", "Cchar", "Ddouble", "Ffloat",
+                                             "Iint",  "Jlong", "Sshort",  "Zboolean" };
         size_t dimensions = strspn(name, "["), size = strlen(name);
         const char *element = name + dimensions, *word = NULL;
 
@@ -268,7 +272,8 @@ int jfr_names_thread(JfrNames *names, const JfrClass *class, uint64_t index, Jfr
                         JfrString string = jfr_string(&cursor);
 
                         r = jfr_names_string(names, &string, *field->name == 'o' ? &name : &java_name);
-                } else if (!strcmp(field->name, "osThreadId") && !field->pool && !field->array && field->class->kind == JFR_LONG)
+                } else if (!strcmp(field->name, "osThreadId") && !field->pool && !field->array &&
+                           field->class->kind == JFR_LONG)
                         id = jfr_long(&cursor);
                 else
                         jfr_skip_field(&cursor, field);
@@ -286,7 +291,8 @@ int jfr_names_thread(JfrNames *names, const JfrClass *class, uint64_t index, Jfr
                 r = window_attribute_string(names->window, "thread.name", copy, size, &thread.name);
         }
         if (!r)
-                r = jfr_names_room((void **)&names->threads, &names->threads_size, names->n_threads, sizeof(*names->threads));
+                r = jfr_names_room((void **)&names->threads, &names->threads_size, names->n_threads,
+                                   sizeof(*names->threads));
         if (r)
                 return r;
         names->threads[names->n_threads++] = thread;

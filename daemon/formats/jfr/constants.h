@@ -4,8 +4,8 @@
 /*
  * Constants of a chunk as rows of a Window: strings, classes, methods, frames, stacks and threads.
  *
- * Each constant is turned into its row when something first refers to it, and the row's index is kept beside it
- * (JfrConstant.known): a stack that a thousand samples share is looked at once.
+ * Each constant is turned into its row when something first refers to it, and the row's index is kept beside
+ * it (JfrConstant.known): a stack that a thousand samples share is looked at once.
  */
 
 #include "formats/jfr/chunk.h"
@@ -42,8 +42,8 @@ typedef struct JfrRawFrame {
 } JfrRawFrame;
 
 /*
- * Frames of this chunk that were seen before, by their bytes: small, since its place is a matter of chance, and a
- * CPU's cache holds only so many. The few that do not fit are made anew each time.
+ * Frames of this chunk that were seen before, by their bytes: small, since its place is a matter of chance,
+ * and a CPU's cache holds only so many. The few that do not fit are made anew each time.
  */
 typedef struct JfrFrameEntry {
         uint64_t key;                   /* 0 = free */
@@ -57,8 +57,10 @@ typedef struct JfrNames {
         const JfrClass *text_class;     /* java.lang.String */
         const JfrClass *stack;          /* the class whose fields these are */
         const JfrField *frames;
-        uint32_t n_quick;               /* a frame is so many compressed integers, and nothing else; 0 = it is not */
-        int frame_method, frame_line, frame_type;       /* numbers of the frame's fields; -1 = there is none */
+        /* a frame is so many compressed integers, and nothing else; 0 = it is not */
+        uint32_t n_quick;
+        /* numbers of the frame's fields; -1 = there is none */
+        int frame_method, frame_line, frame_type;
         JfrThread *threads;
         uint32_t n_threads, threads_size;
         JfrMethod *methods;
@@ -82,7 +84,9 @@ int jfr_names_init(JfrNames *names, Window *window, JfrCounts *counts);
 void jfr_names_deinit(JfrNames *names);
 void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *pools);
 
-/* For names.c and stacks.c: a constant's text, appended; of a class as people write it. Return: 0, -ENOMEM. */
+/*
+ * For names.c and stacks.c: a constant's text, appended; of a class as people write it. Return: 0, -ENOMEM.
+ */
 int jfr_names_append(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
 int jfr_names_append_class(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
 
@@ -93,5 +97,6 @@ int jfr_names_room(void **rowsp, uint32_t *sizep, uint32_t n, size_t row_size);
 int jfr_names_string(JfrNames *names, const JfrString *string, uint32_t *stringp);
 int jfr_names_text(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stringp);
 int jfr_names_class(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stringp);
-int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp, bool *truncatedp);
+int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp,
+                    bool *truncatedp);
 int jfr_names_thread(JfrNames *names, const JfrClass *class, uint64_t index, JfrThread *threadp);

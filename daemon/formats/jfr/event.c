@@ -61,16 +61,21 @@ static const struct {
         { "samplingPeriod", JFR_SLOT_PERIOD, false },
 };
 
-/* A text, or an index of one: in the pool of strings, or in the one that Datadog's profiler keeps for such values. */
+/*
+ * A text, or an index of one: in the pool of strings, or in the one that Datadog's profiler keeps for such
+ * values.
+ */
 static bool is_text(const JfrField *field) {
         if (field->array || !field->class)
                 return false;
-        return field->class->kind == JFR_TEXT || (field->pool && !strcmp(field->class->name, "profiler.types.AttributeValue"));
+        return field->class->kind == JFR_TEXT ||
+                (field->pool && !strcmp(field->class->name, "profiler.types.AttributeValue"));
 }
 
 static JfrSlot slot_of(JfrPlan *plan, const JfrField *field) {
         for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++) {
-                bool number = !field->pool && field->class->kind >= JFR_BOOLEAN && field->class->kind <= JFR_DOUBLE;
+                bool number = !field->pool && field->class->kind >= JFR_BOOLEAN &&
+                        field->class->kind <= JFR_DOUBLE;
 
                 if (strcmp(known_fields[i].name, field->name) || field->array)
                         continue;
@@ -150,7 +155,10 @@ static void make_quick(JfrPlan *plan) {
                         continue;
                 }
                 last = &plan->quick[plan->n_quick++];
-                *last = (JfrQuick){ .kind = JFR_QUICK_STEP, .first = (uint8_t)i, .n = 1, .number = JFR_N_NUMBERS,
+                *last = (JfrQuick){ .kind = JFR_QUICK_STEP,
+                                    .first = (uint8_t)i,
+                                    .n = 1,
+                                    .number = JFR_N_NUMBERS,
                                     .key = step->key };
                 if (plan->compressed && step->kind == JFR_STEP_INTEGER)
                         last->kind = run ? JFR_QUICK_RUN : JFR_QUICK_NUMBER;
@@ -164,7 +172,8 @@ static uint8_t number_of(JfrSlot slot) {
 }
 
 static void choose_form(JfrPlan *plan) {
-        bool weight = plan->fields[JFR_SLOT_WEIGHT], size = plan->fields[JFR_SLOT_SIZE], tlab = plan->fields[JFR_SLOT_TLAB];
+        bool weight = plan->fields[JFR_SLOT_WEIGHT], size = plan->fields[JFR_SLOT_SIZE],
+             tlab = plan->fields[JFR_SLOT_TLAB];
 
         plan->other = number_of(JFR_SLOT_WEIGHT);
         switch (plan->type->value) {
@@ -179,7 +188,9 @@ static void choose_form(JfrPlan *plan) {
         case JFR_VALUE_TLAB:
                 plan->value = number_of(tlab ? JFR_SLOT_TLAB : JFR_SLOT_SIZE);
                 plan->other = number_of(JFR_SLOT_SIZE);
-                plan->form = tlab && size ? JFR_FORM_EITHER : tlab || size ? JFR_FORM_NUMBER : JFR_FORM_NOTHING;
+                plan->form = tlab && size ? JFR_FORM_EITHER
+                        : tlab || size    ? JFR_FORM_NUMBER
+                                          : JFR_FORM_NOTHING;
                 break;
         case JFR_VALUE_SIZE:
                 plan->value = number_of(JFR_SLOT_SIZE);
@@ -191,14 +202,16 @@ static void choose_form(JfrPlan *plan) {
         }
 }
 
-int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed, uint64_t seed) {
+int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed,
+                  uint64_t seed) {
         *plan = (JfrPlan){ .type = type, .class = class, .number = (uint32_t)(type - jfr_event_types),
                            .compressed = compressed };
         if (class->broken || class->kind != JFR_STRUCT)
                 return 1;
         for (uint32_t i = 0; i < class->n_fields && i < JFR_MAX_STEPS; i++) {
                 const JfrField *field = &class->fields[i];
-                JfrSlot slot = field->array || (!field->pool && !field->class) ? JFR_N_SLOTS : slot_of(plan, field);
+                JfrSlot slot = field->array || (!field->pool && !field->class) ? JFR_N_SLOTS
+                                                                               : slot_of(plan, field);
 
                 plan->steps[i] = step_of(field, slot);
                 if (slot == JFR_N_SLOTS)
@@ -208,8 +221,9 @@ int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class
         }
         make_keys(plan, seed);
         make_quick(plan);
-        plan->weight_is_real = plan->fields[JFR_SLOT_WEIGHT] && (plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_FLOAT ||
-                                                                 plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_DOUBLE);
+        plan->weight_is_real = plan->fields[JFR_SLOT_WEIGHT] &&
+                (plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_FLOAT ||
+                 plan->fields[JFR_SLOT_WEIGHT]->class->kind == JFR_DOUBLE);
         choose_form(plan);
         return 0;
 }
@@ -234,7 +248,8 @@ static uint64_t read_step(const JfrStep *step, JfrCursor *cursor) {
         }
 }
 
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata) {
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text,
+                  void *userdata) {
         for (uint32_t i = 0; i < plan->n_steps; i++) {
                 const JfrStep *step = &plan->steps[i];
                 uint64_t *slotp = &slots[step->slot];
@@ -266,11 +281,11 @@ const uint8_t *jfr_plan_step(const JfrPlan *plan, const JfrStep *step, const uin
 }
 
 /*
- * As many integers at once as end within eight bytes. One of nine bytes is a number in place of bytes, so it has a
- * key of its own: other bytes could be the same number.
+ * As many integers at once as end within eight bytes. One of nine bytes is a number in place of bytes, so it
+ * has a key of its own: other bytes could be the same number.
  */
-const uint8_t *jfr_plan_long_run(const JfrPlan *plan, const JfrQuick *quick, const uint8_t *at, const uint8_t *end,
-                                 JfrHash *hashp) {
+const uint8_t *jfr_plan_long_run(const JfrPlan *plan, const JfrQuick *quick, const uint8_t *at,
+                                 const uint8_t *end, JfrHash *hashp) {
         const JfrStep *step = &plan->steps[quick->first], *last = step + quick->n;
 
         while (step < last && at <= end) {

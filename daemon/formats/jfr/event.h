@@ -4,8 +4,9 @@
 /*
  * Events that are Samples
  *
- * Which types of events count, what each measures, and how its fields are found in this chunk. A chunk's metadata is
- * turned into one short list of steps for each such type: pass over so many bytes or numbers, or put a value into a slot.
+ * Which types of events count, what each measures, and how its fields are found in this chunk. A chunk's
+ * metadata is turned into one short list of steps for each such type: pass over so many bytes or numbers, or
+ * put a value into a slot.
  */
 
 #include "formats/jfr/metadata.h"
@@ -21,9 +22,9 @@ typedef enum JfrMeasure {
 } JfrMeasure;
 
 /*
- * What one way of measuring wrote. Types of events in one group complete each other; those of two groups may tell the same again
- * (each allocation by a sample and by its TLAB; CPU time by a timer and by looks at threads), so that each is a profile.
- * Of those that measure the same the first here comes first.
+ * What one way of measuring wrote. Types of events in one group complete each other; those of two groups may
+ * tell the same again (each allocation by a sample and by its TLAB; CPU time by a timer and by looks at
+ * threads), so that each is a profile. Of those that measure the same the first here comes first.
  */
 typedef enum JfrGroup {
         JFR_DATADOG_CPU,
@@ -97,11 +98,13 @@ typedef struct JfrStep {
 } JfrStep;
 
 /*
- * The same steps for an event whose sample is known already, as nearly all are: what it measures, and a hash of the
- * rest. For that, compressed integers that stand side by side are taken as bytes; what they say is never asked.
+ * The same steps for an event whose sample is known already, as nearly all are: what it measures, and a hash
+ * of the rest. For that, compressed integers that stand side by side are taken as bytes; what they say is
+ * never asked.
  */
 typedef enum JfrQuickKind {
-        JFR_QUICK_RUN,                  /* `n` compressed integers: into the hash, or passed over (their key is 0) */
+        /* `n` compressed integers: into the hash, or passed over (their key is 0) */
+        JFR_QUICK_RUN,
         JFR_QUICK_NUMBER,               /* a compressed integer into a number */
         JFR_QUICK_STEP,                 /* any other: the step `first` */
 } JfrQuickKind;
@@ -116,8 +119,8 @@ typedef struct JfrQuick {
 enum { JFR_MAX_STEPS = 64 };
 
 /*
- * Sum of what tells samples apart, each piece times its key. Keys are random, so for two combinations that differ in a piece,
- * whatever the other keys are, a handful of 2^64 keys of that piece make the sums equal.
+ * Sum of what tells samples apart, each piece times its key. Keys are random, so for two combinations that
+ * differ in a piece, whatever the other keys are, a handful of 2^64 keys of that piece make the sums equal.
  */
 typedef unsigned __int128 JfrHash;
 
@@ -148,7 +151,8 @@ typedef struct JfrPlan {
         JfrHash hash;                   /* of the type */
         JfrForm form;
         uint8_t value, other;           /* numbers that it is made of */
-        uint64_t keys[JFR_N_SLOTS + 1]; /* random numbers; 0 = does not tell samples apart, or the type has no such field */
+        /* random numbers; 0 = does not tell samples apart, or the type has no such field */
+        uint64_t keys[JFR_N_SLOTS + 1];
         bool weight_is_real, compressed;
 } JfrPlan;
 
@@ -159,9 +163,13 @@ extern const uint32_t jfr_n_event_types;
 const JfrEventType *jfr_event_type(const char *name);
 
 /* @seed: keys are made of it. Return: 0, or 1 = events of this class cannot be read. */
-int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed, uint64_t seed);
+int jfr_plan_make(JfrPlan *plan, const JfrEventType *type, const JfrClass *class, bool compressed,
+                  uint64_t seed);
 
-/* Makes a text of an event into a number that is the same for equal texts. Return: 0, or a code that ends the reading. */
+/*
+ * Makes a text of an event into a number that is the same for equal texts. Return: 0, or a code that ends the
+ * reading.
+ */
 typedef int (*JfrTakeText)(const JfrString *string, uint64_t *valuep, void *userdata);
 
 enum {
@@ -173,7 +181,8 @@ enum {
  * Reads one event. @slots: JFR_N_SLOTS and one more for what has none; those of the plan are set.
  * Return: 0, JFR_PLAN_E_MALFORMED, or what @take_text returned.
  */
-int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text, void *userdata);
+int jfr_plan_read(const JfrPlan *plan, JfrCursor *cursor, uint64_t *slots, JfrTakeText take_text,
+                  void *userdata);
 
 /*
  * A step that is no compressed integer. *valuep: what it says; of a text, a hash of its bytes.
@@ -183,16 +192,17 @@ const uint8_t *jfr_plan_step(const JfrPlan *plan, const JfrStep *step, const uin
                              uint64_t *valuep);
 
 /* A run whose bytes are more than eight. Return: as above. */
-const uint8_t *jfr_plan_long_run(const JfrPlan *plan, const JfrQuick *quick, const uint8_t *at, const uint8_t *end,
-                                 JfrHash *hashp);
+const uint8_t *jfr_plan_long_run(const JfrPlan *plan, const JfrQuick *quick, const uint8_t *at,
+                                 const uint8_t *end, JfrHash *hashp);
 
 /*
- * Hash and numbers (JFR_N_NUMBERS and one more) of one event; those that the plan has are set. Equal bytes make equal
- * hashes; equal values that are written in different ways need not. At least 16 bytes behind the event may be read.
+ * Hash and numbers (JFR_N_NUMBERS and one more) of one event; those that the plan has are set. Equal bytes
+ * make equal hashes; equal values that are written in different ways need not. At least 16 bytes behind the
+ * event may be read.
  * Return: whether the event holds all its fields.
  */
-static inline bool jfr_plan_hash(const JfrPlan *plan, const uint8_t *at, const uint8_t *end, uint64_t *numbers,
-                                 JfrHash *hashp) {
+static inline bool jfr_plan_hash(const JfrPlan *plan, const uint8_t *at, const uint8_t *end,
+                                 uint64_t *numbers, JfrHash *hashp) {
         JfrHash hash = plan->hash;
 
         for (const JfrQuick *quick = plan->quick, *last = quick + plan->n_quick; quick < last; quick++) {
@@ -214,7 +224,8 @@ static inline bool jfr_plan_hash(const JfrPlan *plan, const uint8_t *at, const u
                         numbers[quick->number] = word;
                         hash += (JfrHash)word * quick->key;
                 }
-                if (at > end)           /* what is behind the event can be read, so one look afterwards is enough */
+                /* what is behind the event can be read, so one look afterwards is enough */
+                if (at > end)
                         return false;
         }
         *hashp = hash;

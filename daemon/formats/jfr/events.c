@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What blocks of events tell becomes samples of the window, in batches. Only an event whose combination is new is read field by field and
- * turned into rows of the window (sample.c); which sample that is, is noted for the place that the combination has.
+ * What blocks of events tell becomes samples of the window, in batches. Only an event whose combination is
+ * new is read field by field and turned into rows of the window (sample.c); which sample that is, is noted
+ * for the place that the combination has.
  */
 
 #include "base/util/macro.h"
@@ -36,22 +37,26 @@ static const JfrClass *stack_class(const JfrReader *reader, const Batch *batch, 
 }
 
 /*
- * Finds the samples of some new ones. Their stacks lie anywhere in a large pool, each in a place that is told by
- * another: so all are asked for at once, not each when its turn comes.
+ * Finds the samples of some new ones. Their stacks lie anywhere in a large pool, each in a place that is told
+ * by another: so all are asked for at once, not each when its turn comes.
  */
 static int find_new(JfrReader *reader, Batch *batch, const NewSample *new, uint32_t n_new) {
         for (uint32_t i = 0; i < n_new; i++)
-                jfr_constant_prefetch(&reader->pools, stack_class(reader, batch, &new[i]), new[i].slots[JFR_SLOT_STACK]);
+                jfr_constant_prefetch(&reader->pools, stack_class(reader, batch, &new[i]),
+                                      new[i].slots[JFR_SLOT_STACK]);
         for (uint32_t i = 0; i < n_new; i++)
-                jfr_value_prefetch(&reader->pools, stack_class(reader, batch, &new[i]), new[i].slots[JFR_SLOT_STACK]);
+                jfr_value_prefetch(&reader->pools, stack_class(reader, batch, &new[i]),
+                                   new[i].slots[JFR_SLOT_STACK]);
         for (uint32_t i = 0; i < n_new; i++) {
                 JfrPlace *place = &batch->new[new[i].number];
                 uint32_t profile, sample;
-                int r = jfr_sample_find(reader, &reader->states[place->class], new[i].slots, &profile, &sample);
+                int r = jfr_sample_find(reader, &reader->states[place->class], new[i].slots, &profile,
+                                        &sample);
 
                 if (r)
                         return r;
-                place->sample = (sample + 1) | (profile + 1 == reader->profiles[group_of(reader, place)] ? 0 : JFR_PLACE_WALL);
+                place->sample = (sample + 1) |
+                        (profile + 1 == reader->profiles[group_of(reader, place)] ? 0 : JFR_PLACE_WALL);
         }
         return 0;
 }
@@ -100,7 +105,8 @@ static bool has_sample(JfrReader *reader, const JfrPlace *place, uint32_t n) {
 }
 
 static uint32_t profile_of(const JfrReader *reader, const JfrPlace *place) {
-        return reader->profiles[place->sample & JFR_PLACE_WALL ? JFR_ASYNC_WALL : group_of(reader, place)] - 1;
+        return reader->profiles[place->sample & JFR_PLACE_WALL ? JFR_ASYNC_WALL : group_of(reader, place)] -
+                1;
 }
 
 static uint32_t sample_of(const JfrPlace *place) {
@@ -123,12 +129,15 @@ static uint32_t take_events(JfrReader *reader, Batch *batch, uint32_t *np) {
                 if (!has_sample(reader, place, seen->n))
                         continue;
                 if (seen->kind == JFR_SEEN_SUM) {
-                        window_sample_sum(reader->window, profile_of(reader, place), sample_of(place), seen->value, seen->n);
+                        window_sample_sum(reader->window, profile_of(reader, place), sample_of(place),
+                                          seen->value, seen->n);
                         continue;
                 }
                 batch->classes[*np] = place->class;
-                batch->events[(*np)++] = (WindowEvent){ .profile = profile_of(reader, place), .sample = sample_of(place),
-                                                        .value = seen->value, .time_ns = seen->time_ns,
+                batch->events[(*np)++] = (WindowEvent){ .profile = profile_of(reader, place),
+                                                        .sample = sample_of(place),
+                                                        .value = seen->value,
+                                                        .time_ns = seen->time_ns,
                                                         .timed = reader->states[place->class].timed };
                 n_timed += reader->states[place->class].timed;
         }
@@ -147,7 +156,8 @@ static int count_batch(JfrReader *reader, Batch *batch, bool full) {
         if (r < 0)
                 return r;
         n_timed = take_events(reader, batch, &n);
-        if (reader->timed && reader->options->max_times && reader->result->n_timed + n_timed > reader->options->max_times)
+        if (reader->timed && reader->options->max_times &&
+            reader->result->n_timed + n_timed > reader->options->max_times)
                 drop_times(reader);
         q = window_sample_events(reader->window, batch->events, n, reader->timed, &n_done);
         for (size_t i = n_done; i < n; i++)
@@ -160,7 +170,8 @@ static int count_batch(JfrReader *reader, Batch *batch, bool full) {
 static int tell_about(JfrReader *reader, const JfrBlock *block, const JfrSeen *seen) {
         const JfrEvent event = { .data = block->buffer + seen->at, .data_size = seen->size };
 
-        return jfr_about_event(reader, &reader->states[seen->class], reader->metadata.classes[seen->class], &event);
+        return jfr_about_event(reader, &reader->states[seen->class], reader->metadata.classes[seen->class],
+                               &event);
 }
 
 static uint32_t begin_batch(const JfrReader *reader, const JfrSeen *seen, uint32_t n) {
@@ -196,7 +207,8 @@ static void cover_sums(JfrReader *reader) {
                 /* the second only where that type of events may be both */
                 for (size_t j = 0; plan && count->first_ns && j < (groups[0] == JFR_EXECUTION ? 2 : 1); j++)
                         if (reader->profiles[groups[j]])
-                                window_profile_covers(reader->window, reader->profiles[groups[j]] - 1, count->first_ns, count->last_ns);
+                                window_profile_covers(reader->window, reader->profiles[groups[j]] - 1,
+                                                      count->first_ns, count->last_ns);
         }
 }
 

@@ -4,9 +4,9 @@
 /*
  * Recordings
  *
- * Reads a recording (JFR) chunk by chunk into a Window. Samples of any profiler: the JDK's own, async-profiler's,
- * Datadog's. What is needed of a chunk's constants is held while that chunk is read; beside the window, memory does
- * not grow with the recording.
+ * Reads a recording (JFR) chunk by chunk into a Window. Samples of any profiler: the JDK's own,
+ * async-profiler's, Datadog's. What is needed of a chunk's constants is held while that chunk is read; beside
+ * the window, memory does not grow with the recording.
  *
  * Events that hold secrets (environment variables, system properties, other processes) are never looked into.
  */
@@ -48,5 +48,5 @@ enum {
 };
 
 /* @diagnostics: what was in it, for people; NULL = nobody asks. Return: 0, JFR_E_*, -ENOMEM. */
-int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result, Text *diagnostics,
-             Text *problem);
+int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result,
+             Text *diagnostics, Text *problem);

@@ -6,7 +6,10 @@
 #include "base/util/macro.h"
 #include "formats/jfr/chunk.h"
 
-/* Of secrets in the pool of strings (the JVM puts those of 16 characters and more there): each is looked for in all the chunk. */
+/*
+ * Of secrets in the pool of strings (the JVM puts those of 16 characters and more there): each is looked for
+ * in all the chunk.
+ */
 enum { MAX_POOLED = 1000, MIN_POOLED_BYTES = 10 };
 
 typedef struct Mask {
@@ -20,12 +23,13 @@ typedef struct Mask {
 
 static bool is_own_arguments(const char *class, const char *field) {
         return !strcmp(class, "jdk.JVMInformation") &&
-               (!strcmp(field, "jvmArguments") || !strcmp(field, "jvmFlags") || !strcmp(field, "javaArguments"));
+                (!strcmp(field, "jvmArguments") || !strcmp(field, "jvmFlags") ||
+                 !strcmp(field, "javaArguments"));
 }
 
 static bool is_secret(const char *class) {
-        static const char *const names[] = { "jdk.InitialEnvironmentVariable", "jdk.InitialSystemProperty", "jdk.SystemProcess",
-                                             "jdk.ProcessStart" };
+        static const char *const names[] = { "jdk.InitialEnvironmentVariable", "jdk.InitialSystemProperty",
+                                             "jdk.SystemProcess", "jdk.ProcessStart" };
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 if (!strcmp(names[i], class))
@@ -105,13 +109,15 @@ static int mask_field(Mask *mask, const JfrField *field, JfrCursor *cursor) {
 
 static int mask_event(Mask *mask, const JfrClass *class, const JfrEvent *event) {
         const uint8_t *begin = mask->data + mask->chunk->offset + event->offset;
-        JfrCursor cursor = { begin + event->header_size, begin + event->size, mask->chunk->compressed, false };
+        JfrCursor cursor = { begin + event->header_size, begin + event->size, mask->chunk->compressed,
+                             false };
         int r = class->broken ? JFR_MASK_E_UNSURE : 0;
 
         for (uint32_t i = 0; i < class->n_fields && !r; i++) {
                 const JfrField *field = &class->fields[i];
 
-                if (field->class && field->class->kind == JFR_TEXT && is_masked(mask, class->name, field->name))
+                if (field->class && field->class->kind == JFR_TEXT &&
+                    is_masked(mask, class->name, field->name))
                         r = mask_field(mask, field, &cursor);
                 else
                         jfr_skip_field(&cursor, field);

@@ -4,9 +4,9 @@
 /*
  * Secrets of a Recording
  *
- * A recording that is handed on as it is holds what nobody asked for: environment variables, system properties, command lines of
- * all processes of the machine. Here their texts are overwritten by asterisks, in place: all else stays where it is, and
- * every reader of recordings reads it as before.
+ * A recording that is handed on as it is holds what nobody asked for: environment variables, system
+ * properties, command lines of all processes of the machine. Here their texts are overwritten by asterisks,
+ * in place: all else stays where it is, and every reader of recordings reads it as before.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,8 @@
 
 enum {
         _JFR_MASK_E_SUCCESS,
-        JFR_MASK_E_UNSURE,              /* damaged, or too much of it: there may be secrets that were not found */
+        /* damaged, or too much of it: there may be secrets that were not found */
+        JFR_MASK_E_UNSURE,
 };
 
 /* @arguments: the recorded process' own command line stays. Return: 0, JFR_MASK_E_UNSURE, -ENOMEM. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The tree is read by recursion with a limit; whatever elements are unknown are passed over with their children.
- * Afterwards classes are joined with the classes of their fields. A class in which a value would
- * have no end (inside itself), or no known length, is marked `broken`: its values cannot be passed
- * over either. Fields that take no bytes are dropped, so that passing over a value costs no more than its
- * bytes, whatever the metadata says.
+ * The tree is read by recursion with a limit; whatever elements are unknown are passed over with their
+ * children. Afterwards classes are joined with the classes of their fields. A class in which a value would
+ * have no end (inside itself), or no known length, is marked `broken`: its values cannot be passed over
+ * either. Fields that take no bytes are dropped, so that passing over a value costs no more than its bytes,
+ * whatever the metadata says.
  */
 #include "formats/jfr/metadata.h"
 
@@ -62,7 +62,8 @@ static int read_strings(Reader *reader) {
 
                 text.size = 0;
                 jfr_string_append(&string, &text);
-                reader->strings[i] = text.size ? arena_string(&reader->metadata->arena, text.data, text.size) : "";
+                reader->strings[i] = text.size ? arena_string(&reader->metadata->arena, text.data, text.size)
+                                               : "";
                 if (reader->cursor->failed)
                         malformed(reader);
                 if (text.failed || !reader->strings[i])
@@ -107,9 +108,11 @@ static const char *attribute(const Element *element, const char *key) {
 }
 
 static JfrKind kind_of(const char *name) {
-        static const char *const names[] = { [JFR_BOOLEAN] = "boolean", [JFR_BYTE] = "byte",     [JFR_CHAR] = "char",
-                                             [JFR_SHORT] = "short",     [JFR_INT] = "int",       [JFR_LONG] = "long",
-                                             [JFR_FLOAT] = "float",     [JFR_DOUBLE] = "double", [JFR_TEXT] = "java.lang.String" };
+        static const char *const names[] = {
+                [JFR_BOOLEAN] = "boolean", [JFR_BYTE] = "byte",     [JFR_CHAR] = "char",
+                [JFR_SHORT] = "short",     [JFR_INT] = "int",       [JFR_LONG] = "long",
+                [JFR_FLOAT] = "float",     [JFR_DOUBLE] = "double", [JFR_TEXT] = "java.lang.String"
+        };
 
         for (size_t i = JFR_BOOLEAN; i < ARRAY_SIZE(names); i++)
                 if (!strcmp(names[i], name))
@@ -224,11 +227,16 @@ static JfrUnit unit_of(const JfrMetadata *metadata, const JfrField *field) {
         static const struct {
                 const char *value;
                 JfrUnit unit;
-        } units[] = { { "TICKS", JFR_TICKS }, { "NANOSECONDS", JFR_NANOSECONDS }, { "MICROSECONDS", JFR_MICROSECONDS },
-                      { "MILLISECONDS", JFR_MILLISECONDS }, { "SECONDS", JFR_SECONDS } };
-        const JfrClass *annotation = field->annotation_value ? jfr_class(metadata, field->annotation_id) : NULL;
+        } units[] = { { "TICKS", JFR_TICKS },
+                      { "NANOSECONDS", JFR_NANOSECONDS },
+                      { "MICROSECONDS", JFR_MICROSECONDS },
+                      { "MILLISECONDS", JFR_MILLISECONDS },
+                      { "SECONDS", JFR_SECONDS } };
+        const JfrClass *annotation = field->annotation_value ? jfr_class(metadata, field->annotation_id)
+                                                             : NULL;
 
-        if (!annotation || (strcmp(annotation->name, "jdk.jfr.Timespan") && strcmp(annotation->name, "jdk.jfr.Timestamp")))
+        if (!annotation ||
+            (strcmp(annotation->name, "jdk.jfr.Timespan") && strcmp(annotation->name, "jdk.jfr.Timestamp")))
                 return JFR_UNIT_NONE;
         for (size_t i = 0; i < ARRAY_SIZE(units); i++)
                 if (!strcmp(field->annotation_value, units[i].value))
@@ -237,7 +245,8 @@ static JfrUnit unit_of(const JfrMetadata *metadata, const JfrField *field) {
 }
 
 static int make_array(Reader *reader, JfrClass *class) {
-        JfrField *fields = arena_zero(&reader->metadata->arena, class->n_fields, sizeof(*fields)), *at = fields;
+        JfrField *fields = arena_zero(&reader->metadata->arena, class->n_fields, sizeof(*fields)),
+                 *at = fields;
 
         if (!fields)
                 return no_memory(reader);
@@ -254,8 +263,10 @@ static int make_array(Reader *reader, JfrClass *class) {
 }
 
 static bool is_integer(const JfrField *field) {
-        return !field->array && (field->pool || (field->class && field->class->kind >= JFR_CHAR && field->class->kind <= JFR_LONG &&
-                                                 field->class->kind != JFR_BYTE));
+        return !field->array &&
+                (field->pool ||
+                 (field->class && field->class->kind >= JFR_CHAR && field->class->kind <= JFR_LONG &&
+                  field->class->kind != JFR_BYTE));
 }
 
 enum { UNSEEN, IN_PROGRESS, JOINED };
@@ -327,9 +338,9 @@ const JfrField *jfr_field(const JfrClass *class, const char *name) {
 }
 
 /*
- * The bytes of recordings are such values for the most part: frames of stacks. Eight bytes at once: as many bytes without a mark,
- * as many integers end there. The last of them that ends is where the next eight begin, so that nine-byte ones are told by
- * eight bytes with a mark.
+ * The bytes of recordings are such values for the most part: frames of stacks. Eight bytes at once: as many
+ * bytes without a mark, as many integers end there. The last of them that ends is where the next eight begin,
+ * so that nine-byte ones are told by eight bytes with a mark.
  */
 static void skip_integers(JfrCursor *cursor, uint64_t n) {
         const uint8_t *at = cursor->at, *end = cursor->end;

@@ -6,8 +6,8 @@
  *
  * What a chunk says of its own types: the classes of events and of values, their fields in the order in
  * which they are written, and whether a field holds a value, an array of values, or an index into a
- * constant pool. Nothing about field orders is known beforehand. It stands in the chunk as a tree of elements with
- * attributes, all of them strings out of one table:
+ * constant pool. Nothing about field orders is known beforehand. It stands in the chunk as a tree of elements
+ * with attributes, all of them strings out of one table:
  *
  *     root ─ metadata ─ class id=101 name=jdk.ExecutionSample superType=jdk.jfr.Event
  *                       ├─ field name=startTime class=9          (long)
@@ -32,7 +32,14 @@ typedef enum JfrKind {
         JFR_TEXT,                       /* java.lang.String */
 } JfrKind;
 
-typedef enum JfrUnit { JFR_UNIT_NONE, JFR_TICKS, JFR_NANOSECONDS, JFR_MICROSECONDS, JFR_MILLISECONDS, JFR_SECONDS } JfrUnit;
+typedef enum JfrUnit {
+        JFR_UNIT_NONE,
+        JFR_TICKS,
+        JFR_NANOSECONDS,
+        JFR_MICROSECONDS,
+        JFR_MILLISECONDS,
+        JFR_SECONDS
+} JfrUnit;
 
 typedef struct JfrClass JfrClass;
 typedef struct JfrField JfrField;
@@ -53,7 +60,8 @@ struct JfrClass {
         uint32_t number;                /* 0, 1, 2 … in this chunk */
         const char *name;
         JfrKind kind;
-        bool broken;                    /* a field of unknown class, one inside itself, or nested too deeply: cannot be read */
+        /* a field of unknown class, one inside itself, or nested too deeply: cannot be read */
+        bool broken;
         bool empty;                     /* takes no bytes */
         bool wanted;                    /* values of its pool are kept */
         uint8_t state;                  /* while classes are joined */
@@ -79,7 +87,10 @@ enum {
         JFR_METADATA_E_MALFORMED,
 };
 
-/* @cursor: behind the event's size and type. Pair with jfr_metadata_deinit(). Return: 0, JFR_METADATA_E_MALFORMED, -ENOMEM. */
+/*
+ * @cursor: behind the event's size and type. Pair with jfr_metadata_deinit(). Return: 0,
+ * JFR_METADATA_E_MALFORMED, -ENOMEM.
+ */
 int jfr_metadata_read(JfrMetadata *metadata, JfrCursor cursor);
 void jfr_metadata_deinit(JfrMetadata *metadata);
 

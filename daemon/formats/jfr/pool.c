@@ -11,7 +11,8 @@ enum { FIRST_SLOTS = 64, MAX_AHEAD = 1 << 16, MAX_PENDING = 16 };
 
 int jfr_pools_init(JfrPools *pools, const JfrMetadata *metadata, bool compressed) {
         *pools = (JfrPools){ .compressed = compressed, .n_pools = metadata->n_classes };
-        pools->seed = hash_bytes("pool", 4) | 1;        /* odd: indexes are a stranger's choice, this is not */
+        /* odd: indexes are a stranger's choice, this is not */
+        pools->seed = hash_bytes("pool", 4) | 1;
         pools->pools = calloc(MAX(metadata->n_classes, 1u), sizeof(*pools->pools));
         return pools->pools ? 0 : error_origin(-ENOMEM);
 }
@@ -70,7 +71,10 @@ static int add_constant(const JfrPools *pools, JfrPool *pool, const JfrConstant 
         return 0;
 }
 
-/* Room for as many as are announced, so that they are not moved again and again; of what a liar announces not all. */
+/*
+ * Room for as many as are announced, so that they are not moved again and again; of what a liar announces not
+ * all.
+ */
 static int expect(const JfrPools *pools, JfrPool *pool, uint64_t n) {
         uint64_t wanted = MIN(2 * (pool->n + n), (uint64_t)MAX_AHEAD);
         uint32_t n_slots = MAX(pool->n_slots, (uint32_t)FIRST_SLOTS);
@@ -139,7 +143,8 @@ static int keep(JfrPools *pools, uint8_t *data) {
         return 0;
 }
 
-int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, size_t size, size_t at, int64_t *deltap) {
+int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, size_t size, size_t at,
+                  int64_t *deltap) {
         JfrCursor cursor = { data + at, data + size, pools->compressed, false };
         int r = keep(pools, data);
 

@@ -4,10 +4,10 @@
 /*
  * Constant Pools of a Chunk
  *
- * Values that events share (stacks, methods, threads, strings) stand in checkpoint events, one pool for each class:
- * index → value. Pools of one class may come in several checkpoints. A value stays as it stands in the
- * checkpoint's bytes, which are kept while the chunk is read; it is looked at when something refers to it, and
- * what it was turned into is remembered beside it. Of pools that nothing asks for, no value is kept.
+ * Values that events share (stacks, methods, threads, strings) stand in checkpoint events, one pool for each
+ * class: index → value. Pools of one class may come in several checkpoints. A value stays as it stands in the
+ * checkpoint's bytes, which are kept while the chunk is read; it is looked at when something refers to it,
+ * and what it was turned into is remembered beside it. Of pools that nothing asks for, no value is kept.
  */
 
 #include "formats/jfr/metadata.h"
@@ -43,10 +43,13 @@ int jfr_pools_init(JfrPools *pools, const JfrMetadata *metadata, bool compressed
 void jfr_pools_deinit(JfrPools *pools);
 
 /*
- * Adds what one checkpoint holds. @data is malloc()ed, with JFR_SLACK bytes more than @size, and becomes the pools';
- * @at: offset in it behind the event's size and type. *deltap: from this checkpoint to the one before it, 0 = there is none.
+ * Adds what one checkpoint holds. @data is malloc()ed, with JFR_SLACK bytes more than @size, and becomes the
+ * pools';
+ * @at: offset in it behind the event's size and type. *deltap: from this checkpoint to the one before it, 0 =
+ * there is none.
  */
-int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, size_t size, size_t at, int64_t *deltap);
+int jfr_pools_add(JfrPools *pools, const JfrMetadata *metadata, uint8_t *data, size_t size, size_t at,
+                  int64_t *deltap);
 
 /* Return: the constant, or NULL. */
 JfrConstant *jfr_constant(const JfrPools *pools, const JfrClass *class, uint64_t index);

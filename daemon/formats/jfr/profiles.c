@@ -3,8 +3,9 @@
 /*
  * Profiles of a recording: one for each way of measuring that wrote events.
  *
- * While samples are read each profile has names of its own. What else there is, is known at the end: then the first of those that measure
- * the same gets the names that this measure has everywhere, and others keep theirs, so that no total counts the same twice.
+ * While samples are read each profile has names of its own. What else there is, is known at the end: then the
+ * first of those that measure the same gets the names that this measure has everywhere, and others keep
+ * theirs, so that no total counts the same twice.
  *
  *     jdk.ExecutionSample alone               samples/count
  *     jdk.CPUTimeSample beside it             samples/count and execution_samples/count
@@ -23,7 +24,8 @@ static const struct {
         [JFR_CPU] = { "cpu", "samples", "count", "cpu", "nanoseconds", true },
         [JFR_WALL] = { "wall", "wall-samples", "count", "wall", "nanoseconds", true },
         [JFR_ALLOC] = { "alloc-samples", "alloc_space", "bytes", "space", "bytes" },
-        [JFR_LOCK] = { "lock-contention", "lock_contention", "nanoseconds", "lock_contention", "nanoseconds" },
+        [JFR_LOCK] = { "lock-contention", "lock_contention", "nanoseconds", "lock_contention",
+                       "nanoseconds" },
         [JFR_NATIVE_ALLOC] = { "native-alloc", "native_alloc_space", "bytes", "space", "bytes" },
         [JFR_LIVE] = { "live-objects", "inuse_space", "bytes", "space", "bytes" },
 };
@@ -85,7 +87,8 @@ static Names group_names(const JfrReader *reader, JfrGroup group, bool first) {
 
 static int intern_names(JfrReader *reader, Names names, WindowProfileNames *indexes) {
         const char *const texts[] = { names.type, names.unit, names.period_type, names.period_unit };
-        uint32_t *const strings[] = { &indexes->type, &indexes->unit, &indexes->period_type, &indexes->period_unit };
+        uint32_t *const strings[] = { &indexes->type, &indexes->unit, &indexes->period_type,
+                                      &indexes->period_unit };
         int r = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(texts) && !r; i++)
@@ -94,14 +97,16 @@ static int intern_names(JfrReader *reader, Names names, WindowProfileNames *inde
 }
 
 static int make_profile(JfrReader *reader, JfrGroup group, uint32_t *profilep) {
-        const char *word = is_event_group(reader, group) ? reader->event.data : measures[groups[group].measure].type_attribute;
+        const char *word = is_event_group(reader, group) ? reader->event.data
+                                                         : measures[groups[group].measure].type_attribute;
         WindowProfileNames names;
         int r = intern_names(reader, group_names(reader, group, false), &names);
 
         if (!r)
                 r = window_profile_named(reader->window, reader->resource, &names, 0, profilep);
         if (!r)
-                r = window_attribute_string(reader->window, "profile.type", word, strlen(word), &reader->type_attributes[group]);
+                r = window_attribute_string(reader->window, "profile.type", word, strlen(word),
+                                            &reader->type_attributes[group]);
         return r;
 }
 
@@ -130,8 +135,8 @@ int jfr_profile_find(JfrReader *reader, JfrGroup group, uint32_t *profilep) {
 }
 
 /*
- * Before 4.0, and when told so (`nobatch`), async-profiler writes samples of the wall clock as jdk.ExecutionSample. Only these have a
- * state; those of the CPU's time have STATE_DEFAULT.
+ * Before 4.0, and when told so (`nobatch`), async-profiler writes samples of the wall clock as
+ * jdk.ExecutionSample. Only these have a state; those of the CPU's time have STATE_DEFAULT.
  */
 int jfr_profile_group(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, JfrGroup *groupp) {
         const JfrField *field = plan->fields[JFR_SLOT_STATE];
@@ -184,20 +189,26 @@ static uint64_t parse_period(const char *text) {
 
 static void set_interval(JfrReader *reader, uint64_t ns, const char *value) {
         if (!strcmp(value, "0"))
-                ns = is_wall_event(&reader->event) ? DEFAULT_WALL_NS : is_cpu_event(&reader->event) ? DEFAULT_CPU_NS : 0;
+                ns = is_wall_event(&reader->event)     ? DEFAULT_WALL_NS
+                        : is_cpu_event(&reader->event) ? DEFAULT_CPU_NS
+                                                       : 0;
         reader->periods[is_wall_event(&reader->event) ? JFR_ASYNC_WALL : JFR_EXECUTION] = ns;
         reader->interval_said = true;
 }
 
 /* The JDK writes `period`, also for events that are switched off; the other names are profilers'. */
-static void set_period(JfrReader *reader, JfrGroup group, const char *name, uint64_t period, const char *value) {
+static void set_period(JfrReader *reader, JfrGroup group, const char *name, uint64_t period,
+                       const char *value) {
         if (group == JFR_EXECUTION && !strcmp(name, "interval"))
                 set_interval(reader, period, value);
         else if (group != JFR_EXECUTION || !reader->interval_said)
                 reader->periods[group] = period;
 }
 
-/* Recordings that were taken at different events may stand behind each other in one file. What it was is said before all samples. */
+/*
+ * Recordings that were taken at different events may stand behind each other in one file. What it was is said
+ * before all samples.
+ */
 static int set_event(JfrReader *reader, const char *value) {
         int r = 0;
 
@@ -221,7 +232,9 @@ int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name
         else if (!plan && !strcmp(name, "event"))
                 return set_event(reader, value);
         else if (!strcmp(name, "wall"))
-                reader->periods[JFR_ASYNC_WALL] = reader->periods[JFR_DATADOG_WALL] = strcmp(value, "0") ? period : DEFAULT_WALL_NS;
+                reader->periods[JFR_ASYNC_WALL] = reader->periods[JFR_DATADOG_WALL] = strcmp(value, "0")
+                        ? period
+                        : DEFAULT_WALL_NS;
         else if (!strcmp(name, "alloc"))
                 reader->periods[JFR_TLAB] = reader->periods[JFR_DATADOG_ALLOC] = period;
         else if (plan && (!strcmp(name, "period") || !strcmp(name, "interval")))
@@ -260,14 +273,17 @@ void jfr_profiles_end_chunk(JfrReader *reader) {
 
                 if (!reader->profiles[i])
                         continue;
-                n = window_get_profile(reader->window, reader->profiles[i] - 1)->n_events - reader->n_periods[i];
+                n = window_get_profile(reader->window, reader->profiles[i] - 1)->n_events -
+                        reader->n_periods[i];
                 reader->period_sums[i] += period_now(reader, i) * (double)n;
                 reader->n_periods[i] += n;
         }
 }
 
 static int64_t period_of(const JfrReader *reader, JfrGroup group) {
-        return reader->n_periods[group] ? (int64_t)(reader->period_sums[group] / (double)reader->n_periods[group] + 0.5) : 0;
+        return reader->n_periods[group]
+                ? (int64_t)(reader->period_sums[group] / (double)reader->n_periods[group] + 0.5)
+                : 0;
 }
 
 /* Names */
@@ -340,6 +356,7 @@ int jfr_profiles_finish(JfrReader *reader) {
                 r = name_measure(reader, (JfrMeasure)i);
         for (JfrGroup i = 0; i < JFR_N_GROUPS; i++)
                 if (reader->profiles[i])
-                        window_set_profile_period(reader->window, reader->profiles[i] - 1, period_of(reader, i));
+                        window_set_profile_period(reader->window, reader->profiles[i] - 1,
+                                                  period_of(reader, i));
         return r;
 }

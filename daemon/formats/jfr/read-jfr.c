@@ -40,11 +40,14 @@ static void say_doubts(const Source *source, const JfrResult *result) {
         Text pairs = { 0 };
 
         if (result->n_lost)
-                log_notice("%s: the JVM lost %" PRIu64 " samples of the CPU's time; they are in no total", source->name, result->n_lost);
+                log_notice("%s: the JVM lost %" PRIu64 " samples of the CPU's time; they are in no total",
+                           source->name, result->n_lost);
         for (uint32_t i = 0; i < result->n_twice; i++)
-                text_printf(&pairs, "%s%s and %s", i ? ", " : "", result->twice[i].type, result->twice[i].other);
+                text_printf(&pairs, "%s%s and %s", i ? ", " : "", result->twice[i].type,
+                            result->twice[i].other);
         if (pairs.data)
-                log_notice("%s: has %s: each two measurements of the same, which nobody should add", source->name, pairs.data);
+                log_notice("%s: has %s: each two measurements of the same, which nobody should add",
+                           source->name, pairs.data);
         text_deinit(&pairs);
 }
 
@@ -56,8 +59,9 @@ static void note_times(Convert *convert, const Source *source, const JfrResult *
         convert->n_timed += result->n_timed;
         if (result->times_dropped && !convert->times_dropped) {
                 convert->times_dropped = true;
-                log_notice("%s: more than %d samples: their times are left out, sums stay (--timestamps keeps them)", source->name,
-                           MAX_TIMES);
+                log_notice(
+                        "%s: more than %d samples: their times are left out, sums stay (--timestamps keeps them)",
+                        source->name, MAX_TIMES);
         }
 }
 
@@ -71,7 +75,8 @@ static int add_payload(Convert *convert, const Source *source, uint32_t profile,
                 return r;
         r = jfr_mask(data, size, convert->options->arguments);
         if (r == JFR_MASK_E_UNSURE) {
-                text_printf(problem, "%sits payload is left out: there may be secrets in it that could not be found",
+                text_printf(problem,
+                            "%sits payload is left out: there may be secrets in it that could not be found",
                             problem->size ? "; " : "");
                 return CONVERT_E_INPUT;
         }
@@ -82,17 +87,23 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         const ConvertOptions *asked = convert->options;
         Input userdata = { convert, source };
         const JfrInput input = { read_bytes, &userdata, source->size };
-        const JfrOptions options = { .start_ns = asked->start_ns, .end_ns = asked->end_ns,
-                                     .start_relative = asked->start_relative, .end_relative = asked->end_relative,
+        const JfrOptions options = { .start_ns = asked->start_ns,
+                                     .end_ns = asked->end_ns,
+                                     .start_relative = asked->start_relative,
+                                     .end_relative = asked->end_relative,
                                      .timestamps = asked->timestamps && !convert->times_dropped,
-                                     .max_times = asked->timestamps_asked ? 0 : MAX_TIMES - convert->n_timed + 1,
-                                     .arguments = asked->arguments, .key = convert->n_inputs,
-                                     .progress = asked->progress ? show_progress : NULL, .userdata = &userdata };
+                                     .max_times = asked->timestamps_asked ? 0
+                                                                          : MAX_TIMES - convert->n_timed + 1,
+                                     .arguments = asked->arguments,
+                                     .key = convert->n_inputs,
+                                     .progress = asked->progress ? show_progress : NULL,
+                                     .userdata = &userdata };
         JfrResult result;
         int r, q = 0;
 
         if (convert->diagnostics)
-                text_printf(convert->diagnostics, "%s: %llu bytes\n", source->name, (unsigned long long)source->packed_size);
+                text_printf(convert->diagnostics, "%s: %llu bytes\n", source->name,
+                            (unsigned long long)source->packed_size);
         r = jfr_read(&input, &options, convert->window, &result, convert->diagnostics, problem);
         if (r < 0)
                 return r;
@@ -103,4 +114,6 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         return q ? q : r ? CONVERT_E_INPUT : 0;
 }
 
-const ConvertReader convert_read_jfr = { .name = "jfr", .recognize = recognize, .keeps_times = true, .read = read_jfr };
+const ConvertReader convert_read_jfr = {
+        .name = "jfr", .recognize = recognize, .keeps_times = true, .read = read_jfr
+};

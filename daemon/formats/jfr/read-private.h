@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What read.c (chunks), blocks.c and events.c (their events), sample.c (new combinations) and about.c (events about the recording)
- * share.
+ * What read.c (chunks), blocks.c and events.c (their events), sample.c (new combinations) and about.c (events
+ * about the recording) share.
  */
 
 #include "base/util/intern.h"
@@ -44,8 +44,8 @@ static inline uint32_t jfr_known_place(uint64_t hash, unsigned bits) {
 }
 
 /*
- * Combinations of this chunk. Of the numbers a hash with the keys of the chunk is kept: they themselves would be ten times as
- * much, and the table would not stay in a CPU's cache.
+ * Combinations of this chunk. Of the numbers a hash with the keys of the chunk is kept: they themselves would
+ * be ten times as much, and the table would not stay in a CPU's cache.
  */
 typedef struct JfrCombination {
         uint64_t hash;
@@ -150,7 +150,8 @@ typedef struct JfrReader {
         bool by_async;                  /* async-profiler wrote this chunk */
         Text event;                     /* what it took jdk.ExecutionSample at; empty = it does not say */
         bool has_execution;             /* this chunk has had jdk.ExecutionSample */
-        double period_sums[JFR_N_GROUPS];       /* of all events whose period is known, and their number: all of past chunks */
+        /* of all events whose period is known, and their number: all of past chunks */
+        double period_sums[JFR_N_GROUPS];
         uint64_t n_periods[JFR_N_GROUPS];
         JfrAbout about;
         JfrLibrary *libraries;
@@ -164,8 +165,12 @@ _printf_(2, 3) void jfr_mistake(JfrReader *reader, const char *format, ...);
 /* events.c: all events of the chunk. Return: 0, JFR_E_FULL, -ENOMEM. */
 int jfr_events_read(JfrReader *reader);
 
-/* sample.c: the row of the window that an event's slots (JFR_N_SLOTS) belong to. Return: 0, WINDOW_E_FULL, -ENOMEM. */
-int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep, uint32_t *samplep);
+/*
+ * sample.c: the row of the window that an event's slots (JFR_N_SLOTS) belong to. Return: 0, WINDOW_E_FULL,
+ * -ENOMEM.
+ */
+int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep,
+                    uint32_t *samplep);
 
 /* sample.c: its text as a string of the window, for jfr_plan_read(). */
 int jfr_sample_text(const JfrString *string, uint64_t *valuep, void *userdata);
@@ -175,14 +180,18 @@ int jfr_sample_text(const JfrString *string, uint64_t *valuep, void *userdata);
 /* Whether times of samples of the group are kept. */
 bool jfr_group_is_timed(JfrGroup group);
 
-/* The group of an event with these slots: its type's, but for samples of the wall clock that async-profiler wrote as others. */
+/*
+ * The group of an event with these slots: its type's, but for samples of the wall clock that async-profiler
+ * wrote as others.
+ */
 int jfr_profile_group(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, JfrGroup *groupp);
 
 /* The profile of the group, made on first use. Return: 0, WINDOW_E_FULL, -ENOMEM. */
 int jfr_profile_find(JfrReader *reader, JfrGroup group, uint32_t *profilep);
 
 /*
- * What a setting of the recording says of periods. @plan: of the events that it is about; NULL = of none that are samples.
+ * What a setting of the recording says of periods. @plan: of the events that it is about; NULL = of none that
+ * are samples.
  * Return: as above.
  */
 int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name, const char *value);
@@ -197,7 +206,8 @@ int jfr_profiles_finish(JfrReader *reader);
 
 /* The kind of the class + 1; 0 = none of them. */
 uint32_t jfr_about_kind(const char *class_name);
-int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class, const JfrEvent *event);
+int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
+                    const JfrEvent *event);
 
 /* What must be known before the first sample: the process; libraries, where frames may be remote. */
 int jfr_about_prepare(JfrReader *reader);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A recording from its first chunk to its last. Each chunk is read twice at most: what it says of itself and its
- * constants, then its events in order (blocks.c). A chunk that is damaged costs what is damaged: its events up to there,
- * and all other chunks, are read.
+ * A recording from its first chunk to its last. Each chunk is read twice at most: what it says of itself and
+ * its constants, then its events in order (blocks.c). A chunk that is damaged costs what is damaged: its
+ * events up to there, and all other chunks, are read.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -64,8 +64,8 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
                         state->timed = jfr_group_is_timed(type->group);
                         reader->n_plans++;
                 } else
-                        jfr_mistake(reader, "chunk at byte %" PRIu64 ": the fields of %s cannot be made out", reader->chunk->offset,
-                                    class->name);
+                        jfr_mistake(reader, "chunk at byte %" PRIu64 ": the fields of %s cannot be made out",
+                                    reader->chunk->offset, class->name);
         }
         return find_type(reader, class->name, &state->count);
 }
@@ -109,7 +109,8 @@ static void add_counts(JfrReader *reader) {
                 to->n_out_of_time += from->n_out_of_time;
                 to->n_failed += from->n_failed;
                 if (reader->states[i].plan)
-                        to->n_converted += from->n_read - from->n_out_of_time - from->n_failed - reader->states[i].n_left_out;
+                        to->n_converted += from->n_read - from->n_out_of_time - from->n_failed -
+                                reader->states[i].n_left_out;
         }
 }
 
@@ -127,15 +128,20 @@ static void end_chunk(JfrReader *reader) {
 static int read_chunk(JfrReader *reader) {
         const JfrChunk *chunk = reader->chunk;
         uint64_t damage;
-        int r = jfr_chunk_load(reader->input, chunk, want_classes, &reader->metadata, &reader->pools, &damage);
+        int r = jfr_chunk_load(reader->input, chunk, want_classes, &reader->metadata, &reader->pools,
+                               &damage);
 
         if (chunk->cut)
-                jfr_mistake(reader, "chunk at byte %" PRIu64 " is not complete: it was cut off, or the recording still went on",
+                jfr_mistake(reader,
+                            "chunk at byte %" PRIu64
+                            " is not complete: it was cut off, or the recording still went on",
                             chunk->offset);
         if (damage)
-                jfr_mistake(reader, "byte %" PRIu64 ": types or constants of the chunk are damaged there", damage);
+                jfr_mistake(reader, "byte %" PRIu64 ": types or constants of the chunk are damaged there",
+                            damage);
         if (r == JFR_CHUNK_E_METADATA) {
-                jfr_mistake(reader, "chunk at byte %" PRIu64 " does not say what its types are", chunk->offset);
+                jfr_mistake(reader, "chunk at byte %" PRIu64 " does not say what its types are",
+                            chunk->offset);
                 r = 0;
         } else if (!r) {
                 r = begin_chunk(reader);
@@ -154,7 +160,8 @@ static void set_times(JfrReader *reader) {
         reader->end_ns = options->end_ns;
         if (options->start_relative)
                 reader->start_ns += reader->chunk->start_ns;
-        if (options->end_relative && __builtin_add_overflow(reader->end_ns, reader->chunk->start_ns, &reader->end_ns))
+        if (options->end_relative &&
+            __builtin_add_overflow(reader->end_ns, reader->chunk->start_ns, &reader->end_ns))
                 reader->end_ns = UINT64_MAX;
 }
 
@@ -185,8 +192,9 @@ static int read_chunks(JfrReader *reader) {
                 if (!reader->n_chunks++)
                         set_times(reader);
                 if (r == JFR_CHUNK_E_VERSION)
-                        jfr_mistake(reader, "chunk at byte %" PRIu64 " has version %u.%u; 2.0 and 2.1 can be read", offset,
-                                    chunk.major, chunk.minor);
+                        jfr_mistake(reader,
+                                    "chunk at byte %" PRIu64 " has version %u.%u; 2.0 and 2.1 can be read",
+                                    offset, chunk.major, chunk.minor);
                 else {
                         cover(reader, &chunk);
                         r = read_chunk(reader);
@@ -207,7 +215,8 @@ static void note_times(JfrReader *reader) {
 
                 if (profile->resource != reader->resource || !profile->last_ns)
                         continue;
-                result->first_ns = result->last_ns ? MIN(result->first_ns, profile->first_ns) : profile->first_ns;
+                result->first_ns = result->last_ns ? MIN(result->first_ns, profile->first_ns)
+                                                   : profile->first_ns;
                 result->last_ns = MAX(result->last_ns, profile->last_ns);
         }
 }
@@ -217,7 +226,8 @@ static void note_times(JfrReader *reader) {
 static const JfrReader *sorted_reader;
 
 static int by_count(const void *a, const void *b) {
-        const JfrTypeCount *x = &sorted_reader->types[*(const uint32_t *)a], *y = &sorted_reader->types[*(const uint32_t *)b];
+        const JfrTypeCount *x = &sorted_reader->types[*(const uint32_t *)a],
+                           *y = &sorted_reader->types[*(const uint32_t *)b];
 
         if (x->is_sample != y->is_sample)
                 return x->is_sample ? -1 : 1;
@@ -225,14 +235,17 @@ static int by_count(const void *a, const void *b) {
 }
 
 static void print_types(const JfrReader *reader, const uint32_t *order, uint32_t n, Text *text) {
-        text_printf(text, "%-44s %12s %12s %12s %12s %12s\n", "events", "read", "converted", "out of time", "failed", "no sample");
+        text_printf(text, "%-44s %12s %12s %12s %12s %12s\n", "events", "read", "converted", "out of time",
+                    "failed", "no sample");
         for (uint32_t i = 0; i < n; i++) {
                 const JfrTypeCount *type = &reader->types[order[i]];
 
                 if (type->n_read)
-                        text_printf(text, "%-44s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
-                                    (const char *)intern_get(&reader->type_names, order[i])->data, type->n_read, type->n_converted,
-                                    type->n_out_of_time, type->n_failed,
+                        text_printf(text,
+                                    "%-44s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64
+                                    "\n",
+                                    (const char *)intern_get(&reader->type_names, order[i])->data,
+                                    type->n_read, type->n_converted, type->n_out_of_time, type->n_failed,
                                     type->n_read - type->n_converted - type->n_out_of_time - type->n_failed);
         }
 }
@@ -249,12 +262,13 @@ static void print_diagnostics(const JfrReader *reader, Text *text) {
         qsort(order, n, sizeof(*order), by_count);
         print_types(reader, order, n, text);
         free(order);
-        text_printf(text, "chunks: %u; stacks: %" PRIu64 " with %" PRIu64 " frames, %" PRIu64 " remote, %" PRIu64
-                          " stacks truncated; samples without their stack: %" PRIu64 "\n",
-                    reader->n_chunks, counts->n_stacks, counts->n_frames, counts->n_remote_frames, counts->n_truncated,
-                    counts->n_stacks_missing);
-        text_printf(text, "libraries with a build id: %u; events whose combination was known: %" PRIu64 "\n", reader->n_libraries,
-                    reader->combinations.n_known);
+        text_printf(text,
+                    "chunks: %u; stacks: %" PRIu64 " with %" PRIu64 " frames, %" PRIu64 " remote, %" PRIu64
+                    " stacks truncated; samples without their stack: %" PRIu64 "\n",
+                    reader->n_chunks, counts->n_stacks, counts->n_frames, counts->n_remote_frames,
+                    counts->n_truncated, counts->n_stacks_missing);
+        text_printf(text, "libraries with a build id: %u; events whose combination was known: %" PRIu64 "\n",
+                    reader->n_libraries, reader->combinations.n_known);
 }
 
 /* No more places than a small recording can have events. */
@@ -287,8 +301,9 @@ static int init(JfrReader *reader) {
 
 static void deinit(JfrReader *reader) {
         JfrAbout *about = &reader->about;
-        Text *texts[] = { &about->jvm_name, &about->jvm_version, &about->jvm_arguments, &about->java_arguments, &about->os,
-                          &about->cpu, &reader->event };
+        Text *texts[] = { &about->jvm_name,       &about->jvm_version, &about->jvm_arguments,
+                          &about->java_arguments, &about->os,          &about->cpu,
+                          &reader->event };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
                 text_deinit(texts[i]);
@@ -303,9 +318,13 @@ static void deinit(JfrReader *reader) {
         free(reader->libraries);
 }
 
-int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result, Text *diagnostics,
-             Text *problem) {
-        JfrReader reader = { .input = input, .options = options, .window = window, .result = result, .problem = problem,
+int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result,
+             Text *diagnostics, Text *problem) {
+        JfrReader reader = { .input = input,
+                             .options = options,
+                             .window = window,
+                             .result = result,
+                             .problem = problem,
                              .timed = options->timestamps };
         int r, q = 0;
 
@@ -318,7 +337,8 @@ int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, J
                 q = jfr_about_finish(&reader);
         }
         if (r == JFR_E_FULL)
-                jfr_mistake(&reader, "has more distinct stacks or strings than can be held; the rest is left out");
+                jfr_mistake(&reader,
+                            "has more distinct stacks or strings than can be held; the rest is left out");
         if (diagnostics && r >= 0)
                 print_diagnostics(&reader, diagnostics);
         deinit(&reader);

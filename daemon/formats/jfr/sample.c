@@ -25,10 +25,11 @@ static void put_big_endian(uint8_t *to, uint64_t value) {
 }
 
 /*
- * Datadog's events have a span and the root span of the process, and no trace: the trace's id is then the root's, with
- * zeros above, and an attribute says so.
+ * Datadog's events have a span and the root span of the process, and no trace: the trace's id is then the
+ * root's, with zeros above, and an attribute says so.
  */
-static int make_link(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *linkp, bool *by_rootp) {
+static int make_link(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *linkp,
+                     bool *by_rootp) {
         bool has_trace = plan->fields[JFR_SLOT_TRACE] && slots[JFR_SLOT_TRACE];
         uint64_t root = plan->fields[JFR_SLOT_ROOT] ? slots[JFR_SLOT_ROOT] : 0;
         WindowLink link = { 0 };
@@ -68,7 +69,8 @@ static int add_context(JfrReader *reader, const JfrPlan *plan, const uint64_t *s
                 int r = 0;
 
                 if (field->pool)
-                        r = jfr_names_text(&reader->names, field->class, slots[JFR_SLOT_ATTRIBUTES + i], &string);
+                        r = jfr_names_text(&reader->names, field->class, slots[JFR_SLOT_ATTRIBUTES + i],
+                                           &string);
                 if (!r)
                         r = add_named(reader, set, plan->attribute_names[i], string);
                 if (r)
@@ -78,7 +80,8 @@ static int add_context(JfrReader *reader, const JfrPlan *plan, const uint64_t *s
 }
 
 static int add_thread(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, Set *set) {
-        const JfrField *thread_field = plan->fields[JFR_SLOT_THREAD], *state_field = plan->fields[JFR_SLOT_STATE];
+        const JfrField *thread_field = plan->fields[JFR_SLOT_THREAD],
+                       *state_field = plan->fields[JFR_SLOT_STATE];
         JfrThread thread = { 0 };
         uint32_t state = 0;
         int r = 0;
@@ -100,12 +103,15 @@ static int add_class(JfrReader *reader, const JfrPlan *plan, const uint64_t *slo
         return r ? r : add_named(reader, set, "jvm.object.class", name);
 }
 
-static int find_stack(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *stackp, bool *truncatedp) {
+static int find_stack(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *stackp,
+                      bool *truncatedp) {
         const JfrField *field = plan->fields[JFR_SLOT_STACK];
 
         *stackp = 0;
         *truncatedp = false;
-        return field ? jfr_names_stack(&reader->names, field->class, slots[JFR_SLOT_STACK], stackp, truncatedp) : 0;
+        return field
+                ? jfr_names_stack(&reader->names, field->class, slots[JFR_SLOT_STACK], stackp, truncatedp)
+                : 0;
 }
 
 static int add_event_name(JfrReader *reader, JfrClassState *state, Set *set) {
@@ -113,21 +119,24 @@ static int add_event_name(JfrReader *reader, JfrClassState *state, Set *set) {
         int r = 0;
 
         if (!state->event_attribute)
-                r = window_attribute_string(reader->window, "jfr.event", name, strlen(name), &state->event_attribute);
+                r = window_attribute_string(reader->window, "jfr.event", name, strlen(name),
+                                            &state->event_attribute);
         set->attributes[set->n++] = state->event_attribute;
         return r;
 }
 
-static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots, bool truncated, bool by_root,
-                    uint32_t *attributesp) {
+static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots,
+                    bool truncated, bool by_root, uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
         Set set = { .attributes = { reader->type_attributes[group] }, .n = 1 };
         int r = add_event_name(reader, state, &set);
 
         if (!r && truncated)
-                r = window_attribute_string(reader->window, "profile.stack.truncated", "depth", 5, &set.attributes[set.n++]);
+                r = window_attribute_string(reader->window, "profile.stack.truncated", "depth", 5,
+                                            &set.attributes[set.n++]);
         if (!r && by_root)
-                r = window_attribute_string(reader->window, "trace.id.source", "local_root_span", 15, &set.attributes[set.n++]);
+                r = window_attribute_string(reader->window, "trace.id.source", "local_root_span", 15,
+                                            &set.attributes[set.n++]);
         if (!r)
                 r = add_thread(reader, plan, slots, &set);
         if (!r)
@@ -137,8 +146,8 @@ static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
         return r ? r : window_attribute_set(reader->window, set.attributes, set.n, attributesp);
 }
 
-static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots, bool truncated, bool by_root,
-                    uint32_t *attributesp) {
+static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots,
+                    bool truncated, bool by_root, uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
         JfrHash hash = plan->hash + ((uint64_t)truncated << 1 | by_root);
         const JfrKnown *known;

@@ -3,8 +3,8 @@
 /*
  * Methods, frames and stacks.
  *
- * A native frame that was left for a symbol service to name (`<remote>`) has the build id of its file in place
- * of the class, and its address as the descriptor:
+ * A native frame that was left for a symbol service to name (`<remote>`) has the build id of its file in
+ * place of the class, and its address as the descriptor:
  *
  *     class 6f3c…a1 | method <remote> | descriptor 0x1f2e0      →      Mapping 6f3c…a1, address 0x1f2e0
  */
@@ -28,7 +28,8 @@ enum { KIND_UNKNOWN, KIND_JVM, KIND_NATIVE, KIND_KERNEL, KIND_BITS = 3 };
 
 static const char *const kind_names[] = { "unknown", "jvm", "native", "kernel" };
 
-static int type_of(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *kindp, uint32_t *attributep) {
+static int type_of(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *kindp,
+                   uint32_t *attributep) {
         static const struct {
                 const char *name;
                 uint32_t kind;
@@ -51,10 +52,12 @@ static int type_of(JfrNames *names, const JfrClass *class, uint64_t index, uint3
                 for (size_t i = 0; i < text->size; i++)
                         text->data[i] = (char)tolower(text->data[i]);
                 for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-                        if (text->size == strlen(kinds[i].name) && !memcmp(text->data, kinds[i].name, text->size))
+                        if (text->size == strlen(kinds[i].name) &&
+                            !memcmp(text->data, kinds[i].name, text->size))
                                 kind = kinds[i].kind;
                 if (kind == KIND_JVM) {
-                        r = window_attribute_string(names->window, "jvm.frame.compilation", text->data, text->size, &attribute);
+                        r = window_attribute_string(names->window, "jvm.frame.compilation", text->data,
+                                                    text->size, &attribute);
                         if (r)
                                 return r;
                 }
@@ -87,7 +90,8 @@ static bool parse_address(const char *text, size_t size, uint64_t *addressp) {
                 text++;
                 size -= 2;
         }
-        return size > 2 && size < 32 && text[0] == '0' && text[1] == 'x' && !text_hex(text + 2, text + size, addressp);
+        return size > 2 && size < 32 && text[0] == '0' && text[1] == 'x' &&
+                !text_hex(text + 2, text + size, addressp);
 }
 
 static uint32_t library_path(const JfrNames *names, uint32_t build_id) {
@@ -119,7 +123,8 @@ static int named_method(JfrNames *names, Text *text, size_t class_size, size_t n
         size_t size = MIN(text->size, (size_t)MAX_NAME), end = MIN(class_size + name_size, size), skip = 0;
         int r = 0;
 
-        method->java = is_descriptor(text->data + class_size + name_size, text->size - class_size - name_size);
+        method->java = is_descriptor(text->data + class_size + name_size,
+                                     text->size - class_size - name_size);
         if (!method->java) {
                 /* of a native function the class is its library, and the descriptor says nothing */
                 skip = class_size;
@@ -139,7 +144,8 @@ typedef struct MethodFields {
         uint64_t class_index, name_index, descriptor_index;
 } MethodFields;
 
-static void read_method(const JfrNames *names, const JfrClass *class, const JfrConstant *constant, MethodFields *fields) {
+static void read_method(const JfrNames *names, const JfrClass *class, const JfrConstant *constant,
+                        MethodFields *fields) {
         JfrCursor cursor = jfr_constant_cursor(names->pools, constant);
 
         *fields = (MethodFields){ 0 };
@@ -185,7 +191,8 @@ static int make_method(JfrNames *names, const MethodFields *fields, JfrMethod *m
                 return r ? r : error_origin(-ENOMEM);
         if (!text->data)
                 return 0;
-        if (name_size == 8 && !memcmp(text->data + class_size, "<remote>", 8) && is_build_id(text->data, bare) &&
+        if (name_size == 8 && !memcmp(text->data + class_size, "<remote>", 8) &&
+            is_build_id(text->data, bare) &&
             parse_address(text->data + class_size + 8, text->size - class_size - 8, &address)) {
                 text->size = bare;
                 return remote_method(names, text, address, method);
@@ -209,7 +216,8 @@ static int find_method(JfrNames *names, const JfrClass *class, uint64_t index, J
         read_method(names, class, constant, &fields);
         r = make_method(names, &fields, &method);
         if (!r)
-                r = jfr_names_room((void **)&names->methods, &names->methods_size, names->n_methods, sizeof(*names->methods));
+                r = jfr_names_room((void **)&names->methods, &names->methods_size, names->n_methods,
+                                   sizeof(*names->methods));
         if (r)
                 return r;
         names->methods[names->n_methods++] = method;
@@ -218,8 +226,8 @@ static int find_method(JfrNames *names, const JfrClass *class, uint64_t index, J
         return 0;
 }
 
-static int make_frame(JfrNames *names, const JfrField *method_field, const JfrField *type_field, const JfrRawFrame *raw,
-                      FrameWord *wordp) {
+static int make_frame(JfrNames *names, const JfrField *method_field, const JfrField *type_field,
+                      const JfrRawFrame *raw, FrameWord *wordp) {
         WindowFrame frame = { .line = (int32_t)raw->line };
         uint32_t kind = 0, attribute = 0;
         JfrMethod method = { 0 };
@@ -233,13 +241,15 @@ static int make_frame(JfrNames *names, const JfrField *method_field, const JfrFi
                 return r;
         if (method.remote) {
                 names->counts->n_remote_frames++;
-                return window_native_frame(names->window, FRAME_MARK_NATIVE, method.module, method.address, wordp);
+                return window_native_frame(names->window, FRAME_MARK_NATIVE, method.module, method.address,
+                                           wordp);
         }
         /* a native method of Java is Java's; a type that is missing from its pool says nothing */
         if (method.java && kind != KIND_KERNEL)
                 kind = KIND_JVM;
         if (!names->kind_strings[kind])
-                r = window_string(names->window, kind_names[kind], strlen(kind_names[kind]), &names->kind_strings[kind]);
+                r = window_string(names->window, kind_names[kind], strlen(kind_names[kind]),
+                                  &names->kind_strings[kind]);
         frame.type = names->kind_strings[kind];
         frame.function = method.function;
         frame.attribute = attribute;
@@ -262,7 +272,8 @@ static int remember(JfrNames *names, uint64_t key, FrameWord word) {
                         return error_origin(-ENOMEM);
                 for (size_t i = 0; i < size; i++)
                         if (names->cache[i].key)
-                                bigger[place_of(names->cache_bits + 1, names->cache[i].key)] = names->cache[i];
+                                bigger[place_of(names->cache_bits + 1, names->cache[i].key)] =
+                                        names->cache[i];
                 free(names->cache);
                 names->cache = bigger;
                 names->cache_bits++;
@@ -285,7 +296,8 @@ static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *ou
                         frame.method = jfr_long(cursor);
                 else if ((int)i == names->frame_type && field->pool && !field->array)
                         frame.type = jfr_long(cursor);
-                else if ((int)i == names->frame_line && !field->pool && !field->array && field->class->kind == JFR_INT)
+                else if ((int)i == names->frame_line && !field->pool && !field->array &&
+                         field->class->kind == JFR_INT)
                         frame.line = jfr_int(cursor);
                 else if (names->n_quick)
                         jfr_compressed(cursor);
@@ -296,8 +308,8 @@ static void read_frame(const JfrNames *names, JfrCursor *cursor, JfrRawFrame *ou
 }
 
 /*
- * A frame of integers alone, as all profilers write them, is known by its bytes, if they are no more than eight: what they
- * say is asked once. Return: these bytes, 0 = they are more; *sizep: how many they are.
+ * A frame of integers alone, as all profilers write them, is known by its bytes, if they are no more than
+ * eight: what they say is asked once. Return: these bytes, 0 = they are more; *sizep: how many they are.
  */
 static inline uint64_t key_of(const uint8_t *at, uint32_t n_integers, unsigned *sizep) {
         uint64_t ends = jfr_integer_ends(at), word;
@@ -349,7 +361,8 @@ static int add_frame(JfrNames *names, JfrCursor *cursor, FrameWord *wordp) {
 static int read_frames(JfrNames *names, JfrCursor *cursor, uint32_t n, size_t *np, bool *truncatedp) {
         while (n && !cursor->failed) {
                 uint32_t room = MIN(n, (uint32_t)(WINDOW_MAX_DEPTH - *np));
-                uint32_t n_known = names->n_quick ? read_known_frames(names, cursor, names->words + *np, room) : 0;
+                uint32_t n_known = names->n_quick ? read_known_frames(names, cursor, names->words + *np, room)
+                                                  : 0;
                 FrameWord word;
                 int r;
 
@@ -369,7 +382,8 @@ static int read_frames(JfrNames *names, JfrCursor *cursor, uint32_t n, size_t *n
 }
 
 /* Leaf first, as JFR has it. */
-static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant *constant, size_t *np, bool *truncatedp) {
+static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant *constant, size_t *np,
+                      bool *truncatedp) {
         JfrCursor cursor = jfr_constant_cursor(names->pools, constant);
 
         *np = 0;
@@ -394,8 +408,11 @@ static int read_stack(JfrNames *names, const JfrClass *class, const JfrConstant 
         return 0;
 }
 
-int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp, bool *truncatedp) {
-        JfrConstant *constant = class == names->stack && names->frames ? jfr_constant(names->pools, class, index) : NULL;
+int jfr_names_stack(JfrNames *names, const JfrClass *class, uint64_t index, uint32_t *stackp,
+                    bool *truncatedp) {
+        JfrConstant *constant = class == names->stack && names->frames
+                ? jfr_constant(names->pools, class, index)
+                : NULL;
         uint32_t stack;
         size_t n;
         int r;

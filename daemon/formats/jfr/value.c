@@ -86,7 +86,10 @@ static bool is_surrogate(const uint8_t *at, uint8_t kind) {
         return at[0] == 0xED && (at[1] & 0xF0) == kind && (at[2] & 0xC0) == 0x80;
 }
 
-/* The JVM's own UTF-8 has characters beyond U+FFFF as two surrogates of three bytes each; other bytes stay as they are. */
+/*
+ * The JVM's own UTF-8 has characters beyond U+FFFF as two surrogates of three bytes each; other bytes stay as
+ * they are.
+ */
 static void append_utf8(const JfrString *string, Text *text) {
         const uint8_t *begin = string->data, *end = begin + string->size;
 
@@ -96,7 +99,10 @@ static void append_utf8(const JfrString *string, Text *text) {
                         continue;
                 }
                 text_append(text, (const char *)begin, (size_t)(at - begin));
-                append_character(text, 0x10000 + ((at[1] & 0xFu) << 16 | (at[2] & 0x3Fu) << 10 | (at[4] & 0xFu) << 6 | (at[5] & 0x3Fu)));
+                append_character(text,
+                                 0x10000 +
+                                         ((at[1] & 0xFu) << 16 | (at[2] & 0x3Fu) << 10 | (at[4] & 0xFu) << 6 |
+                                          (at[5] & 0x3Fu)));
                 begin = at += 6;
         }
         text_append(text, (const char *)begin, (size_t)(end - begin));

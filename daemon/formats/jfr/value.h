@@ -4,9 +4,9 @@
 /*
  * Values of Recordings
  *
- * A bounds-checked reader over bytes of a recording (JFR, versions 2.x). A chunk says once how its integers are written:
- * compressed (seven bits a byte, lowest first; a ninth byte has eight) or plain (big endian). Strings say it
- * each for themselves:
+ * A bounds-checked reader over bytes of a recording (JFR, versions 2.x). A chunk says once how its integers
+ * are written: compressed (seven bits a byte, lowest first; a ninth byte has eight) or plain (big endian).
+ * Strings say it each for themselves:
  *
  *     0 null | 1 empty | 2 index into the pool of strings | 3 UTF-8 (the JVM's) | 4 UTF-16 units as integers | 5 Latin-1
  *
@@ -102,8 +102,8 @@ static inline uint64_t jfr_count_ends(uint64_t ends) {
 }
 
 /*
- * As jfr_quick_compressed(), of three bytes and more: eight at once. Sevens of bits move together by pairs, pairs of pairs,
- * and halves.
+ * As jfr_quick_compressed(), of three bytes and more: eight at once. Sevens of bits move together by pairs,
+ * pairs of pairs, and halves.
  */
 static inline uint64_t jfr_quick_long(const uint8_t **atp) {
         uint64_t ends = jfr_integer_ends(*atp), word;
@@ -118,8 +118,8 @@ static inline uint64_t jfr_quick_long(const uint8_t **atp) {
 }
 
 /*
- * As jfr_compressed(), for bytes of which at least nine can be read. Most integers are of one byte or two (indices, weights,
- * states), in an order that no CPU foresees: so there is no branch between these.
+ * As jfr_compressed(), for bytes of which at least nine can be read. Most integers are of one byte or two
+ * (indices, weights, states), in an order that no CPU foresees: so there is no branch between these.
  */
 static inline uint64_t jfr_quick_compressed(const uint8_t **atp) {
         uint64_t first = (*atp)[0], second = (*atp)[1], more = first >> 7;

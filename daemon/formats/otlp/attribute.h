@@ -12,7 +12,8 @@
 #include "profile/window.h"
 
 /* @value points into the window. */
-static inline void otlp_fill_value(const Window *window, const WindowAttribute *attribute, OtlpAnyValue *value) {
+static inline void otlp_fill_value(const Window *window, const WindowAttribute *attribute,
+                                   OtlpAnyValue *value) {
         *value = (OtlpAnyValue)OTLP_ANY_VALUE_INIT;
         switch (attribute->kind) {
         case ATTRIBUTE_INT:

@@ -53,8 +53,10 @@ typedef struct Check {
 } Check;
 
 /* @field: below @place; NULL = the place itself. */
-_printf_(5, 6) void check_error(Check *check, const Place *place, const char *field, ValidateRule rule, const char *format, ...);
-_printf_(5, 6) void check_warning(Check *check, const Place *place, const char *field, ValidateRule rule, const char *format, ...);
+_printf_(5, 6) void check_error(Check *check, const Place *place, const char *field, ValidateRule rule,
+                                const char *format, ...);
+_printf_(5, 6) void check_warning(Check *check, const Place *place, const char *field, ValidateRule rule,
+                                  const char *format, ...);
 
 /* Marks a row as used. Return: the row, or NULL after a finding. */
 void *check_use(Check *check, const Place *place, const char *field, CheckTable table, int32_t index);
@@ -68,7 +70,10 @@ void check_utf8(Check *check, const Place *place, const char *field, const char 
  */
 ssize_t check_seen(Check *check, Intern *set, const void *data, size_t size);
 
-/* Empties a set, and gives its memory back: clearing what a huge one needed, again and again, would take for ever. */
+/*
+ * Empties a set, and gives its memory back: clearing what a huge one needed, again and again, would take for
+ * ever.
+ */
 void check_forget(Intern *set);
 
 /* For qsort(): indexes in order. */

@@ -16,7 +16,10 @@
 #include "formats/otlp/message-field.h"
 
 enum {
-        /* Beyond this and so many times the input, a message is made to waste memory: honest ones take five to ten. */
+        /*
+         * Beyond this and so many times the input, a message is made to waste memory: honest ones take five
+         * to ten.
+         */
         FREE_MEMORY = 64 << 20,
         MAX_AMPLIFICATION = 16,
         /* protobuf-c notes each field of a message while it unpacks it; the first 16 on the stack. */
@@ -78,7 +81,8 @@ static size_t value_memory(const ProtobufCFieldDescriptor *field, size_t size) {
         return (size + 1) * field_value_size(field);    /* packed: one byte may be one value */
 }
 
-static int scan_message(Scan *scan, const ProtobufCMessageDescriptor *descriptor, Cursor cursor, unsigned depth) {
+static int scan_message(Scan *scan, const ProtobufCMessageDescriptor *descriptor, Cursor cursor,
+                        unsigned depth) {
         if (depth == OTLP_DECODE_MAX_DEPTH)
                 return OTLP_DECODE_E_TOO_DEEP;
         scan->memory += descriptor->sizeof_message;
@@ -129,8 +133,8 @@ int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *dat
 }
 
 /*
- * A request and what it consists of: millions of small pieces, which are given back at once if they came from protobuf, and
- * one by one if they came from JSON.
+ * A request and what it consists of: millions of small pieces, which are given back at once if they came from
+ * protobuf, and one by one if they came from JSON.
  */
 typedef struct Owned {
         Arena arena;
@@ -160,7 +164,8 @@ static const char *describe(int r) {
         }
 }
 
-static int parse_json(const uint8_t *data, size_t size, ProtobufCMessage **messagep, char *where, size_t where_size) {
+static int parse_json(const uint8_t *data, size_t size, ProtobufCMessage **messagep, char *where,
+                      size_t where_size) {
         char path[256];
         int r;
 
@@ -215,7 +220,8 @@ int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **reque
         return 0;
 }
 
-int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where, size_t where_size) {
+int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where,
+                        size_t where_size) {
         bool json;
 
         return otlp_decode_request_as(data, size, requestp, &json, where, where_size);

@@ -17,7 +17,8 @@
 
 enum {
         _OTLP_DECODE_E_SUCCESS,
-        OTLP_DECODE_E_TOO_LARGE,        /* more than OTLP_DECODE_MAX_BYTES, or it would need too much memory */
+        /* more than OTLP_DECODE_MAX_BYTES, or it would need too much memory */
+        OTLP_DECODE_E_TOO_LARGE,
         OTLP_DECODE_E_TOO_DEEP,         /* messages in messages, more than OTLP_DECODE_MAX_DEPTH */
         OTLP_DECODE_E_MALFORMED,        /* no such protobuf, or no such JSON */
 };
@@ -38,7 +39,8 @@ int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *dat
  * A request as protobuf or as JSON, told by the first byte (`{` begins no request).
  * @where (@where_size bytes): what is wrong, for people. Return: 0, OTLP_DECODE_E_*, -ENOMEM.
  */
-int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where, size_t where_size);
+int otlp_decode_request(const uint8_t *data, size_t size, OtlpRequest **requestp, char *where,
+                        size_t where_size);
 
 /* The same; *jsonp: which of the two it was. */
 int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **requestp, bool *jsonp, char *where,

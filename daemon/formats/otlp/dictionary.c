@@ -116,8 +116,9 @@ int32_t dictionary_string(Dictionary *dictionary, uint32_t index) {
 }
 
 /*
- * The messages below are filled in the same way for their size and for the request. Of functions, locations and stacks there are so
- * many that they are not made with protobuf-c, which looks at each field's description each time.
+ * The messages below are filled in the same way for their size and for the request. Of functions, locations
+ * and stacks there are so many that they are not made with protobuf-c, which looks at each field's
+ * description each time.
  */
 
 typedef struct AttributeRow {
@@ -173,8 +174,8 @@ static void fill_mapping(Dictionary *dictionary, uint32_t index, MappingRow *row
         const uint32_t *set;
         size_t n;
 
-        set = window_get_attribute_set(dictionary->window, window_get_module_attributes(dictionary->window, index),
-                                       &n);
+        set = window_get_attribute_set(dictionary->window,
+                                       window_get_module_attributes(dictionary->window, index), &n);
         for (size_t i = 0; i < n; i++)
                 row->attributes[i] = dictionary_attribute(dictionary, set[i]);
         row->message = (OtlpMapping)OTLP_MAPPING_INIT;
@@ -208,8 +209,8 @@ static FunctionRow function_row(Dictionary *dictionary, uint32_t index) {
         row.name = (uint32_t)dictionary_string(dictionary, function->name);
         row.system_name = (uint32_t)dictionary_string(dictionary, function->system_name);
         row.filename = (uint32_t)dictionary_string(dictionary, function->filename);
-        row.size = wire_number_size(row.name) + wire_number_size(row.system_name) + wire_number_size(row.filename) +
-                   wire_number_size(row.start_line);
+        row.size = wire_number_size(row.name) + wire_number_size(row.system_name) +
+                wire_number_size(row.filename) + wire_number_size(row.start_line);
         return row;
 }
 
@@ -266,7 +267,9 @@ static bool reserve_word(Dictionary *dictionary) {
         return true;
 }
 
-/* Rows of the window's frame table know their location by their number, and only other words are looked up. */
+/*
+ * Rows of the window's frame table know their location by their number, and only other words are looked up.
+ */
 static int32_t find_location(const Dictionary *dictionary, FrameWord word) {
         if (!window_frame_row(word))
                 return (int32_t)(uintptr_t)hashmap_get(&dictionary->locations, word);

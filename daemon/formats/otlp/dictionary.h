@@ -35,7 +35,8 @@ typedef struct DictionaryTags {
 typedef struct Dictionary {
         const Window *window;
         DictionaryTable mappings, functions, links, strings, attributes, stacks;
-        DictionaryTable frame_rows;     /* local: row of the window's frame table → location; rows: to forget them */
+        /* local: row of the window's frame table → location; rows: to forget them */
+        DictionaryTable frame_rows;
         Hashmap locations;              /* any other frame word → index, as a pointer */
         FrameWord *words;               /* index → frame word */
         int32_t *frames;                /* scratch: the stack that is being packed */

@@ -92,7 +92,9 @@ static int init_profiles(Encoder *encoder, bool timestamps) {
 
                 if (profile->n_samples)
                         encoder->profiles[encoder->n_profiles++] = (ProfileState){
-                                .profile = profile, .index = i, .shape = shape_choose(encoder->window, i, timestamps)
+                                .profile = profile,
+                                .index = i,
+                                .shape = shape_choose(encoder->window, i, timestamps)
                         };
         }
         qsort(encoder->profiles, encoder->n_profiles, sizeof(*encoder->profiles), by_resource);
@@ -149,7 +151,8 @@ static bool same_position(Position a, Position b) {
 /* Fills encoder->sample with what stands at @at. Return: the position behind it. */
 static Position fill_sample(Encoder *encoder, Position at) {
         const ProfileState *state = &encoder->profiles[at.profile];
-        size_t max_events = encoder->max_bytes / 2 / (8 + 10);          /* a time, and a value's longest varint */
+        /* a time, and a value's longest varint */
+        size_t max_events = encoder->max_bytes / 2 / (8 + 10);
         WindowSample sample;
 
         window_get_sample(encoder->window, state->index, at.sample, &sample);
@@ -166,7 +169,8 @@ static Position fill_sample(Encoder *encoder, Position at) {
 
 static bool new_resource(const Encoder *encoder, uint32_t profile) {
         return profile == 0 ||
-               encoder->profiles[profile].profile->resource != encoder->profiles[profile - 1].profile->resource;
+                encoder->profiles[profile].profile->resource !=
+                encoder->profiles[profile - 1].profile->resource;
 }
 
 /* Adds the sizes of what stands around the samples of a profile that begins in this request. */
@@ -186,7 +190,9 @@ static void begin_profile(Encoder *encoder, uint32_t profile, bool first) {
 
 /* Of the sample that was filled last. */
 static uint64_t counted_events(const Encoder *encoder, uint32_t profile) {
-        return encoder->count_cpu && encoder->profiles[profile].profile->type != PROFILE_CPU ? 0 : encoder->sample.n_events;
+        return encoder->count_cpu && encoder->profiles[profile].profile->type != PROFILE_CPU
+                ? 0
+                : encoder->sample.n_events;
 }
 
 static void begin_request(Encoder *encoder) {
@@ -263,7 +269,8 @@ static uint32_t end_resource(const Encoder *encoder, uint32_t from, uint32_t end
 
 static size_t resource_size(Encoder *encoder, uint32_t from, uint32_t to) {
         resource_part_fill(&encoder->resource, encoder->window, encoder->profiles[from].profile->resource);
-        return wire_message_size(&encoder->resource.message.base) + wire_field_size(scope_size(encoder, from, to));
+        return wire_message_size(&encoder->resource.message.base) +
+                wire_field_size(scope_size(encoder, from, to));
 }
 
 /* Turns the times of the sample into REALTIME. */
@@ -384,7 +391,8 @@ static int encode_next(Encoder *encoder, Position *atp, Position end, OtlpSink s
         return write_request(encoder, start, stop, sink, userdata);
 }
 
-int otlp_encode(const Window *window, const OtlpOptions *options, OtlpSink sink, void *userdata, uint64_t *n_lostp) {
+int otlp_encode(const Window *window, const OtlpOptions *options, OtlpSink sink, void *userdata,
+                uint64_t *n_lostp) {
         _cleanup_(encoder_freep) Encoder *encoder = NULL;
         Position at = { 0 }, end = { 0 };
         uint64_t n_lost = 0;

@@ -20,7 +20,8 @@ typedef struct OtlpOptions {
         size_t max_bytes;               /* split so that each request stays under it; 0 = 4 MiB */
         const char *scope_version;      /* version of spanprof, in the InstrumentationScope */
         int timestamps;                 /* 0 = leave timestamps out */
-        bool count_cpu;                 /* n_events, n_lost: samples of the CPU alone, which are those that are accounted for */
+        /* n_events, n_lost: samples of the CPU alone, which are those that are accounted for */
+        bool count_cpu;
 } OtlpOptions;
 
 /*
@@ -35,4 +36,5 @@ typedef int (*OtlpSink)(const uint8_t *data, size_t size, uint64_t n_events, voi
  * @n_lostp: events that could not be put into any request (the stack of one sample is larger than max_bytes).
  * A window without samples gives no request. Return: 0, -ENOMEM, or the sink's code.
  */
-int otlp_encode(const Window *window, const OtlpOptions *options, OtlpSink sink, void *userdata, uint64_t *n_lostp);
+int otlp_encode(const Window *window, const OtlpOptions *options, OtlpSink sink, void *userdata,
+                uint64_t *n_lostp);

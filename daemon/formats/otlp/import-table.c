@@ -13,10 +13,14 @@
 
 static const OtlpDictionary no_dictionary = OTLP_DICTIONARY_INIT;
 
-int import_init(Import *import, Window *window, const OtlpDictionary *dictionary, char *where, size_t where_size) {
+int import_init(Import *import, Window *window, const OtlpDictionary *dictionary, char *where,
+                size_t where_size) {
         if (!dictionary)
                 dictionary = &no_dictionary;
-        *import = (Import){ .window = window, .dictionary = dictionary, .where = where, .where_size = where_size,
+        *import = (Import){ .window = window,
+                            .dictionary = dictionary,
+                            .where = where,
+                            .where_size = where_size,
                             .at = { -1, -1, -1, -1, NULL, 0 } };
         import->strings = calloc(dictionary->n_string_table + 1, sizeof(*import->strings));
         import->mappings = calloc(dictionary->n_mapping_table + 1, sizeof(*import->mappings));
@@ -26,8 +30,8 @@ int import_init(Import *import, Window *window, const OtlpDictionary *dictionary
         import->locations = calloc(dictionary->n_location_table + 1, sizeof(*import->locations));
         import->locations_done = calloc(dictionary->n_location_table + 1, sizeof(*import->locations_done));
         import->words = malloc(WINDOW_MAX_DEPTH * sizeof(*import->words));
-        if (!import->strings || !import->mappings || !import->functions || !import->attributes || !import->stacks ||
-            !import->locations || !import->locations_done || !import->words)
+        if (!import->strings || !import->mappings || !import->functions || !import->attributes ||
+            !import->stacks || !import->locations || !import->locations_done || !import->words)
                 return error_origin(-ENOMEM);
         return 0;
 }
@@ -113,8 +117,8 @@ int import_string(Import *import, const char *field, int32_t index, uint32_t *st
  */
 typedef int (*ConvertRow)(Import *import, int32_t index, uint32_t *indexp);
 
-static int import_row(Import *import, const char *field, const char *table, size_t n_rows, uint32_t *converted,
-                      ConvertRow convert, int32_t index, uint32_t *indexp) {
+static int import_row(Import *import, const char *field, const char *table, size_t n_rows,
+                      uint32_t *converted, ConvertRow convert, int32_t index, uint32_t *indexp) {
         const char *outer_table = import->at.table;
         size_t outer_row = import->at.row;
         uint32_t row;
@@ -195,8 +199,9 @@ static int convert_attribute(Import *import, int32_t index, uint32_t *attributep
 }
 
 int import_attribute(Import *import, int32_t index, uint32_t *attributep) {
-        return import_row(import, "attribute_indices", "attribute_table", import->dictionary->n_attribute_table,
-                          import->attributes, convert_attribute, index, attributep);
+        return import_row(import, "attribute_indices", "attribute_table",
+                          import->dictionary->n_attribute_table, import->attributes, convert_attribute, index,
+                          attributep);
 }
 
 int import_key_value(Import *import, const OtlpKeyValue *pair, uint32_t *attributep) {
@@ -227,7 +232,9 @@ static void take_build_id(const Import *import, uint32_t index, WindowModule *mo
 
 static int convert_mapping(Import *import, int32_t index, uint32_t *modulep) {
         const OtlpMapping *row = import->dictionary->mapping_table[index];
-        WindowModule module = { .start = row->memory_start, .limit = row->memory_limit, .offset = row->file_offset };
+        WindowModule module = { .start = row->memory_start,
+                                .limit = row->memory_limit,
+                                .offset = row->file_offset };
         int r;
 
         r = import_string(import, "filename_strindex", row->filename_strindex, &module.path);
@@ -248,7 +255,8 @@ static int convert_function(Import *import, int32_t index, uint32_t *functionp) 
 
         r = import_string(import, "name_strindex", row->name_strindex, &function.name);
         if (!r)
-                r = import_string(import, "system_name_strindex", row->system_name_strindex, &function.system_name);
+                r = import_string(import, "system_name_strindex", row->system_name_strindex,
+                                  &function.system_name);
         if (!r)
                 r = import_string(import, "filename_strindex", row->filename_strindex, &function.filename);
         return r ? r : import_full(import, window_function(import->window, &function, functionp));
@@ -353,6 +361,6 @@ static int convert_stack(Import *import, int32_t index, uint32_t *stackp) {
 }
 
 int import_stack(Import *import, int32_t index, uint32_t *stackp) {
-        return import_row(import, "stack_index", "stack_table", import->dictionary->n_stack_table, import->stacks,
-                          convert_stack, index, stackp);
+        return import_row(import, "stack_index", "stack_table", import->dictionary->n_stack_table,
+                          import->stacks, convert_stack, index, stackp);
 }

@@ -40,7 +40,8 @@ typedef struct Import {
         FrameWord *words;               /* scratch: the stack that is being converted */
 } Import;
 
-int import_init(Import *import, Window *window, const OtlpDictionary *dictionary, char *where, size_t where_size);
+int import_init(Import *import, Window *window, const OtlpDictionary *dictionary, char *where,
+                size_t where_size);
 void import_deinit(Import *import);
 
 /* Writes where and returns @r. */

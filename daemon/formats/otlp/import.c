@@ -65,12 +65,13 @@ static int import_attributes(Import *import, const OtlpSample *sample, uint32_t 
                 if (r)
                         return r;
         }
-        return import_full(import, window_attribute_set(import->window, set, sample->n_attribute_indices, setp));
+        return import_full(import,
+                           window_attribute_set(import->window, set, sample->n_attribute_indices, setp));
 }
 
 /* One value; times, each counting 1; or a value for each time. */
-static int import_events(Import *import, const OtlpSample *sample, uint32_t profile, uint32_t stack, uint32_t set,
-                         uint32_t link) {
+static int import_events(Import *import, const OtlpSample *sample, uint32_t profile, uint32_t stack,
+                         uint32_t set, uint32_t link) {
         size_t n_values = sample->n_values, n_times = sample->n_timestamps_unix_nano;
 
         if (n_values == 1 && !n_times)
@@ -80,8 +81,8 @@ static int import_events(Import *import, const OtlpSample *sample, uint32_t prof
                 return import_fail(import, OTLP_IMPORT_E_SHAPE, "%s: %zu values and %zu timestamps",
                                    import_path(import), n_values, n_times);
         for (size_t i = 0; i < n_times; i++) {
-                int r = window_sample(import->window, profile, stack, set, link, n_values ? sample->values[i] : 1,
-                                      sample->timestamps_unix_nano[i]);
+                int r = window_sample(import->window, profile, stack, set, link,
+                                      n_values ? sample->values[i] : 1, sample->timestamps_unix_nano[i]);
 
                 if (r)
                         return import_full(import, r);
@@ -120,8 +121,9 @@ static int import_profile(Import *import, const OtlpProfile *profile, uint32_t r
         if (!r)
                 r = import_type(import, profile->period_type, &names.period_type, &names.period_unit);
         if (!r)
-                r = import_full(import,
-                                window_profile_named(import->window, resource, &names, profile->period, &index));
+                r = import_full(
+                        import,
+                        window_profile_named(import->window, resource, &names, profile->period, &index));
         if (r)
                 return r;
         if (index == n && profile->profile_id.len == 16)
@@ -225,8 +227,8 @@ int otlp_import_add(Window *window, const OtlpRequest *request, uint64_t *startp
         return import_request(window, request, where, where_size);
 }
 
-int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests, const WindowLimits *limits,
-                char *where, size_t where_size) {
+int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests,
+                const WindowLimits *limits, char *where, size_t where_size) {
         _cleanup_(window_freep) Window *window = NULL;
         uint64_t start_ns = UINT64_MAX, end_ns = 0;
         int r;

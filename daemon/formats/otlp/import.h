@@ -7,10 +7,11 @@
  * Decoded requests → a Window, so that whatever takes a window (report, convert) takes OTLP
  * files too. Strict about indexes and shapes: the first wrong one ends it, with its path.
  *
- * What a window has no place for is left out: column numbers, schema URLs, attributes of profiles, of scopes and of
- * mappings other than build ids, of locations other than profile.frame.type, original payloads. Array, list and bytes values
- * become text. Mappings without a build id are no modules (see window.h). An inlined line becomes a
- * frame of its own. Times become the window's: it runs from the earliest profile to the latest end.
+ * What a window has no place for is left out: column numbers, schema URLs, attributes of profiles, of scopes
+ * and of mappings other than build ids, of locations other than profile.frame.type, original payloads. Array,
+ * list and bytes values become text. Mappings without a build id are no modules (see window.h). An inlined
+ * line becomes a frame of its own. Times become the window's: it runs from the earliest profile to the latest
+ * end.
  */
 
 #include <stddef.h>
@@ -29,16 +30,17 @@ enum {
 extern const WindowLimits otlp_import_limits;
 
 /*
- * Resources with equal attributes become one, as do profiles of one type in one resource; so the parts of a split
- * window come together again. The window is closed.
+ * Resources with equal attributes become one, as do profiles of one type in one resource; so the parts of a
+ * split window come together again. The window is closed.
  * @limits: NULL = otlp_import_limits. @where (@where_size bytes): what is wrong, with its path.
  * Return: 0, OTLP_IMPORT_E_*, -ENOMEM.
  */
-int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests, const WindowLimits *limits,
-                char *where, size_t where_size);
+int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests,
+                const WindowLimits *limits, char *where, size_t where_size);
 
 /*
- * Adds one request to an open window whose times are REALTIME (offset 0). *startp, *endp: what its profiles cover.
+ * Adds one request to an open window whose times are REALTIME (offset 0). *startp, *endp: what its profiles
+ * cover.
  * Return: as otlp_import(); on a mistake, what stands before it is in the window.
  */
 int otlp_import_add(Window *window, const OtlpRequest *request, uint64_t *startp, uint64_t *endp, char *where,

@@ -90,7 +90,8 @@ static void print_base64(Printer *printer, const ProtobufCBinaryData *data) {
         }
 }
 
-static void print_bytes(Printer *printer, const ProtobufCFieldDescriptor *field, const ProtobufCBinaryData *data) {
+static void print_bytes(Printer *printer, const ProtobufCFieldDescriptor *field,
+                        const ProtobufCBinaryData *data) {
         put(printer, "\"");
         if (json_is_hex(field)) {
                 for (size_t i = 0; i < data->len; i++) {
@@ -151,7 +152,8 @@ static void print_value(Printer *printer, const ProtobufCFieldDescriptor *field,
         }
 }
 
-static void print_array(Printer *printer, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+static void print_array(Printer *printer, const ProtobufCMessage *message,
+                        const ProtobufCFieldDescriptor *field) {
         const uint8_t *values = *(uint8_t **)field_place(message, field);
         size_t n = *field_count(message, field), size = field_value_size(field);
 

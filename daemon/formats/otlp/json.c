@@ -118,7 +118,8 @@ static int base64_value(char c) {
 }
 
 /* Digits of @bits bits each into bytes. Return: how many bytes, or -1. */
-static ssize_t unpack_digits(uint8_t *to, const char *text, size_t size, unsigned bits, int (*value)(char c)) {
+static ssize_t unpack_digits(uint8_t *to, const char *text, size_t size, unsigned bits,
+                             int (*value)(char c)) {
         uint32_t buffer = 0;
         unsigned n_bits = 0;
         size_t n = 0;
@@ -209,7 +210,8 @@ static int read_value(Reader *reader, const cJSON *item, const ProtobufCFieldDes
         case PROTOBUF_C_TYPE_BYTES:
                 return read_bytes(item, field, to);
         case PROTOBUF_C_TYPE_MESSAGE:
-                return *(ProtobufCMessage **)to ? OTLP_JSON_E_SHAPE : read_message(reader, item, field->descriptor, to);
+                return *(ProtobufCMessage **)to ? OTLP_JSON_E_SHAPE
+                                                : read_message(reader, item, field->descriptor, to);
         default:
                 return OTLP_JSON_E_SHAPE;       /* float: OTLP has none */
         }
@@ -256,7 +258,8 @@ static int read_field(Reader *reader, const cJSON *item, const ProtobufCFieldDes
         return read_value(reader, item, field, field_place(message, field));
 }
 
-static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor, const char *name) {
+static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor,
+                                                  const char *name) {
         for (unsigned i = 0; i < descriptor->n_fields; i++)
                 if (json_name_equals(descriptor->fields[i].name, name))
                         return &descriptor->fields[i];
@@ -309,7 +312,8 @@ static int syntax_error(Reader *reader, const char *data, size_t size, const cha
                         line++;
                         line_start = c + 1;
                 }
-        snprintf(reader->where, reader->where_size, "line %zu, column %zu", line, (size_t)(end - line_start) + 1);
+        snprintf(reader->where, reader->where_size, "line %zu, column %zu", line,
+                 (size_t)(end - line_start) + 1);
         return OTLP_JSON_E_SYNTAX;
 }
 

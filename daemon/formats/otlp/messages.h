@@ -55,13 +55,15 @@ typedef Opentelemetry__Proto__Resource__V1__Resource OtlpResource;
 #define OTLP_ANY_KVLIST OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_KVLIST_VALUE
 #define OTLP_ANY_STRINDEX OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX
 
-#define OTLP_REQUEST_DESCRIPTOR                                                                                \
+#define OTLP_REQUEST_DESCRIPTOR \
         (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor)
-#define OTLP_RESOURCE_PROFILES_DESCRIPTOR                                                                      \
+#define OTLP_RESOURCE_PROFILES_DESCRIPTOR \
         (&opentelemetry__proto__profiles__v1development__resource_profiles__descriptor)
-#define OTLP_SCOPE_PROFILES_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__scope_profiles__descriptor)
+#define OTLP_SCOPE_PROFILES_DESCRIPTOR \
+        (&opentelemetry__proto__profiles__v1development__scope_profiles__descriptor)
 #define OTLP_PROFILE_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__profile__descriptor)
-#define OTLP_DICTIONARY_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__profiles_dictionary__descriptor)
+#define OTLP_DICTIONARY_DESCRIPTOR \
+        (&opentelemetry__proto__profiles__v1development__profiles_dictionary__descriptor)
 #define OTLP_STACK_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__stack__descriptor)
 #define OTLP_LOCATION_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__location__descriptor)
 #define OTLP_LINE_DESCRIPTOR (&opentelemetry__proto__profiles__v1development__line__descriptor)

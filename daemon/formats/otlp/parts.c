@@ -30,8 +30,9 @@ Shape shape_choose(const Window *window, uint32_t profile, bool timestamps) {
         const WindowProfile *row = window_get_profile(window, profile);
         bool ones = true;
 
-        if (!timestamps || (row->type != PROFILE_CPU && row->type != PROFILE_OFF_CPU && row->type != PROFILE_SUSPENDED &&
-                             row->type != PROFILE_OTHER))
+        if (!timestamps ||
+            (row->type != PROFILE_CPU && row->type != PROFILE_OFF_CPU && row->type != PROFILE_SUSPENDED &&
+             row->type != PROFILE_OTHER))
                 return SHAPE_VALUE;
         for (uint32_t i = 0; i < row->n_samples; i++) {
                 WindowSample sample;
@@ -77,7 +78,8 @@ static void fill_type(OtlpValueType *type, Dictionary *dictionary, uint32_t name
         type->unit_strindex = dictionary_string(dictionary, unit);
 }
 
-void profile_part_fill(ProfilePart *part, Dictionary *dictionary, const WindowProfile *profile, uint32_t n_before) {
+void profile_part_fill(ProfilePart *part, Dictionary *dictionary, const WindowProfile *profile,
+                       uint32_t n_before) {
         const Window *window = dictionary->window;
         uint64_t start_ns = window_start_ns(window), end_ns = window_end_ns(window);
 
@@ -95,7 +97,8 @@ void profile_part_fill(ProfilePart *part, Dictionary *dictionary, const WindowPr
         make_part_id(part->id, profile->id, n_before);
         if (profile->payload_format && !n_before) {
                 part->tail.original_payload_format = (char *)profile->payload_format;
-                part->tail.original_payload = (ProtobufCBinaryData){ profile->payload_size, (uint8_t *)profile->payload };
+                part->tail.original_payload = (ProtobufCBinaryData){ profile->payload_size,
+                                                                     (uint8_t *)profile->payload };
         }
         part->tail.profile_id = (ProtobufCBinaryData){ sizeof(part->id), part->id };
 }

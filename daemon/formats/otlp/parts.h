@@ -39,7 +39,8 @@ typedef struct ProfilePart {
 } ProfilePart;
 
 /* @n_before: requests that have a part of this profile already; each gets an id of its own. */
-void profile_part_fill(ProfilePart *part, Dictionary *dictionary, const WindowProfile *profile, uint32_t n_before);
+void profile_part_fill(ProfilePart *part, Dictionary *dictionary, const WindowProfile *profile,
+                       uint32_t n_before);
 
 typedef struct SamplePart {
         OtlpSample message;             /* its times are MONOTONIC still: their size is the same */

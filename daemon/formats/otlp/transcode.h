@@ -11,5 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* *datap is malloc()ed, owned by the caller. Return: 0, positive = @data is no request in the other form, -ENOMEM. */
+/*
+ * *datap is malloc()ed, owned by the caller. Return: 0, positive = @data is no request in the other form,
+ * -ENOMEM.
+ */
 int otlp_transcode(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);

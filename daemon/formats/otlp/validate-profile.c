@@ -68,17 +68,21 @@ static void check_identity(Check *check, const Place *here, const OtlpSample *sa
                         key[n_key++] = key[2 + i];
         twin = check_seen(check, &check->identities, key, n_key * sizeof(*key));
         if (twin >= 0)
-                check_error(check, here, NULL, VALIDATE_TYPES, "has the stack, link and attributes of an earlier sample");
+                check_error(check, here, NULL, VALIDATE_TYPES,
+                            "has the stack, link and attributes of an earlier sample");
 }
 
-static void check_times(Check *check, const Place *here, const OtlpSample *sample, const OtlpProfile *profile) {
+static void check_times(Check *check, const Place *here, const OtlpSample *sample,
+                        const OtlpProfile *profile) {
         for (size_t i = 0; i < sample->n_timestamps_unix_nano; i++) {
                 uint64_t time = sample->timestamps_unix_nano[i];
 
-                if (time < profile->time_unix_nano || time - profile->time_unix_nano >= profile->duration_nano)
-                        check_error(check, &(Place){ here, "timestamps_unix_nano", (ssize_t)i }, NULL, VALIDATE_RANGE,
-                                    "%llu is outside [%llu, + %llu)", (unsigned long long)time,
-                                    (unsigned long long)profile->time_unix_nano, (unsigned long long)profile->duration_nano);
+                if (time < profile->time_unix_nano ||
+                    time - profile->time_unix_nano >= profile->duration_nano)
+                        check_error(check, &(Place){ here, "timestamps_unix_nano", (ssize_t)i }, NULL,
+                                    VALIDATE_RANGE, "%llu is outside [%llu, + %llu)",
+                                    (unsigned long long)time, (unsigned long long)profile->time_unix_nano,
+                                    (unsigned long long)profile->duration_nano);
         }
 }
 
@@ -87,18 +91,20 @@ static SampleShape shape_of(const OtlpSample *sample) {
                 return SAMPLE_TIMES;
         if (sample->n_values == 1 && !sample->n_timestamps_unix_nano)
                 return SAMPLE_VALUE;
-        return sample->n_values && sample->n_values == sample->n_timestamps_unix_nano ? SAMPLE_BOTH : SAMPLE_BAD;
+        return sample->n_values && sample->n_values == sample->n_timestamps_unix_nano ? SAMPLE_BOTH
+                                                                                      : SAMPLE_BAD;
 }
 
-static SampleShape check_sample(Check *check, const Place *here, const OtlpSample *sample, const OtlpProfile *profile) {
+static SampleShape check_sample(Check *check, const Place *here, const OtlpSample *sample,
+                                const OtlpProfile *profile) {
         SampleShape shape = shape_of(sample);
 
         check_use(check, here, "stack_index", CHECK_STACKS, sample->stack_index);
         check_use(check, here, "link_index", CHECK_LINKS, sample->link_index);
         check_attribute_indices(check, here, sample->attribute_indices, sample->n_attribute_indices);
         if (shape == SAMPLE_BAD)
-                check_error(check, here, NULL, VALIDATE_SHAPE, "%zu values and %zu timestamps", sample->n_values,
-                            sample->n_timestamps_unix_nano);
+                check_error(check, here, NULL, VALIDATE_SHAPE, "%zu values and %zu timestamps",
+                            sample->n_values, sample->n_timestamps_unix_nano);
         check_times(check, here, sample, profile);
         check_identity(check, here, sample);
         return shape;
@@ -113,35 +119,41 @@ static int check_samples(Check *check, const Place *here, const OtlpProfile *pro
                 int shape = (int)check_sample(check, &item, profile->samples[i], profile);
 
                 if (shapes && !(shapes & shape) && shape != SAMPLE_BAD && shapes != SAMPLE_BAD)
-                        check_error(check, &item, NULL, VALIDATE_SHAPE, "another shape than the samples before it");
+                        check_error(check, &item, NULL, VALIDATE_SHAPE,
+                                    "another shape than the samples before it");
                 shapes |= shape;
         }
         return shapes;
 }
 
-static void check_known(Check *check, const Place *here, const OtlpProfile *profile, TypeNames type, TypeNames period,
-                        int shapes) {
+static void check_known(Check *check, const Place *here, const OtlpProfile *profile, TypeNames type,
+                        TypeNames period, int shapes) {
         for (size_t i = 0; i < ARRAY_SIZE(known_types); i++) {
                 const KnownType *known = &known_types[i];
 
                 if (strcmp(known->type, type.type) || strcmp(known->unit, type.unit))
                         continue;
                 if (strcmp(known->period_type, period.type) || strcmp(known->period_unit, period.unit))
-                        check_warning(check, here, "period_type", VALIDATE_TYPE, "%.60s/%.60s, not %s/%s", period.type,
-                                      period.unit, known->period_type, known->period_unit);
+                        check_warning(check, here, "period_type", VALIDATE_TYPE, "%.60s/%.60s, not %s/%s",
+                                      period.type, period.unit, known->period_type, known->period_unit);
                 if (profile->period < 0 || (profile->period > 0) != known->has_period)
-                        check_warning(check, here, "period", VALIDATE_TYPE, "%lld of %s/%s; %s", (long long)profile->period,
-                                      type.type, type.unit, known->has_period ? "it must be set" : "it must be 0");
+                        check_warning(check, here, "period", VALIDATE_TYPE, "%lld of %s/%s; %s",
+                                      (long long)profile->period, type.type, type.unit,
+                                      known->has_period ? "it must be set" : "it must be 0");
                 if (shapes & ~known->shapes & ~SAMPLE_BAD)
-                        check_warning(check, here, "samples", VALIDATE_TYPE, "%s/%s in a shape that some readers refuse",
-                                      type.type, type.unit);
+                        check_warning(check, here, "samples", VALIDATE_TYPE,
+                                      "%s/%s in a shape that some readers refuse", type.type, type.unit);
         }
 }
 
-/* One reader takes a hyphen in the name of a type for an operator of its query language, and refuses the profile. */
+/*
+ * One reader takes a hyphen in the name of a type for an operator of its query language, and refuses the
+ * profile.
+ */
 static void check_type_name(Check *check, const Place *here, TypeNames type) {
         if (strchr(type.type, '-'))
-                check_warning(check, here, "sample_type", VALIDATE_TYPE, "a hyphen in %.60s, which some readers refuse", type.type);
+                check_warning(check, here, "sample_type", VALIDATE_TYPE,
+                              "a hyphen in %.60s, which some readers refuse", type.type);
 }
 
 static void check_profile_id(Check *check, const Place *here, const ProtobufCBinaryData *id) {
@@ -164,8 +176,8 @@ static void check_one_of_a_type(Check *check, const Place *here, TypeNames names
         memcpy(key, names.type, n);
         memcpy(key + n, names.unit, m);
         if (check_seen(check, &check->types, key, n + m) >= 0)
-                check_error(check, here, NULL, VALIDATE_TYPES, "the resource has a profile of type %.60s/%.60s already",
-                            names.type, names.unit);
+                check_error(check, here, NULL, VALIDATE_TYPES,
+                            "the resource has a profile of type %.60s/%.60s already", names.type, names.unit);
 }
 
 static void check_profile(Check *check, const Place *here, const OtlpProfile *profile) {
@@ -217,12 +229,13 @@ static void check_resource(Check *check, const Place *here, const OtlpResourcePr
         if (!node->resource) {
                 check_error(check, here, "resource", VALIDATE_PRESENT, "is missing");
         } else {
-                check_key_values(check, &(Place){ here, "resource.attributes", -1 }, node->resource->attributes,
-                                 node->resource->n_attributes);
+                check_key_values(check, &(Place){ here, "resource.attributes", -1 },
+                                 node->resource->attributes, node->resource->n_attributes);
                 check_service(check, here, node->resource);
                 size = check_pack(check, node->resource);
                 if (check_seen(check, &check->resources, check->bytes, size) >= 0)
-                        check_error(check, here, "resource", VALIDATE_TYPES, "is equal to an earlier resource");
+                        check_error(check, here, "resource", VALIDATE_TYPES,
+                                    "is equal to an earlier resource");
         }
         check_utf8(check, here, "schema_url", node->schema_url);
         if (!node->n_scope_profiles)
@@ -236,5 +249,6 @@ void check_profiles(Check *check, const OtlpRequest *request) {
         if (!request->n_resource_profiles)
                 check_error(check, NULL, NULL, VALIDATE_PRESENT, "no resource_profiles");
         for (size_t i = 0; i < request->n_resource_profiles && !check->failed; i++)
-                check_resource(check, &(Place){ NULL, "resource_profiles", (ssize_t)i }, request->resource_profiles[i]);
+                check_resource(check, &(Place){ NULL, "resource_profiles", (ssize_t)i },
+                               request->resource_profiles[i]);
 }

@@ -23,11 +23,12 @@ static void check_value(Check *check, const Place *place, const OtlpAnyValue *va
                 break;
         case OTLP_ANY_ARRAY:
                 for (size_t i = 0; i < value->array_value->n_values; i++)
-                        check_value(check, &(Place){ place, "array_value.values", (ssize_t)i }, value->array_value->values[i]);
+                        check_value(check, &(Place){ place, "array_value.values", (ssize_t)i },
+                                    value->array_value->values[i]);
                 break;
         case OTLP_ANY_KVLIST:
-                check_key_values(check, &(Place){ place, "kvlist_value.values", -1 }, value->kvlist_value->values,
-                                 value->kvlist_value->n_values);
+                check_key_values(check, &(Place){ place, "kvlist_value.values", -1 },
+                                 value->kvlist_value->values, value->kvlist_value->n_values);
                 break;
         default:
                 break;
@@ -120,7 +121,8 @@ static bool is_zero(const ProtobufCBinaryData *id) {
         return true;
 }
 
-static void check_id(Check *check, const Place *here, const char *field, const ProtobufCBinaryData *id, size_t size) {
+static void check_id(Check *check, const Place *here, const char *field, const ProtobufCBinaryData *id,
+                     size_t size) {
         if (id->len != size)
                 check_error(check, here, field, VALIDATE_ID, "%zu bytes, not %zu", id->len, size);
         else if (is_zero(id))
@@ -171,14 +173,15 @@ static void check_mapping(Check *check, const Place *here, const OtlpMapping *ro
 }
 
 static void check_location(Check *check, const Place *here, const OtlpLocation *row) {
-        const OtlpMapping *mapping = check_use(check, here, "mapping_index", CHECK_MAPPINGS, row->mapping_index);
+        const OtlpMapping *mapping = check_use(check, here, "mapping_index", CHECK_MAPPINGS,
+                                               row->mapping_index);
 
         check_attribute_indices(check, here, row->attribute_indices, row->n_attribute_indices);
         if (mapping && row->mapping_index && mapping->memory_limit &&
             (row->address < mapping->memory_start || row->address >= mapping->memory_limit))
-                check_error(check, here, "address", VALIDATE_MAPPING, "0x%lx is outside its mapping, 0x%lx to 0x%lx",
-                            (unsigned long)row->address, (unsigned long)mapping->memory_start,
-                            (unsigned long)mapping->memory_limit);
+                check_error(check, here, "address", VALIDATE_MAPPING,
+                            "0x%lx is outside its mapping, 0x%lx to 0x%lx", (unsigned long)row->address,
+                            (unsigned long)mapping->memory_start, (unsigned long)mapping->memory_limit);
         for (size_t i = 0; i < row->n_lines; i++) {
                 Place item = { here, "lines", (ssize_t)i };
 
@@ -256,7 +259,7 @@ void check_orphans(Check *check) {
 
                 for (size_t i = 1; i < rows->n; i++)
                         if (!rows->used[i])
-                                check_error(check, &(Place){ &dictionary, rows->name, (ssize_t)i }, NULL, VALIDATE_ORPHAN,
-                                            "nothing refers to it");
+                                check_error(check, &(Place){ &dictionary, rows->name, (ssize_t)i }, NULL,
+                                            VALIDATE_ORPHAN, "nothing refers to it");
         }
 }

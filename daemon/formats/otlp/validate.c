@@ -62,7 +62,8 @@ static void find(Check *check, bool warning, const Place *place, const char *fie
         check->sink(&(ValidateFinding){ warning, rule, path, whole }, check->userdata);
 }
 
-void check_error(Check *check, const Place *place, const char *field, ValidateRule rule, const char *format, ...) {
+void check_error(Check *check, const Place *place, const char *field, ValidateRule rule, const char *format,
+                 ...) {
         va_list args;
 
         va_start(args, format);
@@ -70,7 +71,8 @@ void check_error(Check *check, const Place *place, const char *field, ValidateRu
         va_end(args);
 }
 
-void check_warning(Check *check, const Place *place, const char *field, ValidateRule rule, const char *format, ...) {
+void check_warning(Check *check, const Place *place, const char *field, ValidateRule rule, const char *format,
+                   ...) {
         va_list args;
 
         va_start(args, format);
@@ -163,7 +165,8 @@ static void check_unknown_below(Check *check, const Place *up, const ProtobufCMe
 /* Fields that this version of the protocol does not have, in any message. */
 static void check_unknown(Check *check, const Place *place, const ProtobufCMessage *message) {
         if (message->n_unknown_fields)
-                check_warning(check, place, NULL, VALIDATE_WIRE, "unknown field %u", message->unknown_fields[0].tag);
+                check_warning(check, place, NULL, VALIDATE_WIRE, "unknown field %u",
+                              message->unknown_fields[0].tag);
         for (unsigned i = 0; i < message->descriptor->n_fields; i++)
                 if (message->descriptor->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
                         check_unknown_below(check, place, message, &message->descriptor->fields[i]);
@@ -190,13 +193,20 @@ static int check_init(Check *check, const OtlpRequest *request) {
         const OtlpDictionary *d = request->dictionary ? request->dictionary : &none;
 
         check->dictionary = d;
-        check->tables[CHECK_MAPPINGS] = (CheckRows){ "mapping_table", (void **)d->mapping_table, d->n_mapping_table, NULL };
-        check->tables[CHECK_LOCATIONS] = (CheckRows){ "location_table", (void **)d->location_table, d->n_location_table, NULL };
-        check->tables[CHECK_FUNCTIONS] = (CheckRows){ "function_table", (void **)d->function_table, d->n_function_table, NULL };
-        check->tables[CHECK_LINKS] = (CheckRows){ "link_table", (void **)d->link_table, d->n_link_table, NULL };
-        check->tables[CHECK_STRINGS] = (CheckRows){ "string_table", (void **)d->string_table, d->n_string_table, NULL };
-        check->tables[CHECK_ATTRIBUTES] = (CheckRows){ "attribute_table", (void **)d->attribute_table, d->n_attribute_table, NULL };
-        check->tables[CHECK_STACKS] = (CheckRows){ "stack_table", (void **)d->stack_table, d->n_stack_table, NULL };
+        check->tables[CHECK_MAPPINGS] = (CheckRows){ "mapping_table", (void **)d->mapping_table,
+                                                     d->n_mapping_table, NULL };
+        check->tables[CHECK_LOCATIONS] = (CheckRows){ "location_table", (void **)d->location_table,
+                                                      d->n_location_table, NULL };
+        check->tables[CHECK_FUNCTIONS] = (CheckRows){ "function_table", (void **)d->function_table,
+                                                      d->n_function_table, NULL };
+        check->tables[CHECK_LINKS] = (CheckRows){ "link_table", (void **)d->link_table, d->n_link_table,
+                                                  NULL };
+        check->tables[CHECK_STRINGS] = (CheckRows){ "string_table", (void **)d->string_table,
+                                                    d->n_string_table, NULL };
+        check->tables[CHECK_ATTRIBUTES] = (CheckRows){ "attribute_table", (void **)d->attribute_table,
+                                                       d->n_attribute_table, NULL };
+        check->tables[CHECK_STACKS] = (CheckRows){ "stack_table", (void **)d->stack_table, d->n_stack_table,
+                                                   NULL };
         for (size_t i = 0; i < CHECK_N_TABLES; i++) {
                 check->tables[i].used = calloc(check->tables[i].n + 1, sizeof(bool));
                 if (!check->tables[i].used)
@@ -222,7 +232,8 @@ static void check_deinit(Check *check) {
         free(check->bytes);
 }
 
-static int check_request(Check *check, const OtlpRequest *request, const uint8_t *data, size_t size, bool json) {
+static int check_request(Check *check, const OtlpRequest *request, const uint8_t *data, size_t size,
+                         bool json) {
         int r = check_init(check, request);
 
         if (r)
@@ -236,7 +247,8 @@ static int check_request(Check *check, const OtlpRequest *request, const uint8_t
         return check->failed ? error_origin(-ENOMEM) : 0;
 }
 
-int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *userdata, ValidateCounts *countsp) {
+int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
+                  ValidateCounts *countsp) {
         _cleanup_(otlp_request_freep) OtlpRequest *request = NULL;
         _cleanup_(check_deinit) Check check = { .sink = sink, .userdata = userdata };
         char where[256] = "";

@@ -4,11 +4,12 @@
 /*
  * OTLP Validator
  *
- * Holds one request of profiles against every rule that checkers and readers of OTLP profiles enforce, whoever
- * made it. An error is what some reader refuses or misreads; a warning is what passes today but need not:
- * fields of another version of the protocol, and shapes that only some readers take.
+ * Holds one request of profiles against every rule that checkers and readers of OTLP profiles enforce,
+ * whoever made it. An error is what some reader refuses or misreads; a warning is what passes today but need
+ * not: fields of another version of the protocol, and shapes that only some readers take.
  *
- * Paths are in the words of the protocol: `resource_profiles[0].scope_profiles[0].profiles[2].samples[17].stack_index`.
+ * Paths are in the words of the protocol:
+ * `resource_profiles[0].scope_profiles[0].profiles[2].samples[17].stack_index`.
  */
 
 #include <stdbool.h>
@@ -20,22 +21,22 @@
 enum { VALIDATE_PATH_MAX = 320, VALIDATE_TEXT_MAX = 320 };
 
 /* X(NAME, what a program calls it, what is broken) */
-#define VALIDATE_RULES(X)                                                                                      \
-        X(WIRE, "wire", "no such protobuf or JSON, or bytes that another encoder would not make")              \
-        X(TABLES, "tables", "a table of the dictionary is missing, or its row 0 is not empty")                 \
-        X(INDEX, "index", "an index outside its table, or 0 where something must be named")                    \
-        X(DOUBLE, "double", "two equal rows in a table")                                                       \
-        X(ORPHAN, "orphan", "a row that nothing refers to")                                                    \
-        X(KEYS, "keys", "attributes: a key twice, no key, or no value")                                        \
-        X(STRINDEX, "strindex", "attributes told by string index, which older readers lose")                   \
-        X(UTF8, "utf8", "a string that is no UTF-8")                                                           \
-        X(PRESENT, "present", "something that must be there is not")                                           \
-        X(TYPES, "types", "samples, profiles or resources that should be one")                                 \
-        X(SHAPE, "shape", "values and timestamps of a profile's samples do not fit together")                  \
-        X(RANGE, "range", "a time outside its profile")                                                        \
-        X(MAPPING, "mapping", "a mapping or a location that does not fit its mapping")                         \
-        X(ID, "id", "an id of a wrong size, zero, or twice")                                                   \
-        X(TYPE, "type", "a known profile type in a form that some readers refuse")                             \
+#define VALIDATE_RULES(X) \
+        X(WIRE, "wire", "no such protobuf or JSON, or bytes that another encoder would not make") \
+        X(TABLES, "tables", "a table of the dictionary is missing, or its row 0 is not empty") \
+        X(INDEX, "index", "an index outside its table, or 0 where something must be named") \
+        X(DOUBLE, "double", "two equal rows in a table") \
+        X(ORPHAN, "orphan", "a row that nothing refers to") \
+        X(KEYS, "keys", "attributes: a key twice, no key, or no value") \
+        X(STRINDEX, "strindex", "attributes told by string index, which older readers lose") \
+        X(UTF8, "utf8", "a string that is no UTF-8") \
+        X(PRESENT, "present", "something that must be there is not") \
+        X(TYPES, "types", "samples, profiles or resources that should be one") \
+        X(SHAPE, "shape", "values and timestamps of a profile's samples do not fit together") \
+        X(RANGE, "range", "a time outside its profile") \
+        X(MAPPING, "mapping", "a mapping or a location that does not fit its mapping") \
+        X(ID, "id", "an id of a wrong size, zero, or twice") \
+        X(TYPE, "type", "a known profile type in a form that some readers refuse") \
         X(SIZE, "size", "larger than receivers take")
 
 typedef enum ValidateRule {
@@ -64,4 +65,5 @@ const char *validate_rule_name(ValidateRule rule);
  * One request, protobuf or JSON. @sink: NULL = only count. Bytes that cannot be decoded are a finding too.
  * Return: 0 and *countsp, -ENOMEM.
  */
-int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *userdata, ValidateCounts *countsp);
+int otlp_validate(const uint8_t *data, size_t size, ValidateSink sink, void *userdata,
+                  ValidateCounts *countsp);

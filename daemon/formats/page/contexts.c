@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From a sample's profile, attributes and link to its context: one value in each dimension. Each combination that the
- * window has is looked at once.
+ * From a sample's profile, attributes and link to its context: one value in each dimension. Each combination
+ * that the window has is looked at once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,13 +34,14 @@ typedef struct Reading {
 
 /* Keys that name what the program was doing, the best first. */
 static const char *const operation_keys[] = {
-        "operation", "endpoint", "trace.endpoint", "trace endpoint", "_dd.trace.operation", "span.name", "http.route",
-        "rpc.method", "url.path",
+        "operation", "endpoint",   "trace.endpoint", "trace endpoint", "_dd.trace.operation",
+        "span.name", "http.route", "rpc.method",     "url.path",
 };
 
 /* Dimensions */
 
-static int set_label(PageModel *model, PageDimension *dimension, uint32_t value, const char *text, size_t size) {
+static int set_label(PageModel *model, PageDimension *dimension, uint32_t value, const char *text,
+                     size_t size) {
         uint32_t room = MAX(dimension->room * 2, value + 16);
         uint32_t *bigger;
 
@@ -92,9 +93,12 @@ static int add_dimensions(PageModel *model) {
                 const char *key;
                 uint32_t max_values;
         } fixed[DIMENSION_FIRST_OTHER] = {
-                [DIMENSION_PROCESS] = { "process", PAGE_MAX_VALUES }, [DIMENSION_THREAD] = { "thread", PAGE_MAX_VALUES },
-                [DIMENSION_SPAN] = { "span", PAGE_MAX_SPANS }, [DIMENSION_OPERATION] = { "operation", PAGE_MAX_VALUES },
-                [DIMENSION_COROUTINE] = { "coroutine", PAGE_MAX_VALUES }, [DIMENSION_END] = { "end", PAGE_MAX_VALUES },
+                [DIMENSION_PROCESS] = { "process", PAGE_MAX_VALUES },
+                [DIMENSION_THREAD] = { "thread", PAGE_MAX_VALUES },
+                [DIMENSION_SPAN] = { "span", PAGE_MAX_SPANS },
+                [DIMENSION_OPERATION] = { "operation", PAGE_MAX_VALUES },
+                [DIMENSION_COROUTINE] = { "coroutine", PAGE_MAX_VALUES },
+                [DIMENSION_END] = { "end", PAGE_MAX_VALUES },
         };
         int r = 0;
 
@@ -111,7 +115,9 @@ static int find_dimension(PageModel *model, const char *key, uint32_t *numberp) 
                 if (!strcmp(page_get_string(model, model->dimensions[n].key), key))
                         break;
         *numberp = n;
-        return n < model->n_dimensions || n == PAGE_MAX_DIMENSIONS ? 0 : add_dimension(model, key, PAGE_MAX_VALUES);
+        return n < model->n_dimensions || n == PAGE_MAX_DIMENSIONS
+                ? 0
+                : add_dimension(model, key, PAGE_MAX_VALUES);
 }
 
 /* Attributes */
@@ -140,7 +146,8 @@ static const char *resource_text(const Window *window, uint32_t resource, const 
         for (size_t i = 0; i < n; i++) {
                 const WindowAttribute *attribute = window_get_attribute(window, attributes[i]);
 
-                if (attribute->kind == ATTRIBUTE_STRING && !strcmp(window_get_string(window, attribute->key, NULL), key))
+                if (attribute->kind == ATTRIBUTE_STRING &&
+                    !strcmp(window_get_string(window, attribute->key, NULL), key))
                         return window_get_string(window, attribute->string, NULL);
         }
         return "";
@@ -191,9 +198,10 @@ static int process_of(Contexts *contexts, uint32_t resource, uint32_t *valuep) {
         }
         contexts->label.size = 0;
         append_process(contexts->window, resource, &contexts->label);
-        r = key.failed || contexts->label.failed ? error_origin(-ENOMEM) :
-                add_value(contexts->model, DIMENSION_PROCESS, key.data ? key.data : "?", key.data ? key.size : 1,
-                          contexts->label.data, contexts->label.size, valuep);
+        r = key.failed || contexts->label.failed
+                ? error_origin(-ENOMEM)
+                : add_value(contexts->model, DIMENSION_PROCESS, key.data ? key.data : "?",
+                            key.data ? key.size : 1, contexts->label.data, contexts->label.size, valuep);
         text_deinit(&key);
         return r;
 }
@@ -241,7 +249,8 @@ static uint32_t operation_rank(const char *key) {
         return (uint32_t)ARRAY_SIZE(operation_keys) - i;
 }
 
-static int read_plain(Contexts *contexts, const WindowAttribute *attribute, const char *key, Reading *reading) {
+static int read_plain(Contexts *contexts, const WindowAttribute *attribute, const char *key,
+                      Reading *reading) {
         uint32_t number = DIMENSION_END, rank = operation_rank(key);
         Text *label = &contexts->label;
         int r = 0;
@@ -257,10 +266,10 @@ static int read_plain(Contexts *contexts, const WindowAttribute *attribute, cons
                 return r;
         label->size = 0;
         append_attribute(contexts->window, attribute, label);
-        return label->failed ? error_origin(-ENOMEM) :
-                add_value(contexts->model, number, label->size ? label->data : "(empty)", label->size ? label->size : 7,
-                          label->size ? label->data : "(empty)", label->size ? label->size : 7,
-                          &reading->context.values[number]);
+        return label->failed ? error_origin(-ENOMEM)
+                             : add_value(contexts->model, number, label->size ? label->data : "(empty)",
+                                         label->size ? label->size : 7, label->size ? label->data : "(empty)",
+                                         label->size ? label->size : 7, &reading->context.values[number]);
 }
 
 static int read_attribute(Contexts *contexts, const WindowAttribute *attribute, Reading *reading) {
@@ -293,8 +302,8 @@ static int read_attributes(Contexts *contexts, uint32_t set, Reading *reading) {
         if (!r && reading->coroutine.failed)
                 r = error_origin(-ENOMEM);
         if (!r && reading->coroutine.size)
-                r = add_value(contexts->model, DIMENSION_COROUTINE, reading->coroutine.data, reading->coroutine.size,
-                              reading->coroutine.data, reading->coroutine.size,
+                r = add_value(contexts->model, DIMENSION_COROUTINE, reading->coroutine.data,
+                              reading->coroutine.size, reading->coroutine.data, reading->coroutine.size,
                               &reading->context.values[DIMENSION_COROUTINE]);
         text_deinit(&reading->coroutine);
         return r ? r : thread_of(contexts, reading);
@@ -334,7 +343,8 @@ static int kind_of(Contexts *contexts, const WindowProfile *profile, uint32_t *k
         return r;
 }
 
-static void count_kind(PageKind *kind, uint32_t side, const WindowProfile *profile, const WindowSample *sample) {
+static void count_kind(PageKind *kind, uint32_t side, const WindowProfile *profile,
+                       const WindowSample *sample) {
         uint64_t value = sample->value > 0 ? (uint64_t)sample->value : 0;
 
         kind->n_events += sample->n_events;
@@ -345,7 +355,8 @@ static void count_kind(PageKind *kind, uint32_t side, const WindowProfile *profi
 
 /* Samples */
 
-static int make_context(Contexts *contexts, PageContext context, const WindowSample *sample, uint32_t *contextp) {
+static int make_context(Contexts *contexts, PageContext context, const WindowSample *sample,
+                        uint32_t *contextp) {
         Reading reading = { .context = context };
         int r = span_of(contexts, sample->link, &reading);
 
@@ -354,7 +365,8 @@ static int make_context(Contexts *contexts, PageContext context, const WindowSam
         if (!r)
                 r = read_attributes(contexts, sample->attributes, &reading);
         if (!r)
-                r = page_intern(&contexts->model->contexts, &reading.context, sizeof(reading.context), contextp);
+                r = page_intern(&contexts->model->contexts, &reading.context, sizeof(reading.context),
+                                contextp);
         if (r == INTERN_E_FULL) {
                 *contextp = 0;
                 r = 0;

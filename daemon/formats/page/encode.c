@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A model as bytes. Numbers are varints (7 bits a byte, the lowest first; the top bit says that more come); a table is its
- * number of rows and then its columns, one behind the other, since like numbers pack best side by side. In this order:
+ * A model as bytes. Numbers are varints (7 bits a byte, the lowest first; the top bit says that more come); a
+ * table is its number of rows and then its columns, one behind the other, since like numbers pack best side
+ * by side. In this order:
  *
  *     "spanprof page 1\n"
  *     bytes, JSON                         what is no table: title, kinds, dimensions' keys, times, facts
@@ -103,8 +104,8 @@ static void put_sides(const PageModel *model, Text *json) {
                 text_printf(json, "%s{\"timed\":%" PRIu64, i ? "," : "", side->n_timed);
                 put_text(json, "name", names[i]);
                 if (side->end_ns)       /* as text: the numbers of scripts are exact up to 2^53 only */
-                        text_printf(json, ",\"startNs\":\"%" PRIu64 "\",\"lengthNs\":%" PRIu64, side->start_ns,
-                                    side->end_ns - side->start_ns);
+                        text_printf(json, ",\"startNs\":\"%" PRIu64 "\",\"lengthNs\":%" PRIu64,
+                                    side->start_ns, side->end_ns - side->start_ns);
                 text_printf(json, ",\"recordedNs\":%" PRIu64 "}", side->recorded_ns);
         }
         text_printf(json, "]");
@@ -181,13 +182,15 @@ static void put_strings(const PageModel *model, Bytes *bytes) {
 }
 
 static void put_frames(const PageModel *model, Bytes *bytes) {
-        static const size_t columns[] = { offsetof(PageFrame, name), offsetof(PageFrame, object), offsetof(PageFrame, file),
-                                          offsetof(PageFrame, type), offsetof(PageFrame, line), offsetof(PageFrame, inlined) };
+        static const size_t columns[] = { offsetof(PageFrame, name), offsetof(PageFrame, object),
+                                          offsetof(PageFrame, file), offsetof(PageFrame, type),
+                                          offsetof(PageFrame, line), offsetof(PageFrame, inlined) };
 
         put(bytes, model->frames.n_items);
         for (size_t column = 0; column < ARRAY_SIZE(columns); column++)
                 for (uint32_t i = 0; i < model->frames.n_items; i++)
-                        put(bytes, *(const uint32_t *)((const uint8_t *)page_get_frame(model, i) + columns[column]));
+                        put(bytes,
+                            *(const uint32_t *)((const uint8_t *)page_get_frame(model, i) + columns[column]));
 }
 
 static int put_depths(const PageModel *model, Bytes *bytes) {

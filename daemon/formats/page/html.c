@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The page: page.html with its style and script, and the packed model as base64 where the template has room for it.
- * Nothing that a stranger wrote stands in the file in any other form.
+ * The page: page.html with its style and script, and the packed model as base64 where the template has room
+ * for it. Nothing that a stranger wrote stands in the file in any other form.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,11 @@
 
 enum { TITLE_PROCESSES = 3 };
 
-/* The value of the dimension of processes that has the most samples of those not in @said yet; 0 = no more. */
-static uint32_t largest_process(const PageModel *model, const uint64_t *sums, const uint32_t *said, uint32_t n_said) {
+/*
+ * The value of the dimension of processes that has the most samples of those not in @said yet; 0 = no more.
+ */
+static uint32_t largest_process(const PageModel *model, const uint64_t *sums, const uint32_t *said,
+                                uint32_t n_said) {
         uint32_t best = 0;
 
         for (uint32_t i = 2; i < model->dimensions[DIMENSION_PROCESS].values.n_items; i++) {

@@ -16,7 +16,10 @@ int page_intern(Intern *intern, const void *data, size_t size, uint32_t *indexp)
         return r == INTERN_E_FOUND ? 0 : r;
 }
 
-/* Bytes of the character at @p if it must not be shown: controls, and what turns the direction of the text around it. */
+/*
+ * Bytes of the character at @p if it must not be shown: controls, and what turns the direction of the text
+ * around it.
+ */
 static size_t harmful(const unsigned char *p) {
         if (p[0] < 0x20 || p[0] == 0x7F)
                 return 1;
@@ -24,8 +27,10 @@ static size_t harmful(const unsigned char *p) {
                 return 2;
         if (p[0] == 0xD8 && p[1] == 0x9C)                                       /* U+061C */
                 return 2;
-        if (p[0] == 0xE2 && p[1] == 0x80 && ((p[2] >= 0x8B && p[2] <= 0x8F) || (p[2] >= 0xA8 && p[2] <= 0xAE)))
-                return 3;                                                       /* U+200B … 200F, 2028 … 202E */
+        if (p[0] == 0xE2 && p[1] == 0x80 &&
+            ((p[2] >= 0x8B && p[2] <= 0x8F) || (p[2] >= 0xA8 && p[2] <= 0xAE)))
+                /* U+200B … 200F, 2028 … 202E */
+                return 3;
         if (p[0] == 0xE2 && p[1] == 0x81 && p[2] >= 0xA0 && p[2] <= 0xAF)       /* U+2060 … 206F */
                 return 3;
         if (p[0] == 0xEF && ((p[1] == 0xBB && p[2] == 0xBF) || (p[1] == 0xBF && p[2] >= 0xBE)))
@@ -114,7 +119,8 @@ static int fill(PageModel *model) {
         return r ? r : page_rows_make(model);
 }
 
-int page_model_new(PageModel **modelp, const Window *window, const Window *after, const PageOptions *options) {
+int page_model_new(PageModel **modelp, const Window *window, const Window *after,
+                   const PageOptions *options) {
         _cleanup_(page_model_freep) PageModel *model = calloc(1, sizeof(*model));
         int r;
 

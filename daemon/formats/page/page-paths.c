@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From the stacks of a window to paths of frames that have a name. Each frame word is looked up once; where code was
- * inlined, one address becomes several frames.
+ * From the stacks of a window to paths of frames that have a name. Each frame word is looked up once; where
+ * code was inlined, one address becomes several frames.
  *
- * A window may bring such frames itself. They stand in a stack one behind the other, with one address: the innermost
- * first, and last the function that the machine was really in. So a frame is inlined if its caller has the same address in the
- * same object, unless the caller is the frame that this address began with: then a function has called itself from there.
+ * A window may bring such frames itself. They stand in a stack one behind the other, with one address: the
+ * innermost first, and last the function that the machine was really in. So a frame is inlined if its caller
+ * has the same address in the same object, unless the caller is the frame that this address began with: then
+ * a function has called itself from there.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +19,8 @@ typedef struct Names {
         PageModel *model;
         const Window *window;
         WindowNames *native;            /* of native code; NULL = only what the window brings */
-        Hashmap known;                  /* frame word, and whether it is inlined → where its chain begins, and its length */
+        /* frame word, and whether it is inlined → where its chain begins, and its length */
+        Hashmap known;
         uint32_t *chains;               /* frames, the innermost first */
         size_t n_chains, chains_room;
         uint32_t *strings;              /* string of the window → string + 1; 0 = not yet */
@@ -86,10 +88,16 @@ static int name_of(Names *names, const WindowFrame *frame, bool is_kernel, PageF
         if (made->object)
                 return bracketed(names->model, page_get_string(names->model, made->object), &made->name);
         type = window_get_string(names->window, frame->type, NULL);
-        return bracketed(names->model, is_kernel ? "kernel" : type[0] && frame->function ? type : "unknown", &made->name);
+        return bracketed(names->model,
+                         is_kernel                            ? "kernel"
+                                 : type[0] && frame->function ? type
+                                                              : "unknown",
+                         &made->name);
 }
 
-/* Of runtimes: interpreted and compiled code of one function are two, since that is what people want to know. */
+/*
+ * Of runtimes: interpreted and compiled code of one function are two, since that is what people want to know.
+ */
 static int type_of(Names *names, const WindowFrame *frame, PageFrame *made) {
         const WindowAttribute *attribute = window_get_attribute(names->window, frame->attribute);
         const char *key = window_get_string(names->window, attribute->key, NULL);
@@ -139,9 +147,11 @@ static int add_own(Names *names, const WindowFrame *frame, bool is_kernel, const
 }
 
 /* The line of a call says where, not which function: frames of one function are one. */
-static int add_named(Names *names, const NamedFrame *named, const WindowFrame *frame, const PageFrame *common) {
+static int add_named(Names *names, const NamedFrame *named, const WindowFrame *frame,
+                     const PageFrame *common) {
         PageFrame made = *common;
-        int r = *named->name ? add_text(names->model, named->name, &made.name) : name_of(names, frame, false, &made);
+        int r = *named->name ? add_text(names->model, named->name, &made.name)
+                             : name_of(names, frame, false, &made);
 
         made.inlined |= named->is_inlined;
         if (!r)
@@ -188,7 +198,10 @@ static int chain_of(Names *names, FrameWord word, bool inlined, size_t *beginp, 
         return 0;
 }
 
-/* Numbers the places {module, address} of the frame table; 0 = frames that could not be inlined into one of them. */
+/*
+ * Numbers the places {module, address} of the frame table; 0 = frames that could not be inlined into one of
+ * them.
+ */
 static int find_places(Names *names) {
         uint32_t n = window_n_frames(names->window), place;
         Intern known;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The inside of a page: what names.c, contexts.c, tree.c and rows.c make of windows, in this order, and encode.c and
- * svg.c write.
+ * The inside of a page: what names.c, contexts.c, tree.c and rows.c make of windows, in this order, and
+ * encode.c and svg.c write.
  *
  *     strings     every text, once, harmless
  *     frames      {name, object, file, kind, inlined}    sorted by name at the end
@@ -89,7 +89,8 @@ typedef struct PageRow {
 typedef struct PageSide {
         const Window *window;
         PagePath *paths;                /* by stack */
-        uint32_t *contexts;             /* by profile and sample: where a profile's begin, then one for each */
+        /* by profile and sample: where a profile's begin, then one for each */
+        uint32_t *contexts;
         uint64_t start_ns, end_ns;      /* REALTIME of the first and last sample with a time */
         uint64_t recorded_ns;           /* how long the window is */
         uint64_t n_timed;
@@ -119,8 +120,8 @@ PageModel *page_model_free(PageModel *model);
 DEFINE_CLEANUP(PageModel, page_model_free)
 
 /*
- * Adds a text, cut at PAGE_MAX_NAME and cleaned of what could change how others are shown. Texts that only differ behind
- * the cut become one. Return: 0, -ENOMEM.
+ * Adds a text, cut at PAGE_MAX_NAME and cleaned of what could change how others are shown. Texts that only
+ * differ behind the cut become one. Return: 0, -ENOMEM.
  */
 int page_string(PageModel *model, const char *text, size_t size, uint32_t *stringp);
 const char *page_get_string(const PageModel *model, uint32_t string);
@@ -151,6 +152,8 @@ int page_encode(const PageModel *model, uint8_t **datap, size_t *sizep);
 /* The title as text, also of a page that was given none. Return: 0, -ENOMEM. */
 int page_title(const PageModel *model, Text *title);
 
-/* Of page.html, with style and script inside: what stands before the data, and behind it. Made by embed.py. */
+/*
+ * Of page.html, with style and script inside: what stands before the data, and behind it. Made by embed.py.
+ */
 extern const char page_html_head[], page_html_tail[];
 extern const size_t page_html_head_size, page_html_tail_size;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The events of the windows as rows: how much of a context was at a node in one bucket of time. Rows come in the
- * order {node, context, bucket}, so that all that lies under a node is one range of them.
+ * The events of the windows as rows: how much of a context was at a node in one bucket of time. Rows come in
+ * the order {node, context, bucket}, so that all that lies under a node is one range of them.
  *
- * Buckets have the same length on both sides and begin with each side's first sample. If there were too many rows
- * (each is a few bytes of the page), buckets are joined: the length of each step divides that of the next.
+ * Buckets have the same length on both sides and begin with each side's first sample. If there were too many
+ * rows (each is a few bytes of the page), buckets are joined: the length of each step divides that of the
+ * next.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,9 +17,10 @@
 #include "formats/page/page-private.h"
 
 static const uint64_t bucket_lengths_ns[] = {
-        NS_PER_MS, 2 * NS_PER_MS, 10 * NS_PER_MS, 20 * NS_PER_MS, 100 * NS_PER_MS, 200 * NS_PER_MS, NS_PER_SEC,
-        2 * NS_PER_SEC, 10 * NS_PER_SEC, 20 * NS_PER_SEC, 60 * NS_PER_SEC, 120 * NS_PER_SEC, 600 * NS_PER_SEC,
-        1200 * NS_PER_SEC, 3600 * NS_PER_SEC, 7200 * NS_PER_SEC, 86400 * NS_PER_SEC, 10 * 86400 * NS_PER_SEC,
+        NS_PER_MS,         2 * NS_PER_MS,      10 * NS_PER_MS,          20 * NS_PER_MS,    100 * NS_PER_MS,
+        200 * NS_PER_MS,   NS_PER_SEC,         2 * NS_PER_SEC,          10 * NS_PER_SEC,   20 * NS_PER_SEC,
+        60 * NS_PER_SEC,   120 * NS_PER_SEC,   600 * NS_PER_SEC,        1200 * NS_PER_SEC, 3600 * NS_PER_SEC,
+        7200 * NS_PER_SEC, 86400 * NS_PER_SEC, 10 * 86400 * NS_PER_SEC,
 };
 
 typedef struct Rows {
@@ -32,7 +34,8 @@ typedef struct Rows {
 
 /* Profiles without times say 0. */
 static void find_times(PageSide *side) {
-        uint64_t offset_ns = (uint64_t)window_realtime_offset_ns(side->window), first_ns = UINT64_MAX, last_ns = 0;
+        uint64_t offset_ns = (uint64_t)window_realtime_offset_ns(side->window), first_ns = UINT64_MAX,
+                 last_ns = 0;
 
         for (uint32_t i = 0; i < window_n_profiles(side->window); i++) {
                 const WindowProfile *profile = window_get_profile(side->window, i);
@@ -66,7 +69,8 @@ static uint64_t choose_bucket(const PageModel *model) {
         /* a bucket with a sample or two shows nothing but chance */
         for (i = 0; i < model->n_sides; i++)
                 n_events = MAX(n_events, window_n_events(model->sides[i].window));
-        n_buckets = MIN(MAX(n_events / PAGE_BUCKET_EVENTS, (uint64_t)PAGE_LEAST_BUCKETS), (uint64_t)PAGE_BUCKETS);
+        n_buckets = MIN(MAX(n_events / PAGE_BUCKET_EVENTS, (uint64_t)PAGE_LEAST_BUCKETS),
+                        (uint64_t)PAGE_BUCKETS);
         for (i = 0; i + 1 < ARRAY_SIZE(bucket_lengths_ns); i++)
                 if (length_ns / n_buckets < bucket_lengths_ns[i])
                         break;
@@ -115,7 +119,8 @@ static uint64_t sum_times(Rows *rows, PageSide *side, const WindowSample *sample
 
 static int add_sample(Rows *rows, PageSide *side, uint32_t context, const WindowSample *sample) {
         uint32_t node = side->paths[sample->stack].node;
-        uint64_t timed = sum_times(rows, side, sample), value = sample->value > 0 ? (uint64_t)sample->value : 0;
+        uint64_t timed = sum_times(rows, side, sample),
+                 value = sample->value > 0 ? (uint64_t)sample->value : 0;
         int r = value > timed ? add_row(rows, node, context, 0, value - timed) : 0;
 
         for (uint32_t i = 0; i < rows->n_touched; i++) {
@@ -151,7 +156,10 @@ static int compare_rows(const void *left, const void *right) {
         return a->bucket < b->bucket ? -1 : a->bucket > b->bucket;
 }
 
-/* By counting, since there are as many nodes as rows or fewer; what has one node is short, and sorted by comparing. */
+/*
+ * By counting, since there are as many nodes as rows or fewer; what has one node is short, and sorted by
+ * comparing.
+ */
 static int sort_rows(Rows *rows) {
         uint32_t n_nodes = rows->model->n_nodes;
         _cleanup_(freep) size_t *ends = calloc(n_nodes + 1u, sizeof(*ends));
@@ -185,7 +193,8 @@ static void merge_rows(Rows *rows) {
         for (size_t i = 0; i < rows->n; i++) {
                 PageRow *last = n ? &rows->rows[n - 1] : NULL, *row = &rows->rows[i];
 
-                if (last && last->node == row->node && last->context == row->context && last->bucket == row->bucket)
+                if (last && last->node == row->node && last->context == row->context &&
+                    last->bucket == row->bucket)
                         last->value += row->value;
                 else
                         rows->rows[n++] = *row;

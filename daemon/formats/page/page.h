@@ -7,13 +7,14 @@
  * One window as one file that people look at: a page with flame graph, timeline and tables that needs no
  * network and no server (HTML), or a picture (SVG). Two windows as one page that shows what has changed.
  *
- * A page holds the data, not a drawing of it: functions, a tree of stacks, and one row for each distinct {stack,
- * context, moment} with its value, where a context is process, thread, span, operation, coroutine and further
- * attributes. All views and sums are made from the rows in the browser; docs/man says what it shows.
+ * A page holds the data, not a drawing of it: functions, a tree of stacks, and one row for each distinct
+ * {stack, context, moment} with its value, where a context is process, thread, span, operation, coroutine and
+ * further attributes. All views and sums are made from the rows in the browser; docs/man says what it shows.
  *
- * Names of functions, processes, threads … come from strangers. In HTML they stand in a packed block of base64 digits
- * alone, and what unpacks it puts them into text nodes; in SVG they are escaped. Control and direction characters are
- * replaced in both. The page forbids itself every connection and every script but its own.
+ * Names of functions, processes, threads … come from strangers. In HTML they stand in a packed block of
+ * base64 digits alone, and what unpacks it puts them into text nodes; in SVG they are escaped. Control and
+ * direction characters are replaced in both. The page forbids itself every connection and every script but
+ * its own.
  */
 
 #include <stddef.h>

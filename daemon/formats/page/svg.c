@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A flame graph as a picture: the outermost function below, one box for each node that is wide enough to be seen, names
- * and numbers as titles of the boxes. It has no script, so that viewers which allow none (and mails, and wikis) show it.
+ * A flame graph as a picture: the outermost function below, one box for each node that is wide enough to be
+ * seen, names and numbers as titles of the boxes. It has no script, so that viewers which allow none (and
+ * mails, and wikis) show it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -103,7 +104,9 @@ static void sum_up(Picture *picture, uint32_t kind) {
 }
 
 static double width_of(const Picture *picture, uint32_t node) {
-        return picture->totals[0] ? (WIDTH - 2.0 * MARGIN) * (double)picture->totals[node] / (double)picture->totals[0] : 0;
+        return picture->totals[0]
+                ? (WIDTH - 2.0 * MARGIN) * (double)picture->totals[node] / (double)picture->totals[0]
+                : 0;
 }
 
 /* Places each node behind its elder siblings. Parents stand before their children. */
@@ -137,11 +140,14 @@ static void put_box(const Picture *picture, uint32_t node, const PageKind *kind)
         put_text(picture->out, name, strlen(name));
         if (frame && *page_get_string(model, frame->object)) {
                 fprintf(picture->out, "%s — ", frame->inlined ? " (inlined)" : "");
-                put_text(picture->out, page_get_string(model, frame->object), strlen(page_get_string(model, frame->object)));
+                put_text(picture->out, page_get_string(model, frame->object),
+                         strlen(page_get_string(model, frame->object)));
         }
         fprintf(picture->out, "\n%" PRIu64 " ", picture->totals[node]);
-        put_text(picture->out, page_get_string(model, kind->unit), strlen(page_get_string(model, kind->unit)));
-        fprintf(picture->out, ", %.2f %%</title><rect class=\"%s\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\"/>",
+        put_text(picture->out, page_get_string(model, kind->unit),
+                 strlen(page_get_string(model, kind->unit)));
+        fprintf(picture->out,
+                ", %.2f %%</title><rect class=\"%s\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\"/>",
                 100.0 * (double)picture->totals[node] / (double)picture->totals[0],
                 frame ? legend_of(page_get_string(model, frame->type))->class : "r", x, y, width, ROW - 1);
         if (letters) {
@@ -175,11 +181,15 @@ static int put_head(const Picture *picture, const PageKind *kind) {
                 WIDTH, height, WIDTH, height);
         put_text(picture->out, title.data ? title.data : "", title.size);
         fprintf(picture->out, "</title>\n%s<text class=\"t\" x=\"%d\" y=\"26\">", style, MARGIN);
-        put_text(picture->out, title.data ? title.data : "", first_letters(title.data ? title.data : "", 120));
-        fprintf(picture->out, "</text>\n<text class=\"s\" x=\"%d\" y=\"46\">%" PRIu64 " ", MARGIN, picture->totals[0]);
-        put_text(picture->out, page_get_string(picture->model, kind->unit), strlen(page_get_string(picture->model, kind->unit)));
+        put_text(picture->out, title.data ? title.data : "",
+                 first_letters(title.data ? title.data : "", 120));
+        fprintf(picture->out, "</text>\n<text class=\"s\" x=\"%d\" y=\"46\">%" PRIu64 " ", MARGIN,
+                picture->totals[0]);
+        put_text(picture->out, page_get_string(picture->model, kind->unit),
+                 strlen(page_get_string(picture->model, kind->unit)));
         fprintf(picture->out, " of ");
-        put_text(picture->out, page_get_string(picture->model, kind->type), strlen(page_get_string(picture->model, kind->type)));
+        put_text(picture->out, page_get_string(picture->model, kind->type),
+                 strlen(page_get_string(picture->model, kind->type)));
         fprintf(picture->out, "%s</text>\n", picture->cut ? ", without the frames deeper than 400" : "");
         text_deinit(&title);
         return 0;
@@ -224,7 +234,8 @@ int page_write_svg(const Window *window, const PageOptions *options, FILE *out) 
         picture.x = calloc(model->n_nodes, sizeof(*picture.x));
         picture.next = calloc(model->n_nodes, sizeof(*picture.next));
         picture.depths = calloc(model->n_nodes, sizeof(*picture.depths));
-        r = picture.totals && picture.x && picture.next && picture.depths ? put_picture(&picture) : error_origin(-ENOMEM);
+        r = picture.totals && picture.x && picture.next && picture.depths ? put_picture(&picture)
+                                                                          : error_origin(-ENOMEM);
         free(picture.totals);
         free(picture.x);
         free(picture.next);

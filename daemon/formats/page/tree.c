@@ -2,8 +2,9 @@
 
 /*
  * The tree of all paths. Paths are sorted, and each adds the nodes behind what it has in common with the one
- * before; so the nodes come in the order of a walk, and a node's descendants are those up to the next node that is not
- * deeper. Frames are numbered by their names first, so that children come in the order of their names.
+ * before; so the nodes come in the order of a walk, and a node's descendants are those up to the next node
+ * that is not deeper. Frames are numbered by their names first, so that children come in the order of their
+ * names.
  *
  *     main;read        node 1 main       2 read
  *     main;work;fib              3 work            4 fib
@@ -20,7 +21,8 @@ static int compare_frames(const void *left, const void *right, void *userdata) {
         const uint32_t *i = left, *j = right;
         const PageModel *model = userdata;
         const PageFrame *a = intern_get(&model->frames, *i)->data, *b = intern_get(&model->frames, *j)->data;
-        int r = a->name == b->name ? 0 : strcmp(page_get_string(model, a->name), page_get_string(model, b->name));
+        int r = a->name == b->name ? 0
+                                   : strcmp(page_get_string(model, a->name), page_get_string(model, b->name));
 
         if (!r && a->object != b->object)
                 r = strcmp(page_get_string(model, a->object), page_get_string(model, b->object));

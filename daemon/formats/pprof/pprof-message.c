@@ -10,7 +10,8 @@
 #include "base/util/error.h"
 
 int pprof_malformed(Parser *parser, const uint8_t *at, const char *what) {
-        text_printf(parser->problem, "is pprof, but %s at byte %zu is damaged or cut off", what, (size_t)(at - parser->begin));
+        text_printf(parser->problem, "is pprof, but %s at byte %zu is damaged or cut off", what,
+                    (size_t)(at - parser->begin));
         return PPROF_E_MALFORMED;
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The inside of the pprof parser: pprof.c goes through the profile, pprof-rows.c makes rows of the window from its tables,
- * pprof-samples.c events from its samples; pprof-message.c reads for all of them.
+ * The inside of the pprof parser: pprof.c goes through the profile, pprof-rows.c makes rows of the window
+ * from its tables, pprof-samples.c events from its samples; pprof-message.c reads for all of them.
  */
 
 #include "base/util/cursor.h"
@@ -65,7 +65,10 @@ typedef struct Parser {
         int64_t period, time_ns, duration_ns;
 } Parser;
 
-/* Return: whether there was another field; at the end and when it is broken, no (cursor->failed tells them apart). */
+/*
+ * Return: whether there was another field; at the end and when it is broken, no (cursor->failed tells them
+ * apart).
+ */
 static inline bool pprof_next_field(Cursor *cursor, Field *field) {
         uint64_t tag;
 
@@ -109,7 +112,8 @@ int pprof_add_id(Table *table, uint64_t id);
 bool pprof_find_id(const Table *table, uint64_t id, size_t *indexp);
 
 /* Rows and events of the window from the messages of the profile. Return: 0, PPROF_E_*, -ENOMEM. */
-int pprof_string(Parser *parser, uint64_t index, uint32_t *stringp);    /* one that is not in the table is empty */
+/* one that is not in the table is empty */
+int pprof_string(Parser *parser, uint64_t index, uint32_t *stringp);
 int pprof_add_column(Parser *parser, const Field *message);
 int pprof_add_mapping(Parser *parser, const Field *message);
 int pprof_add_function(Parser *parser, const Field *message);

@@ -21,7 +21,8 @@ int pprof_string(Parser *parser, uint64_t index, uint32_t *stringp) {
                 return 0;
         if (!parser->strings[index]) {
                 text = &parser->texts[index];
-                r = window_string(parser->window, (const char *)text->data, text->size, &parser->strings[index]);
+                r = window_string(parser->window, (const char *)text->data, text->size,
+                                  &parser->strings[index]);
                 if (r)
                         return pprof_full(r);
         }
@@ -53,12 +54,16 @@ static bool is_hex(const Bytes *text) {
 }
 
 /*
- * Which of our kinds of build id it is, shows its form: a slash is Go's. Programs give addresses of the process; ours
- * (and those of position-dependent programs) are already those of the file, then offset and start agree.
+ * Which of our kinds of build id it is, shows its form: a slash is Go's. Programs give addresses of the
+ * process; ours (and those of position-dependent programs) are already those of the file, then offset and
+ * start agree.
  */
 static int add_mapping_row(Parser *parser, const uint64_t *fields) {
-        const Bytes *id = fields[MAPPING_BUILD_ID] < parser->n_texts ? &parser->texts[fields[MAPPING_BUILD_ID]] : NULL;
-        uint64_t start = fields[MAPPING_START], limit = fields[MAPPING_LIMIT], offset = fields[MAPPING_OFFSET];
+        const Bytes *id = fields[MAPPING_BUILD_ID] < parser->n_texts
+                ? &parser->texts[fields[MAPPING_BUILD_ID]]
+                : NULL;
+        uint64_t start = fields[MAPPING_START], limit = fields[MAPPING_LIMIT],
+                 offset = fields[MAPPING_OFFSET];
         Mapping *mapping = &parser->mappings[parser->mapping_ids.n - 1];
         WindowModule module = { 0 };
         int r = pprof_string(parser, fields[MAPPING_FILE], &module.path);
@@ -104,13 +109,15 @@ int pprof_add_function(Parser *parser, const Field *message) {
         r = r ? r : pprof_string(parser, fields[FUNCTION_SYSTEM_NAME], &function.system_name);
         r = r ? r : pprof_string(parser, fields[FUNCTION_FILE], &function.filename);
         function.start_line = (int64_t)fields[FUNCTION_START];
-        return r ? r : pprof_full(window_function(parser->window, &function, &parser->functions[table->n - 1]));
+        return r ? r
+                 : pprof_full(window_function(parser->window, &function, &parser->functions[table->n - 1]));
 }
 
 /* ---- locations ---- */
 
 static int put_word(Parser *parser, const WindowFrame *frame) {
-        int r = pprof_grow((void **)&parser->words, &parser->words_room, parser->n_words, sizeof(*parser->words));
+        int r = pprof_grow((void **)&parser->words, &parser->words_room, parser->n_words,
+                           sizeof(*parser->words));
 
         r = r ? r : pprof_full(window_frame(parser->window, frame, &parser->words[parser->n_words]));
         parser->n_words += !r;
@@ -124,7 +131,9 @@ static int put_line(Parser *parser, const Field *message, WindowFrame *frame) {
 
         if (r)
                 return r;
-        frame->function = pprof_find_id(&parser->function_ids, fields[LINE_FUNCTION], &index) ? parser->functions[index] : 0;
+        frame->function = pprof_find_id(&parser->function_ids, fields[LINE_FUNCTION], &index)
+                ? parser->functions[index]
+                : 0;
         frame->line = (int64_t)fields[LINE_LINE];
         return put_word(parser, frame);
 }
@@ -158,7 +167,8 @@ static int make_location(Parser *parser, const Bytes *message, Location *locatio
                         address = field.value;
         }
         location->first = parser->n_words;
-        r = cursor.failed ? pprof_malformed(parser, message->data, "the location") : set_address(parser, mapping, address, &frame);
+        r = cursor.failed ? pprof_malformed(parser, message->data, "the location")
+                          : set_address(parser, mapping, address, &frame);
         while (!r && pprof_next_field(&again, &field))
                 if (field.number == LOCATION_LINE && field.wire == PROTO_BYTES)
                         r = put_line(parser, &field, &frame);

@@ -41,9 +41,11 @@ static int add_frames(Parser *parser, Sample *sample, uint64_t id) {
                 sample->bad = true;
                 return 0;
         }
-        r = pprof_grow((void **)&parser->stack, &parser->stack_room, sample->n_frames + location->n, sizeof(*parser->stack));
+        r = pprof_grow((void **)&parser->stack, &parser->stack_room, sample->n_frames + location->n,
+                       sizeof(*parser->stack));
         if (!r && location->n)
-                memcpy(parser->stack + sample->n_frames, parser->words + location->first, location->n * sizeof(*parser->words));
+                memcpy(parser->stack + sample->n_frames, parser->words + location->first,
+                       location->n * sizeof(*parser->words));
         sample->n_frames += r ? 0 : location->n;
         return r;
 }
@@ -79,7 +81,8 @@ static bool take_id(const Parser *parser, uint64_t index, uint8_t *to, size_t si
 /* Labels that are ours, or that name what OTLP has a place of its own for. */
 static bool take_link(const Parser *parser, Sample *sample, const uint64_t *fields) {
         if (is_text(parser, fields[LABEL_KEY], "trace_id"))
-                return take_id(parser, fields[LABEL_TEXT], sample->link.trace_id, sizeof(sample->link.trace_id));
+                return take_id(parser, fields[LABEL_TEXT], sample->link.trace_id,
+                               sizeof(sample->link.trace_id));
         return is_text(parser, fields[LABEL_KEY], "span_id") &&
                take_id(parser, fields[LABEL_TEXT], sample->link.span_id, sizeof(sample->link.span_id));
 }
@@ -105,7 +108,8 @@ static int add_label(Parser *parser, Sample *sample, const Field *message) {
                 return r;
         if (!fields[LABEL_KEY] || fields[LABEL_KEY] >= parser->n_texts || take_link(parser, sample, fields))
                 return 0;
-        own = is_text(parser, fields[LABEL_KEY], "process.pid") || is_text(parser, fields[LABEL_KEY], "service.name");
+        own = is_text(parser, fields[LABEL_KEY], "process.pid") ||
+                is_text(parser, fields[LABEL_KEY], "service.name");
         if (own ? sample->n_own == ARRAY_SIZE(sample->own) : sample->n_attributes == WINDOW_MAX_SET)
                 return 0;
         r = make_attribute(parser, fields, &attribute);
@@ -141,7 +145,8 @@ static int take_sample_field(Parser *parser, Sample *sample, const Field *field)
 
 static int find_resource(Parser *parser, const Sample *sample, uint32_t *resourcep) {
         uint32_t n = window_n_resources(parser->window);
-        uint64_t key[4] = { parser->key, sample->n_own, sample->n_own ? sample->own[0] : 0, sample->n_own > 1 ? sample->own[1] : 0 };
+        uint64_t key[4] = { parser->key, sample->n_own, sample->n_own ? sample->own[0] : 0,
+                            sample->n_own > 1 ? sample->own[1] : 0 };
         int r = window_resource(parser->window, hash_bytes(key, sizeof(key)), resourcep);
 
         if (!r && *resourcep == n && sample->n_own)
@@ -150,16 +155,19 @@ static int find_resource(Parser *parser, const Sample *sample, uint32_t *resourc
 }
 
 /* Zeros of other columns are no events. */
-static int put_values(Parser *parser, const Sample *sample, uint32_t resource, uint32_t stack, uint32_t set, uint32_t link) {
+static int put_values(Parser *parser, const Sample *sample, uint32_t resource, uint32_t stack, uint32_t set,
+                      uint32_t link) {
         for (uint32_t i = 0; i < MIN(sample->n_values, (size_t)parser->n_columns); i++) {
                 uint32_t profile;
                 int r;
 
                 if (!sample->values[i])
                         continue;
-                r = window_profile_named(parser->window, resource, &parser->columns[i], parser->period, &profile);
+                r = window_profile_named(parser->window, resource, &parser->columns[i], parser->period,
+                                         &profile);
                 if (!r)
-                        r = window_sample_untimed(parser->window, profile, stack, set, link, (int64_t)sample->values[i]);
+                        r = window_sample_untimed(parser->window, profile, stack, set, link,
+                                                  (int64_t)sample->values[i]);
                 if (r)
                         return pprof_full(r);
         }
@@ -171,7 +179,9 @@ static int put_sample(Parser *parser, const Sample *sample) {
         int r = find_resource(parser, sample, &resource);
 
         r = r ? r : pprof_full(window_stack(parser->window, parser->stack, sample->n_frames, &stack));
-        r = r ? r : pprof_full(window_attribute_set(parser->window, sample->attributes, sample->n_attributes, &set));
+        r = r ? r
+              : pprof_full(
+                        window_attribute_set(parser->window, sample->attributes, sample->n_attributes, &set));
         r = r ? r : pprof_full(window_link(parser->window, &sample->link, &link));
         return r ? r : put_values(parser, sample, resource, stack, set, link);
 }

@@ -9,7 +9,8 @@
 /* ---- first pass: where things are ---- */
 
 static int note_text(Parser *parser, const Field *field) {
-        int r = pprof_grow((void **)&parser->texts, &parser->texts_room, parser->n_texts, sizeof(*parser->texts));
+        int r = pprof_grow((void **)&parser->texts, &parser->texts_room, parser->n_texts,
+                           sizeof(*parser->texts));
 
         if (!r)
                 parser->texts[parser->n_texts++] = (Bytes){ field->data, field->size };
@@ -29,7 +30,8 @@ static uint64_t read_id(const Field *message, unsigned number) {
 
 static int note_location(Parser *parser, const Field *field) {
         Table *table = &parser->location_ids;
-        int r = pprof_grow((void **)&parser->locations_raw, &table->room, table->n, sizeof(*parser->locations_raw));
+        int r = pprof_grow((void **)&parser->locations_raw, &table->room, table->n,
+                           sizeof(*parser->locations_raw));
 
         if (!r)
                 r = pprof_add_id(table, read_id(field, LOCATION_ID));
@@ -82,7 +84,8 @@ static int take_row(Parser *parser, const Field *field) {
 }
 
 static int take_samples(Parser *parser, const Field *field) {
-        return field->number == PROFILE_SAMPLE && field->wire == PROTO_BYTES ? pprof_add_sample(parser, field) : 0;
+        return field->number == PROFILE_SAMPLE && field->wire == PROTO_BYTES ? pprof_add_sample(parser, field)
+                                                                             : 0;
 }
 
 static void set_times(const Parser *parser, PprofResult *result) {
@@ -93,8 +96,8 @@ static void set_times(const Parser *parser, PprofResult *result) {
 }
 
 /*
- * A file that was cut off has samples and, as tables come behind them, none of its names: the first pass goes as far as
- * it can, and what it has found is used.
+ * A file that was cut off has samples and, as tables come behind them, none of its names: the first pass goes
+ * as far as it can, and what it has found is used.
  */
 static int parse(Parser *parser, Bytes message) {
         int first = each_field(parser, message, note_field), r = MIN(first, 0);
@@ -130,7 +133,8 @@ static void parser_deinit(Parser *parser) {
         hashmap_deinit(&parser->mapping_ids.ids);
 }
 
-int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, PprofResult *result, Text *problem) {
+int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, PprofResult *result,
+                 Text *problem) {
         Parser parser = { .window = window, .problem = problem, .result = result, .key = key, .begin = data };
         int r;
 
@@ -146,7 +150,8 @@ int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key,
 /* ---- recognizing ---- */
 
 static bool is_type(const Field *field) {
-        return field->size && field->size <= 22 && (field->data[0] == TYPE_TYPE << 3 || field->data[0] == TYPE_UNIT << 3);
+        return field->size && field->size <= 22 &&
+                (field->data[0] == TYPE_TYPE << 3 || field->data[0] == TYPE_UNIT << 3);
 }
 
 static bool is_known_field(const Field *field) {
@@ -155,7 +160,10 @@ static bool is_known_field(const Field *field) {
         return field->number <= PROFILE_DEFAULT_TYPE && field->wire == (message ? PROTO_BYTES : PROTO_VARINT);
 }
 
-/* What both have is a message in field 1: a type and a unit here, which are two small numbers. All else tells by its number. */
+/*
+ * What both have is a message in field 1: a type and a unit here, which are two small numbers. All else tells
+ * by its number.
+ */
 bool pprof_recognize(const uint8_t *data, size_t size) {
         Cursor cursor = cursor_make(data, size);
         unsigned n_own = 0;

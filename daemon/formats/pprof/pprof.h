@@ -4,13 +4,13 @@
 /*
  * pprof Parser
  *
- * A profile.proto that somebody else wrote (unpacked) → events of a window. Bytes in, rows out: nothing is opened, and
- * no index, id or size is believed. Each value column becomes a profile of its own; labels become attributes, but for
- * those that tell the process (process.pid, service.name: its resource) and the span (trace_id, span_id: its link), as
- * our own writer puts them. Samples have no times of their own.
+ * A profile.proto that somebody else wrote (unpacked) → events of a window. Bytes in, rows out: nothing is
+ * opened, and no index, id or size is believed. Each value column becomes a profile of its own; labels become
+ * attributes, but for those that tell the process (process.pid, service.name: its resource) and the span
+ * (trace_id, span_id: its link), as our own writer puts them. Samples have no times of their own.
  *
- * Ids of locations, functions and mappings are any numbers, and tables may come behind the samples that use them: the
- * message is gone through twice.
+ * Ids of locations, functions and mappings are any numbers, and tables may come behind the samples that use
+ * them: the message is gone through twice.
  */
 
 #include <stdbool.h>
@@ -31,8 +31,12 @@ typedef struct PprofResult {
         uint64_t n_samples, n_dropped;  /* dropped: with an id or a string that the file does not have */
 } PprofResult;
 
-/* Whether the first bytes of a file are those of a profile.proto, and not of an OTLP request, which is protobuf too. */
+/*
+ * Whether the first bytes of a file are those of a profile.proto, and not of an OTLP request, which is
+ * protobuf too.
+ */
 bool pprof_recognize(const uint8_t *data, size_t size);
 
 /* @key: tells the resources of this input from those of others. Return: 0, PPROF_E_*, -ENOMEM. */
-int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, PprofResult *result, Text *problem);
+int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, PprofResult *result,
+                 Text *problem);

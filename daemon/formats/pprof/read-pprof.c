@@ -24,9 +24,13 @@ static int read_pprof(Convert *convert, const Source *source, Text *problem) {
         if (result.end_ns > result.start_ns)
                 convert_cover(convert, result.start_ns, result.end_ns);
         if (!r && result.n_dropped)
-                text_printf(problem, "%" PRIu64 " of its samples refer to what the file does not have and were left out",
+                text_printf(problem,
+                            "%" PRIu64
+                            " of its samples refer to what the file does not have and were left out",
                             result.n_dropped);
         return r || result.n_dropped ? CONVERT_E_INPUT : 0;
 }
 
-const ConvertReader convert_read_pprof = { .name = "pprof", .recognize = pprof_recognize, .read = read_pprof };
+const ConvertReader convert_read_pprof = { .name = "pprof",
+                                           .recognize = pprof_recognize,
+                                           .read = read_pprof };

@@ -3,9 +3,9 @@
 /*
  * pprof (profile.proto, gzip): one file with a value column for each type of profile.
  *
- * Strings, functions and mappings keep their indexes of the window; behind the window's strings stand those that
- * it has as bytes: the ids of links in hex. Locations are numbered by first use. Each field is written as it
- * comes; a message inside a message is made in a buffer of its own, since its size stands before it.
+ * Strings, functions and mappings keep their indexes of the window; behind the window's strings stand those
+ * that it has as bytes: the ids of links in hex. Locations are numbered by first use. Each field is written
+ * as it comes; a message inside a message is made in a buffer of its own, since its size stands before it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,7 +70,8 @@ static uint32_t find_column(Pprof *pprof, const WindowProfile *profile) {
         uint32_t i = 0;
 
         while (i < pprof->n_columns &&
-               (pprof->columns[i].type != profile->names.type || pprof->columns[i].unit != profile->names.unit))
+               (pprof->columns[i].type != profile->names.type ||
+                pprof->columns[i].unit != profile->names.unit))
                 i++;
         if (i == pprof->n_columns && i < MAX_COLUMNS)
                 pprof->columns[pprof->n_columns++] = profile->names;
@@ -122,7 +123,8 @@ static void put_resource(Pprof *pprof, uint32_t resource) {
 
         attributes = window_get_resource(pprof->window, resource, &n);
         for (size_t i = 0; i < n; i++) {
-                const char *key = window_get_string(pprof->window, window_get_attribute(pprof->window, attributes[i])->key, NULL);
+                const char *key = window_get_string(
+                        pprof->window, window_get_attribute(pprof->window, attributes[i])->key, NULL);
 
                 if (!strcmp(key, "service.name") || !strcmp(key, "process.pid"))
                         put_attribute(pprof, attributes[i]);
@@ -145,7 +147,8 @@ static int put_stack(Pprof *pprof, uint32_t stack) {
         return 0;
 }
 
-static int put_sample(Pprof *pprof, const WindowProfile *profile, uint32_t column, const WindowSample *sample) {
+static int put_sample(Pprof *pprof, const WindowProfile *profile, uint32_t column,
+                      const WindowSample *sample) {
         const uint32_t *set;
         size_t n;
         int r = put_stack(pprof, sample->stack);
@@ -194,9 +197,10 @@ static void put_mappings(Pprof *pprof) {
                 put_number(&pprof->message, MAPPING_LIMIT, module->limit ? module->limit : UINT64_MAX);
                 put_number(&pprof->message, MAPPING_OFFSET, module->offset);
                 put_number(&pprof->message, MAPPING_FILE, module->path);
-                put_number(&pprof->message, MAPPING_BUILD_ID, module->build_id_gnu ? module->build_id_gnu :
-                                                              module->build_id_go  ? module->build_id_go :
-                                                                                     module->build_id_htlhash);
+                put_number(&pprof->message, MAPPING_BUILD_ID,
+                           module->build_id_gnu          ? module->build_id_gnu
+                                   : module->build_id_go ? module->build_id_go
+                                                         : module->build_id_htlhash);
                 put_message(&pprof->out, PROFILE_MAPPING, &pprof->message);
         }
 }
@@ -275,7 +279,8 @@ static int put_all(Pprof *pprof) {
         put_strings(pprof);
         put_number(&pprof->out, PROFILE_TIME,
                    window_start_ns(pprof->window) + (uint64_t)window_realtime_offset_ns(pprof->window));
-        put_number(&pprof->out, PROFILE_DURATION, window_end_ns(pprof->window) - window_start_ns(pprof->window));
+        put_number(&pprof->out, PROFILE_DURATION,
+                   window_end_ns(pprof->window) - window_start_ns(pprof->window));
         if (first) {
                 put_type(pprof, PROFILE_PERIOD_TYPE, first->names.period_type, first->names.period_unit);
                 put_number(&pprof->out, PROFILE_PERIOD, (uint64_t)first->period);

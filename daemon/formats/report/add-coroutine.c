@@ -5,8 +5,8 @@
 
 #include "formats/report/add-private.h"
 
-int adding_coroutine_attribute(Adding *adding, const char *key, const WindowAttribute *attribute, ReportCoroutine *coroutine,
-                               uint32_t *statep) {
+int adding_coroutine_attribute(Adding *adding, const char *key, const WindowAttribute *attribute,
+                               ReportCoroutine *coroutine, uint32_t *statep) {
         if (attribute->kind == ATTRIBUTE_INT && attribute->integer >= 0) {
                 if (!strcmp(key, "station") && attribute->integer < UINT32_MAX)
                         coroutine->station = (uint32_t)attribute->integer + 1;
@@ -28,7 +28,8 @@ int adding_coroutine(Adding *adding, uint32_t process, ReportCoroutine *coroutin
         if (!coroutine->station && !coroutine->probe_id && !coroutine->birth_ns && !coroutine->id)
                 return 0;
         coroutine->process = process;
-        return report_intern(adding->report, &adding->report->coroutines, coroutine, sizeof(*coroutine), indexp);
+        return report_intern(adding->report, &adding->report->coroutines, coroutine, sizeof(*coroutine),
+                             indexp);
 }
 
 static bool is_time(const Report *report, uint32_t kind) {

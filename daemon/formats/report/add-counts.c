@@ -87,7 +87,8 @@ static int grow_seen(Adding *adding) {
 }
 
 /* A function that is in a stack several times counts once in its total. */
-static int count_functions(Adding *adding, uint32_t section, uint32_t operation, uint32_t stack, uint64_t value) {
+static int count_functions(Adding *adding, uint32_t section, uint32_t operation, uint32_t stack,
+                           uint64_t value) {
         Report *report = adding->report;
         const uint32_t *functions;
         size_t n;
@@ -173,7 +174,8 @@ static int count_stack(Adding *adding, uint32_t section, uint32_t stack, uint64_
                 r = count_key(report, &report->by_stack, section, stack, value);
         functions = report_stack(report, stack, &n);
         if (!r && n)
-                r = count_key(report, &report->by_object, section, report_function(report, functions[0])->object, value);
+                r = count_key(report, &report->by_object, section,
+                              report_function(report, functions[0])->object, value);
         return r;
 }
 

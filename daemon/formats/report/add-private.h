@@ -44,8 +44,8 @@ int adding_process(Adding *adding, uint32_t resource, uint32_t *processp);
 bool adding_wants(const Report *report, uint32_t process);
 
 /* What one of a sample's attributes, of that key, says of its coroutine. Return: 0, -ENOMEM. */
-int adding_coroutine_attribute(Adding *adding, const char *key, const WindowAttribute *attribute, ReportCoroutine *coroutine,
-                               uint32_t *statep);
+int adding_coroutine_attribute(Adding *adding, const char *key, const WindowAttribute *attribute,
+                               ReportCoroutine *coroutine, uint32_t *statep);
 
 /* The coroutine of @coroutine, whose process is set here; 0 if nothing is known of it. Return: 0, -ENOMEM. */
 int adding_coroutine(Adding *adding, uint32_t process, ReportCoroutine *coroutine, uint32_t *indexp);

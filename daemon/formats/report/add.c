@@ -30,7 +30,8 @@ static int adding_init(Adding *adding, Report *report, const Window *window) {
         adding->processes = calloc(window_n_resources(window) + 1u, sizeof(*adding->processes));
         adding->sums = calloc(window_n_stacks(window) + 1u, sizeof(*adding->sums));
         adding->touched = calloc(window_n_stacks(window) + 1u, sizeof(*adding->touched));
-        return adding->stacks && adding->processes && adding->sums && adding->touched ? 0 : error_origin(-ENOMEM);
+        return adding->stacks && adding->processes && adding->sums && adding->touched ? 0
+                                                                                      : error_origin(-ENOMEM);
 }
 
 static int find_section(Report *report, uint32_t process, uint32_t kind, uint32_t *sectionp) {
@@ -90,7 +91,8 @@ static int read_attributes(Adding *adding, uint32_t set, Facts *facts) {
                 if (attribute->kind == ATTRIBUTE_STRING && !strcmp(key, "profile.stack.truncated"))
                         r = report_names_string(&adding->names, attribute->string, &facts->reason);
                 else if (!strncmp(key, "coroutine.", 10))
-                        r = adding_coroutine_attribute(adding, key + 10, attribute, &coroutine, &facts->state);
+                        r = adding_coroutine_attribute(adding, key + 10, attribute, &coroutine,
+                                                       &facts->state);
         }
         return r ? r : adding_coroutine(adding, adding->process, &coroutine, &facts->coroutine);
 }

@@ -18,8 +18,8 @@ static void add_hex(JsonWriter *json, const char *key, uint64_t value) {
 }
 
 /* And its function, if somebody knows it. */
-static void add_address(JsonWriter *json, const CoroutineFormat *format, const char *key, const char *function_key, const Coroutine *c,
-                        uint64_t address) {
+static void add_address(JsonWriter *json, const CoroutineFormat *format, const char *key,
+                        const char *function_key, const Coroutine *c, uint64_t address) {
         const char *name = format->name ? format->name(format->userdata, c, address) : NULL;
 
         add_hex(json, key, address);
@@ -48,7 +48,9 @@ static void add_timeline(JsonWriter *json, const CoroutineReport *report, const 
                 double run = (double)c->timeline[i].run_ns / (double)report->bin_ns;
                 double suspended = (double)c->timeline[i].suspended_ns / (double)report->bin_ns;
 
-                text[i] = run > 0 ? (char)('a' + MIN((int)(run * 10), 9)) : suspended > 0 ? (char)('0' + MIN((int)(suspended * 10), 9)) : ' ';
+                text[i] = run > 0       ? (char)('a' + MIN((int)(run * 10), 9))
+                        : suspended > 0 ? (char)('0' + MIN((int)(suspended * 10), 9))
+                                        : ' ';
                 if (text[i] != ' ')
                         n = i + 1;
         }
@@ -56,7 +58,8 @@ static void add_timeline(JsonWriter *json, const CoroutineReport *report, const 
         json_text(json, "timeline", text);
 }
 
-static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, const Coroutine *c, bool timeline) {
+static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format,
+                          const Coroutine *c, bool timeline) {
         json_open(json, NULL, '{');
         add_identity(json, c);
         json_text(json, "state", coroutine_end_text(coroutine_end(report, c)));
@@ -83,8 +86,8 @@ static void add_coroutine(JsonWriter *json, const CoroutineReport *report, const
         json_close(json, '}');
 }
 
-static void add_stretches(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, const char *key,
-                          const Stretches *stretches, uint32_t top) {
+static void add_stretches(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format,
+                          const char *key, const Stretches *stretches, uint32_t top) {
         json_open(json, key, '[');
         for (uint32_t i = 0; i < MIN(stretches->n, top); i++) {
                 const Stretch *row = &stretches->rows[i];
@@ -94,13 +97,15 @@ static void add_stretches(JsonWriter *json, const CoroutineReport *report, const
                 json_number(json, "ns", row->ns);
                 json_number(json, "start_ns", row->start_ns);
                 json_number(json, "thread", row->tid);
-                add_address(json, format, "address", "function", &report->coroutines[row->coroutine], row->address);
+                add_address(json, format, "address", "function", &report->coroutines[row->coroutine],
+                            row->address);
                 json_close(json, '}');
         }
         json_close(json, ']');
 }
 
-static void add_addresses(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, uint32_t top) {
+static void add_addresses(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format,
+                          uint32_t top) {
         json_open(json, "addresses", '[');
         for (uint32_t i = 0; i < MIN(report->n_addresses, top); i++) {
                 json_open(json, NULL, '{');
@@ -135,7 +140,8 @@ static void add_totals(JsonWriter *json, const CoroutineReport *report, const Co
         json_number(json, "n_coroutines", report->n_coroutines);
 }
 
-static int add_coroutines(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format, uint32_t top, bool timelines) {
+static int add_coroutines(JsonWriter *json, const CoroutineReport *report, const CoroutineFormat *format,
+                          uint32_t top, bool timelines) {
         _cleanup_(freep) uint32_t *order = coroutine_order(report, coroutine_by_run);
 
         if (!order)
@@ -160,7 +166,8 @@ static int add_suspects(JsonWriter *json, const CoroutineReport *report, const C
         return 0;
 }
 
-int coroutines_write_json(JsonWriter *json, CoroutineReport *report, const CoroutineFormat *format, bool timelines) {
+int coroutines_write_json(JsonWriter *json, CoroutineReport *report, const CoroutineFormat *format,
+                          bool timelines) {
         uint32_t top = format->top ? format->top : SHEET_DEFAULT_TOP;
         int r;
 

@@ -5,4 +5,5 @@
 #include "formats/report/json-writer.h"
 
 /* One object; with a timeline for each coroutine if asked. Return: 0, -ENOMEM. */
-int coroutines_write_json(JsonWriter *json, CoroutineReport *report, const CoroutineFormat *format, bool timelines);
+int coroutines_write_json(JsonWriter *json, CoroutineReport *report, const CoroutineFormat *format,
+                          bool timelines);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A report of coroutines as one page without network. The data is the JSON of the report, with a timeline for each coroutine; it
- * stands in an element that is no script, holds no `<`, and reaches the page as text alone.
+ * A report of coroutines as one page without network. The data is the JSON of the report, with a timeline for
+ * each coroutine; it stands in an element that is no script, holds no `<`, and reaches the page as text
+ * alone.
  */
 #include "formats/report/coroutines-page.h"
 

@@ -3,6 +3,9 @@
 
 #include <stddef.h>
 
-/* Of coroutines.html, with style and script inside: what stands before the data, and behind it. Made by formats/page/embed.py. */
+/*
+ * Of coroutines.html, with style and script inside: what stands before the data, and behind it. Made by
+ * formats/page/embed.py.
+ */
 extern const char coroutines_html_head[], coroutines_html_tail[];
 extern const size_t coroutines_html_head_size, coroutines_html_tail_size;

@@ -32,10 +32,13 @@ static const char *shorten(const char *name) {
 }
 
 static void add_address(TextTable *table, const Printer *printer, const Coroutine *c, uint64_t address) {
-        const char *name = printer->format->name ? printer->format->name(printer->format->userdata, c, address) : NULL;
+        const char *name = printer->format->name
+                ? printer->format->name(printer->format->userdata, c, address)
+                : NULL;
 
-        text_table_add(table, "%s%s0x%" PRIx64, name ? (printer->format->markdown ? name : shorten(name)) : "",
-                       name ? " " : "", address);
+        text_table_add(table, "%s%s0x%" PRIx64,
+                       name ? (printer->format->markdown ? name : shorten(name)) : "", name ? " " : "",
+                       address);
 }
 
 static uint32_t count_ends(const CoroutineReport *report, CoroutineEnd end) {
@@ -50,18 +53,24 @@ static void print_oddities(const Printer *printer, const CoroutineFormat *format
         const CoroutineReport *report = printer->report;
 
         if (report->n_lost)
-                sheet_fact(&printer->sheet, 0, "Lost", "%" PRIu64 " events (%.1f %%) were overwritten before they could be read",
+                sheet_fact(&printer->sheet, 0, "Lost",
+                           "%" PRIu64 " events (%.1f %%) were overwritten before they could be read",
                            report->n_lost, sheet_share(report->n_lost, report->n_lost + report->n_events));
         if (report->n_unknown)
-                sheet_fact(&printer->sheet, 0, "Not known", "%" PRIu64 " stretches have lost an end and count nowhere", report->n_unknown);
+                sheet_fact(&printer->sheet, 0, "Not known",
+                           "%" PRIu64 " stretches have lost an end and count nowhere", report->n_unknown);
         if (report->n_filtered)
-                sheet_fact(&printer->sheet, 0, "Filtered", "%" PRIu64 " events that were not asked for", report->n_filtered);
+                sheet_fact(&printer->sheet, 0, "Filtered", "%" PRIu64 " events that were not asked for",
+                           report->n_filtered);
         if (report->n_left_out)
-                sheet_fact(&printer->sheet, 0, "Left out", "%" PRIu64 " events of more coroutines than fit", report->n_left_out);
+                sheet_fact(&printer->sheet, 0, "Left out", "%" PRIu64 " events of more coroutines than fit",
+                           report->n_left_out);
         if (report->n_placeless)
-                sheet_fact(&printer->sheet, 0, "Left out", "%" PRIu64 " suspensions at more addresses than fit", report->n_placeless);
+                sheet_fact(&printer->sheet, 0, "Left out",
+                           "%" PRIu64 " suspensions at more addresses than fit", report->n_placeless);
         if (format->n_malformed)
-                sheet_fact(&printer->sheet, 0, "Malformed", "%" PRIu64 " lines are no events", format->n_malformed);
+                sheet_fact(&printer->sheet, 0, "Malformed", "%" PRIu64 " lines are no events",
+                           format->n_malformed);
 }
 
 static void print_summary(const Printer *printer, const CoroutineFormat *format) {
@@ -72,24 +81,31 @@ static void print_summary(const Printer *printer, const CoroutineFormat *format)
 
         sheet_fact(sheet, 0, "Traces", "%zu", format->n_files);
         sheet_fact(sheet, 0, "Time", "%s", sheet_value(a, "nanoseconds", (double)ns));
-        sheet_fact(sheet, 0, "Events", "%" PRIu64 " (%" PRIu64 " resumes, %" PRIu64 " suspends), %.0f resumes a second", report->n_events,
-                   report->n_resumes, report->n_suspends, ns ? (double)report->n_resumes * NS_PER_SEC / (double)ns : 0);
-        sheet_fact(sheet, 0, "Coroutines", "%" PRIu32 " on %" PRIu32 " threads, %" PRIu64 " moves between threads", report->n_coroutines,
-                   report->threads.n_entries, report->n_migrations);
+        sheet_fact(sheet, 0, "Events",
+                   "%" PRIu64 " (%" PRIu64 " resumes, %" PRIu64 " suspends), %.0f resumes a second",
+                   report->n_events, report->n_resumes, report->n_suspends,
+                   ns ? (double)report->n_resumes * NS_PER_SEC / (double)ns : 0);
+        sheet_fact(sheet, 0, "Coroutines",
+                   "%" PRIu32 " on %" PRIu32 " threads, %" PRIu64 " moves between threads",
+                   report->n_coroutines, report->threads.n_entries, report->n_migrations);
         sheet_fact(sheet, 0, "Run", "%s; suspended %s", sheet_value(a, "nanoseconds", (double)report->run_ns),
                    sheet_value(b, "nanoseconds", (double)report->suspended_ns));
-        sheet_fact(sheet, 0, "At the end", "%" PRIu32 " running, %" PRIu32 " suspended, %" PRIu32 " lost wake-ups suspected, %" PRIu32
-                   " dead, %" PRIu32 " without an event%s", count_ends(report, COROUTINE_RUNNING),
-                   count_ends(report, COROUTINE_SUSPENDED), count_ends(report, COROUTINE_SUSPECT), count_ends(report, COROUTINE_DEAD),
-                   count_ends(report, COROUTINE_NEVER_RAN), report->stations_known ? "" : " (the trace does not say who is dead)");
+        sheet_fact(sheet, 0, "At the end",
+                   "%" PRIu32 " running, %" PRIu32 " suspended, %" PRIu32 " lost wake-ups suspected, %" PRIu32
+                   " dead, %" PRIu32 " without an event%s",
+                   count_ends(report, COROUTINE_RUNNING), count_ends(report, COROUTINE_SUSPENDED),
+                   count_ends(report, COROUTINE_SUSPECT), count_ends(report, COROUTINE_DEAD),
+                   count_ends(report, COROUTINE_NEVER_RAN),
+                   report->stations_known ? "" : " (the trace does not say who is dead)");
         print_oddities(printer, format);
         if (!report->n_events)
                 sheet_note(sheet, "There are no events to report.");
 }
 
 static int print_waiting(const Printer *printer) {
-        static const Column columns[] = { { "waits for", COLUMN_RIGHT }, { "longest before", COLUMN_RIGHT }, { "state", COLUMN_LEFT },
-                                          { "coroutine", COLUMN_CUT }, { "address", COLUMN_CUT }, { "thread", COLUMN_RIGHT } };
+        static const Column columns[] = { { "waits for", COLUMN_RIGHT }, { "longest before", COLUMN_RIGHT },
+                                          { "state", COLUMN_LEFT },      { "coroutine", COLUMN_CUT },
+                                          { "address", COLUMN_CUT },     { "thread", COLUMN_RIGHT } };
         const CoroutineReport *report = printer->report;
         _cleanup_(freep) uint32_t *order = coroutine_order(report, coroutine_by_wait);
         TextTable table;
@@ -104,7 +120,8 @@ static int print_waiting(const Printer *printer) {
                         const Coroutine *c = &report->coroutines[order[i]];
                         CoroutineEnd end = coroutine_end(report, c);
 
-                        if (end != (suspects ? COROUTINE_SUSPECT : COROUTINE_SUSPENDED) || n++ >= printer->top)
+                        if (end != (suspects ? COROUTINE_SUSPECT : COROUTINE_SUSPENDED) ||
+                            n++ >= printer->top)
                                 continue;
                         add_time(&table, coroutine_since_ns(report, c));
                         add_time(&table, c->longest_suspend_ns);
@@ -113,14 +130,16 @@ static int print_waiting(const Printer *printer) {
                         add_address(&table, printer, c, c->last_address);
                         text_table_add(&table, "%" PRIu64, c->last_tid);
                 }
-        return sheet_table(&printer->sheet, &table, "Suspended at the end: lost wake-ups first", n, "coroutines");
+        return sheet_table(&printer->sheet, &table, "Suspended at the end: lost wake-ups first", n,
+                           "coroutines");
 }
 
 static int print_coroutines(const Printer *printer) {
-        static const Column columns[] = { { "run", COLUMN_RIGHT }, { "suspended", COLUMN_RIGHT }, { "resumes", COLUMN_RIGHT },
-                                          { "/s", COLUMN_RIGHT }, { "longest run", COLUMN_RIGHT }, { "longest wait", COLUMN_RIGHT },
-                                          { "moves", COLUMN_RIGHT }, { "lost", COLUMN_RIGHT }, { "coroutine", COLUMN_CUT },
-                                          { "state", COLUMN_LEFT } };
+        static const Column columns[] = { { "run", COLUMN_RIGHT },         { "suspended", COLUMN_RIGHT },
+                                          { "resumes", COLUMN_RIGHT },     { "/s", COLUMN_RIGHT },
+                                          { "longest run", COLUMN_RIGHT }, { "longest wait", COLUMN_RIGHT },
+                                          { "moves", COLUMN_RIGHT },       { "lost", COLUMN_RIGHT },
+                                          { "coroutine", COLUMN_CUT },     { "state", COLUMN_LEFT } };
         const CoroutineReport *report = printer->report;
         _cleanup_(freep) uint32_t *order = coroutine_order(report, coroutine_by_run);
         TextTable table;
@@ -147,8 +166,11 @@ static int print_coroutines(const Printer *printer) {
 }
 
 static int print_stretches(const Printer *printer, const Stretches *stretches, const char *title) {
-        static const Column columns[] = { { "time", COLUMN_RIGHT }, { "from", COLUMN_RIGHT }, { "coroutine", COLUMN_CUT },
-                                          { "address", COLUMN_CUT }, { "thread", COLUMN_RIGHT } };
+        static const Column columns[] = { { "time", COLUMN_RIGHT },
+                                          { "from", COLUMN_RIGHT },
+                                          { "coroutine", COLUMN_CUT },
+                                          { "address", COLUMN_CUT },
+                                          { "thread", COLUMN_RIGHT } };
         TextTable table;
         char name[64];
 
@@ -157,16 +179,21 @@ static int print_stretches(const Printer *printer, const Stretches *stretches, c
                 const Stretch *row = &stretches->rows[i];
 
                 add_time(&table, row->ns);
-                text_table_add(&table, "+%.6f s", (double)(row->start_ns - printer->report->first_ns) / NS_PER_SEC);
-                text_table_add(&table, "%s", coroutine_name(&printer->report->coroutines[row->coroutine], name));
+                text_table_add(&table, "+%.6f s",
+                               (double)(row->start_ns - printer->report->first_ns) / NS_PER_SEC);
+                text_table_add(&table, "%s",
+                               coroutine_name(&printer->report->coroutines[row->coroutine], name));
                 add_address(&table, printer, &printer->report->coroutines[row->coroutine], row->address);
                 text_table_add(&table, "%" PRIu64, row->tid);
         }
-        return sheet_table(&printer->sheet, &table, title, table.n_cells ? table.n_cells / ARRAY_SIZE(columns) : 0, "stretches");
+        return sheet_table(&printer->sheet, &table, title,
+                           table.n_cells ? table.n_cells / ARRAY_SIZE(columns) : 0, "stretches");
 }
 
 static int print_addresses(const Printer *printer) {
-        static const Column columns[] = { { "suspended", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "times", COLUMN_RIGHT },
+        static const Column columns[] = { { "suspended", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "times", COLUMN_RIGHT },
                                           { "address", COLUMN_CUT } };
         const CoroutineReport *report = printer->report;
         TextTable table;
@@ -180,12 +207,13 @@ static int print_addresses(const Printer *printer) {
                 text_table_add(&table, "%" PRIu64, row->n);
                 add_address(&table, printer, NULL, row->address);
         }
-        return sheet_table(&printer->sheet, &table, "Where they were suspended", report->n_addresses, "addresses");
+        return sheet_table(&printer->sheet, &table, "Where they were suspended", report->n_addresses,
+                           "addresses");
 }
 
 int coroutine_report_print(CoroutineReport *report, const CoroutineFormat *format, FILE *out) {
-        Printer printer = { report, sheet_make(out, format->width, format->markdown), format->top ? format->top : SHEET_DEFAULT_TOP,
-                            format };
+        Printer printer = { report, sheet_make(out, format->width, format->markdown),
+                            format->top ? format->top : SHEET_DEFAULT_TOP, format };
         int r;
 
         coroutine_report_sort(report);

@@ -53,8 +53,12 @@ double coroutine_resumes_per_second(const Coroutine *coroutine);
 /* `station 3 0x7f12…`. @to: 64 bytes. */
 const char *coroutine_name(const Coroutine *coroutine, char *to);
 
-/* Numbers of all coroutines; the suspects that wait longest first. Return: NULL = -ENOMEM, else owned by the caller. */
-uint32_t *coroutine_order(const CoroutineReport *report, int (*compare)(const Coroutine *a, const Coroutine *b));
+/*
+ * Numbers of all coroutines; the suspects that wait longest first. Return: NULL = -ENOMEM, else owned by the
+ * caller.
+ */
+uint32_t *coroutine_order(const CoroutineReport *report,
+                          int (*compare)(const Coroutine *a, const Coroutine *b));
 int coroutine_by_wait(const Coroutine *a, const Coroutine *b);  /* suspended earliest first */
 int coroutine_by_run(const Coroutine *a, const Coroutine *b);
 

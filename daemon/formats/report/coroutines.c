@@ -74,7 +74,8 @@ static int grow(void **rowsp, uint32_t *roomp, uint32_t n, size_t size) {
 }
 
 static int add_coroutine(CoroutineReport *report, uint64_t key, const Coroutine *row) {
-        int r = grow((void **)&report->coroutines, &report->coroutines_room, report->n_coroutines, sizeof(*report->coroutines));
+        int r = grow((void **)&report->coroutines, &report->coroutines_room, report->n_coroutines,
+                     sizeof(*report->coroutines));
 
         if (!r)
                 r = hashmap_put(&report->by_key, key, (void *)(uintptr_t)(report->n_coroutines + 1u));
@@ -121,9 +122,11 @@ static int add_address(CoroutineReport *report, uint64_t address, uint64_t ns) {
                         report->n_placeless++;
                         return 0;
                 }
-                r = grow((void **)&report->addresses, &report->addresses_room, report->n_addresses, sizeof(*report->addresses));
+                r = grow((void **)&report->addresses, &report->addresses_room, report->n_addresses,
+                         sizeof(*report->addresses));
                 if (!r)
-                        r = hashmap_put(&report->by_address, address, (void *)(uintptr_t)(report->n_addresses + 1u));
+                        r = hashmap_put(&report->by_address, address,
+                                        (void *)(uintptr_t)(report->n_addresses + 1u));
                 if (r)
                         return r;
                 report->addresses[report->n_addresses++] = (AddressSums){ .address = address };
@@ -186,7 +189,8 @@ static void widen(CoroutineReport *report) {
 }
 
 /* Events come nearly in order; what lies before the first one has no place in a timeline. */
-static void draw(CoroutineReport *report, const Coroutine *coroutine, uint64_t start_ns, uint64_t end_ns, bool run) {
+static void draw(CoroutineReport *report, const Coroutine *coroutine, uint64_t start_ns, uint64_t end_ns,
+                 bool run) {
         if (!coroutine->timeline || end_ns <= start_ns || start_ns < report->origin_ns)
                 return;
         while ((end_ns - report->origin_ns) / report->bin_ns >= COROUTINES_BINS)
@@ -205,8 +209,10 @@ static void draw(CoroutineReport *report, const Coroutine *coroutine, uint64_t s
 
 /* Events */
 
-static int add_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t index, uint64_t end_ns, bool run) {
-        Stretch row = { end_ns - coroutine->last_ns, coroutine->last_ns, coroutine->last_address, coroutine->last_tid, index };
+static int add_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t index, uint64_t end_ns,
+                       bool run) {
+        Stretch row = { end_ns - coroutine->last_ns, coroutine->last_ns, coroutine->last_address,
+                        coroutine->last_tid, index };
         uint64_t *longest_ns = run ? &coroutine->longest_run_ns : &coroutine->longest_suspend_ns;
 
         *(run ? &coroutine->run_ns : &coroutine->suspended_ns) += row.ns;
@@ -218,7 +224,8 @@ static int add_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t i
 }
 
 /* The stretch between the last event and this one, if both are neighbours. */
-static int end_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t index, const CoroEvent *event) {
+static int end_stretch(CoroutineReport *report, Coroutine *coroutine, uint32_t index,
+                       const CoroEvent *event) {
         if (!coroutine->n_events)
                 return 0;
         if (event->n_lost || event->active == coroutine->active || event->time_ns < coroutine->last_ns) {
@@ -263,7 +270,10 @@ static bool matches(const CoroutineReport *report, uint64_t probe_id, uint64_t s
 }
 
 int coroutine_report_event(CoroutineReport *report, const CoroEvent *event) {
-        Coroutine row = { .probe_id = event->probe_id, .birth_ns = event->birth_ns, .pid = event->pid, .station = event->station };
+        Coroutine row = { .probe_id = event->probe_id,
+                          .birth_ns = event->birth_ns,
+                          .pid = event->pid,
+                          .station = event->station };
         uint32_t index;
         int r;
 
@@ -306,7 +316,8 @@ int coroutine_report_station(CoroutineReport *report, const TraceStationEnd *end
         coroutine->torn = end->torn;
         coroutine->corrupt = end->corrupt;
         coroutine->no_event = !coroutine->n_events;
-        if (end->n_lost > coroutine->n_lost) {          /* also those that were lost behind the last event read */
+        /* also those that were lost behind the last event read */
+        if (end->n_lost > coroutine->n_lost) {
                 report->n_lost += end->n_lost - coroutine->n_lost;
                 coroutine->n_lost = end->n_lost;
         }
@@ -330,14 +341,17 @@ CoroutineEnd coroutine_end(const CoroutineReport *report, const Coroutine *corou
                 return COROUTINE_NEVER_RAN;
         if (coroutine->active)
                 return COROUTINE_RUNNING;
-        return since_ns >= COROUTINES_SUSPECT_NS && since_ns / COROUTINES_SUSPECT_TIMES >= coroutine->longest_suspend_ns ?
-                       COROUTINE_SUSPECT : COROUTINE_SUSPENDED;
+        return since_ns >= COROUTINES_SUSPECT_NS &&
+                        since_ns / COROUTINES_SUSPECT_TIMES >= coroutine->longest_suspend_ns
+                ? COROUTINE_SUSPECT
+                : COROUTINE_SUSPENDED;
 }
 
 const char *coroutine_end_text(CoroutineEnd end) {
         static const char *const texts[] = {
-                [COROUTINE_RUNNING] = "running", [COROUTINE_SUSPENDED] = "suspended", [COROUTINE_SUSPECT] = "lost wake-up?",
-                [COROUTINE_DEAD] = "dead", [COROUTINE_NEVER_RAN] = "no event",
+                [COROUTINE_RUNNING] = "running",       [COROUTINE_SUSPENDED] = "suspended",
+                [COROUTINE_SUSPECT] = "lost wake-up?", [COROUTINE_DEAD] = "dead",
+                [COROUTINE_NEVER_RAN] = "no event",
         };
 
         return texts[end];
@@ -346,7 +360,9 @@ const char *coroutine_end_text(CoroutineEnd end) {
 double coroutine_resumes_per_second(const Coroutine *coroutine) {
         uint64_t ns = coroutine->last_ns - coroutine->first_ns;
 
-        return coroutine->last_ns > coroutine->first_ns ? (double)coroutine->n_resumes * NS_PER_SEC / (double)ns : 0;
+        return coroutine->last_ns > coroutine->first_ns
+                ? (double)coroutine->n_resumes * NS_PER_SEC / (double)ns
+                : 0;
 }
 
 const char *coroutine_name(const Coroutine *coroutine, char *to) {
@@ -370,7 +386,8 @@ static int compare_indexes(const void *left, const void *right, void *data) {
         return r ? r : a < b ? -1 : a > b;
 }
 
-uint32_t *coroutine_order(const CoroutineReport *report, int (*compare)(const Coroutine *a, const Coroutine *b)) {
+uint32_t *coroutine_order(const CoroutineReport *report,
+                          int (*compare)(const Coroutine *a, const Coroutine *b)) {
         uint32_t *order = calloc(report->n_coroutines + 1u, sizeof(*order));
         Order userdata = { report, compare };
 
@@ -403,7 +420,8 @@ static int compare_stretches(const void *left, const void *right) {
 static int compare_addresses(const void *left, const void *right) {
         const AddressSums *a = left, *b = right;
 
-        return a->suspended_ns != b->suspended_ns ? larger_first(a->suspended_ns, b->suspended_ns) : larger_first(a->address, b->address);
+        return a->suspended_ns != b->suspended_ns ? larger_first(a->suspended_ns, b->suspended_ns)
+                                                  : larger_first(a->address, b->address);
 }
 
 void coroutine_report_sort(CoroutineReport *report) {

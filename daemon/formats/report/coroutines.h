@@ -4,13 +4,14 @@
 /*
  * Coroutine Report
  *
- * What events of coroutines say, summed up for people: how long each ran and was suspended, how often it was resumed and by how
- * many threads, its longest stretches, what was lost, and who never woke up. Events are added in the order of the trace;
- * nothing of them is kept.
+ * What events of coroutines say, summed up for people: how long each ran and was suspended, how often it was
+ * resumed and by how many threads, its longest stretches, what was lost, and who never woke up. Events are
+ * added in the order of the trace; nothing of them is kept.
  *
- * A stretch counts when both of its ends were seen: with events lost in between, how long it took is not known. A coroutine
- * that is suspended at the end, and not dead, may wait for nothing in particular or for ever; a lost wake-up is suspected
- * when it has waited, until its station was looked at for the last time, for at least COROUTINES_SUSPECT_NS, and ten times longer than ever before.
+ * A stretch counts when both of its ends were seen: with events lost in between, how long it took is not
+ * known. A coroutine that is suspended at the end, and not dead, may wait for nothing in particular or for
+ * ever; a lost wake-up is suspected when it has waited, until its station was looked at for the last time,
+ * for at least COROUTINES_SUSPECT_NS, and ten times longer than ever before.
  */
 
 #include <stdbool.h>
@@ -55,14 +56,17 @@ typedef struct Coroutine {
 
 typedef struct CoroutineReport CoroutineReport;
 
-/* @wanted: globs on probe id (0x…), station number or STATION-BIRTH; none = all. Borrowed. Return: 0, -ENOMEM. */
+/*
+ * @wanted: globs on probe id (0x…), station number or STATION-BIRTH; none = all. Borrowed. Return: 0,
+ * -ENOMEM.
+ */
 int coroutine_report_new(CoroutineReport **reportp, char *const *wanted, size_t n_wanted);
 CoroutineReport *coroutine_report_free(CoroutineReport *report);
 DEFINE_CLEANUP(CoroutineReport, coroutine_report_free)
 
 /*
- * Before each further trace. Return: how many coroutines of the one that ends here were in an earlier one, too: either is a part
- * of the same trace, or nothing tells them apart.
+ * Before each further trace. Return: how many coroutines of the one that ends here were in an earlier one,
+ * too: either is a part of the same trace, or nothing tells them apart.
  */
 uint32_t coroutine_report_next_trace(CoroutineReport *report);
 
@@ -78,7 +82,10 @@ typedef struct CoroutineFormat {
         bool markdown;
         size_t n_files;
         uint64_t n_malformed;
-        /* The function at an address where a coroutine was suspended (NULL = several were); NULL = nobody knows any, or not this one. */
+        /*
+         * The function at an address where a coroutine was suspended (NULL = several were); NULL = nobody
+         * knows any, or not this one.
+         */
         const char *(*name)(void *userdata, const Coroutine *coroutine, uint64_t address);
         void *userdata;
 } CoroutineFormat;

@@ -17,7 +17,8 @@ enum { SIDES = 2, MAX_FUNCTIONS = 8 << 20 };
 typedef struct Change {
         const char *name, *object;
         uint64_t self[SIDES], total[SIDES];
-        double by;                      /* change of the self share (or the total one), in percent of the whole */
+        /* change of the self share (or the total one), in percent of the whole */
+        double by;
 } Change;
 
 typedef struct Kind {
@@ -107,7 +108,8 @@ static int add_functions(Kind *kind, const Report *report, int side, uint32_t se
                 Change *change;
 
                 r = find_change(kind, report_function_name(report, function),
-                                report_object_name(report, report_function(report, function)->object), &change);
+                                report_object_name(report, report_function(report, function)->object),
+                                &change);
                 if (r)
                         break;
                 change->self[side] = add_saturated(change->self[side], rows[i].self);
@@ -127,7 +129,8 @@ static int add_side(Diff *diff, int side) {
 
                 if (report_find_section(report, 0, i, &section))
                         continue;
-                r = find_kind(diff, report_string(report, row->type), report_string(report, row->unit), &kind);
+                r = find_kind(diff, report_string(report, row->type), report_string(report, row->unit),
+                              &kind);
                 if (r)
                         break;
                 kind->value[side] = add_saturated(kind->value[side], report->sums[section].value);
@@ -180,15 +183,17 @@ static void add_pair(TextTable *table, const Kind *kind, const uint64_t values[S
 }
 
 static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, uint32_t top) {
-        static const Column columns[] = { { "change", COLUMN_RIGHT }, { "before", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
-                                          { "after", COLUMN_RIGHT },  { "", COLUMN_RIGHT },       { "function", COLUMN_CUT },
+        static const Column columns[] = { { "change", COLUMN_RIGHT }, { "before", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },       { "after", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },       { "function", COLUMN_CUT },
                                           { "object", COLUMN_CUT } };
         char before[SHEET_VALUE_MAX], after[SHEET_VALUE_MAX];
         uint32_t n_changed = 0;
         TextTable table;
 
         sheet_part(sheet, 1, "Profile", "%s in %s: %s before, %s after", kind->type, kind->unit,
-                   sheet_value(before, kind->unit, (double)kind->value[0]), sheet_value(after, kind->unit, (double)kind->value[1]));
+                   sheet_value(before, kind->unit, (double)kind->value[0]),
+                   sheet_value(after, kind->unit, (double)kind->value[1]));
         text_table_init(&table, columns, ARRAY_SIZE(columns));
         for (uint32_t i = 0; i < kind->n_changes; i++) {
                 const Change *change = &kind->changes[i];
@@ -202,8 +207,9 @@ static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, ui
         }
         if (!n_changed)
                 sheet_note(sheet, "No function has another share than before.");
-        return sheet_table(sheet, &table, diff->by_total ? "Functions by change of their total share, in percent of all" :
-                                                           "Functions by change of their own share, in percent of all",
+        return sheet_table(sheet, &table,
+                           diff->by_total ? "Functions by change of their total share, in percent of all"
+                                          : "Functions by change of their own share, in percent of all",
                            n_changed, "functions");
 }
 

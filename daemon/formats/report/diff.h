@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Differences of two reports: for each kind of profile that either has, the functions by how much their share of the whole has
- * changed. Recordings are rarely of one length, so shares are compared; values stand beside them. A function is known by
- * its name and its object's.
+ * Differences of two reports: for each kind of profile that either has, the functions by how much their share
+ * of the whole has changed. Recordings are rarely of one length, so shares are compared; values stand beside
+ * them. A function is known by its name and its object's.
  */
 
 #include "formats/report/report.h"

@@ -4,8 +4,8 @@
 /*
  * JSON Writer
  *
- * Prints JSON as it comes: groups are opened and closed by the caller, commas and escapes are put here. Text is UTF-8
- * already; control characters are escaped.
+ * Prints JSON as it comes: groups are opened and closed by the caller, commas and escapes are put here. Text
+ * is UTF-8 already; control characters are escaped.
  */
 
 #include <stdbool.h>

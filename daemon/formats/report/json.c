@@ -107,7 +107,9 @@ static int add_row(Json *json, ReportTable table, const TallyRow *row) {
         else
                 json_text(&json->writer, "operation", report_operation_name(report, row->key[1]));
         json_number(&json->writer, "value", row->self);
-        return table == REPORT_OPERATIONS ? add_rows(json, "functions", REPORT_FUNCTIONS, row->key[0], row->key[1]) : 0;
+        return table == REPORT_OPERATIONS
+                ? add_rows(json, "functions", REPORT_FUNCTIONS, row->key[0], row->key[1])
+                : 0;
 }
 
 static int add_rows(Json *json, const char *key, ReportTable table, uint32_t section, uint32_t operation) {
@@ -132,9 +134,9 @@ static int add_section(Json *json, uint32_t section) {
                 const char *key;
                 ReportTable table;
         } tables[] = {
-                { "truncated_by", REPORT_REASONS }, { "functions", REPORT_FUNCTIONS }, { "objects", REPORT_OBJECTS },
-                { "stacks", REPORT_STACKS },        { "spans", REPORT_LINKS },
-                { "coroutines", REPORT_COROUTINES },
+                { "truncated_by", REPORT_REASONS }, { "functions", REPORT_FUNCTIONS },
+                { "objects", REPORT_OBJECTS },      { "stacks", REPORT_STACKS },
+                { "spans", REPORT_LINKS },          { "coroutines", REPORT_COROUTINES },
         };
         const ReportSums *sums = &json->report->sums[section];
         int r = 0;
@@ -157,7 +159,8 @@ static void add_attributes(Json *json, uint32_t process) {
 
         json_open(&json->writer, "attributes", '{');
         for (size_t i = 0; i < n; i++)
-                json_text(&json->writer, report_string(json->report, pairs[2 * i]), report_string(json->report, pairs[2 * i + 1]));
+                json_text(&json->writer, report_string(json->report, pairs[2 * i]),
+                          report_string(json->report, pairs[2 * i + 1]));
         json_close(&json->writer, '}');
 }
 
@@ -202,12 +205,15 @@ static int add_kind(Json *json, uint32_t kind) {
 }
 
 int report_print_json(const Report *report, const ReportFormat *format, FILE *out) {
-        Json json = { .writer = { .out = out }, .report = report, .top = format->top ? format->top : DEFAULT_TOP };
+        Json json = { .writer = { .out = out },
+                      .report = report,
+                      .top = format->top ? format->top : DEFAULT_TOP };
         int r = 0;
 
         json_open(&json.writer, NULL, '{');
         json_number(&json.writer, "files", format->n_files);
-        json_number(&json.writer, "start_unix_nano", report->start_ns < report->end_ns ? report->start_ns : 0);
+        json_number(&json.writer, "start_unix_nano",
+                    report->start_ns < report->end_ns ? report->start_ns : 0);
         json_number(&json.writer, "end_unix_nano", report->end_ns);
         json_number(&json.writer, "processes", report_n_processes(report));
         json_number(&json.writer, "processes_filtered", report_n_filtered(report));

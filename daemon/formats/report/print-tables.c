@@ -19,8 +19,9 @@ static void add_value(TextTable *table, const Printer *printer, uint64_t value) 
 }
 
 int print_functions(const Printer *printer, uint32_t operation, const char *title) {
-        static const Column columns[] = { { "self", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "total", COLUMN_RIGHT },
-                                          { "", COLUMN_RIGHT }, { "function", COLUMN_CUT }, { "object", COLUMN_CUT } };
+        static const Column columns[] = { { "self", COLUMN_RIGHT },   { "", COLUMN_RIGHT },
+                                          { "total", COLUMN_RIGHT },  { "", COLUMN_RIGHT },
+                                          { "function", COLUMN_CUT }, { "object", COLUMN_CUT } };
         const Report *report = printer->report;
         _cleanup_(freep) TallyRow *rows = NULL;
         TextTable table;
@@ -41,8 +42,11 @@ int print_functions(const Printer *printer, uint32_t operation, const char *titl
 }
 
 int print_objects(const Printer *printer) {
-        static const Column columns[] = { { "self", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "object", COLUMN_CUT },
-                                          { "build id", COLUMN_LEFT }, { "names", COLUMN_CUT } };
+        static const Column columns[] = { { "self", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "object", COLUMN_CUT },
+                                          { "build id", COLUMN_LEFT },
+                                          { "names", COLUMN_CUT } };
         const Report *report = printer->report;
         _cleanup_(freep) TallyRow *rows = NULL;
         TextTable table;
@@ -89,8 +93,8 @@ static void wrap_word(Wrap *wrap, const char *text, bool is_first) {
 }
 
 /* Frames without a name are told by their object, a row of them by how many they are: `[libz.so.1] ×3`. */
-static const char *frame_text(const Report *report, const uint32_t *functions, size_t n, size_t *n_samep, char *to,
-                              size_t size) {
+static const char *frame_text(const Report *report, const uint32_t *functions, size_t n, size_t *n_samep,
+                              char *to, size_t size) {
         const char *object = report_object_name(report, report_function(report, functions[0])->object);
         size_t n_same = 1;
         int length;
@@ -123,7 +127,8 @@ static void print_stack(const Printer *printer, uint32_t stack, size_t indent) {
                         wrap_word(&wrap, text, false);
                         continue;
                 }
-                wrap_word(&wrap, frame_text(report, functions + i, n - i, &n_same, text, sizeof(text)), i == 0);
+                wrap_word(&wrap, frame_text(report, functions + i, n - i, &n_same, text, sizeof(text)),
+                          i == 0);
         }
         fputs(printer->sheet.markdown ? " |\n" : "\n", printer->sheet.out);
 }
@@ -135,8 +140,9 @@ static void begin_stack(const Printer *printer, uint64_t value) {
         if (printer->sheet.markdown)
                 fprintf(printer->sheet.out, "| %s | %.1f%% | ", text, sheet_share(value, printer->value));
         else
-                fprintf(printer->sheet.out, "%*s%*s%8s  %5.1f%%  ", SHEET_INDENT, "", (int)(strlen(text) - text_columns(text)), "",
-                        text, sheet_share(value, printer->value));
+                fprintf(printer->sheet.out, "%*s%*s%8s  %5.1f%%  ", SHEET_INDENT, "",
+                        (int)(strlen(text) - text_columns(text)), "", text,
+                        sheet_share(value, printer->value));
 }
 
 int print_stacks(const Printer *printer) {
@@ -158,8 +164,11 @@ int print_stacks(const Printer *printer) {
 }
 
 int print_spans(const Printer *printer) {
-        static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "trace", COLUMN_LEFT },
-                                          { "span", COLUMN_LEFT }, { "operation", COLUMN_CUT } };
+        static const Column columns[] = { { "value", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "trace", COLUMN_LEFT },
+                                          { "span", COLUMN_LEFT },
+                                          { "operation", COLUMN_CUT } };
         const Report *report = printer->report;
         _cleanup_(freep) TallyRow *rows = NULL;
         TextTable table;
@@ -192,7 +201,8 @@ static void add_known(TextTable *table, uint64_t number, bool known) {
 }
 
 /* Where more than one process is told of, each row says whose it is. */
-static void add_coroutine(TextTable *table, const Printer *printer, const ReportCoroutine *coroutine, const char *state) {
+static void add_coroutine(TextTable *table, const Printer *printer, const ReportCoroutine *coroutine,
+                          const char *state) {
         const Report *report = printer->report;
         char process[160];
 
@@ -206,9 +216,10 @@ static void add_coroutine(TextTable *table, const Printer *printer, const Report
 }
 
 int print_coroutines(const Printer *printer) {
-        static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "suspended", COLUMN_RIGHT },
-                                          { "station", COLUMN_RIGHT }, { "probe id", COLUMN_LEFT }, { "birth", COLUMN_RIGHT },
-                                          { "state", COLUMN_CUT }, { "process", COLUMN_CUT } };
+        static const Column columns[] = { { "value", COLUMN_RIGHT },     { "", COLUMN_RIGHT },
+                                          { "suspended", COLUMN_RIGHT }, { "station", COLUMN_RIGHT },
+                                          { "probe id", COLUMN_LEFT },   { "birth", COLUMN_RIGHT },
+                                          { "state", COLUMN_CUT },       { "process", COLUMN_CUT } };
         const Report *report = printer->report;
         bool one_process = report_section(report, printer->section)->process;
         _cleanup_(freep) TallyRow *rows = NULL;
@@ -222,8 +233,11 @@ int print_coroutines(const Printer *printer) {
         text_table_init(&table, columns, ARRAY_SIZE(columns) - one_process);
         for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
                 add_value(&table, printer, rows[i].self);
-                text_table_add(&table, "%s", sheet_value(suspended, "nanoseconds", (double)report_suspended_ns(report, rows[i].key[1])));
-                add_coroutine(&table, printer, report_coroutine(report, rows[i].key[1]), report_string(report, rows[i].key[2]));
+                text_table_add(&table, "%s",
+                               sheet_value(suspended, "nanoseconds",
+                                           (double)report_suspended_ns(report, rows[i].key[1])));
+                add_coroutine(&table, printer, report_coroutine(report, rows[i].key[1]),
+                              report_string(report, rows[i].key[2]));
         }
         return sheet_table(&printer->sheet, &table, "Coroutines", n, "coroutines");
 }
@@ -246,7 +260,9 @@ static int print_operation_functions(const Printer *printer, const TallyRow *row
 }
 
 int print_operations(const Printer *printer) {
-        static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT }, { "operation", COLUMN_CUT } };
+        static const Column columns[] = { { "value", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "operation", COLUMN_CUT } };
         const Report *report = printer->report;
         _cleanup_(freep) TallyRow *rows = NULL;
         TextTable table;
@@ -287,8 +303,11 @@ void print_process_name(const Report *report, uint32_t process, char *to, size_t
         const char *service = report_attribute(report, process, "service.name");
         const char *pid = report_attribute(report, process, "process.pid");
 
-        snprintf(to, size, "%.100s%s%.20s%s", name[0] ? name : service[0] ? service : "unnamed", pid[0] ? " (pid " : "",
-                 pid, pid[0] ? ")" : "");
+        snprintf(to, size, "%.100s%s%.20s%s",
+                 name[0]              ? name
+                         : service[0] ? service
+                                      : "unnamed",
+                 pid[0] ? " (pid " : "", pid, pid[0] ? ")" : "");
 }
 
 int print_process_list(const Printer *printer, const uint32_t *sections, size_t n) {

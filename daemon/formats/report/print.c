@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The report for people, as text or Markdown: what was measured, how good it is, then tables over all processes, then
- * a shorter section for each process.
+ * The report for people, as text or Markdown: what was measured, how good it is, then tables over all
+ * processes, then a shorter section for each process.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,9 +24,11 @@ static void print_time_range(const Report *report, const Sheet *sheet) {
 
 static void print_filtered(const Report *report, const ReportFormat *format, const Sheet *sheet) {
         if (format->n_filtered)
-                sheet_fact(sheet, 0, "Filtered", "%" PRIu64 " events that were not asked for", format->n_filtered);
+                sheet_fact(sheet, 0, "Filtered", "%" PRIu64 " events that were not asked for",
+                           format->n_filtered);
         if (format->n_untimed)
-                sheet_fact(sheet, 0, "Untimed", "%" PRIu64 " events have no time, so that none can be chosen by it; left out",
+                sheet_fact(sheet, 0, "Untimed",
+                           "%" PRIu64 " events have no time, so that none can be chosen by it; left out",
                            format->n_untimed);
 }
 
@@ -37,15 +39,18 @@ static void print_summary(const Report *report, const ReportFormat *format, cons
         sheet_fact(sheet, 0, "Files", "%zu", format->n_files);
         print_time_range(report, sheet);
         if (n_filtered)
-                sheet_fact(sheet, 0, "Processes", "%" PRIu32 " (and %" PRIu32 " that were not asked for)", n_processes, n_filtered);
+                sheet_fact(sheet, 0, "Processes", "%" PRIu32 " (and %" PRIu32 " that were not asked for)",
+                           n_processes, n_filtered);
         else
                 sheet_fact(sheet, 0, "Processes", "%" PRIu32, n_processes);
         print_filtered(report, format, sheet);
         if (n_repeated)
-                sheet_fact(sheet, 0, "Repeated", "%" PRIu64 " profiles that were there before (same profile id), counted once",
+                sheet_fact(sheet, 0, "Repeated",
+                           "%" PRIu64 " profiles that were there before (same profile id), counted once",
                            n_repeated);
         if (report->n_left_out)
-                sheet_fact(sheet, 0, "Left out", "%" PRIu64 " rows beyond the limits of this report: its tables are too small",
+                sheet_fact(sheet, 0, "Left out",
+                           "%" PRIu64 " rows beyond the limits of this report: its tables are too small",
                            report->n_left_out);
         if (!n_processes)
                 sheet_note(sheet, "There are no samples to report.");
@@ -87,9 +92,11 @@ static int print_sums(const Printer *printer) {
                            report_string(report, kind->period_type));
         else
                 sheet_fact(&printer->sheet, SHEET_INDENT, "value", "%s", value);
-        sheet_fact(&printer->sheet, SHEET_INDENT, "with span", "%5.1f%%", sheet_share(sums->linked, sums->value));
+        sheet_fact(&printer->sheet, SHEET_INDENT, "with span", "%5.1f%%",
+                   sheet_share(sums->linked, sums->value));
         if (sums->in_coroutines)
-                sheet_fact(&printer->sheet, SHEET_INDENT, "coroutine", "%5.1f%%", sheet_share(sums->in_coroutines, sums->value));
+                sheet_fact(&printer->sheet, SHEET_INDENT, "coroutine", "%5.1f%%",
+                           sheet_share(sums->in_coroutines, sums->value));
         return print_reasons(printer);
 }
 
@@ -97,7 +104,8 @@ static void print_kind_title(const Printer *printer) {
         const Report *report = printer->report;
         const ReportSums *sums = &report->sums[printer->section];
         const ReportKind *kind = report_kind(report, report_section(report, printer->section)->kind);
-        const char *unit = report_string(report, kind->period_unit), *type = report_string(report, kind->period_type);
+        const char *unit = report_string(report, kind->period_unit),
+                   *type = report_string(report, kind->period_type);
         const char *name = report_string(report, kind->type), *what = report_string(report, kind->unit);
         char low[SHEET_VALUE_MAX], high[SHEET_VALUE_MAX];
 
@@ -106,9 +114,11 @@ static void print_kind_title(const Printer *printer) {
         if (!sums->period_max)
                 sheet_part(&printer->sheet, 1, "Profile", "%s in %s", name, what);
         else if (sums->period_max == sums->period_min)
-                sheet_part(&printer->sheet, 1, "Profile", "%s in %s, one every %s of %s", name, what, low, type);
+                sheet_part(&printer->sheet, 1, "Profile", "%s in %s, one every %s of %s", name, what, low,
+                           type);
         else
-                sheet_part(&printer->sheet, 1, "Profile", "%s in %s, one every %s to %s of %s", name, what, low, high, type);
+                sheet_part(&printer->sheet, 1, "Profile", "%s in %s, one every %s to %s of %s", name, what,
+                           low, high, type);
 }
 
 static int print_tables(const Printer *printer) {

@@ -172,8 +172,8 @@ static Explain explanation_of(const Raw *raw, const char *field) {
 /* Fields */
 
 static bool is_address(const char *field) {
-        return !strcmp(field, "address") || !strcmp(field, "memory_start") || !strcmp(field, "memory_limit") ||
-               !strcmp(field, "file_offset");
+        return !strcmp(field, "address") || !strcmp(field, "memory_start") ||
+                !strcmp(field, "memory_limit") || !strcmp(field, "file_offset");
 }
 
 /* Whole numbers of any width as one; false for what is no whole number. */
@@ -207,7 +207,8 @@ static void print_scalar(const Raw *raw, const ProtobufCFieldDescriptor *field, 
 
         if (read_integer(field->type, data, &value)) {
                 if (field->type == PROTOBUF_C_TYPE_UINT64 || field->type == PROTOBUF_C_TYPE_FIXED64)
-                        fprintf(raw->out, is_address(field->name) ? "%#" PRIx64 : "%" PRIu64, (uint64_t)value);
+                        fprintf(raw->out, is_address(field->name) ? "%#" PRIx64 : "%" PRIu64,
+                                (uint64_t)value);
                 else
                         fprintf(raw->out, "%" PRId64, value);
         } else if (field->type == PROTOBUF_C_TYPE_STRING) {
@@ -275,8 +276,8 @@ static void print_list(const Raw *raw, const ProtobufCFieldDescriptor *field, co
         fputc('\n', raw->out);
 }
 
-static void print_repeated(const Raw *raw, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-                           unsigned indent, unsigned nesting) {
+static void print_repeated(const Raw *raw, const ProtobufCMessage *message,
+                           const ProtobufCFieldDescriptor *field, unsigned indent, unsigned nesting) {
         size_t n = *field_count(message, field);
         const void *data = *(void *const *)field_place(message, field);
 
@@ -299,7 +300,10 @@ static void print_repeated(const Raw *raw, const ProtobufCMessage *message, cons
         }
 }
 
-/* A field of a oneof is there if the oneof says so; a message if it is not NULL; all else is always there (proto3). */
+/*
+ * A field of a oneof is there if the oneof says so; a message if it is not NULL; all else is always there
+ * (proto3).
+ */
 static bool is_there(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
         if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
                 return *field_case(message, field) == field->id;
@@ -308,8 +312,8 @@ static bool is_there(const ProtobufCMessage *message, const ProtobufCFieldDescri
         return true;
 }
 
-static void print_field(const Raw *raw, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-                        unsigned indent, unsigned nesting) {
+static void print_field(const Raw *raw, const ProtobufCMessage *message,
+                        const ProtobufCFieldDescriptor *field, unsigned indent, unsigned nesting) {
         const void *data = field_place(message, field);
 
         if (field->label == PROTOBUF_C_LABEL_REPEATED) {
@@ -329,7 +333,8 @@ static void print_field(const Raw *raw, const ProtobufCMessage *message, const P
         fputc('\n', raw->out);
 }
 
-static void print_message(const Raw *raw, const ProtobufCMessage *message, unsigned indent, unsigned nesting) {
+static void print_message(const Raw *raw, const ProtobufCMessage *message, unsigned indent,
+                          unsigned nesting) {
         const ProtobufCMessageDescriptor *descriptor = message->descriptor;
 
         for (unsigned i = 0; i < descriptor->n_fields; i++)
@@ -337,8 +342,8 @@ static void print_message(const Raw *raw, const ProtobufCMessage *message, unsig
         for (unsigned i = 0; i < message->n_unknown_fields; i++) {
                 const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
 
-                fprintf(raw->out, "%*sunknown field %u, wire type %d: ", (int)indent, "", (unsigned)field->tag,
-                        (int)field->wire_type);
+                fprintf(raw->out, "%*sunknown field %u, wire type %d: ", (int)indent, "",
+                        (unsigned)field->tag, (int)field->wire_type);
                 print_hex(field->data, field->len, raw->out);
                 fputc('\n', raw->out);
         }

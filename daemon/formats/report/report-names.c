@@ -99,7 +99,8 @@ static int find_object(ReportNames *names, uint32_t index, bool is_kernel, uint3
                 *objectp = names->objects[index] - 1;
                 return 0;
         }
-        r = is_kernel ? kernel_object(names, module, &object) : report_names_string(names, module->path, &object.path);
+        r = is_kernel ? kernel_object(names, module, &object)
+                      : report_names_string(names, module->path, &object.path);
         if (!r)
                 r = report_names_string(names, module->build_id_gnu, &object.build_id_gnu);
         if (!r)
@@ -113,7 +114,10 @@ static int find_object(ReportNames *names, uint32_t index, bool is_kernel, uint3
         return r;
 }
 
-/* A frame without a module: code of a runtime lies in its source file, else all that is known is what kind it is. */
+/*
+ * A frame without a module: code of a runtime lies in its source file, else all that is known is what kind it
+ * is.
+ */
 static int find_source(ReportNames *names, const WindowFrame *frame, uint32_t *objectp) {
         const WindowFunction *function = window_get_function(names->window, frame->function);
         const char *type = window_get_string(names->window, frame->type, NULL);
@@ -136,7 +140,8 @@ static int named_function(ReportNames *names, const NamedFrame *named, ReportFun
         if (!named->line)
                 return add_text(names->report, named->name, strlen(named->name), &function->name);
         text_printf(&text, "%s%s%s:%" PRIu32, named->name, named->name[0] ? " " : "", file, named->line);
-        r = text.failed ? error_origin(-ENOMEM) : add_text(names->report, text.data, text.size, &function->name);
+        r = text.failed ? error_origin(-ENOMEM)
+                        : add_text(names->report, text.data, text.size, &function->name);
         text_deinit(&text);
         return r;
 }
@@ -156,7 +161,8 @@ static int find_place(ReportNames *names, const WindowFrame *frame, ReportFuncti
 }
 
 /* What the profile says, else what this machine knows, of which inlined functions are each a function too. */
-static int make_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED], size_t *np) {
+static int make_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED],
+                          size_t *np) {
         WindowFrame frame = window_expand_frame(names->window, word);
         uint32_t name = frame.function ? window_get_function(names->window, frame.function)->name : 0;
         const NamedFrame *named = NULL;
@@ -173,12 +179,14 @@ static int make_functions(ReportNames *names, FrameWord word, uint32_t functions
                 if (n)
                         r = named_function(names, &named[i], &function);
                 if (!r)
-                        r = report_intern(names->report, &names->report->functions, &function, sizeof(function), &functions[i]);
+                        r = report_intern(names->report, &names->report->functions, &function,
+                                          sizeof(function), &functions[i]);
         }
         return r;
 }
 
-int report_names_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED], size_t *np) {
+int report_names_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED],
+                           size_t *np) {
         void *known = hashmap_get(&names->functions, word);
         int r;
 

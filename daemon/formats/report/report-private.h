@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The inside of a Report, shared by those who fill it (report.c, names.c) and those who print it (print.c, json.c).
+ * The inside of a Report, shared by those who fill it (report.c, names.c) and those who print it (print.c,
+ * json.c).
  *
  *     strings      every text, once
  *     objects      {path, gnu, go, html hash}        beside each: whether its symbols could be read
@@ -109,9 +110,12 @@ typedef struct ReportNames {
 int report_names_init(ReportNames *names, Report *report, const Window *window);
 void report_names_deinit(ReportNames *names);
 
-/* The report's index of a string of the window, and of the function that a frame lies in. Return: 0, -ENOMEM. */
+/*
+ * The report's index of a string of the window, and of the function that a frame lies in. Return: 0, -ENOMEM.
+ */
 int report_names_string(ReportNames *names, uint32_t string, uint32_t *indexp);
-int report_names_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED], size_t *np);
+int report_names_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED],
+                           size_t *np);
 
 /* Adds a row to one of the report's tables; at the cap it is row 0, and counted. Return: 0, -ENOMEM. */
 int report_intern(Report *report, Intern *table, const void *data, size_t size, uint32_t *indexp);
@@ -157,8 +161,8 @@ typedef enum ReportTable {
  * The rows of a table for a section (functions: of one operation), the largest first; equal ones by name.
  * Return: 0 with *rowsp owned by the caller, -ENOMEM.
  */
-int report_rows(const Report *report, ReportTable table, uint32_t section, uint32_t operation, TallyRow **rowsp,
-                size_t *np);
+int report_rows(const Report *report, ReportTable table, uint32_t section, uint32_t operation,
+                TallyRow **rowsp, size_t *np);
 
 /* The sections of one kind, without that of all processes, the largest first. Return: 0 with *sectionsp owned by
  * the caller, -ENOMEM. */

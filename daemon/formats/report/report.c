@@ -17,8 +17,9 @@ typedef struct Tables {
 } Tables;
 
 static Tables tables_of(Report *report) {
-        return (Tables){ { &report->strings, &report->objects, &report->functions, &report->stacks, &report->kinds,
-                           &report->processes, &report->coroutines, &report->sections, &report->profile_ids },
+        return (Tables){ { &report->strings, &report->objects, &report->functions, &report->stacks,
+                           &report->kinds, &report->processes, &report->coroutines, &report->sections,
+                           &report->profile_ids },
                          { &report->by_function, &report->by_stack, &report->by_link, &report->by_reason,
                            &report->by_object, &report->by_operation, &report->by_coroutine } };
 }

@@ -31,10 +31,12 @@ typedef struct ReportOptions {
         const SpanList *spans;          /* NULL = no operations */
         const uint32_t *pids;           /* only processes with one of these ids (process.pid) … */
         size_t n_pids;
-        char *const *names;             /* … or with a name that matches one of these globs; none of both = all */
+        /* … or with a name that matches one of these globs; none of both = all */
+        char *const *names;
         size_t n_names;
         bool by_total;                  /* functions are sorted by total, not by self */
-        uint32_t max_rows;              /* of each table that is kept; 0 = 4 million. What is over it is counted */
+        /* of each table that is kept; 0 = 4 million. What is over it is counted */
+        uint32_t max_rows;
 } ReportOptions;
 
 int report_new(Report **reportp, const ReportOptions *options);
@@ -55,9 +57,13 @@ typedef struct ReportFormat {
         bool brief;                     /* functions and spans alone, as after a recording */
         size_t n_files;                 /* said in the summary; the following, too */
         uint64_t n_repeated;            /* profiles that were left out before the report saw them */
-        uint64_t n_filtered, n_untimed; /* events that a filter has left out; that have no time for it to judge by */
+        /* events that a filter has left out; that have no time for it to judge by */
+        uint64_t n_filtered, n_untimed;
 } ReportFormat;
 
-/* Writes the report as text (or Markdown), or as one JSON object. Return: 0, -ENOMEM; what @out does is the caller's to check. */
+/*
+ * Writes the report as text (or Markdown), or as one JSON object. Return: 0, -ENOMEM; what @out does is the
+ * caller's to check.
+ */
 int report_print(const Report *report, const ReportFormat *format, FILE *out);
 int report_print_json(const Report *report, const ReportFormat *format, FILE *out);

@@ -148,8 +148,8 @@ static int compare_coroutines(const uint32_t *a, const uint32_t *b, const void *
         return a[1] != b[1] ? (a[1] < b[1] ? -1 : 1) : a[2] < b[2] ? -1 : a[2] > b[2];
 }
 
-int report_rows(const Report *report, ReportTable table, uint32_t section, uint32_t operation, TallyRow **rowsp,
-                size_t *np) {
+int report_rows(const Report *report, ReportTable table, uint32_t section, uint32_t operation,
+                TallyRow **rowsp, size_t *np) {
         const struct {
                 const Tally *tally;
                 int (*compare)(const uint32_t *a, const uint32_t *b, const void *report);
@@ -164,7 +164,8 @@ int report_rows(const Report *report, ReportTable table, uint32_t section, uint3
         };
         uint32_t prefix[2] = { section, operation };
         int r = tally_sort(tables[table].tally, prefix, table == REPORT_FUNCTIONS ? 2 : 1,
-                           table == REPORT_FUNCTIONS && report->options.by_total, tables[table].compare, report, rowsp, np);
+                           table == REPORT_FUNCTIONS && report->options.by_total, tables[table].compare,
+                           report, rowsp, np);
 
         return r ? error_fold(r) : 0;
 }

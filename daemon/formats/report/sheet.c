@@ -149,13 +149,17 @@ static const char *scaled(char *to, double value, const char *const *units, cons
                 value /= steps[i];
                 i++;
         }
-        snprintf(to, SHEET_VALUE_MAX, value < 10 && i ? "%s%.2f %s" : value < 100 && i ? "%s%.1f %s" : "%s%.0f %s", sign, value,
-                 units[i]);
+        snprintf(to, SHEET_VALUE_MAX,
+                 value < 10 && i            ? "%s%.2f %s"
+                         : value < 100 && i ? "%s%.1f %s"
+                                            : "%s%.0f %s",
+                 sign, value, units[i]);
         return to;
 }
 
 const char *sheet_value(char *to, const char *unit, double value) {
-        static const char *const times[] = { "ns", "µs", "ms", "s" }, *const sizes[] = { "B", "KiB", "MiB", "GiB" };
+        static const char *const times[] = { "ns", "µs", "ms", "s" },
+                                 *const sizes[] = { "B", "KiB", "MiB", "GiB" };
         static const double time_steps[] = { 1000, 1000, 1000 }, size_steps[] = { 1024, 1024, 1024 };
 
         if (!strcmp(unit, "nanoseconds"))

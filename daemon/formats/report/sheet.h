@@ -4,8 +4,9 @@
 /*
  * Sheet
  *
- * Headings, facts and tables for people, as text that fits a terminal or as Markdown. What profiles bring (names) passes
- * through here: control characters do not reach a terminal, and nothing of a name is taken for Markdown.
+ * Headings, facts and tables for people, as text that fits a terminal or as Markdown. What profiles bring
+ * (names) passes through here: control characters do not reach a terminal, and nothing of a name is taken for
+ * Markdown.
  */
 
 #include <stdbool.h>
@@ -34,7 +35,8 @@ Sheet sheet_make(FILE *out, unsigned width, bool markdown);
 _printf_(4, 5) void sheet_part(const Sheet *sheet, unsigned level, const char *what, const char *format, ...);
 
 /* `value       20` or `- **value:** 20`. @indent: of the text. */
-_printf_(4, 5) void sheet_fact(const Sheet *sheet, unsigned indent, const char *name, const char *format, ...);
+_printf_(4, 5) void sheet_fact(const Sheet *sheet, unsigned indent, const char *name, const char *format,
+                               ...);
 
 /* The heading of a table or a list. */
 void sheet_title(const Sheet *sheet, const char *title);
@@ -43,7 +45,8 @@ void sheet_title(const Sheet *sheet, const char *title);
 _printf_(2, 3) void sheet_note(const Sheet *sheet, const char *format, ...);
 
 /*
- * Prints @table under its title, if it has rows, and says how many of @n_rows are not in it; ends the table in any case.
+ * Prints @table under its title, if it has rows, and says how many of @n_rows are not in it; ends the table
+ * in any case.
  * Return: 0, -ENOMEM.
  */
 int sheet_table(const Sheet *sheet, TextTable *table, const char *title, size_t n_rows, const char *what);
@@ -57,7 +60,10 @@ void sheet_print(const Sheet *sheet, const char *text);
 /* A part of a whole in percent. */
 double sheet_share(uint64_t part, uint64_t whole);
 
-/* A value with its unit, short: `1.50 s`; numbers of other units are printed as they are. @to: SHEET_VALUE_MAX bytes. */
+/*
+ * A value with its unit, short: `1.50 s`; numbers of other units are printed as they are. @to:
+ * SHEET_VALUE_MAX bytes.
+ */
 const char *sheet_value(char *to, const char *unit, double value);
 
 /* `2026-01-31 12:00:00.000 UTC`. @to: 64 bytes. */

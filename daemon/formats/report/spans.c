@@ -73,7 +73,8 @@ static int next_line(Lines *lines) {
 
 static int find_column(Lines *lines, const char *name, unsigned *columnp) {
         for (unsigned i = 0; i < lines->n_fields; i++)
-                if (lines->fields[i].size == strlen(name) && !memcmp(lines->fields[i].text, name, strlen(name))) {
+                if (lines->fields[i].size == strlen(name) &&
+                    !memcmp(lines->fields[i].text, name, strlen(name))) {
                         *columnp = i;
                         return 0;
                 }
@@ -115,14 +116,15 @@ static int add_span(SpanList *list, Lines *lines, uint64_t id, uint32_t operatio
         return r ? error_fold(r) : 0;
 }
 
-static int parse_line(SpanList *list, Lines *lines, unsigned n_columns, unsigned id_column, unsigned operation_column) {
+static int parse_line(SpanList *list, Lines *lines, unsigned n_columns, unsigned id_column,
+                      unsigned operation_column) {
         uint32_t operation;
         uint64_t id;
         int r;
 
         if (lines->n_fields != n_columns)
-                return invalid(lines, "%u fields, the first line has %u: is the file cut off?", lines->n_fields,
-                               n_columns);
+                return invalid(lines, "%u fields, the first line has %u: is the file cut off?",
+                               lines->n_fields, n_columns);
         r = parse_id(lines, &lines->fields[id_column], &id);
         if (!r)
                 r = add_operation(list, lines, &lines->fields[operation_column], &operation);

@@ -69,8 +69,8 @@ static int compare_rows(const void *left, const void *right, void *data) {
 }
 
 int tally_sort(const Tally *tally, const uint32_t *prefix, size_t n_prefix, bool by_total,
-               int (*compare)(const uint32_t *a, const uint32_t *b, const void *userdata), const void *userdata,
-               TallyRow **rowsp, size_t *n_rowsp) {
+               int (*compare)(const uint32_t *a, const uint32_t *b, const void *userdata),
+               const void *userdata, TallyRow **rowsp, size_t *n_rowsp) {
         Order order = { compare, userdata, by_total };
         TallyRow *rows = calloc(tally->keys.n_items + 1u, sizeof(*rows));
         size_t n = 0;
@@ -80,7 +80,8 @@ int tally_sort(const Tally *tally, const uint32_t *prefix, size_t n_prefix, bool
         for (uint32_t i = 0; i < tally->keys.n_items; i++) {
                 const InternItem *item = intern_get(&tally->keys, i);
 
-                if (item->size >= n_prefix * sizeof(*prefix) && !memcmp(item->data, prefix, n_prefix * sizeof(*prefix)))
+                if (item->size >= n_prefix * sizeof(*prefix) &&
+                    !memcmp(item->data, prefix, n_prefix * sizeof(*prefix)))
                         rows[n++] = (TallyRow){ item->data, tally->sums[i].self, tally->sums[i].total };
         }
         qsort_r(rows, n, sizeof(*rows), compare_rows, &order);

@@ -38,11 +38,12 @@ int tally_add(Tally *tally, const void *key, size_t size, uint64_t self, uint64_
 
 /*
  * The rows whose key begins with @prefix, the largest first: by self, then by total (or the other way
- * round, @by_total), and equal ones in the order of @compare (which gets two keys and @userdata). Return: 0 with *rowsp owned by the caller, -ENOMEM.
+ * round, @by_total), and equal ones in the order of @compare (which gets two keys and @userdata). Return: 0
+ * with *rowsp owned by the caller, -ENOMEM.
  */
 int tally_sort(const Tally *tally, const uint32_t *prefix, size_t n_prefix, bool by_total,
-               int (*compare)(const uint32_t *a, const uint32_t *b, const void *userdata), const void *userdata,
-               TallyRow **rowsp, size_t *n_rowsp);
+               int (*compare)(const uint32_t *a, const uint32_t *b, const void *userdata),
+               const void *userdata, TallyRow **rowsp, size_t *n_rowsp);
 
 static inline uint64_t add_saturated(uint64_t a, uint64_t b) {
         return a + b < a ? UINT64_MAX : a + b;

@@ -36,7 +36,9 @@ size_t text_columns(const char *text) {
         return n;
 }
 
-/* C0 and DEL are one byte; C1 (U+0080 to U+009F) is C2 80 to C2 9F in UTF-8, and terminals obey it as well. */
+/*
+ * C0 and DEL are one byte; C1 (U+0080 to U+009F) is C2 80 to C2 9F in UTF-8, and terminals obey it as well.
+ */
 void text_clean(char *text) {
         char *to = text;
 

@@ -20,7 +20,8 @@
 #include "base/util/stat.h"
 #include "sampling/aggregate/attributes.h"
 
-enum { SEEN_THREADS = 4096 };           /* of which it is known what they published last; by tid, the latest stays */
+/* of which it is known what they published last; by tid, the latest stays */
+enum { SEEN_THREADS = 4096 };
 
 typedef struct SeenThread {
         uint64_t generation;
@@ -40,10 +41,11 @@ void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter
 }
 
 /*
- * A thread record that is not valid is one without a span, or one that is being written. A thread that had one at its
- * last sample is most likely on the way to the next.
+ * A thread record that is not valid is one without a span, or one that is being written. A thread that had
+ * one at its last sample is most likely on the way to the next.
  */
-static enum abi_context judge_context(Aggregator *aggregator, const Process *process, const struct abi_sample *header) {
+static enum abi_context judge_context(Aggregator *aggregator, const Process *process,
+                                      const struct abi_sample *header) {
         SeenThread *seen = &aggregator->seen[header->tid % SEEN_THREADS];
         bool had_span = seen->tid == header->tid && seen->generation == process->generation && seen->had_span;
 
@@ -93,7 +95,8 @@ static ProfileType profile_type(uint8_t kind) {
 }
 
 /* The profile of the process in this window. */
-static int find_profile(Attributes *attributes, Window *window, const Process *process, uint8_t kind, uint32_t *profilep) {
+static int find_profile(Attributes *attributes, Window *window, const Process *process, uint8_t kind,
+                        uint32_t *profilep) {
         uint32_t resource;
         int r = attributes_of_process(attributes, window, process, &resource);
 
@@ -121,18 +124,27 @@ static int find_link(Window *window, const struct abi_sample *header, uint32_t *
 
 static void count_outcomes(enum abi_context context, enum abi_stack_end stack_end) {
         static const enum counter ends[ABI_STACK_END_N] = {
-                [ABI_STACK_COMPLETE] = COUNTER_STACKS_COMPLETE,       [ABI_STACK_NO_USER] = COUNTER_STACKS_NO_USER,
-                [ABI_STACK_NO_MAPPING] = COUNTER_STACKS_NO_MAPPING,   [ABI_STACK_NO_ROWS] = COUNTER_STACKS_NO_ROWS,
-                [ABI_STACK_FAULT] = COUNTER_STACKS_FAULT,             [ABI_STACK_BAD_CFA] = COUNTER_STACKS_BAD_CFA,
-                [ABI_STACK_UNSUPPORTED] = COUNTER_STACKS_UNSUPPORTED, [ABI_STACK_DEPTH] = COUNTER_STACKS_DEPTH,
-                [ABI_STACK_FP_END] = COUNTER_STACKS_FP_END,           [ABI_STACK_STALE] = COUNTER_STACKS_STALE,
+                [ABI_STACK_COMPLETE] = COUNTER_STACKS_COMPLETE,
+                [ABI_STACK_NO_USER] = COUNTER_STACKS_NO_USER,
+                [ABI_STACK_NO_MAPPING] = COUNTER_STACKS_NO_MAPPING,
+                [ABI_STACK_NO_ROWS] = COUNTER_STACKS_NO_ROWS,
+                [ABI_STACK_FAULT] = COUNTER_STACKS_FAULT,
+                [ABI_STACK_BAD_CFA] = COUNTER_STACKS_BAD_CFA,
+                [ABI_STACK_UNSUPPORTED] = COUNTER_STACKS_UNSUPPORTED,
+                [ABI_STACK_DEPTH] = COUNTER_STACKS_DEPTH,
+                [ABI_STACK_FP_END] = COUNTER_STACKS_FP_END,
+                [ABI_STACK_STALE] = COUNTER_STACKS_STALE,
                 [ABI_STACK_INTERNAL] = COUNTER_STACKS_INTERNAL,
         };
         static const enum counter contexts[ABI_CONTEXT_N] = {
-                [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED, [ABI_CONTEXT_PRESENT] = COUNTER_CONTEXT_PRESENT,
-                [ABI_CONTEXT_NONE] = COUNTER_CONTEXT_NONE,               [ABI_CONTEXT_BUSY] = COUNTER_CONTEXT_BUSY,
-                [ABI_CONTEXT_AMBIGUOUS] = COUNTER_CONTEXT_AMBIGUOUS,     [ABI_CONTEXT_STALE] = COUNTER_CONTEXT_STALE,
-                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,   [ABI_CONTEXT_INVALID] = COUNTER_CONTEXT_BUSY,
+                [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED,
+                [ABI_CONTEXT_PRESENT] = COUNTER_CONTEXT_PRESENT,
+                [ABI_CONTEXT_NONE] = COUNTER_CONTEXT_NONE,
+                [ABI_CONTEXT_BUSY] = COUNTER_CONTEXT_BUSY,
+                [ABI_CONTEXT_AMBIGUOUS] = COUNTER_CONTEXT_AMBIGUOUS,
+                [ABI_CONTEXT_STALE] = COUNTER_CONTEXT_STALE,
+                [ABI_CONTEXT_UNREADABLE] = COUNTER_CONTEXT_UNREADABLE,
+                [ABI_CONTEXT_INVALID] = COUNTER_CONTEXT_BUSY,
         };
 
         stat_add(ends[stack_end], 1);
@@ -145,16 +157,18 @@ static int add(Aggregator *aggregator, Process *process, const Sample *sample, e
         uint32_t profile, stack, attributes, link;
         int r;
 
-        r = frames_stack(aggregator->frames, window, process, header->time_ns, sample->kernel, header->n_kernel,
-                         sample->user, header->n_user, endp, &stack);
+        r = frames_stack(aggregator->frames, window, process, header->time_ns, sample->kernel,
+                         header->n_kernel, sample->user, header->n_user, endp, &stack);
         if (!r)
                 r = find_profile(&aggregator->attributes, window, process, header->kind, &profile);
         if (!r)
-                r = attributes_of_sample(&aggregator->attributes, window, process, sample, *endp, &attributes);
+                r = attributes_of_sample(&aggregator->attributes, window, process, sample, *endp,
+                                         &attributes);
         if (!r)
                 r = find_link(window, header, &link);
         if (!r)
-                r = window_sample(window, profile, stack, attributes, link, (int64_t)header->value, header->time_ns);
+                r = window_sample(window, profile, stack, attributes, link, (int64_t)header->value,
+                                  header->time_ns);
         return r;
 }
 
@@ -173,8 +187,8 @@ int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sampl
         return 0;
 }
 
-int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine, uint64_t address,
-                             uint64_t value_ns, uint64_t time_ns) {
+int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine,
+                             uint64_t address, uint64_t value_ns, uint64_t time_ns) {
         Window *window = aggregator->window;
         uint32_t profile, resource, stack, attributes;
         int r;
@@ -187,7 +201,8 @@ int aggregator_add_suspended(Aggregator *aggregator, Process *process, const Sam
         if (!r)
                 r = attributes_of_suspended(&aggregator->attributes, window, coroutine, &attributes);
         if (!r)
-                r = window_sample(window, profile, stack, attributes, 0, (int64_t)MIN(value_ns, (uint64_t)INT64_MAX), time_ns);
+                r = window_sample(window, profile, stack, attributes, 0,
+                                  (int64_t)MIN(value_ns, (uint64_t)INT64_MAX), time_ns);
         return r;
 }
 
@@ -199,7 +214,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         if (r)
                 return error_fold(r);
         window_set_period(window, PROFILE_CPU, period_ns);
-        if (window_close(window, end_ns))       /* no memory to sort them: the window has no samples any more */
+        /* no memory to sort them: the window has no samples any more */
+        if (window_close(window, end_ns))
                 stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));
         aggregator->window = next;
         *windowp = window;

@@ -37,11 +37,12 @@ DEFINE_CLEANUP(Aggregator, aggregator_free)
 int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sample);
 
 /*
- * A coroutine of @process was suspended at @address for @value_ns, until @time_ns or a while before. Goes into a profile of its
- * own; it is no tick, and no counter of those is touched. Return: 0, WINDOW_E_FULL, -ENOMEM.
+ * A coroutine of @process was suspended at @address for @value_ns, until @time_ns or a while before. Goes
+ * into a profile of its own; it is no tick, and no counter of those is touched. Return: 0, WINDOW_E_FULL,
+ * -ENOMEM.
  */
-int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine, uint64_t address,
-                             uint64_t value_ns, uint64_t time_ns);
+int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine,
+                             uint64_t address, uint64_t value_ns, uint64_t time_ns);
 
 /*
  * Closes the window at @end_ns and starts the next one there. @period_ns: the true mean time between two

@@ -28,7 +28,8 @@ typedef struct AttributeKey {
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
         uint64_t generation;            /* whose attributes; these two are 0 without any */
-        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];    /* as many as there are: the rest is no part of the key */
+        /* as many as there are: the rest is no part of the key */
+        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE];
 } AttributeKey;
 
 _Static_assert(offsetof(AttributeKey, attributes) == 72, "no padding");
@@ -66,13 +67,15 @@ void attributes_deinit(Attributes *attributes) {
 }
 
 /* Return: bytes of the key. */
-static size_t key_of_sample(const Process *process, const Sample *sample, enum abi_stack_end stack_end, AttributeKey *key) {
+static size_t key_of_sample(const Process *process, const Sample *sample, enum abi_stack_end stack_end,
+                            AttributeKey *key) {
         const struct abi_sample *header = sample->header;
 
         *key = (AttributeKey){ .tid = header->tid, .stack_end = stack_end };
         memcpy(key->comm, header->comm, strnlen(header->comm, sizeof(header->comm)));
         /* Writers that leave the high half 0 put the local root span's id where the low half belongs. */
-        if (header->context == ABI_CONTEXT_PRESENT && header->form == ABI_FORM_RING && !header->span.trace_high)
+        if (header->context == ABI_CONTEXT_PRESENT && header->form == ABI_FORM_RING &&
+            !header->span.trace_high)
                 key->local_root = header->span.trace_low;
         if (sample->coroutine.known) {
                 key->station = sample->coroutine.station + 1;
@@ -105,7 +108,8 @@ static void set_int(SetBuilder *builder, const char *key, int64_t value) {
 static void set_string(SetBuilder *builder, const char *key, const char *value, size_t size) {
         if (builder->r || !size || !attribute_filter_allows(builder->filter, key))
                 return;
-        builder->r = window_attribute_string(builder->window, key, value, size, &builder->attributes[builder->n]);
+        builder->r = window_attribute_string(builder->window, key, value, size,
+                                             &builder->attributes[builder->n]);
         builder->n += !builder->r;
 }
 
@@ -127,14 +131,16 @@ static void add_coroutine(SetBuilder *builder, const SampleCoroutine *coroutine,
 }
 
 /* They are many and each comes once a window: none is remembered. */
-int attributes_of_suspended(Attributes *attributes, Window *window, const SampleCoroutine *coroutine, uint32_t *setp) {
+int attributes_of_suspended(Attributes *attributes, Window *window, const SampleCoroutine *coroutine,
+                            uint32_t *setp) {
         SetBuilder builder = { .window = window, .filter = &attributes->filter };
 
         add_coroutine(&builder, coroutine, "suspended");
         return builder.r ? builder.r : window_attribute_set(window, builder.attributes, builder.n, setp);
 }
 
-static int make_set(Attributes *attributes, Window *window, Process *process, const Sample *sample, const AttributeKey *key, uint32_t *setp) {
+static int make_set(Attributes *attributes, Window *window, Process *process, const Sample *sample,
+                    const AttributeKey *key, uint32_t *setp) {
         SetBuilder builder = { .window = window, .filter = &attributes->filter };
         const char *reason = truncation(key->stack_end);
         char root[17];
@@ -149,8 +155,8 @@ static int make_set(Attributes *attributes, Window *window, Process *process, co
         if (sample->coroutine.known)
                 add_coroutine(&builder, &sample->coroutine, "running");
         if (!builder.r && sample->header->attributes_size)
-                builder.r = context_attributes_add(&attributes->context, &attributes->filter, window, process, sample, builder.attributes,
-                                               &builder.n);
+                builder.r = context_attributes_add(&attributes->context, &attributes->filter, window, process,
+                                                   sample, builder.attributes, &builder.n);
         if (builder.r)
                 return builder.r;
         /* A record of 640 bytes may name more keys than a set can have. */
@@ -200,8 +206,8 @@ static void follow_window(Attributes *attributes, const Window *window) {
         attributes->window_serial = window_serial(window);
 }
 
-int attributes_of_sample(Attributes *attributes, Window *window, Process *process, const Sample *sample, enum abi_stack_end stack_end,
-                     uint32_t *setp) {
+int attributes_of_sample(Attributes *attributes, Window *window, Process *process, const Sample *sample,
+                         enum abi_stack_end stack_end, uint32_t *setp) {
         AttributeKey key;
         size_t size = key_of_sample(process, sample, stack_end, &key);
         uint32_t set;
@@ -229,7 +235,8 @@ typedef struct ResourceBuilder {
 } ResourceBuilder;
 
 static void add_string(ResourceBuilder *builder, const char *key, const char *value) {
-        if (builder->r || !value || !*value || builder->n >= ATTRIBUTES_MAX_ATTRIBUTES || !attribute_filter_allows(builder->filter, key))
+        if (builder->r || !value || !*value || builder->n >= ATTRIBUTES_MAX_ATTRIBUTES ||
+            !attribute_filter_allows(builder->filter, key))
                 return;
         builder->r = window_attribute_string(builder->window, key, value, strlen(value),
                                              &builder->attributes[builder->n]);
@@ -237,7 +244,8 @@ static void add_string(ResourceBuilder *builder, const char *key, const char *va
 }
 
 static void add_int(ResourceBuilder *builder, const char *key, int64_t value) {
-        if (builder->r || builder->n >= ATTRIBUTES_MAX_ATTRIBUTES || !attribute_filter_allows(builder->filter, key))
+        if (builder->r || builder->n >= ATTRIBUTES_MAX_ATTRIBUTES ||
+            !attribute_filter_allows(builder->filter, key))
                 return;
         builder->r = window_attribute_int(builder->window, key, value, &builder->attributes[builder->n]);
         builder->n += !builder->r;
@@ -261,7 +269,8 @@ static void add_host(ResourceBuilder *builder) {
 }
 
 /* Never from a thread's name: it changes with what the thread does. */
-static void add_service_name(ResourceBuilder *builder, const Environment *environment, const char *executable) {
+static void add_service_name(ResourceBuilder *builder, const Environment *environment,
+                             const char *executable) {
         const char *name = environment ? environment->service_name : NULL;
         char unknown[sizeof("unknown_service:") + NAME_MAX];
 
@@ -286,8 +295,10 @@ static void add_environment(ResourceBuilder *builder, const Environment *environ
 
 /* What a program publishes of itself, in its own kinds. A key that holds a NUL or is too long is none. */
 static void add_published(ResourceBuilder *builder, const ContextAttribute *attribute) {
-        static const uint32_t kinds[] = { [CONTEXT_STRING] = ATTRIBUTE_STRING, [CONTEXT_BOOL] = ATTRIBUTE_BOOL,
-                                          [CONTEXT_INT] = ATTRIBUTE_INT, [CONTEXT_DOUBLE] = ATTRIBUTE_DOUBLE };
+        static const uint32_t kinds[] = { [CONTEXT_STRING] = ATTRIBUTE_STRING,
+                                          [CONTEXT_BOOL] = ATTRIBUTE_BOOL,
+                                          [CONTEXT_INT] = ATTRIBUTE_INT,
+                                          [CONTEXT_DOUBLE] = ATTRIBUTE_DOUBLE };
         WindowAttribute row = { .kind = kinds[attribute->kind], .integer = attribute->integer };
         char key[256];
 
@@ -300,7 +311,8 @@ static void add_published(ResourceBuilder *builder, const ContextAttribute *attr
                 return;
         builder->r = window_string(builder->window, key, attribute->key.size, &row.key);
         if (!builder->r && row.kind == ATTRIBUTE_STRING)
-                builder->r = window_string(builder->window, attribute->string.data, attribute->string.size, &row.string);
+                builder->r = window_string(builder->window, attribute->string.data, attribute->string.size,
+                                           &row.string);
         if (!builder->r)
                 builder->r = window_attribute(builder->window, &row, &builder->attributes[builder->n]);
         builder->n += !builder->r;
@@ -312,7 +324,8 @@ static bool publishes_service_name(const ProcessContext *context) {
         for (size_t i = 0; context && i < context->n_attributes; i++) {
                 const ContextAttribute *attribute = &context->attributes[i];
 
-                if (attribute->key.size == sizeof(name) - 1 && !memcmp(attribute->key.data, name, sizeof(name) - 1) &&
+                if (attribute->key.size == sizeof(name) - 1 &&
+                    !memcmp(attribute->key.data, name, sizeof(name) - 1) &&
                     attribute->kind == CONTEXT_STRING && attribute->string.size)
                         return true;
         }
@@ -340,8 +353,12 @@ static void describe(ResourceBuilder *builder, const Process *process) {
         add_string(builder, "telemetry.profiler.version", SPANPROF_VERSION);
 }
 
-/* The key of a resource is what describes it, as 64 bits of a seeded hash: a few thousand of them do not collide. */
-static int make_resource(Attributes *attributes, Window *window, const Process *process, uint32_t *resourcep) {
+/*
+ * The key of a resource is what describes it, as 64 bits of a seeded hash: a few thousand of them do not
+ * collide.
+ */
+static int make_resource(Attributes *attributes, Window *window, const Process *process,
+                         uint32_t *resourcep) {
         ResourceBuilder builder = { .window = window, .filter = &attributes->filter };
         uint32_t n_before = window_n_resources(window);
         int r;
@@ -349,13 +366,15 @@ static int make_resource(Attributes *attributes, Window *window, const Process *
         describe(&builder, process);
         if (builder.r)
                 return builder.r;
-        r = window_resource(window, hash_bytes(builder.attributes, builder.n * sizeof(*builder.attributes)), resourcep);
+        r = window_resource(window, hash_bytes(builder.attributes, builder.n * sizeof(*builder.attributes)),
+                            resourcep);
         if (r || window_n_resources(window) == n_before)
                 return r;
         return window_resource_attributes(window, *resourcep, builder.attributes, builder.n);
 }
 
-int attributes_of_process(Attributes *attributes, Window *window, const Process *process, uint32_t *resourcep) {
+int attributes_of_process(Attributes *attributes, Window *window, const Process *process,
+                          uint32_t *resourcep) {
         uint64_t key[2] = { process->generation, process->context ? process->context->serial : 0 };
         uint32_t resource;
         int r;

@@ -22,7 +22,8 @@ static bool matches(char *const *globs, size_t n, const char *key) {
 }
 
 bool attribute_filter_allows(const AttributeFilter *filter, const char *key) {
-        return (!filter->n_allow || matches(filter->allow, filter->n_allow, key)) && !matches(filter->deny, filter->n_deny, key);
+        return (!filter->n_allow || matches(filter->allow, filter->n_allow, key)) &&
+                !matches(filter->deny, filter->n_deny, key);
 }
 
 void context_attributes_init(ContextAttributes *attributes) {
@@ -69,7 +70,8 @@ static int count_of(ContextAttributes *attributes, uint64_t generation, uint32_t
 }
 
 /* Whether this value of the key may be sent as it is. Return: 0, INTERN_E_FULL, -ENOMEM. */
-static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t key, const uint8_t *value, size_t size, bool *admittedp) {
+static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t key, const uint8_t *value,
+                 size_t size, bool *admittedp) {
         struct {
                 uint64_t generation;
                 uint32_t key, size;
@@ -94,8 +96,8 @@ static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t ke
         return 0;
 }
 
-static int add_value(ContextAttributes *attributes, Window *window, const Process *process, uint32_t index, const char *name,
-                     const uint8_t *value, size_t size, uint32_t *attributep) {
+static int add_value(ContextAttributes *attributes, Window *window, const Process *process, uint32_t index,
+                     const char *name, const uint8_t *value, size_t size, uint32_t *attributep) {
         static const char overflow[] = "__overflow__";
         bool admitted;
         int r = admit(attributes, process->generation, index, value, size, &admitted);
@@ -123,15 +125,16 @@ static void sort_entries(const Sample *sample, const uint8_t *last[CONTEXT_ATTRI
 
 /* Return: false = the process context has no name for it. */
 static bool name_of(const ProcessContext *context, unsigned index, char name[MAX_NAME]) {
-        if (!context || index >= context->n_keys || !context->keys[index].size || context->keys[index].size >= MAX_NAME)
+        if (!context || index >= context->n_keys || !context->keys[index].size ||
+            context->keys[index].size >= MAX_NAME)
                 return false;
         memcpy(name, context->keys[index].data, context->keys[index].size);
         name[context->keys[index].size] = 0;
         return true;
 }
 
-int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window, Process *process,
-                       const Sample *sample, uint32_t *to, size_t *np) {
+int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window,
+                           Process *process, const Sample *sample, uint32_t *to, size_t *np) {
         const uint8_t *last[CONTEXT_ATTRIBUTES_MAX_KEYS] = { NULL };
         char name[MAX_NAME];
         int r = 0;
@@ -144,7 +147,8 @@ int context_attributes_add(ContextAttributes *attributes, const AttributeFilter 
                         stat_add(COUNTER_CONTEXT_KEYS_UNKNOWN, 1);
                         process->wants_context = true;
                 } else if (attribute_filter_allows(filter, name)) {
-                        r = add_value(attributes, window, process, i, name, last[i] + 2, last[i][1], &to[*np]);
+                        r = add_value(attributes, window, process, i, name, last[i] + 2, last[i][1],
+                                      &to[*np]);
                         *np += !r;
                 }
         }

@@ -4,10 +4,11 @@
 /*
  * Context Attributes
  *
- * What a thread published beside its span, as attributes of a sample: indexes become the names that the process
- * context has for them. And which attributes may leave the host at all.
+ * What a thread published beside its span, as attributes of a sample: indexes become the names that the
+ * process context has for them. And which attributes may leave the host at all.
  *
- * Of one key of one process, MAX_VALUES distinct values are sent in a window; what comes then is `__overflow__`.
+ * Of one key of one process, MAX_VALUES distinct values are sent in a window; what comes then is
+ * `__overflow__`.
  */
 
 #include <stdbool.h>
@@ -50,5 +51,5 @@ void context_attributes_reset(ContextAttributes *attributes);
  * Adds the attributes of @sample to @to (room for CONTEXT_ATTRIBUTES_MAX_KEYS). A key that has no name sets
  * process->wants_context. Return: 0, WINDOW_E_FULL, -ENOMEM.
  */
-int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window, Process *process,
-                       const Sample *sample, uint32_t *to, size_t *np);
+int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window,
+                           Process *process, const Sample *sample, uint32_t *to, size_t *np);

@@ -40,7 +40,8 @@ static int read_ns_tid(int task_fd, const char *tid, uint32_t *ns_tidp) {
         return file_read_at(task_fd, path, STATUS_MAX, &text, &size) || adopt_parse_status(text, ns_tidp);
 }
 
-static int adopt_thread(int task_fd, uint32_t tgid, uint32_t capacity, const char *name, AdoptVisit visit, void *userdata) {
+static int adopt_thread(int task_fd, uint32_t tgid, uint32_t capacity, const char *name, AdoptVisit visit,
+                        void *userdata) {
         struct abi_adoption adoption = { .tgid = tgid };
         uint32_t ns_tid;
         int r;

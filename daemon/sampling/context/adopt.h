@@ -17,7 +17,10 @@
 /* Return: 0, or negative to end it. */
 typedef int (*AdoptVisit)(void *userdata, const struct abi_adoption *adoption);
 
-/* Visits the living threads of @tgid; one that ends meanwhile is visited again, as GONE. Return: 0, what @visit returned. */
+/*
+ * Visits the living threads of @tgid; one that ends meanwhile is visited again, as GONE. Return: 0, what
+ * @visit returned.
+ */
 int adopt_threads(uint32_t tgid, uint32_t capacity, AdoptVisit visit, void *userdata);
 
 /* Pure. The innermost id in the line NSpid of the text of a status file. Return: 0, 1 = no such line. */

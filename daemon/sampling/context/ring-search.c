@@ -3,9 +3,9 @@
 /*
  * The life of one item: search_add() → quick look at the starts of its regions → full search, in pieces →
  * (if a notice asked for it) a second full search one second later, since the notice may have come between
- * the writer's mmap() and its first store → idle. An idle item only remembers what the last full search cost, so that the next
- * one waits a hundred times as long: at most 1 % of a CPU goes to any process, however often its memory
- * changes. The quick look is never delayed.
+ * the writer's mmap() and its first store → idle. An idle item only remembers what the last full search cost,
+ * so that the next one waits a hundred times as long: at most 1 % of a CPU goes to any process, however often
+ * its memory changes. The quick look is never delayed.
  */
 #include "sampling/context/ring-search.h"
 
@@ -21,7 +21,8 @@
 #include "sampling/context/ring.h"
 
 enum {
-        MAX_ITEMS = 32768,              /* 120 bytes each, for a minute: all processes of the machine at the start */
+        /* 120 bytes each, for a minute: all processes of the machine at the start */
+        MAX_ITEMS = 32768,
         MAX_PAUSED = 16,                /* in the middle of maps, which are kept open; others begin anew */
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
         BUDGET_ENTRIES = 262144,        /* of pagemap in one go: 1 GiB of addresses, about 3 ms */
@@ -150,7 +151,8 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
         return 0;
 }
 
-static int add_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, bool swept, uint64_t now_ns) {
+static int add_look(Search *search, uint32_t tgid, uint64_t start_time_ns, bool whole, bool swept,
+                    uint64_t now_ns) {
         Item *item = hashmap_get(&search->map, tgid);
         int r;
 
@@ -203,7 +205,8 @@ static bool has_to_wait(const Search *search, const Item *item) {
 }
 
 /* One call of ring_find() and what follows from it; the item may be dropped. */
-static int step(Search *search, Item *item, bool quick, RingBudget *budget, SearchFound found, void *userdata) {
+static int step(Search *search, Item *item, bool quick, RingBudget *budget, SearchFound found,
+                void *userdata) {
         uint64_t before_ns = clock_monotonic_ns(), start_time_ns = item->start_time_ns, now_ns;
         SearchFinding finding = { .is_swept = item->swept };
         uint32_t tgid = item->tgid;
@@ -211,7 +214,8 @@ static int step(Search *search, Item *item, bool quick, RingBudget *budget, Sear
 
         budget->text_leftp = search->started ? search->text_leftp : NULL;
         search->n_paused -= item->ring.paused != NULL;
-        r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &finding.ring_address, &finding.ring_capacity);
+        r = ring_find((pid_t)tgid, start_time_ns, quick, &item->ring, budget, &finding.ring_address,
+                      &finding.ring_capacity);
         keep_maps(search, item);
         now_ns = clock_monotonic_ns();
         finding.context_address = item->ring.context_address;
@@ -282,7 +286,8 @@ int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userda
                 return r;
         for (Item *item = search->first, *next; item; item = next) {
                 next = item->next;
-                if (item->due_ns > now_ns || !budget.n_entries || !budget.n_reads || has_to_wait(search, item))
+                if (item->due_ns > now_ns || !budget.n_entries || !budget.n_reads ||
+                    has_to_wait(search, item))
                         continue;
                 r = step(search, item, item->in_look, &budget, found, userdata);
                 if (r)
@@ -293,7 +298,8 @@ int search_work(Search *search, uint64_t now_ns, SearchFound found, void *userda
                 if (is_forgotten(item, now_ns))
                         drop(search, item);
                 else
-                        next_ns = MIN(next_ns, item->due_ns <= now_ns ? now_ns + PIECE_INTERVAL_NS : item->due_ns);
+                        next_ns = MIN(next_ns,
+                                      item->due_ns <= now_ns ? now_ns + PIECE_INTERVAL_NS : item->due_ns);
         }
         *next_nsp = next_ns;
         return 0;

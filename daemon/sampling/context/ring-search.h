@@ -27,10 +27,11 @@ typedef struct SearchFinding {
 } SearchFinding;
 
 /*
- * Something was found. After a ring the process is not searched any further, after anything else it is: a ring
- * may be there too. Return: 0, or negative to end the work.
+ * Something was found. After a ring the process is not searched any further, after anything else it is: a
+ * ring may be there too. Return: 0, or negative to end the work.
  */
-typedef int (*SearchFound)(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding);
+typedef int (*SearchFound)(void *userdata, uint32_t tgid, uint64_t start_time_ns,
+                           const SearchFinding *finding);
 
 /* Return: 0, -ENOMEM. */
 int search_new(Search **searchp);

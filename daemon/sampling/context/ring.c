@@ -39,8 +39,10 @@
 
 enum {
         BATCH = BOUNDED_MAX_ADDRESSES, /* headers, or entries of pagemap, in one go */
-        MAX_PAGES = 1 << 24,            /* of one region, where each costs: 64 GiB. What is larger was reserved, */
-        RESERVED_PAGES = 1 << 18,       /* … as sanitizers do 20 TiB for their shadow: its first GiB is searched, no more */
+        /* of one region, where each costs: 64 GiB. What is larger was reserved, */
+        MAX_PAGES = 1 << 24,
+        /* … as sanitizers do 20 TiB for their shadow: its first GiB is searched, no more */
+        RESERVED_PAGES = 1 << 18,
         MAX_STARTS = 65536,             /* more than vm.max_map_count lets a process have */
         RANGES = 64,                    /* present ranges an ioctl */
         LOOK_AHEAD = 64,                /* pages at least that pagemap is asked for at once */
@@ -49,9 +51,9 @@ enum {
 };
 
 /*
- * From include/uapi/linux/fs.h of Linux 6.7, which build machines may not have: lists the pages of a range that
- * are of the wanted categories, at the cost of those alone. Sanitizers reserve 20 TiB; asking for each page would
- * take minutes.
+ * From include/uapi/linux/fs.h of Linux 6.7, which build machines may not have: lists the pages of a range
+ * that are of the wanted categories, at the cost of those alone. Sanitizers reserve 20 TiB; asking for each
+ * page would take minutes.
  */
 struct page_region {
         uint64_t start, end, categories;
@@ -156,7 +158,8 @@ static bool is_stations(const void *bytes) {
 
         _Static_assert(sizeof(header) <= HEADER, "is read with a candidate");
         memcpy(&header, bytes, sizeof(header));
-        return header.magic == SPANPROF_STATION_MAGIC && header.version == SPANPROF_STATION_VERSION && header.max_stations;
+        return header.magic == SPANPROF_STATION_MAGIC && header.version == SPANPROF_STATION_VERSION &&
+                header.max_stations;
 }
 
 static void judge(Searcher *searcher, unsigned i) {
@@ -173,7 +176,8 @@ static void judge(Searcher *searcher, unsigned i) {
                 note_context(searcher->search, searcher->headers[i], candidate->address);
                 return;
         }
-        switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end, &capacity)) {
+        switch (ring_check_header(searcher->headers[i], candidate->address, candidate->region_end,
+                                  &capacity)) {
         case RING_HEADER_VALID:
                 if (!searcher->found_address || (candidate->is_named && !searcher->found_named)) {
                         searcher->found_named = candidate->is_named;
@@ -199,7 +203,8 @@ static int read_headers(Searcher *searcher, unsigned first, unsigned *n_readp) {
 
         for (unsigned i = first; i < searcher->n; i++)
                 addresses[i - first] = searcher->candidates[i].address;
-        n = bounded_read_memory(searcher->pid, addresses, searcher->n - first, HEADER, searcher->headers[first]);
+        n = bounded_read_memory(searcher->pid, addresses, searcher->n - first, HEADER,
+                                searcher->headers[first]);
         if (n < 0 && n != -EFAULT)
                 return memory_condition((int)-n);
         *n_readp = n < 0 ? 0 : (unsigned)n / HEADER;
@@ -225,22 +230,24 @@ static int flush(Searcher *searcher) {
 }
 
 static int add_candidate(Searcher *searcher, uint64_t address, uint64_t region_end) {
-        searcher->candidates[searcher->n++] = (Candidate){ address, region_end, searcher->is_named, searcher->is_shared };
+        searcher->candidates[searcher->n++] = (Candidate){ address, region_end, searcher->is_named,
+                                                           searcher->is_shared };
         return searcher->n == BATCH ? flush(searcher) : 0;
 }
 
 /*
- * What pagemap says of up to BATCH pages from @address. It is the call that costs: one covers small regions that lie
- * side by side, of which a process may have 65,530. *n_pagesp = 0: it does not tell.
+ * What pagemap says of up to BATCH pages from @address. It is the call that costs: one covers small regions
+ * that lie side by side, of which a process may have 65,530. *n_pagesp = 0: it does not tell.
  */
 static const uint64_t *read_pagemap(Searcher *searcher, uint64_t address, uint64_t end, size_t *n_pagesp) {
-        size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH), ask = MAX(want, (size_t)LOOK_AHEAD);
+        size_t want = MIN((end - address) / searcher->page_size, (uint64_t)BATCH),
+               ask = MAX(want, (size_t)LOOK_AHEAD);
         uint64_t at = (address - searcher->entries_start) / searcher->page_size;
 
         if (address < searcher->entries_start || at + want > searcher->n_entries) {
                 searcher->entries_start = address;
-                searcher->n_entries = pagemap_read(searcher->pid, searcher->pagemap_fd, address, searcher->page_size,
-                                                   searcher->entries, ask);
+                searcher->n_entries = pagemap_read(searcher->pid, searcher->pagemap_fd, address,
+                                                   searcher->page_size, searcher->entries, ask);
                 searcher->budget->n_entries -= MIN(searcher->budget->n_entries, (uint64_t)ask);
                 at = 0;
         }
@@ -396,7 +403,8 @@ static int visit_start(Searcher *searcher, const MapsEntry *entry) {
         if (!says_so && (searcher->found_address || !maps_is_private_memory(entry)))
                 return 0;
         r = search_range(searcher, entry->start, entry->start + searcher->page_size, entry->end);
-        return r == RING_E_MORE ? 0 : r;        /* where there are too many starts, names are still looked at */
+        /* where there are too many starts, names are still looked at */
+        return r == RING_E_MORE ? 0 : r;
 }
 
 static int visit_all(Searcher *searcher, const MapsEntry *entry) {
@@ -420,7 +428,10 @@ static int walk_starts(Searcher *searcher) {
         return r;
 }
 
-/* The first pages of all regions are looked at in each search from the start: a ring that came meanwhile is most likely there. */
+/*
+ * The first pages of all regions are looked at in each search from the start: a ring that came meanwhile is
+ * most likely there.
+ */
 static int search_process(Searcher *searcher, bool quick) {
         int r = searcher->starts_done ? 0 : walk_starts(searcher);
 
@@ -452,7 +463,8 @@ static int searcher_new(Searcher **searcherp, pid_t pid, uint64_t start_time_ns)
         searcher->maps_fd = openat(searcher->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
         if (searcher->pagemap_fd < 0 || searcher->maps_fd < 0)
                 return errno == EACCES || errno == EPERM ? RING_E_DENIED : RING_E_GONE;
-        searcher->for_names = searcher->for_starts = (RingBudget){ .n_entries = MAX_STARTS, .n_reads = MAX_STARTS };
+        searcher->for_names = searcher->for_starts = (RingBudget){ .n_entries = MAX_STARTS,
+                                                                   .n_reads = MAX_STARTS };
         maps_reader_init(&searcher->reader, searcher->maps_fd);
         *searcherp = take(searcher);
         return 0;
@@ -485,14 +497,16 @@ int ring_find(pid_t pid, uint64_t start_time_ns, bool quick, RingSearch *search,
         if (searcher->found_address) {
                 *addressp = searcher->found_address;
                 *capacityp = searcher->found_capacity;
-                *search = (RingSearch){ .context_address = search->context_address, .stations_address = search->stations_address };
+                *search = (RingSearch){ .context_address = search->context_address,
+                                        .stations_address = search->stations_address };
                 return 0;
         }
         if (r)
                 return r;
         r = search->unfinished ? RING_E_UNFINISHED : RING_E_NONE;
         stat_add(COUNTER_RING_SCANS, !quick);
-        *search = (RingSearch){ .context_address = search->context_address, .stations_address = search->stations_address };
+        *search = (RingSearch){ .context_address = search->context_address,
+                                .stations_address = search->stations_address };
         return r;
 }
 

@@ -5,9 +5,9 @@
  * Context Ring
  *
  * Finds the ring (spanprof/ring.h) that a process publishes, and looks whether
- * it is still there; on the way it notes where a process context and stations of coroutines are. Never makes the target's memory grow: only pages that
- * pagemap shows present are read. Work is bounded by a budget and goes on
- * where it stopped.
+ * it is still there; on the way it notes where a process context and stations of coroutines are. Never makes
+ * the target's memory grow: only pages that pagemap shows present are read. Work is bounded by a budget and
+ * goes on where it stopped.
  */
 
 #include <stdbool.h>
@@ -32,9 +32,11 @@ RingHeader ring_check_header(const void *bytes, uint64_t address, uint64_t regio
 typedef struct RingSearch {
         uint64_t next;                  /* address to go on from; 0 = from the start */
         bool unfinished;                /* a header was met that was being written */
-        uint64_t context_address;       /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
+        /* a header of a process context (spanprof/process.h) was met; 0 = none; stays set */
+        uint64_t context_address;
         bool context_looks_right;       /* by its header; this search's */
-        uint64_t stations_address;      /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
+        /* a region of coroutines (spanprof/station.h) was met; 0 = none; stays set */
+        uint64_t stations_address;
         struct RingSearcher *paused;    /* in the middle of maps; ring_search_stop() frees it */
 } RingSearch;
 
@@ -46,7 +48,8 @@ typedef struct RingBudget {
         uint64_t n_entries;             /* pagemap entries that are looked at, about 10 ns each */
         uint64_t n_reads;               /* pages whose first bytes are read, about 200 ns each */
         size_t *text_leftp;             /* bytes of maps, shared with others (maps.h); NULL = without end */
-        bool by_entry;                  /* ask pagemap for every page, as kernels before 6.7 need it; set by ring_find() too */
+        /* ask pagemap for every page, as kernels before 6.7 need it; set by ring_find() too */
+        bool by_entry;
 } RingBudget;
 
 enum {

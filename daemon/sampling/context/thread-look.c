@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A child does it: whatever happens to it, even if it is killed in the middle, the kernel lets go of the threads that it
- * holds. It writes into memory that both share, and may be stopped at any time: what it has not reached is THREAD_LOOK_NOT.
+ * A child does it: whatever happens to it, even if it is killed in the middle, the kernel lets go of the
+ * threads that it holds. It writes into memory that both share, and may be stopped at any time: what it has
+ * not reached is THREAD_LOOK_NOT.
  *
- * PTRACE_SEIZE and PTRACE_INTERRUPT stop a thread without a signal that anybody could see, and a system call that it
- * sleeps in goes on afterwards, but for those that signal(7) names as never restarted. These are told by
- * /proc/PID/task/TID/syscall, and their threads left alone.
+ * PTRACE_SEIZE and PTRACE_INTERRUPT stop a thread without a signal that anybody could see, and a system call
+ * that it sleeps in goes on afterwards, but for those that signal(7) names as never restarted. These are told
+ * by /proc/PID/task/TID/syscall, and their threads left alone.
  *
- * The way to the record is the one of bpf/context.bpf.h. Only pages that are there are read (pagemap), so that no read
- * waits for somebody whom the target has chosen.
+ * The way to the record is the one of bpf/context.bpf.h. Only pages that are there are read (pagemap), so
+ * that no read waits for somebody whom the target has chosen.
  */
 #include "sampling/context/thread-look.h"
 
@@ -41,7 +42,8 @@ enum {
         MAX_THREADS = 1 << 14,
         MAX_MODULE = 1 << 16,
         PAGE = 4096,
-        STOP_MS = 5000,                 /* for one thread: a full machine lets it run, and so stop, that much later */
+        /* for one thread: a full machine lets it run, and so stop, that much later */
+        STOP_MS = 5000,
         ALL_MS = 20000,                 /* for all */
         KILL_MS = 500,
         ELASTIC_LAYOUT = 1,
@@ -58,17 +60,23 @@ static bool read_memory(const Target *target, uint64_t address, void *to, size_t
         if (address >> 47 || (address + size) >> 47)
                 return false;
         for (uint64_t page = address / PAGE; page <= (address + size - 1) / PAGE; page++)
-                if (pread(target->pages, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) != sizeof(entry) || !(entry >> 62))
+                if (pread(target->pages, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) !=
+                            sizeof(entry) ||
+                    !(entry >> 62))
                         return false;
         return pread(target->memory, to, size, (off_t)address) == (ssize_t)size;
 }
 
-/* The thread's block of the module that has the variable. Return: PRESENT, NONE = it has got none yet, UNREADABLE. */
+/*
+ * The thread's block of the module that has the variable. Return: PRESENT, NONE = it has got none yet,
+ * UNREADABLE.
+ */
 static ThreadLookOutcome find_block(const Target *target, uint64_t dtv, uint64_t *blockp) {
         const ThreadContext *thread = &target->process->thread;
         uint64_t n, size = thread->model == ABI_THREAD_MUSL ? 8 : 16;
 
-        if (!thread->module || thread->module > MAX_MODULE || !read_memory(target, size == 16 ? dtv - 16 : dtv, &n, sizeof(n)))
+        if (!thread->module || thread->module > MAX_MODULE ||
+            !read_memory(target, size == 16 ? dtv - 16 : dtv, &n, sizeof(n)))
                 return THREAD_LOOK_UNREADABLE;
         if (thread->module > n)
                 return THREAD_LOOK_NONE;
@@ -104,7 +112,8 @@ static uint64_t get_be64(const uint8_t *from) {
 
 static void take_ids(const uint8_t *ids, ThreadLook *look) {
         look->span = (struct abi_span){ get_be64(ids), get_be64(ids + 8), get_be64(ids + 16) };
-        look->outcome = look->span.trace_high | look->span.trace_low | look->span.span ? THREAD_LOOK_PRESENT : THREAD_LOOK_NONE;
+        look->outcome = look->span.trace_high | look->span.trace_low | look->span.span ? THREAD_LOOK_PRESENT
+                                                                                       : THREAD_LOOK_NONE;
 }
 
 static void read_otel(const Target *target, uint64_t address, ThreadLook *look) {
@@ -127,7 +136,8 @@ static void read_elastic(const Target *target, uint64_t address, ThreadLook *loo
         uint8_t record[29];
 
         look->outcome = THREAD_LOOK_UNREADABLE;
-        if (!read_memory(target, address, record, sizeof(record)) || (record[0] | record[1] << 8) != ELASTIC_LAYOUT)
+        if (!read_memory(target, address, record, sizeof(record)) ||
+            (record[0] | record[1] << 8) != ELASTIC_LAYOUT)
                 return;
         look->outcome = THREAD_LOOK_INVALID;
         if (!record[2])
@@ -137,10 +147,14 @@ static void read_elastic(const Target *target, uint64_t address, ThreadLook *loo
                 take_ids(record + 5, look);
 }
 
-/* Whether it sleeps in a call that signal(7) lists among those that fail with EINTR after a stop, whatever handler there is. */
+/*
+ * Whether it sleeps in a call that signal(7) lists among those that fail with EINTR after a stop, whatever
+ * handler there is.
+ */
 static bool is_in_such_a_call(const Target *target, uint32_t tid) {
-        static const long calls[] = { SYS_epoll_wait, SYS_epoll_pwait, 441 /* epoll_pwait2 */, SYS_semop, SYS_semtimedop, SYS_msgrcv,
-                                      SYS_msgsnd, SYS_rt_sigtimedwait, SYS_io_getevents };
+        static const long calls[] = { SYS_epoll_wait, SYS_epoll_pwait,     441 /* epoll_pwait2 */,
+                                      SYS_semop,      SYS_semtimedop,      SYS_msgrcv,
+                                      SYS_msgsnd,     SYS_rt_sigtimedwait, SYS_io_getevents };
         char path[64], text[64] = "";
         long call;
         int fd;
@@ -186,7 +200,8 @@ static void look_at(const Target *target, ThreadLook *look) {
         if (is_in_such_a_call(target, look->tid))
                 return;
         look->outcome = THREAD_LOOK_NOT;
-        if (ptrace(PTRACE_SEIZE, look->tid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, look->tid, NULL, NULL) || !wait_stop(look->tid))
+        if (ptrace(PTRACE_SEIZE, look->tid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, look->tid, NULL, NULL) ||
+            !wait_stop(look->tid))
                 return;
         if (!ptrace(PTRACE_GETREGSET, look->tid, (void *)NT_PRSTATUS, &vector)) {
                 look->outcome = find_record(target, registers.fs_base, &record);
@@ -249,7 +264,8 @@ static void wait_child(pid_t pid) {
 }
 
 int thread_look_all(const Process *process, ThreadLook **looksp, size_t *np) {
-        ThreadLook *looks = mmap(NULL, MAX_THREADS * sizeof(*looks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        ThreadLook *looks = mmap(NULL, MAX_THREADS * sizeof(*looks), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         size_t n;
         pid_t pid;
 

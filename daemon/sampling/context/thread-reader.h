@@ -4,9 +4,10 @@
 /*
  * Thread Reader
  *
- * Has files looked through for the variable of thread-symbol.h by workers without rights, one after the other, in the order in which
- * they were met. Nobody waits: an object says by `thread_symbol_waits` that its answer is still to come. Each file costs a worker
- * a bounded number of reads, so one that is late is late for want of a processor.
+ * Has files looked through for the variable of thread-symbol.h by workers without rights, one after the
+ * other, in the order in which they were met. Nobody waits: an object says by `thread_symbol_waits` that its
+ * answer is still to come. Each file costs a worker a bounded number of reads, so one that is late is late
+ * for want of a processor.
  */
 
 #include <stdbool.h>
@@ -27,7 +28,10 @@ DEFINE_CLEANUP(ThreadReader, thread_reader_free)
 /* Readable when thread_reader_step() has something to do. */
 int thread_reader_fd(const ThreadReader *reader);
 
-/* For object_cache_set_ask(). @reader: a ThreadReader; takes @fd. One that is too much is counted, and has no answer. Return: 0, -ENOMEM. */
+/*
+ * For object_cache_set_ask(). @reader: a ThreadReader; takes @fd. One that is too much is counted, and has no
+ * answer. Return: 0, -ENOMEM.
+ */
 int thread_reader_ask(void *reader, Object *object, int fd, uint64_t size);
 
 /* Whether there is an answer still to come. */

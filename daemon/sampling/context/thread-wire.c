@@ -9,8 +9,12 @@ static bool is_slot(const ThreadWireSlot *slot) {
 }
 
 bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp) {
-        ThreadSymbol symbol = { .name = answer->name, .form = answer->form, .value = answer->value, .block_size = answer->block_size,
-                                .local_offset = answer->local_offset, .n_slots = answer->n_slots };
+        ThreadSymbol symbol = { .name = answer->name,
+                                .form = answer->form,
+                                .value = answer->value,
+                                .block_size = answer->block_size,
+                                .local_offset = answer->local_offset,
+                                .n_slots = answer->n_slots };
         uint8_t form = ABI_FORM_NONE;
 
         if (answer->magic != THREAD_WIRE_MAGIC || answer->n_slots > THREAD_SYMBOL_MAX_SLOTS ||
@@ -20,12 +24,15 @@ bool thread_wire_check(const ThreadWireAnswer *answer, ThreadSymbol *symbolp) {
                 *symbolp = (ThreadSymbol){ .name = answer->name, .unread = symbol.unread };
                 return !answer->n_slots;
         }
-        if (answer->form != form || answer->value > answer->block_size || answer->block_size - answer->value < sizeof(uint64_t))
+        if (answer->form != form || answer->value > answer->block_size ||
+            answer->block_size - answer->value < sizeof(uint64_t))
                 return false;
         for (uint32_t i = 0; i < symbol.n_slots; i++) {
                 if (!is_slot(&answer->slots[i]))
                         return false;
-                symbol.slots[i] = (ThreadSlot){ answer->slots[i].address, (ThreadSlotKind)answer->slots[i].kind, answer->slots[i].has_symbol };
+                symbol.slots[i] = (ThreadSlot){ answer->slots[i].address,
+                                                (ThreadSlotKind)answer->slots[i].kind,
+                                                answer->slots[i].has_symbol };
         }
         symbol.unread = NULL;
         *symbolp = symbol;
@@ -45,6 +52,7 @@ void thread_wire_serve(int socket, int fd, const ThreadWireRequest *request) {
         answer.block_size = symbol.block_size;
         answer.local_offset = symbol.local_offset;
         for (uint32_t i = 0; i < symbol.n_slots; i++)
-                answer.slots[i] = (ThreadWireSlot){ symbol.slots[i].address, symbol.slots[i].kind, symbol.slots[i].has_symbol };
+                answer.slots[i] = (ThreadWireSlot){ symbol.slots[i].address, symbol.slots[i].kind,
+                                                    symbol.slots[i].has_symbol };
         channel_send(socket, &answer, sizeof(answer), -1);
 }

@@ -4,8 +4,8 @@
 /*
  * Thread Wire
  *
- * What is said between the daemon and a worker without rights (sandbox/) that looks through a file for the variable of
- * thread-symbol.h. Its answer is a stranger's word: it is checked like one.
+ * What is said between the daemon and a worker without rights (sandbox/) that looks through a file for the
+ * variable of thread-symbol.h. Its answer is a stranger's word: it is checked like one.
  */
 
 #include <stdbool.h>

@@ -11,7 +11,8 @@
 static bool is_ours(const char *link) {
         struct stat ours, theirs;
 
-        return !stat("/proc/self/exe", &ours) && !stat(link, &theirs) && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+        return !stat("/proc/self/exe", &ours) && !stat(link, &theirs) && ours.st_dev == theirs.st_dev &&
+                ours.st_ino == theirs.st_ino;
 }
 
 bool engine_is(pid_t pid) {

@@ -4,8 +4,8 @@
 /*
  * Engines of Coroutines
  *
- * A region of stations is mapped by the program whose coroutines write to it, and by the engine that reads it. Only
- * the first one publishes. Engines are told by what they run: ours, or coroTracer.
+ * A region of stations is mapped by the program whose coroutines write to it, and by the engine that reads
+ * it. Only the first one publishes. Engines are told by what they run: ours, or coroTracer.
  */
 
 #include <stdbool.h>

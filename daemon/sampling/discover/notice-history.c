@@ -39,7 +39,7 @@ typedef struct Item {
         uint32_t pid;                   /* 0 = filled up to the end */
         uint32_t parent;                /* FORK only */
         ItemKind kind;
-} Item;                                 /* MAPPING: its notice follows, then the notice's path; EXEC: the comm */
+} Item; /* MAPPING: its notice follows, then the notice's path; EXEC: the comm */
 
 struct NoticeHistory {
         Hashmap newest;                 /* pid → position of its newest item, + 1 */
@@ -129,9 +129,11 @@ static int add(NoticeHistory *history, const Item *from, size_t more, Item **ite
         return 0;
 }
 
-int notice_history_add_exec(NoticeHistory *history, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
+int notice_history_add_exec(NoticeHistory *history, uint32_t pid, const char comm[ABI_COMM_SIZE],
+                            uint64_t time_ns) {
         Item *item = NULL;
-        int r = add(history, &(Item){ .pid = pid, .time_ns = time_ns, .kind = ITEM_EXEC }, ABI_COMM_SIZE, &item);
+        int r = add(history, &(Item){ .pid = pid, .time_ns = time_ns, .kind = ITEM_EXEC }, ABI_COMM_SIZE,
+                    &item);
 
         if (!r && item)
                 memcpy(item + 1, comm, ABI_COMM_SIZE);
@@ -141,7 +143,8 @@ int notice_history_add_exec(NoticeHistory *history, uint32_t pid, const char com
 int notice_history_add_fork(NoticeHistory *history, uint32_t pid, uint32_t parent, uint64_t time_ns) {
         Item *item = NULL;
 
-        return add(history, &(Item){ .pid = pid, .time_ns = time_ns, .parent = parent, .kind = ITEM_FORK }, 0, &item);
+        return add(history, &(Item){ .pid = pid, .time_ns = time_ns, .parent = parent, .kind = ITEM_FORK }, 0,
+                   &item);
 }
 
 int notice_history_add_mapping(NoticeHistory *history, const MappingNotice *notice) {
@@ -158,11 +161,11 @@ int notice_history_add_mapping(NoticeHistory *history, const MappingNotice *noti
 }
 
 /*
- * From the newest back to the exec or fork that was in force. A process that has run another program since then has
- * its notices in front: each exec that is too late begins anew. *beginp: that exec or fork.
+ * From the newest back to the exec or fork that was in force. A process that has run another program since
+ * then has its notices in front: each exec that is too late begins anew. *beginp: that exec or fork.
  */
-static int collect(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns, const Item **items,
-                   size_t *np, const Item **beginp) {
+static int collect(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns,
+                   const Item **items, size_t *np, const Item **beginp) {
         uint64_t next = newest_of(history, pid);
         bool replaced = false;
         size_t n = 0;
@@ -188,8 +191,8 @@ static int collect(const NoticeHistory *history, uint32_t pid, uint64_t since_ns
         return replaced ? NOTICE_HISTORY_E_REPLACED : NOTICE_HISTORY_E_UNKNOWN;
 }
 
-int notice_history_visit(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns, NoticeHistoryVisit visit,
-                 void *userdata) {
+int notice_history_visit(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns,
+                         NoticeHistoryVisit visit, void *userdata) {
         const Item *items[MAX_VISITED], *begin;
         size_t n;
         int r = collect(history, pid, since_ns, time_ns, items, &n, &begin);
@@ -205,7 +208,8 @@ int notice_history_visit(const NoticeHistory *history, uint32_t pid, uint64_t si
         return r;
 }
 
-int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns, NoticeHistoryOrigin *originp) {
+int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint64_t since_ns,
+                               uint64_t time_ns, NoticeHistoryOrigin *originp) {
         const Item *items[MAX_VISITED], *begin;
         size_t n;
         int r = collect(history, pid, since_ns, time_ns, items, &n, &begin);
@@ -218,7 +222,8 @@ int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint6
         return 0;
 }
 
-uint64_t notice_history_exec_under_way(const NoticeHistory *history, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
+uint64_t notice_history_exec_under_way(const NoticeHistory *history, uint32_t pid,
+                                       const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
         uint64_t next = newest_of(history, pid), exec_ns = time_ns;
 
         while (next && next - 1 >= history->tail) {

@@ -25,7 +25,8 @@ typedef struct NoticeHistory NoticeHistory;
 
 enum {
         _NOTICE_HISTORY_E_SUCCESS,
-        NOTICE_HISTORY_E_UNKNOWN,               /* its exec or fork is not there any more: what is left would be a part only */
+        /* its exec or fork is not there any more: what is left would be a part only */
+        NOTICE_HISTORY_E_UNKNOWN,
         NOTICE_HISTORY_E_REPLACED,              /* the same, and it runs another program by now */
 };
 
@@ -34,8 +35,12 @@ int notice_history_new(NoticeHistory **historyp, size_t size);
 NoticeHistory *notice_history_free(NoticeHistory *history);
 DEFINE_CLEANUP(NoticeHistory, notice_history_free)
 
-/* Process @pid runs a new program from @time_ns on, which is called @comm; what it maps follows. Return: 0, -ENOMEM. */
-int notice_history_add_exec(NoticeHistory *history, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns);
+/*
+ * Process @pid runs a new program from @time_ns on, which is called @comm; what it maps follows. Return: 0,
+ * -ENOMEM.
+ */
+int notice_history_add_exec(NoticeHistory *history, uint32_t pid, const char comm[ABI_COMM_SIZE],
+                            uint64_t time_ns);
 
 /* From @time_ns on there is a process @pid, which has what @parent had then. Return: 0, -ENOMEM. */
 int notice_history_add_fork(NoticeHistory *history, uint32_t pid, uint32_t parent, uint64_t time_ns);
@@ -52,20 +57,22 @@ typedef struct NoticeHistoryOrigin {
 } NoticeHistoryOrigin;
 
 /*
- * The mappings that @pid has made in the program that it ran at @time_ns, if it began it after @since_ns, the oldest
- * first; what came with a fork is not among them. Return: 0, NOTICE_HISTORY_E_*, the visit's code.
+ * The mappings that @pid has made in the program that it ran at @time_ns, if it began it after @since_ns, the
+ * oldest first; what came with a fork is not among them. Return: 0, NOTICE_HISTORY_E_*, the visit's code.
  */
-int notice_history_visit(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns, NoticeHistoryVisit visit,
-                 void *userdata);
+int notice_history_visit(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns,
+                         NoticeHistoryVisit visit, void *userdata);
 
 /* The same question: how did it come to that program? Return: 0, NOTICE_HISTORY_E_*. */
-int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns, NoticeHistoryOrigin *originp);
+int notice_history_find_origin(const NoticeHistory *history, uint32_t pid, uint64_t since_ns,
+                               uint64_t time_ns, NoticeHistoryOrigin *originp);
 
 /*
- * An exec gives the new name a moment before the kernel tells of it. Of a process that was called @comm at @time_ns:
- * the time of an exec to that name that was under way then, or @time_ns.
+ * An exec gives the new name a moment before the kernel tells of it. Of a process that was called @comm at
+ * @time_ns: the time of an exec to that name that was under way then, or @time_ns.
  */
-uint64_t notice_history_exec_under_way(const NoticeHistory *history, uint32_t pid, const char comm[ABI_COMM_SIZE], uint64_t time_ns);
+uint64_t notice_history_exec_under_way(const NoticeHistory *history, uint32_t pid,
+                                       const char comm[ABI_COMM_SIZE], uint64_t time_ns);
 
 /* The process that forked @pid, 0 = unknown. */
 uint32_t notice_history_parent(const NoticeHistory *history, uint32_t pid);

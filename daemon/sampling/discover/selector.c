@@ -12,7 +12,8 @@ static const unsigned needs[SELECTOR_N_KINDS] = {
 };
 
 bool selector_is_default(const Selector *selector) {
-        return !selector->n_pids && !selector->n_comms && !selector->n_rules && !selector->n_trees && !selector->all;
+        return !selector->n_pids && !selector->n_comms && !selector->n_rules && !selector->n_trees &&
+                !selector->all;
 }
 
 static bool is_by_pid(const SelectorRule *rule) {
@@ -93,7 +94,8 @@ static bool comm_matches(const Selector *selector, const char *comm) {
 }
 
 static bool is_ours(const Selector *selector, uint32_t pid) {
-        return contains(selector->excluded, selector->n_excluded, pid) || (selector->is_ours && selector->is_ours(selector->userdata, pid));
+        return contains(selector->excluded, selector->n_excluded, pid) ||
+                (selector->is_ours && selector->is_ours(selector->userdata, pid));
 }
 
 bool selector_excludes_pid(const Selector *selector, uint32_t pid) {
@@ -139,7 +141,8 @@ SelectorReason selector_decide(const Selector *selector, const SelectorFacts *fa
 }
 
 const char *selector_kind_name(SelectorKind kind) {
-        static const char *const names[SELECTOR_N_KINDS] = { "pid", "comm", "exe", "cgroup", "container", "user", "unit" };
+        static const char *const names[SELECTOR_N_KINDS] = { "pid",       "comm", "exe", "cgroup",
+                                                             "container", "user", "unit" };
 
         return names[kind];
 }

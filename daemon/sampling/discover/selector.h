@@ -19,7 +19,8 @@
 typedef enum SelectorKind {
         SELECTOR_KIND_PID,
         SELECTOR_KIND_COMM,             /* glob on the comm of the leader */
-        SELECTOR_KIND_EXE,              /* glob on the executable's path; on its name if there is no slash in it */
+        /* glob on the executable's path; on its name if there is no slash in it */
+        SELECTOR_KIND_EXE,
         SELECTOR_KIND_CGROUP,           /* cgroup_path_matches(), of any hierarchy */
         SELECTOR_KIND_CONTAINER,        /* cgroup_container_matches() */
         SELECTOR_KIND_USER,             /* the effective one */
@@ -41,12 +42,14 @@ typedef struct Selector {
         size_t n_comms;
         const SelectorRule *rules;      /* more of them, of any kind */
         size_t n_rules;
-        const uint32_t *trees;          /* pids of programs that we have started: they and all that descends from them */
+        /* pids of programs that we have started: they and all that descends from them */
+        const uint32_t *trees;
         size_t n_trees;
         bool all;
         const uint32_t *excluded;       /* pids that are never profiled, our own for one */
         size_t n_excluded;
-        bool (*is_ours)(const void *userdata, uint32_t pid);    /* the same for helpers that come and go; may be NULL */
+        /* the same for helpers that come and go; may be NULL */
+        bool (*is_ours)(const void *userdata, uint32_t pid);
         const void *userdata;
         const SelectorRule *exclude_rules;
         size_t n_exclude_rules;
@@ -71,12 +74,16 @@ typedef enum SelectorReason {
 /* What is known of a process. */
 typedef struct SelectorFacts {
         uint32_t pid;
-        const char *comm;               /* of the leader, NUL-terminated; NULL = nobody knows: chosen by no name, excluded by any */
-        bool is_kernel;                 /* a kernel thread: only pid and comm choose it, never user or group */
+        /* of the leader, NUL-terminated; NULL = nobody knows: chosen by no name, excluded by any */
+        const char *comm;
+        /* a kernel thread: only pid and comm choose it, never user or group */
+        bool is_kernel;
         bool publishes;                 /* a context ring */
         bool in_tree;                   /* it descends from one of `trees`, or is it */
-        const Identity *identity;       /* with what selector_needs() says; NULL = unknown: chosen by no rule, excluded by any */
-        bool is_inherited;              /* identity is its parent's: good enough to choose it, not to say that no exclude fits */
+        /* with what selector_needs() says; NULL = unknown: chosen by no rule, excluded by any */
+        const Identity *identity;
+        /* identity is its parent's: good enough to choose it, not to say that no exclude fits */
+        bool is_inherited;
 } SelectorFacts;
 
 static inline bool selector_is_chosen(SelectorReason reason) {

@@ -12,7 +12,10 @@
 #include "sampling/process/object.h"
 #include "sampling/process/thread-context.h"
 
-/* Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is present. */
+/*
+ * Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is
+ * present.
+ */
 enum {
         MAX_ENTRIES = 1 << 24,
         MAX_READS = 1 << 20,
@@ -27,13 +30,15 @@ static int find_ring(Process *process) {
         uint64_t address;
         int r;
 
-        r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget, &address, &capacity);
+        r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget, &address,
+                      &capacity);
         if (r == RING_E_DENIED)
                 return 1;
         if (search.stations_address && !engine_is((pid_t)process->pid))
                 process->stations_address = search.stations_address;
-        if (search.context_address && process_context_read((pid_t)process->pid, search.context_address, &version,
-                                                           &process->context) < 0)
+        if (search.context_address &&
+            process_context_read((pid_t)process->pid, search.context_address, &version, &process->context) <
+                    0)
                 return error_origin(-ENOMEM);
         if (r)
                 return r < 0 ? r : 0;
@@ -47,7 +52,10 @@ static bool is_searched(SelectorReason reason) {
         return selector_is_chosen(reason) || reason == SELECTOR_SILENT;
 }
 
-/* How threads publish theirs: only of who would be profiled, since it means a look into each file that it has mapped. */
+/*
+ * How threads publish theirs: only of who would be profiled, since it means a look into each file that it has
+ * mapped.
+ */
 static int find_threads(Process *process, ObjectCache *objects) {
         const char *unread;
         int r = process_read_mappings(process, objects);
@@ -57,7 +65,8 @@ static int find_threads(Process *process, ObjectCache *objects) {
         return MIN(r, 0);
 }
 
-static int look(const Selector *selector, unsigned what, ObjectCache *objects, Process *process, SurveyEntry *entry) {
+static int look(const Selector *selector, unsigned what, ObjectCache *objects, Process *process,
+                SurveyEntry *entry) {
         SelectorFacts facts = { .pid = process->pid, .comm = process->comm, .is_kernel = process->is_kernel };
         int r = process_read_identity(process, what | selector_needs(selector));
 
@@ -81,7 +90,8 @@ static int look(const Selector *selector, unsigned what, ObjectCache *objects, P
         return selector_is_chosen(entry->reason) && !entry->hidden ? find_threads(process, objects) : 0;
 }
 
-static int visit_pid(const Selector *selector, unsigned what, ObjectCache *objects, pid_t pid, SurveyVisit visit, void *userdata) {
+static int visit_pid(const Selector *selector, unsigned what, ObjectCache *objects, pid_t pid,
+                     SurveyVisit visit, void *userdata) {
         _cleanup_(process_freep) Process *process = NULL;
         SurveyEntry entry;
         int r = process_new(&process, pid);

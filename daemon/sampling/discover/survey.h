@@ -15,7 +15,8 @@
 #include "sampling/process/process.h"
 
 typedef struct SurveyEntry {
-        const Process *process;         /* with its identity, ring and process context; if chosen, how its threads publish */
+        /* with its identity, ring and process context; if chosen, how its threads publish */
+        const Process *process;
         SelectorReason reason;
         bool hidden;                    /* we may not read its memory: it may have a ring for all we know */
 } SurveyEntry;

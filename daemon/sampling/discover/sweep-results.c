@@ -8,7 +8,9 @@
 #include "base/util/log.h"
 #include "base/util/stat.h"
 
-/* An exec shows in /proc before the kernel tells of it, and a process may have to wait for a CPU in between. */
+/*
+ * An exec shows in /proc before the kernel tells of it, and a process may have to wait for a CPU in between.
+ */
 #define GRACE_NS NS_PER_SEC
 
 static void count(const SweepResult *find) {
@@ -39,7 +41,8 @@ static bool tells_of(const struct abi_notice *notice, const SweepResult *find) {
         if (find->kind == SWEEP_PUBLICATION)
                 return notice->kind == ABI_NOTICE_MAPPINGS;
         /* The end of who had this id before: an end after the find tells nothing of what was found. */
-        return notice->kind == ABI_NOTICE_EXEC || (notice->kind == ABI_NOTICE_EXIT && notice->time_ns <= find->time_ns);
+        return notice->kind == ABI_NOTICE_EXEC ||
+                (notice->kind == ABI_NOTICE_EXIT && notice->time_ns <= find->time_ns);
 }
 
 void sweep_results_told(SweepResults *results, const struct abi_notice *notice) {

@@ -14,10 +14,12 @@
 
 #include "abi.h"
 
-enum { SWEEP_RESULTS_MAX = 256 };               /* over it what was found first is not waited for any longer */
+/* over it what was found first is not waited for any longer */
+enum { SWEEP_RESULTS_MAX = 256 };
 
 typedef enum SweepResultKind {
-        SWEEP_PROGRAM,                   /* another one than was known under this id: exec and exit tell of it */
+        /* another one than was known under this id: exec and exit tell of it */
+        SWEEP_PROGRAM,
         SWEEP_PUBLICATION,               /* a ring, or a process that publishes: a change of mappings does */
 } SweepResultKind;
 
@@ -37,5 +39,7 @@ void sweep_results_add(SweepResults *results, uint32_t tgid, SweepResultKind kin
 /* A notice has come: what it tells of was not found by us. */
 void sweep_results_told(SweepResults *results, const struct abi_notice *notice);
 
-/* All notices that were posted before @until_ns have come. What was found long enough before that is counted. */
+/*
+ * All notices that were posted before @until_ns have come. What was found long enough before that is counted.
+ */
 void sweep_results_settle(SweepResults *results, uint64_t until_ns);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a target says of itself and its threads beside the ring. A process context is found by the same search as a
- * ring; from then on its time is looked at about once a second, and at once when a thread uses a key that it does
- * not name. How threads are reached is looked up whenever mappings have changed, since ids of modules change with them.
+ * What a target says of itself and its threads beside the ring. A process context is found by the same search
+ * as a ring; from then on its time is looked at about once a second, and at once when a thread uses a key
+ * that it does not name. How threads are reached is looked up whenever mappings have changed, since ids of
+ * modules change with them.
  */
 #include "sampling/discover/targets-private.h"
 
@@ -27,20 +28,23 @@ static int renew_row(Targets *targets, Target *target) {
 static void explain(Target *target, uint64_t address, int r, uint32_t version) {
         uint32_t pid = target->process->pid;
 
-        if ((r == PROCESS_CONTEXT_E_BUSY && target->context_tries) || (target->refused_address == address && target->refused == r))
+        if ((r == PROCESS_CONTEXT_E_BUSY && target->context_tries) ||
+            (target->refused_address == address && target->refused == r))
                 return;
         target->refused_address = address;
         target->refused = r;
 
         if (r == PROCESS_CONTEXT_E_VERSION) {
                 stat_add(COUNTER_PROCESS_CONTEXTS_UNSUPPORTED, 1);
-                log_write_target(LOG_LEVEL_INFO, pid, "its process context has version %u: only version 2 is read", version);
+                log_write_target(LOG_LEVEL_INFO, pid,
+                                 "its process context has version %u: only version 2 is read", version);
         } else if (r == PROCESS_CONTEXT_E_MALFORMED) {
                 stat_add(COUNTER_PROCESS_CONTEXTS_MALFORMED, 1);
                 log_write_target(LOG_LEVEL_INFO, pid, "its process context is malformed, and is not read");
         } else if (r == PROCESS_CONTEXT_E_BUSY) {
                 stat_add(COUNTER_PROCESS_CONTEXTS_BUSY, 1);
-                log_write_target(LOG_LEVEL_INFO, pid, "its process context is always being updated, and is not read");
+                log_write_target(LOG_LEVEL_INFO, pid,
+                                 "its process context is always being updated, and is not read");
         }
 }
 
@@ -52,7 +56,9 @@ int targets_set_context(Targets *targets, Target *target, uint64_t address) {
 
         if (r < 0)
                 return error_fold(r);
-        target->context_tries = r == PROCESS_CONTEXT_E_BUSY && target->context_tries < CONTEXT_TRIES ? target->context_tries + 1U : 0;
+        target->context_tries = r == PROCESS_CONTEXT_E_BUSY && target->context_tries < CONTEXT_TRIES
+                ? target->context_tries + 1U
+                : 0;
         target->context_address = target->context_tries ? address : 0;
         if (r) {
                 explain(target, address, r, version);
@@ -77,7 +83,8 @@ int targets_poll_context(Targets *targets, Target *target) {
 
         process->wants_context = false;
         if (!process->context)
-                return target->context_address ? targets_set_context(targets, target, target->context_address) : 0;
+                return target->context_address ? targets_set_context(targets, target, target->context_address)
+                                               : 0;
         r = process_context_check((pid_t)process->pid, process->context);
         if (r == PROCESS_CONTEXT_E_BUSY)
                 return targets_set_context(targets, target, process->context->address);
@@ -90,8 +97,8 @@ static void look_again_after(LookAgain *again, uint64_t now_ns) {
 }
 
 /*
- * Who publishes in one form may publish in another one later. The kernel half does not watch it any more; the size of
- * its memory does, ever less often.
+ * Who publishes in one form may publish in another one later. The kernel half does not watch it any more; the
+ * size of its memory does, ever less often.
  */
 int targets_look_again(Targets *targets, Target *target, uint64_t now_ns) {
         Process *process = target->process;
@@ -116,7 +123,10 @@ int targets_resolve_waiting(Targets *targets) {
         return error_fold(r);
 }
 
-/* Samples from before the daemon knew how to reach the context of their threads: their number tells what asking costs. */
+/*
+ * Samples from before the daemon knew how to reach the context of their threads: their number tells what
+ * asking costs.
+ */
 void targets_count_early(Process *process, uint64_t time_ns) {
         if (process->waits_for_symbols)
                 process->n_early++;
@@ -125,7 +135,9 @@ void targets_count_early(Process *process, uint64_t time_ns) {
 }
 
 int targets_link_again(Targets *targets, Target *target, uint64_t now_ns) {
-        return target->link.interval_s && now_ns >= target->link.at_ns ? targets_resolve_threads(targets, target) : 0;
+        return target->link.interval_s && now_ns >= target->link.at_ns
+                ? targets_resolve_threads(targets, target)
+                : 0;
 }
 
 int targets_resolve_threads(Targets *targets, Target *target) {
@@ -136,8 +148,9 @@ int targets_resolve_threads(Targets *targets, Target *target) {
 
         process->waits_for_symbols = thread_context_waits(process);
         /*
-         * The word that leads to the variable is written some time after the library was mapped: when it is relocated, or, of a lazy
-         * TLS descriptor, when its code runs for the first time. No notice tells of that.
+         * The word that leads to the variable is written some time after the library was mapped: when it is
+         * relocated, or, of a lazy TLS descriptor, when its code runs for the first time. No notice tells of
+         * that.
          */
         if (unread && !found.form && !process->waits_for_symbols)
                 look_again_after(&target->link, clock_monotonic_ns());
@@ -146,7 +159,8 @@ int targets_resolve_threads(Targets *targets, Target *target) {
         if (unread && !target->told_unread && !found.form && !process->waits_for_symbols) {
                 target->told_unread = true;
                 stat_add(COUNTER_THREAD_CONTEXTS_UNREAD, 1);
-                log_write_target(LOG_LEVEL_INFO, process->pid, "its thread contexts are not read: %s", unread);
+                log_write_target(LOG_LEVEL_INFO, process->pid, "its thread contexts are not read: %s",
+                                 unread);
         }
         if (found.form == process->thread.form && found.model == process->thread.model &&
             found.module == process->thread.module && found.offset == process->thread.offset)

@@ -10,8 +10,8 @@ static uint64_t start_tick(uint64_t start_time_ns) {
 }
 
 /*
- * What the new program of an exec is to us. *processp = NULL: nothing (yet): under --all a program that was no
- * target before costs nothing until its first sample.
+ * What the new program of an exec is to us. *processp = NULL: nothing (yet): under --all a program that was
+ * no target before costs nothing until its first sample.
  */
 static int decide_exec(Targets *targets, const struct abi_notice *notice, bool was_target, Process **processp,
                        SelectorReason *reasonp) {
@@ -44,7 +44,8 @@ static int end_old_program(Targets *targets, Target *old, const struct abi_notic
 
         if (same)
                 process_cpu_time(old->process, &cpu_ns);
-        return targets_end(targets, old, same ? COUNTER_TARGETS_EXEC : COUNTER_TARGETS_GONE, notice->time_ns, cpu_ns);
+        return targets_end(targets, old, same ? COUNTER_TARGETS_EXEC : COUNTER_TARGETS_GONE, notice->time_ns,
+                           cpu_ns);
 }
 
 static int notice_exec(Targets *targets, const struct abi_notice *notice) {
@@ -54,7 +55,8 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
         int r;
 
         /* It may have been found with the new program already, before the notice of it came. */
-        if (old && old->process->start_time_ns == notice->start_time_ns && old->process->read_ns > notice->time_ns)
+        if (old && old->process->start_time_ns == notice->start_time_ns &&
+            old->process->read_ns > notice->time_ns)
                 return 0;
         search_remove(targets->search, notice->tgid);
         r = old ? end_old_program(targets, old, notice) : targets_unreject(targets, notice->tgid);
@@ -70,16 +72,19 @@ static int notice_exec(Targets *targets, const struct abi_notice *notice) {
 }
 
 /*
- * CPU time of a process that came and went between two ticks belongs to the time that we stand for. Where more than
- * its name decides, it is too late to find out whether it would have been a target: it is left out.
+ * CPU time of a process that came and went between two ticks belongs to the time that we stand for. Where
+ * more than its name decides, it is too late to find out whether it would have been a target: it is left out.
  */
 static void settle_unseen(Targets *targets, const struct abi_notice *notice) {
         const Selector *selector = targets->config.selector;
         char comm[ABI_COMM_SIZE] = { 0 };
-        SelectorFacts facts = { .pid = notice->tgid, .comm = comm, .in_tree = tree_contains(targets->tree, notice->tgid) };
+        SelectorFacts facts = { .pid = notice->tgid,
+                                .comm = comm,
+                                .in_tree = tree_contains(targets->tree, notice->tgid) };
 
         memcpy(comm, notice->comm, sizeof(comm) - 1);
-        if (selector_is_by_name(selector) && !selector_needs(selector) && notice->start_time_ns > targets->start_ticks_ns &&
+        if (selector_is_by_name(selector) && !selector_needs(selector) &&
+            notice->start_time_ns > targets->start_ticks_ns &&
             selector_is_chosen(selector_decide(selector, &facts)))
                 targets->cpu_done_ns += notice->value;
 }
@@ -157,7 +162,10 @@ static Target *find_program(const Targets *targets, uint32_t tgid, uint64_t star
         return target;
 }
 
-/* Who it is, as far as that can still be known: one that is gone may have no name any more. Return: 0, -errno. */
+/*
+ * Who it is, as far as that can still be known: one that is gone may have no name any more. Return: 0,
+ * -errno.
+ */
 static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
                             Process **processp) {
         char comm[ABI_COMM_SIZE] = { 0 };
@@ -189,15 +197,22 @@ static int decide_sampled(Targets *targets, const struct abi_sample *sample, uin
         if (r)
                 return r;
         is_gone = !process->read_ns;
-        r = targets_decide(targets, &(SelectorFacts){ .pid = sample->tgid, .comm = is_gone && !*process->comm ? NULL : process->comm,
-                                                      .is_kernel = process->is_kernel }, &reason);
+        r = targets_decide(targets,
+                           &(SelectorFacts){ .pid = sample->tgid,
+                                             .comm = is_gone && !*process->comm ? NULL : process->comm,
+                                             .is_kernel = process->is_kernel },
+                           &reason);
         if (r)
                 return r;
-        /* Chosen by a name that it has taken since, by an exec that we have not heard of yet: what ran then was not. */
+        /*
+         * Chosen by a name that it has taken since, by an exec that we have not heard of yet: what ran then
+         * was not.
+         */
         if (reason == SELECTOR_COMM && sample->tid == sample->tgid &&
             strncmp(sample->comm, process->comm, sizeof(process->comm)) != 0)
                 return TARGETS_E_REJECTED;
-        r = selector_is_chosen(reason) ? targets_add_chosen(targets, &process, reason, targetp) : TARGETS_E_REJECTED;
+        r = selector_is_chosen(reason) ? targets_add_chosen(targets, &process, reason, targetp)
+                                       : TARGETS_E_REJECTED;
         /* The notice of its exit has been here before its sample: nothing else would end it. */
         if (!r && is_gone)
                 r = targets_end(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);

@@ -6,8 +6,8 @@
  *     a read of /proc/PID/maps    all of them, at one time; only while the process lives
  *     notices of the kernel       each new one, at its time; they outlive the process
  *
- * A notice older than the last read tells only when things happened that the read has seen. A process that is gone
- * before its first read is put together from the notices since its exec.
+ * A notice older than the last read tells only when things happened that the read has seen. A process that is
+ * gone before its first read is put together from the notices since its exec.
  */
 #include "sampling/discover/targets-private.h"
 
@@ -21,7 +21,8 @@ enum {
         FLOOD_MAPPINGS = 1024,          /* where each change costs a copy of so many mappings, */
         FLOOD_CHANGES = 256,            /* … there are no more of them in one go */
         MAX_READING = 32,               /* targets whose maps are open from turn to turn */
-        GONE_MAPPINGS_MAX = 64,         /* no notice tells of munmap(): over it, and twice as many, a new read */
+        /* no notice tells of munmap(): over it, and twice as many, a new read */
+        GONE_MAPPINGS_MAX = 64,
 };
 
 #define REFRESH_MAX_NS (10 * NS_PER_SEC)
@@ -79,7 +80,8 @@ static int read_some(Targets *targets, Target *target) {
 
         if (begins)
                 target->changed_much = false;
-        r = process_read_some(target->process, targets->config.objects, &targets->text_left, &target->reading);
+        r = process_read_some(target->process, targets->config.objects, &targets->text_left,
+                              &target->reading);
         if (r == PROCESS_E_MORE) {
                 if (begins)
                         remember_reading(targets, target);
@@ -182,20 +184,25 @@ static Target *program_at(const Targets *targets, uint32_t pid, uint64_t time_ns
 
 /* A parent that is no target; it has not run another program since then. */
 static int inherit_from_non_target(Recall *recall, const NoticeHistoryOrigin *origin) {
-        _cleanup_(process_reading_freep) ProcessReading *reading = NULL;        /* of one with very many there is no time to wait for the rest */
+        /* of one with very many there is no time to wait for the rest */
+        _cleanup_(process_reading_freep) ProcessReading *reading = NULL;
         _cleanup_(process_freep) Process *parent = NULL;
         int r = process_new(&parent, (pid_t)origin->parent);
 
         if (!r && begin_of(parent) > origin->time_ns)
                 r = PROCESS_E_GONE;
         if (!r)
-                r = process_read_some(parent, recall->targets->config.objects, &recall->targets->text_left, &reading);
+                r = process_read_some(parent, recall->targets->config.objects, &recall->targets->text_left,
+                                      &reading);
         if (r)
                 return r < 0 ? r : NOTICE_HISTORY_E_UNKNOWN;
         return process_inherit(recall->process, parent, origin->time_ns);
 }
 
-/* What it was forked with. Its parent may be as dead as itself, and the parent's parent: no more than RECALL_DEPTH of them. */
+/*
+ * What it was forked with. Its parent may be as dead as itself, and the parent's parent: no more than
+ * RECALL_DEPTH of them.
+ */
 static int recall_parent(Recall *from, const NoticeHistoryOrigin *origin, unsigned depth) {
         Target *parent = program_at(from->targets, origin->parent, origin->time_ns);
         int r;
@@ -207,7 +214,8 @@ static int recall_parent(Recall *from, const NoticeHistoryOrigin *origin, unsign
         }
         if (parent && parent->process->maps_serial)
                 return process_inherit(from->process, parent->process, origin->time_ns);
-        r = depth < RECALL_DEPTH ? recall(from, origin->parent, 0, origin->time_ns, depth + 1) : NOTICE_HISTORY_E_UNKNOWN;
+        r = depth < RECALL_DEPTH ? recall(from, origin->parent, 0, origin->time_ns, depth + 1)
+                                 : NOTICE_HISTORY_E_UNKNOWN;
         return r == NOTICE_HISTORY_E_UNKNOWN ? inherit_from_non_target(from, origin) : r;
 }
 
@@ -247,10 +255,12 @@ int targets_recall_identity(const Targets *targets, uint32_t tgid, unsigned what
         NoticeHistoryOrigin origin;
         int r;
 
-        if (!targets->notice_history || notice_history_find_origin(targets->notice_history, tgid, 0, UINT64_MAX, &origin))
+        if (!targets->notice_history ||
+            notice_history_find_origin(targets->notice_history, tgid, 0, UINT64_MAX, &origin))
                 return 0;
-        r = identity_of_ancestor(targets, tgid, origin.parent ? what : what & ~(unsigned)(IDENTITY_EXE | IDENTITY_ENVIRONMENT),
-                                 &identity);
+        r = identity_of_ancestor(
+                targets, tgid, origin.parent ? what : what & ~(unsigned)(IDENTITY_EXE | IDENTITY_ENVIRONMENT),
+                &identity);
         if (!r && identity && !origin.parent && what & IDENTITY_EXE)
                 r = notice_history_visit(targets->notice_history, tgid, 0, UINT64_MAX, recall_exe, identity);
         if (!r && identity && (identity->exe || !(what & IDENTITY_EXE)))
@@ -289,13 +299,16 @@ static int recall_mappings(Targets *targets, Target *target, uint64_t time_ns) {
         Recall from = { targets, process };
         int r;
 
-        time_ns = notice_history_exec_under_way(targets->notice_history, process->pid, process->comm, time_ns);
+        time_ns = notice_history_exec_under_way(targets->notice_history, process->pid, process->comm,
+                                                time_ns);
         r = recall(&from, process->pid, begin_of(process), time_ns, 0);
         target->is_forgotten = r && target->end_ns;
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_MAPPINGS_RECALLED, 1);
-        r = process->identity ? 0 : targets_recall_identity(targets, process->pid, IDENTITY_CGROUP, &process->identity);
+        r = process->identity
+                ? 0
+                : targets_recall_identity(targets, process->pid, IDENTITY_CGROUP, &process->identity);
         if (r)
                 return r;
         /* The kernel half has never heard of them: there are no rows that could have been wrong. */
@@ -316,7 +329,9 @@ int targets_ensure_mappings(Targets *targets, Target *target, uint64_t time_ns) 
                 if (r)
                         return r;
         }
-        return process->maps_serial || target->reading || !targets->notice_history || target->is_forgotten ? 0 : recall_mappings(targets, target, time_ns);
+        return process->maps_serial || target->reading || !targets->notice_history || target->is_forgotten
+                ? 0
+                : recall_mappings(targets, target, time_ns);
 }
 
 /* ---- notices ---- */
@@ -331,7 +346,8 @@ static void add_changed(Targets *targets, Target *target) {
 
 /* Whether a notice is about the program of @target, and its mappings are known. */
 static bool concerns(Target *target, const MappingNotice *notice) {
-        if ((!target->process->maps_serial && !target->reading) || (target->end_ns && notice->time_ns > target->end_ns))
+        if ((!target->process->maps_serial && !target->reading) ||
+            (target->end_ns && notice->time_ns > target->end_ns))
                 return false;
         if (!target->exec_ns || notice->time_ns < target->exec_ns)
                 return true;
@@ -354,7 +370,10 @@ static int open_noticed(Targets *targets, Target *target, const MappingNotice *n
         return mapping_from_notice(mapping, notice, targets->config.objects, target->is_outdated);
 }
 
-/* A process with thousands of executable mappings that changes them all the time is read again, and ever less often. */
+/*
+ * A process with thousands of executable mappings that changes them all the time is read again, and ever less
+ * often.
+ */
 static bool is_flood(Target *target) {
         if (target->process->n_mappings <= FLOOD_MAPPINGS || ++target->n_changes <= FLOOD_CHANGES)
                 return false;
@@ -402,14 +421,17 @@ int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COM
 
         if (target && time_ns > MAX(target->begin_ns, target->process->read_ns))
                 target->exec_ns = time_ns;
-        return targets->notice_history ? notice_history_add_exec(targets->notice_history, tgid, comm, time_ns) : 0;
+        return targets->notice_history ? notice_history_add_exec(targets->notice_history, tgid, comm, time_ns)
+                                       : 0;
 }
 
 /* A child that lives is read when it is sampled; this is for those that will be gone by then. */
 int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time_ns) {
         if (targets->tree)
                 tree_fork(targets->tree, tgid, parent);
-        return targets->notice_history ? notice_history_add_fork(targets->notice_history, tgid, parent, time_ns) : 0;
+        return targets->notice_history
+                ? notice_history_add_fork(targets->notice_history, tgid, parent, time_ns)
+                : 0;
 }
 
 void targets_resync(Targets *targets) {
@@ -440,8 +462,8 @@ int targets_flush_mappings(Targets *targets) {
 }
 
 /*
- * Until its end was noticed, the kernel half walked the new program's stacks by the old one's rows: what it met where
- * the old one's code had been is not sure.
+ * Until its end was noticed, the kernel half walked the new program's stacks by the old one's rows: what it
+ * met where the old one's code had been is not sure.
  */
 int targets_inherit_past(Target *target, const Target *old) {
         MappingHistory *history = &target->process->history;

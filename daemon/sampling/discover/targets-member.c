@@ -40,7 +40,10 @@ int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorR
         return 0;
 }
 
-/* The row goes first: from then on the kernel half counts births and deaths itself, and leaves the slots alone until all are known. */
+/*
+ * The row goes first: from then on the kernel half counts births and deaths itself, and leaves the slots
+ * alone until all are known.
+ */
 static int adopt(Targets *targets, Target *target, struct abi_process *row) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
         uint32_t tgid = target->process->pid;
@@ -77,7 +80,8 @@ int targets_set_row(Targets *targets, Target *target) {
         };
         int r = adopt(targets, target, &row);
 
-        return r ? r : targets->config.callbacks.row_set(targets->config.callbacks.userdata, process->pid, &row);
+        return r ? r
+                 : targets->config.callbacks.row_set(targets->config.callbacks.userdata, process->pid, &row);
 }
 
 int targets_remove_row(Targets *targets, uint32_t tgid) {
@@ -180,8 +184,10 @@ static uint64_t cpu_base(const Targets *targets, const Process *process) {
 
         if (process_cpu_time(process, &now_ns))
                 return 0;
-        return selector_is_by_name(targets->config.selector) && process->start_time_ns > targets->start_ticks_ns
-                       ? 0 : now_ns;
+        return selector_is_by_name(targets->config.selector) &&
+                        process->start_time_ns > targets->start_ticks_ns
+                ? 0
+                : now_ns;
 }
 
 /* Puts a program on top of its chain. Takes the process over on success. */

@@ -25,7 +25,8 @@
 #include "sampling/discover/tree.h"
 
 #define TARGETS_REFRESH_MIN_NS (100 * NS_PER_MS)
-#define WORK_INTERVAL_NS (900 * NS_PER_MS)      /* not quite a second: who calls once a second calls in time */
+/* not quite a second: who calls once a second calls in time */
+#define WORK_INTERVAL_NS (900 * NS_PER_MS)
 
 /* A program that is or was profiled. */
 /* When to look again, which is ever less often, and the interval; 0 s = there was none yet. */
@@ -54,7 +55,8 @@ typedef struct Target {
         LookAgain form;                 /* for another form of publication */
         LookAgain link;                 /* how a thread's context is reached; 0 s = it is known */
         bool told_unread;
-        uint64_t exec_ns;               /* an exec began: what is mapped since then is another program's; 0 = none */
+        /* an exec began: what is mapped since then is another program's; 0 = none */
+        uint64_t exec_ns;
         uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
         uint32_t lost_capacity;
         unsigned n_changes;             /* mappings that were noticed since the last flush */
@@ -106,14 +108,14 @@ struct Targets {
 Target *targets_living(const Targets *targets, uint32_t tgid);
 
 /*
- * What the selectors say of a process. Who it is beyond what @facts hold is read if that is needed; what cannot
- * be read matches nothing. Return: 0, -ENOMEM.
+ * What the selectors say of a process. Who it is beyond what @facts hold is read if that is needed; what
+ * cannot be read matches nothing. Return: 0, -ENOMEM.
  */
 int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorReason *reasonp);
 
 /*
- * Who a process was that is gone: its user and groups were its parent's, or that one's parent's; its executable is
- * known from notices. *identityp stays NULL if that tells too little. Return: 0, -ENOMEM.
+ * Who a process was that is gone: its user and groups were its parent's, or that one's parent's; its
+ * executable is known from notices. *identityp stays NULL if that tells too little. Return: 0, -ENOMEM.
  */
 int targets_recall_identity(const Targets *targets, uint32_t tgid, unsigned what, Identity **identityp);
 
@@ -150,7 +152,10 @@ int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 /* Its ring was found, or (0, 0) is lost. */
 int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_t capacity);
 
-/* A process context was met there, or is to be read again. What cannot be read is said, and left. Return: 0, -errno. */
+/*
+ * A process context was met there, or is to be read again. What cannot be read is said, and left. Return: 0,
+ * -errno.
+ */
 int targets_set_context(Targets *targets, Target *target, uint64_t address);
 
 /* Whether it was updated, or is gone. */
@@ -164,16 +169,16 @@ int targets_link_again(Targets *targets, Target *target, uint64_t now_ns);
 int targets_resolve_threads(Targets *targets, Target *target);
 
 /*
- * Reads the mappings; a process that goes away meanwhile stays with what it has, and so does one with very many until they
- * are read in later turns.
+ * Reads the mappings; a process that goes away meanwhile stays with what it has, and so does one with very
+ * many until they are read in later turns.
  */
 int targets_read_mappings(Targets *targets, Target *target);
 int targets_go_on_reading(Targets *targets);
 void targets_stop_reading(Targets *targets, Target *target);
 
 /*
- * Mappings are read when they are needed first, or recalled from notices if the process is gone. @time_ns: of the
- * sample that needs them. Return: 0, -errno.
+ * Mappings are read when they are needed first, or recalled from notices if the process is gone. @time_ns: of
+ * the sample that needs them. Return: 0, -errno.
  */
 int targets_ensure_mappings(Targets *targets, Target *target, uint64_t time_ns);
 

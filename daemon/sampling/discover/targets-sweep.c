@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Notices tell of every program that starts and of every stranger whose memory has changed. This is the net under them:
- * it goes over /proc for ever, a handful of processes twice a minute, and looks for what a notice should have told. When
- * the kernel half counts notices that found no room, it goes over everybody at once, and rests after that.
+ * Notices tell of every program that starts and of every stranger whose memory has changed. This is the net
+ * under them: it goes over /proc for ever, a handful of processes twice a minute, and looks for what a notice
+ * should have told. When the kernel half counts notices that found no room, it goes over everybody at once,
+ * and rests after that.
  *
  * While processes are chosen by name, strangers need no net: they are decided at their first sample.
  */
@@ -21,7 +22,8 @@ enum {
 #define SLOW_INTERVAL_NS (30 * NS_PER_SEC)
 #define RESYNC_INTERVAL_NS (20 * NS_PER_MS)     /* 20,000 processes in about three seconds */
 #define REST_MIN_NS NS_PER_SEC
-#define REST_FACTOR 20                          /* whoever makes notices be lost all the time costs 5 % of a CPU, not more */
+/* whoever makes notices be lost all the time costs 5 % of a CPU, not more */
+#define REST_FACTOR 20
 
 /* What the notice would have been. */
 static int notice_for(Targets *targets, const Process *process, const ProcessStat *stat, const char *comm) {
@@ -62,7 +64,8 @@ static int look(Targets *targets, uint32_t pid) {
         r = targets_decide(targets, &(SelectorFacts){ .pid = pid, .comm = comm }, &reason);
         if (r || (!target && reason != SELECTOR_SILENT))
                 return r;
-        return search_sweep(targets->search, pid, stat.start_time_ns, targets->sweep.is_resync, clock_monotonic_ns());
+        return search_sweep(targets->search, pid, stat.start_time_ns, targets->sweep.is_resync,
+                            clock_monotonic_ns());
 }
 
 /* *pidp: the next process in the order of /proc, 0 = there is none any more. */
@@ -141,6 +144,7 @@ int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
                         end_pass(sweep, now_ns);
                 sweep->next_ns = now_ns + (sweep->is_resync ? RESYNC_INTERVAL_NS : SLOW_INTERVAL_NS);
         }
-        *next_nsp = sweep->is_again && !sweep->is_resync ? MIN(sweep->next_ns, sweep->rest_ns) : sweep->next_ns;
+        *next_nsp = sweep->is_again && !sweep->is_resync ? MIN(sweep->next_ns, sweep->rest_ns)
+                                                         : sweep->next_ns;
         return 0;
 }

@@ -21,8 +21,10 @@
 #include "sampling/discover/coroutine-engine.h"
 
 enum {
-        MAX_REJECTED = ABI_MAX_PROCESSES / 2,   /* over it rejected processes are decided anew at each sample */
-        NOTICE_HISTORY_BYTES = 4 << 20,                 /* 20,000 notices: two seconds of 2,000 small programs a second */
+        /* over it rejected processes are decided anew at each sample */
+        MAX_REJECTED = ABI_MAX_PROCESSES / 2,
+        /* 20,000 notices: two seconds of 2,000 small programs a second */
+        NOTICE_HISTORY_BYTES = 4 << 20,
         TARGETS_PER_PASS = 64,                  /* that are looked at in one pass */
         TURN_TEXT = 1 << 20,                    /* of maps: 13,000 mappings, about 5 ms */
 };
@@ -83,7 +85,10 @@ Targets *targets_free(Targets *targets) {
         return NULL;
 }
 
-/* Whoever knows to read them has them open from then on, so that it does not matter if they are mapped elsewhere later. */
+/*
+ * Whoever knows to read them has them open from then on, so that it does not matter if they are mapped
+ * elsewhere later.
+ */
 static int take_stations(Targets *targets, Target *target, uint64_t address) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
         Process *process = target->process;
@@ -96,11 +101,14 @@ static int take_stations(Targets *targets, Target *target, uint64_t address) {
 
 static void note_find(Targets *targets, uint32_t tgid, const SearchFinding *finding) {
         if (finding->is_swept)
-                sweep_results_add(&targets->sweep.sweep_results, tgid, SWEEP_PUBLICATION, clock_monotonic_ns());
+                sweep_results_add(&targets->sweep.sweep_results, tgid, SWEEP_PUBLICATION,
+                                  clock_monotonic_ns());
 }
 
 static int take_finding(Targets *targets, Target *target, const SearchFinding *finding) {
-        int r = finding->ring_address ? targets_set_ring(targets, target, finding->ring_address, finding->ring_capacity) : 0;
+        int r = finding->ring_address
+                ? targets_set_ring(targets, target, finding->ring_address, finding->ring_capacity)
+                : 0;
 
         if (finding->ring_address)
                 note_find(targets, target->process->pid, finding);
@@ -125,7 +133,9 @@ static bool is_publication(uint32_t tgid, const SearchFinding *finding) {
         return r == 0 || r == PROCESS_CONTEXT_E_BUSY;
 }
 
-/* A search has found a ring, a process context or stations: in a target, or in a stranger that becomes one. */
+/*
+ * A search has found a ring, a process context or stations: in a target, or in a stranger that becomes one.
+ */
 static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding) {
         _cleanup_(process_freep) Process *process = NULL;
         Targets *targets = userdata;
@@ -144,7 +154,8 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
                 stat_add(COUNTER_TARGETS_VANISHED, 1);
                 return r < 0 ? r : 0;
         }
-        r = targets_decide(targets, &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true }, &reason);
+        r = targets_decide(targets, &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true },
+                           &reason);
         if (r || !selector_is_chosen(reason))
                 return r;
         process->ring_address = finding->ring_address;
@@ -174,8 +185,9 @@ static int scan_process(Targets *targets, pid_t pid) {
                 stat_add(COUNTER_TARGETS_VANISHED, r == PROCESS_E_GONE);
                 return 0;
         }
-        r = targets_decide(targets, &(SelectorFacts){ .pid = (uint32_t)pid, .comm = comm, .is_kernel = stat.is_kernel },
-                           &reason);
+        r = targets_decide(
+                targets, &(SelectorFacts){ .pid = (uint32_t)pid, .comm = comm, .is_kernel = stat.is_kernel },
+                &reason);
         if (r)
                 return r;
         targets->n_all += !stat.is_kernel && reason != SELECTOR_EXCLUDED;
@@ -200,8 +212,10 @@ static bool is_excluded(const Targets *targets, uint32_t pid) {
         ProcessStat stat;
 
         return process_identify((pid_t)pid, &stat, comm) == 0 &&
-               targets_decide(targets, &(SelectorFacts){ .pid = pid, .comm = comm, .is_kernel = stat.is_kernel }, &reason) == 0 &&
-               reason == SELECTOR_EXCLUDED;
+                targets_decide(targets,
+                               &(SelectorFacts){ .pid = pid, .comm = comm, .is_kernel = stat.is_kernel },
+                               &reason) == 0 &&
+                reason == SELECTOR_EXCLUDED;
 }
 
 /* One that an exclude takes away again is there. */
@@ -237,8 +251,8 @@ int targets_scan(Targets *targets) {
 }
 
 /*
- * Is its ring still there? A new one is announced by a notice; but none comes when the old one, which a writer had in
- * the works or something else had overwritten, is right again where it was.
+ * Is its ring still there? A new one is announced by a notice; but none comes when the old one, which a
+ * writer had in the works or something else had overwritten, is right again where it was.
  */
 static int work_ring(Targets *targets, Target *target, uint64_t now_ns) {
         Process *process = target->process;
@@ -282,7 +296,10 @@ static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
 
         if (!process_cpu_time(target->process, &cpu_ns))
                 return work_publications(targets, target, cpu_ns, now_ns);
-        /* The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time better. */
+        /*
+         * The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time
+         * better.
+         */
         if (target->missed_ns)
                 return targets_end(targets, target, COUNTER_TARGETS_GONE, target->missed_ns, 0);
         target->missed_ns = now_ns;
@@ -403,7 +420,8 @@ size_t targets_n_excluded_pids(const Targets *targets) {
         return targets->n_excluded_pids;
 }
 
-void targets_each(Targets *targets, void (*visit)(void *userdata, const Process *process, SelectorReason reason),
+void targets_each(Targets *targets,
+                  void (*visit)(void *userdata, const Process *process, SelectorReason reason),
                   void *userdata) {
         HashmapEntry *entry;
         uint32_t at = 0;

@@ -31,10 +31,12 @@ typedef struct Targets Targets;
 typedef struct TargetsCallbacks {
         int (*row_set)(void *userdata, uint32_t tgid, const struct abi_process *row);
         int (*row_remove)(void *userdata, uint32_t tgid);
-        int (*mapped)(void *userdata, const Process *process);  /* its mappings were read; 0 or < 0; may be NULL */
+        /* its mappings were read; 0 or < 0; may be NULL */
+        int (*mapped)(void *userdata, const Process *process);
         void *userdata;
         int (*adopt)(void *userdata, const struct abi_adoption *adoption);     /* 0 or < 0; may be NULL */
-        int (*stations)(void *userdata, const Process *process);        /* of coroutines were found in it; 0 or < 0; may be NULL */
+        /* of coroutines were found in it; 0 or < 0; may be NULL */
+        int (*stations)(void *userdata, const Process *process);
 } TargetsCallbacks;
 
 typedef struct TargetsConfig {
@@ -42,7 +44,8 @@ typedef struct TargetsConfig {
         ObjectCache *objects;           /* borrowed, lives longer */
         TargetsCallbacks callbacks;
         bool environment;               /* whether targets' environments are looked into */
-        uint32_t max_targets;           /* living ones; 0 = ABI_MAX_PROCESSES / 2. Over it: TARGETS_OVER_CAP */
+        /* living ones; 0 = ABI_MAX_PROCESSES / 2. Over it: TARGETS_OVER_CAP */
+        uint32_t max_targets;
 } TargetsConfig;
 
 enum {
@@ -58,7 +61,10 @@ int targets_new(Targets **targetsp, const TargetsConfig *config);
 Targets *targets_free(Targets *targets);
 DEFINE_CLEANUP(Targets, targets_free)
 
-/* The pass over /proc. Call it once, after the watchers are attached: nothing falls in between. Return: 0, -errno. */
+/*
+ * The pass over /proc. Call it once, after the watchers are attached: nothing falls in between. Return: 0,
+ * -errno.
+ */
 int targets_scan(Targets *targets);
 
 /*
@@ -67,13 +73,17 @@ int targets_scan(Targets *targets);
  */
 int targets_notice(Targets *targets, const struct abi_notice *notice);
 
-/* All of them that were posted before @until_ns have been told: what the sweep found until then was told, or it was not. */
+/*
+ * All of them that were posted before @until_ns have been told: what the sweep found until then was told, or
+ * it was not.
+ */
 void targets_noticed(Targets *targets, uint64_t until_ns);
 
 /*
- * What the kernel tells of executable mappings, in the order of time and before targets_notice() of the same drain:
- * a mapping; the begin of an exec, before the new program maps anything (the notice of it follows); a fork, whose child
- * has all that its parent has; or that some were lost: every target's mappings are read again then. Return: 0, -errno.
+ * What the kernel tells of executable mappings, in the order of time and before targets_notice() of the same
+ * drain: a mapping; the begin of an exec, before the new program maps anything (the notice of it follows); a
+ * fork, whose child has all that its parent has; or that some were lost: every target's mappings are read
+ * again then. Return: 0, -errno.
  */
 int targets_mapping(Targets *targets, const MappingNotice *notice);
 int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COMM_SIZE], uint64_t time_ns);
@@ -81,19 +91,22 @@ int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time
 void targets_resync(Targets *targets);
 
 /*
- * Notices of the kernel half were lost (LOST_NOTICES): everybody is looked at again, a few at each targets_work().
- * Exits that were missed are seen by the targets' clocks.
+ * Notices of the kernel half were lost (LOST_NOTICES): everybody is looked at again, a few at each
+ * targets_work(). Exits that were missed are seen by the targets' clocks.
  */
 void targets_resync_notices(Targets *targets);
 
 /*
- * Another turn of the loop: once more so much of maps may be read. Until the first one, at the start, there is no limit. Whether
- * there is some left to read: then targets_work() should be called soon.
+ * Another turn of the loop: once more so much of maps may be read. Until the first one, at the start, there
+ * is no limit. Whether there is some left to read: then targets_work() should be called soon.
  */
 void targets_begin_turn(Targets *targets);
 bool targets_is_reading(const Targets *targets);
 
-/* Tells what has changed by then (callback `mapped`). Once after them, before samples of that time. Return: 0, -errno. */
+/*
+ * Tells what has changed by then (callback `mapped`). Once after them, before samples of that time. Return:
+ * 0, -errno.
+ */
 int targets_flush_mappings(Targets *targets);
 
 /*
@@ -110,7 +123,8 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp);
 
 /*
- * The program of @pid with that generation, with its mappings as by targets_admit(); one that is gone, for some seconds, too.
+ * The program of @pid with that generation, with its mappings as by targets_admit(); one that is gone, for
+ * some seconds, too.
  * Return: 0, TARGETS_E_REJECTED = nobody knows it (any more), -errno.
  */
 int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Process **processp);
@@ -124,7 +138,10 @@ uint64_t targets_end_ns(const Targets *targets, uint32_t pid);
  */
 int targets_refresh(Targets *targets, Process *process);
 
-/* More is known of the files of those that wait for that: how their threads' contexts are reached. Return: 0, -errno. */
+/*
+ * More is known of the files of those that wait for that: how their threads' contexts are reached. Return: 0,
+ * -errno.
+ */
 int targets_resolve_waiting(Targets *targets);
 
 /* A sample without a thread's context was taken of it then. */
@@ -136,7 +153,9 @@ uint64_t targets_cpu_time(Targets *targets);
 /* Sampling begins: what the targets found so far have used until now was not sampled. */
 void targets_begin_cpu_time(Targets *targets);
 
-/* The same without a look at the clocks of the living: as they were at the last call of targets_cpu_time(). */
+/*
+ * The same without a look at the clocks of the living: as they were at the last call of targets_cpu_time().
+ */
 uint64_t targets_cpu_time_seen(Targets *targets);
 
 /* Living targets. */
@@ -152,5 +171,6 @@ uint32_t targets_missing_pid(const Targets *targets);
 size_t targets_n_excluded_pids(const Targets *targets);
 
 /* Visits the living targets in no order (for `targets`, `contexts`). */
-void targets_each(Targets *targets, void (*visit)(void *userdata, const Process *process, SelectorReason reason),
+void targets_each(Targets *targets,
+                  void (*visit)(void *userdata, const Process *process, SelectorReason reason),
                   void *userdata);

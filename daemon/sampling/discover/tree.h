@@ -4,9 +4,9 @@
 /*
  * Process Tree
  *
- * Which processes descend from given ones, by the forks that the kernel tells of: also of a parent that is gone, and
- * of one that has left its session and its parent behind, as daemons do. A bit for each id that the kernel gives, so it
- * never grows; an id that is used again is judged by its new parent.
+ * Which processes descend from given ones, by the forks that the kernel tells of: also of a parent that is
+ * gone, and of one that has left its session and its parent behind, as daemons do. A bit for each id that the
+ * kernel gives, so it never grows; an id that is used again is judged by its new parent.
  */
 
 #include <stdbool.h>

@@ -45,7 +45,8 @@ struct Frames {
         FramesRefresh refresh;
         void *userdata;
         FramesNaming naming;
-        bool is_preliminary;            /* the stack that is being made: it may be another one for the next sample */
+        /* the stack that is being made: it may be another one for the next sample */
+        bool is_preliminary;
         uint64_t window_serial;         /* of the window that the cache is for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
@@ -93,7 +94,9 @@ size_t frames_memory(const Frames *frames) {
 static int module_index(Window *window, const Mapping *mapping, uint32_t segment, uint32_t *indexp) {
         Object *object = mapping->object;
         const Segment *load = &object->segments[segment];
-        WindowModule row = { .start = load->address, .limit = load->address + load->memory_size, .offset = load->offset };
+        WindowModule row = { .start = load->address,
+                             .limit = load->address + load->memory_size,
+                             .offset = load->offset };
         int r;
 
         if (object->window_serial != window_serial(window)) {
@@ -103,11 +106,14 @@ static int module_index(Window *window, const Mapping *mapping, uint32_t segment
         if (!object->window_module[segment]) {
                 r = window_string(window, mapping->path, strlen(mapping->path), &row.path);
                 if (!r)
-                        r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row.build_id_gnu);
+                        r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu),
+                                          &row.build_id_gnu);
                 if (!r)
-                        r = window_string(window, object->build_id_go, strlen(object->build_id_go), &row.build_id_go);
+                        r = window_string(window, object->build_id_go, strlen(object->build_id_go),
+                                          &row.build_id_go);
                 if (!r)
-                        r = window_string(window, object->htlhash, strlen(object->htlhash), &row.build_id_htlhash);
+                        r = window_string(window, object->htlhash, strlen(object->htlhash),
+                                          &row.build_id_htlhash);
                 if (!r)
                         r = window_module(window, &row, &object->window_module[segment]);
                 if (r)
@@ -122,7 +128,10 @@ static int unknown_frame(Window *window, enum counter counter, uint64_t pc, Fram
         return window_native_frame(window, FRAME_MARK_UNKNOWN, 0, pc, wordp);
 }
 
-/* What the process itself says of an address where no file is. It keeps its kind: nobody knows in which language. */
+/*
+ * What the process itself says of an address where no file is. It keeps its kind: nobody knows in which
+ * language.
+ */
 static int named_code(Window *window, const char *name, size_t size, uint64_t pc, FrameWord *wordp) {
         WindowFunction function = { 0 };
         WindowFrame frame = { .address = pc };
@@ -137,7 +146,8 @@ static int named_code(Window *window, const char *name, size_t size, uint64_t pc
         return r ? r : window_frame(window, &frame, wordp);
 }
 
-static int code_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns, uint64_t pc, FrameWord *wordp) {
+static int code_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns, uint64_t pc,
+                      FrameWord *wordp) {
         const FramesNaming *naming = &frames->naming;
         const char *name;
         bool is_past = false;
@@ -154,8 +164,8 @@ static int code_frame(Frames *frames, Window *window, const Process *process, ui
         return unknown_frame(window, COUNTER_FRAMES_ANONYMOUS, pc, wordp);
 }
 
-static int object_frame(Frames *frames, Window *window, const Process *process, const Mapping *mapping, uint64_t pc,
-                        FrameWord *wordp) {
+static int object_frame(Frames *frames, Window *window, const Process *process, const Mapping *mapping,
+                        uint64_t pc, FrameWord *wordp) {
         const FramesNaming *naming = &frames->naming;
         uint32_t segment, module;
         uint64_t address;
@@ -175,8 +185,8 @@ static int object_frame(Frames *frames, Window *window, const Process *process, 
         return r;
 }
 
-static int user_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns, const Mapping *mapping,
-                      uint64_t pc, FrameWord *wordp) {
+static int user_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns,
+                      const Mapping *mapping, uint64_t pc, FrameWord *wordp) {
         if (!mapping)
                 return unknown_frame(window, COUNTER_FRAMES_UNMAPPED, pc, wordp);
         if (mapping->kind == MAPPING_ANONYMOUS)
@@ -189,8 +199,8 @@ static uint64_t instruction(const uint64_t *addresses, size_t i) {
         return i && addresses[i] ? addresses[i] - 1 : addresses[i];
 }
 
-static int user_frames(Frames *frames, Window *window, const Process *process, uint64_t time_ns, const uint64_t *user,
-                       size_t n_user, FrameWord *words) {
+static int user_frames(Frames *frames, Window *window, const Process *process, uint64_t time_ns,
+                       const uint64_t *user, size_t n_user, FrameWord *words) {
         const Mapping *mapping = NULL;
         bool is_past = mapping_history_reaches(&process->history, time_ns);
 
@@ -208,7 +218,8 @@ static int user_frames(Frames *frames, Window *window, const Process *process, u
         return 0;
 }
 
-static int kernel_frames(Frames *frames, Window *window, const uint64_t *kernel, size_t n_kernel, FrameWord *words) {
+static int kernel_frames(Frames *frames, Window *window, const uint64_t *kernel, size_t n_kernel,
+                         FrameWord *words) {
         static const KernelPaths paths = { .kallsyms = "/proc/kallsyms", .modules = "/proc/modules",
                                            .notes = "/sys/kernel/notes", .module_directory = "/sys/module" };
         int r;
@@ -234,7 +245,8 @@ bool frames_is_root(const Process *process, uint64_t address) {
         if (!mapping || !mapping->object ||
             object_address(mapping->object, address - mapping->start + mapping->offset, &place, &segment))
                 return false;
-        if (process->exe && !strcmp(mapping->path, process->exe) && place - mapping->object->entry < ROOT_SIZE)
+        if (process->exe && !strcmp(mapping->path, process->exe) &&
+            place - mapping->object->entry < ROOT_SIZE)
                 return true;
         return goroutine_begins(mapping, process, place);
 }
@@ -314,8 +326,9 @@ static int build(Frames *frames, Window *window, Process *process, uint64_t time
 }
 
 /*
- * How many frames are sure. The first one in a range that changed before the kernel half was told is: its address
- * comes from rows that were right. Those behind it come from its own rows, which may have been another file's.
+ * How many frames are sure. The first one in a range that changed before the kernel half was told is: its
+ * address comes from rows that were right. Those behind it come from its own rows, which may have been
+ * another file's.
  */
 static size_t count_sure(const Process *process, uint64_t time_ns, const uint64_t *user, size_t n_user,
                          enum abi_stack_end *endp) {
@@ -328,18 +341,21 @@ static size_t count_sure(const Process *process, uint64_t time_ns, const uint64_
 }
 
 /* The cache knows the present only: a stack from before a change is made anew. */
-static int find_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
-                      size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp,
-                      CachedStack *stackp) {
+static int find_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns,
+                      const uint64_t *kernel, size_t n_kernel, const uint64_t *user, size_t n_user,
+                      enum abi_stack_end *endp, CachedStack *stackp) {
         size_t key_size = make_key(&frames->key, process, kernel, n_kernel, user, n_user);
         uint32_t index;
         int r;
 
         frames->key.code_serial = 0;
-        r = frames->naming.serial ? frames->naming.serial(frames->naming.userdata, process, &frames->key.code_serial) : 0;
+        r = frames->naming.serial
+                ? frames->naming.serial(frames->naming.userdata, process, &frames->key.code_serial)
+                : 0;
         if (r)
                 return r;
-        if (!mapping_history_reaches(&process->history, time_ns) && !intern_find(&frames->keys, &frames->key, key_size, &index)) {
+        if (!mapping_history_reaches(&process->history, time_ns) &&
+            !intern_find(&frames->keys, &frames->key, key_size, &index)) {
                 *stackp = frames->stacks[index];
                 return 0;
         }
@@ -358,7 +374,8 @@ static int find_stack(Frames *frames, Window *window, Process *process, uint64_t
 }
 
 int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
-                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp) {
+                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp,
+                 uint32_t *stackp) {
         CachedStack stack;
         int r;
 
@@ -372,7 +389,8 @@ int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time
         return 0;
 }
 
-int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address, uint32_t *stackp) {
+int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address,
+                 uint32_t *stackp) {
         CachedStack stack = { 0 };
         int r = address ? build(frames, window, process, time_ns, NULL, 0, &address, 1, &stack) : 0;
 

@@ -38,44 +38,54 @@ void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata);
 enum {
         _FRAMES_E_SUCCESS,
         FRAMES_E_UNNAMED,               /* of FramesNaming.code: nobody knows its name */
-        FRAMES_E_LATER,                 /* somebody may, in a moment: the stack is made anew for the next sample */
+        /* somebody may, in a moment: the stack is made anew for the next sample */
+        FRAMES_E_LATER,
 };
 
 /* Who gives names to frames. Each may be NULL: then nobody does. */
 typedef struct FramesNaming {
         /*
-         * Code that the process made while it ran: in memory without a file. The name is not terminated and lives until
-         * the next call; *is_pastp: something else is there by now. Return: 0, FRAMES_E_*, -ENOMEM.
+         * Code that the process made while it ran: in memory without a file. The name is not terminated and
+         * lives until the next call; *is_pastp: something else is there by now. Return: 0, FRAMES_E_*,
+         * -ENOMEM.
          */
-        int (*code)(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep, size_t *sizep,
-                    bool *is_pastp);
+        int (*code)(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                    const char **namep, size_t *sizep, bool *is_pastp);
         /* A number that is another one when a name of code of the process may be. Return: 0, -ENOMEM. */
         int (*serial)(void *userdata, const Process *process, uint64_t *serialp);
-        /* Told of each frame in a file, of a stack that the window has not seen; it is named, or not, when the window closes. */
-        int (*object)(void *userdata, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
-                      FrameWord word);
+        /*
+         * Told of each frame in a file, of a stack that the window has not seen; it is named, or not, when
+         * the window closes.
+         */
+        int (*object)(void *userdata, const Window *window, const Process *process, const Mapping *mapping,
+                      uint64_t address, FrameWord word);
         void *userdata;
 } FramesNaming;
 
 void frames_set_naming(Frames *frames, const FramesNaming *naming);
 
 /*
- * The stack of a sample taken at @time_ns: @kernel part, then @user part, each leaf first, by the mappings of that
- * time. @n_kernel ≤ ABI_MAX_KERNEL_FRAMES, @n_user ≤ ABI_MAX_FRAMES. @endp: how the user part ended; FP_END
- * becomes COMPLETE if its last frame is a root. Where the walk may have used the rows of a mapping that was gone by
- * then, the stack is cut and becomes STALE. A stack without frames is index 0.
+ * The stack of a sample taken at @time_ns: @kernel part, then @user part, each leaf first, by the mappings of
+ * that time. @n_kernel ≤ ABI_MAX_KERNEL_FRAMES, @n_user ≤ ABI_MAX_FRAMES. @endp: how the user part ended;
+ * FP_END becomes COMPLETE if its last frame is a root. Where the walk may have used the rows of a mapping
+ * that was gone by then, the stack is cut and becomes STALE. A stack without frames is index 0.
  * Return: 0, WINDOW_E_FULL, -ENOMEM.
  */
 int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
-                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp, uint32_t *stackp);
+                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp,
+                 uint32_t *stackp);
 
 /*
- * A stack of the one frame at @address, an instruction or any other place in the process; 0 = index 0. For places that no
- * stack was walked to: it keeps nothing. Return: as frames_stack().
+ * A stack of the one frame at @address, an instruction or any other place in the process; 0 = index 0. For
+ * places that no stack was walked to: it keeps nothing. Return: as frames_stack().
  */
-int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address, uint32_t *stackp);
+int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address,
+                 uint32_t *stackp);
 
-/* Whether @address lies in the first instructions of the executable, or where goroutines begin: nothing calls these. */
+/*
+ * Whether @address lies in the first instructions of the executable, or where goroutines begin: nothing calls
+ * these.
+ */
 bool frames_is_root(const Process *process, uint64_t address);
 
 /* Bytes held: the cache of stacks and the kernel's symbols. */

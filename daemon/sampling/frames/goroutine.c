@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Go starts a goroutine on a stack that it has made: the return address of its first function is one byte behind the
- * start of goexit, as if goexit had called it (objdump of a program of Go 1.26, the same since Go 1.0):
+ * Go starts a goroutine on a stack that it has made: the return address of its first function is one byte
+ * behind the start of goexit, as if goexit had called it (objdump of a program of Go 1.26, the same since Go
+ * 1.0):
  *
  *     482000  90                nop                     a return address minus one, where our walk ends
  *     482001  e8 3a 23 00 00    call runtime.goexit1    the return address
@@ -19,16 +20,18 @@
 
 enum {
         GOEXIT_SIZE = 7,
-        FUNCTION_ALIGN = 16,            /* Go aligns functions to 16 bytes on x86-64 at least, to 32 since Go 1.16 */
+        /* Go aligns functions to 16 bytes on x86-64 at least, to 32 since Go 1.16 */
+        FUNCTION_ALIGN = 16,
         NOP = 0x90,
         CALL = 0xe8,
 };
 
 /*
- * Of a process that is gone the file may still be where it was, for us too. If not, that was no look: another process with
- * the same file will tell.
+ * Of a process that is gone the file may still be where it was, for us too. If not, that was no look: another
+ * process with the same file will tell.
  */
-static bool read_code(const Mapping *mapping, const Process *process, uint64_t offset, uint8_t *code, size_t size) {
+static bool read_code(const Mapping *mapping, const Process *process, uint64_t offset, uint8_t *code,
+                      size_t size) {
         _cleanup_(closep) int proc_fd = -1, fd = -1;
         bool is_gone = process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL) != 0;
 

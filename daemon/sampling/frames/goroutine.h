@@ -4,8 +4,8 @@
 /*
  * Goroutines
  *
- * Where the stack of a goroutine begins: in runtime.goexit, which nobody has called. Told by the code there, so that
- * it works for stripped programs, too.
+ * Where the stack of a goroutine begins: in runtime.goexit, which nobody has called. Told by the code there,
+ * so that it works for stripped programs, too.
  */
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 enum { GOROUTINE_MAX_LOOKS = 16 };      /* into one file, for as long as none was there */
 
 /*
- * Whether @address, an ELF address in the file of @mapping, is the first instruction of goexit. A file that has none is
- * looked into GOROUTINE_MAX_LOOKS times and then no more: its stacks stay FP_END.
+ * Whether @address, an ELF address in the file of @mapping, is the first instruction of goexit. A file that
+ * has none is looked into GOROUTINE_MAX_LOOKS times and then no more: its stacks stay FP_END.
  */
 bool goroutine_begins(const Mapping *mapping, const Process *process, uint64_t address);

@@ -10,7 +10,8 @@
  * The kernel's own symbols come sorted, so for each function an offset (4 bytes) and its name, stored one
  * behind the other, are enough; where every 16th name starts is kept, the rest is counted off. 64,000
  * functions take 1.7 MiB. Modules' and BPF's functions come in no order: these have an offset and a place
- * of the name each. What is not a function, and the paddings in front of functions (__pfx_, __cfi_), is left out.
+ * of the name each. What is not a function, and the paddings in front of functions (__pfx_, __cfi_), is left
+ * out.
  */
 #include "sampling/frames/kallsyms.h"
 
@@ -32,7 +33,8 @@ enum {
         PAGE = 4096,
 };
 
-#define BEFORE_TEXT (UINT64_C(1) << 31) /* modules lie up to 2 GiB before or behind the kernel, on every architecture */
+/* modules lie up to 2 GiB before or behind the kernel, on every architecture */
+#define BEFORE_TEXT (UINT64_C(1) << 31)
 
 int kallsyms_next(KallsymsCursor *cursor, KallsymsLine *linep) {
         const char *line = cursor->text + cursor->at, *end, *p, *tab;
@@ -126,7 +128,8 @@ static int grow(void **itemsp, uint32_t *sizep, uint32_t need, size_t item_size)
 }
 
 static int add_name(Kallsyms *kallsyms, const char *name, size_t size, uint32_t *atp) {
-        int r = grow((void **)&kallsyms->names, &kallsyms->names_size, kallsyms->names_used + (uint32_t)size + 1, 1);
+        int r = grow((void **)&kallsyms->names, &kallsyms->names_size,
+                     kallsyms->names_used + (uint32_t)size + 1, 1);
 
         if (r)
                 return r;
@@ -180,7 +183,8 @@ static int add_extra(Kallsyms *kallsyms, const KallsymsLine *line, uint32_t offs
 
         if (kallsyms->n_extras >= MAX_SYMBOLS)
                 return 0;
-        r = grow((void **)&kallsyms->extras, &kallsyms->extras_size, kallsyms->n_extras + 1, sizeof(*kallsyms->extras));
+        r = grow((void **)&kallsyms->extras, &kallsyms->extras_size, kallsyms->n_extras + 1,
+                 sizeof(*kallsyms->extras));
         if (!r)
                 r = add_name(kallsyms, line->name, line->name_size, &name);
         if (r)
@@ -200,7 +204,8 @@ static int add_symbol(Loading *loading, const KallsymsLine *line) {
                 return 0;
         if (!line->module_size && line->address >= kallsyms->text_end)
                 kallsyms->text_end = line->address + 1;
-        if (line->module_size || kallsyms->n_extras || n >= MAX_SYMBOLS || (n && offset < kallsyms->offsets[n - 1]))
+        if (line->module_size || kallsyms->n_extras || n >= MAX_SYMBOLS ||
+            (n && offset < kallsyms->offsets[n - 1]))
                 return add_extra(kallsyms, line, (uint32_t)offset);
         memcpy(name, line->name, line->name_size);
         name[line->name_size] = 0;
@@ -234,7 +239,8 @@ static int for_each_line(Loading *loading, int (*visit)(Loading *, const Kallsym
                 return 0;
         while (fill(loading)) {
                 char *last = memrchr(loading->buffer, '\n', loading->size);
-                KallsymsCursor cursor = { loading->buffer, last ? (size_t)(last + 1 - loading->buffer) : 0, 0 };
+                KallsymsCursor cursor = { loading->buffer, last ? (size_t)(last + 1 - loading->buffer) : 0,
+                                          0 };
                 KallsymsLine line;
                 int r;
 
@@ -266,18 +272,23 @@ static int visit_symbol(Loading *loading, const KallsymsLine *line) {
 static int compare_extras(const void *a, const void *b) {
         const KallsymsExtra *x = a, *y = b;
 
-        return x->offset < y->offset ? -1 : x->offset > y->offset ? 1 : x->name < y->name ? -1 : x->name > y->name;
+        return x->offset < y->offset    ? -1
+                : x->offset > y->offset ? 1
+                : x->name < y->name     ? -1
+                                        : x->name > y->name;
 }
 
 /* Gives back what growing left over. */
 static void trim(Kallsyms *kallsyms) {
         void *p;
 
-        if (kallsyms->n_symbols && (p = realloc(kallsyms->offsets, kallsyms->n_symbols * sizeof(*kallsyms->offsets))))
+        if (kallsyms->n_symbols &&
+            (p = realloc(kallsyms->offsets, kallsyms->n_symbols * sizeof(*kallsyms->offsets))))
                 kallsyms->offsets = p;
         if (kallsyms->names_used && (p = realloc(kallsyms->names, kallsyms->names_used)))
                 kallsyms->names = p;
-        if (kallsyms->n_extras && (p = realloc(kallsyms->extras, kallsyms->n_extras * sizeof(*kallsyms->extras))))
+        if (kallsyms->n_extras &&
+            (p = realloc(kallsyms->extras, kallsyms->n_extras * sizeof(*kallsyms->extras))))
                 kallsyms->extras = p;
         kallsyms->symbols_size = kallsyms->n_symbols;
         kallsyms->names_size = kallsyms->names_used;
@@ -301,7 +312,8 @@ int kallsyms_load(Kallsyms *kallsyms, int fd) {
                         kallsyms_deinit(&result);
                         return error_fold(r);
                 }
-                result.text_end = (result.text_end + PAGE - 1) & ~(uint64_t)(PAGE - 1);  /* the last one has a body */
+                /* the last one has a body */
+                result.text_end = (result.text_end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
                 if (result.n_extras)
                         qsort(result.extras, result.n_extras, sizeof(*result.extras), compare_extras);
                 trim(&result);
@@ -318,7 +330,10 @@ void kallsyms_deinit(Kallsyms *kallsyms) {
         *kallsyms = (Kallsyms){ 0 };
 }
 
-/* Number of the last item at or below @offset, + 1; items are @stride bytes apart and start with their offset. */
+/*
+ * Number of the last item at or below @offset, + 1; items are @stride bytes apart and start with their
+ * offset.
+ */
 static uint32_t count_below(const void *items, uint32_t n, size_t stride, uint32_t offset) {
         uint32_t low = 0;
 
@@ -348,8 +363,10 @@ const char *kallsyms_find(const Kallsyms *kallsyms, uint64_t address, uint64_t *
 
         if (!kallsyms->text || address < kallsyms->base || offset > UINT32_MAX)
                 return NULL;
-        sorted = count_below(kallsyms->offsets, kallsyms->n_symbols, sizeof(*kallsyms->offsets), (uint32_t)offset);
-        extra = count_below(kallsyms->extras, kallsyms->n_extras, sizeof(*kallsyms->extras), (uint32_t)offset);
+        sorted = count_below(kallsyms->offsets, kallsyms->n_symbols, sizeof(*kallsyms->offsets),
+                             (uint32_t)offset);
+        extra = count_below(kallsyms->extras, kallsyms->n_extras, sizeof(*kallsyms->extras),
+                            (uint32_t)offset);
         if (!sorted && !extra)
                 return NULL;
         sorted_offset = sorted ? kallsyms->offsets[sorted - 1] : 0;

@@ -61,7 +61,9 @@ typedef struct Kallsyms {
 int kallsyms_load(Kallsyms *kallsyms, int fd);
 void kallsyms_deinit(Kallsyms *kallsyms);
 
-/* The name of the function that holds @address (in the table, NUL-terminated), or NULL. *startp: its address. */
+/*
+ * The name of the function that holds @address (in the table, NUL-terminated), or NULL. *startp: its address.
+ */
 const char *kallsyms_find(const Kallsyms *kallsyms, uint64_t address, uint64_t *startp);
 
 /* Bytes held. */

@@ -32,7 +32,8 @@ enum {
         MAX_MODULES_TEXT = 1 << 20,
         MAX_NOTES = 64 << 10,
         MAX_BUILD_ID = 64,
-        MAX_STRAY = 64 << 10,           /* a function outside of kernel and modules (BPF) is no longer than this */
+        /* a function outside of kernel and modules (BPF) is no longer than this */
+        MAX_STRAY = 64 << 10,
         NOTE_BUILD_ID = 3,              /* NT_GNU_BUILD_ID */
 };
 
@@ -54,7 +55,10 @@ struct Kernel {
         size_t n_modules;
 };
 
-/* The GNU build id among notes: {u32 name size, u32 content size, u32 type, name, content}, each padded to 4 bytes. */
+/*
+ * The GNU build id among notes: {u32 name size, u32 content size, u32 type, name, content}, each padded to 4
+ * bytes.
+ */
 static void read_build_id(const char *path, char *hex) {
         _cleanup_(freep) char *data = NULL;
         size_t size;
@@ -64,7 +68,8 @@ static void read_build_id(const char *path, char *hex) {
                 return;
         cursor = cursor_make(data, size);
         while (cursor_left(&cursor)) {
-                uint32_t name_size = cursor_u32(&cursor), content_size = cursor_u32(&cursor), type = cursor_u32(&cursor);
+                uint32_t name_size = cursor_u32(&cursor), content_size = cursor_u32(&cursor),
+                         type = cursor_u32(&cursor);
                 const char *name = cursor_take(&cursor, ((size_t)name_size + 3) & ~(size_t)3);
                 const void *content = cursor_take(&cursor, ((size_t)content_size + 3) & ~(size_t)3);
 
@@ -78,7 +83,10 @@ static void read_build_id(const char *path, char *hex) {
         }
 }
 
-/* 0xffffffff81000000 on x86-64; on arm64 the space for modules in front of it grew from 128 MiB to 2 GiB with Linux 6.5. */
+/*
+ * 0xffffffff81000000 on x86-64; on arm64 the space for modules in front of it grew from 128 MiB to 2 GiB with
+ * Linux 6.5.
+ */
 static uint64_t default_link_text(const struct utsname *name) {
         unsigned major = 0, minor = 0;
 
@@ -114,13 +122,16 @@ static void find_link_text(Kernel *kernel, const char *system_map) {
                 kernel->link_text = default_link_text(&name);
 }
 
-/* `nf_tables 372736 84 nft_compat, Live 0xffffffffc0a00000 (E)`. Return: 0, 1 = no such line, or no address shown. */
+/*
+ * `nf_tables 372736 84 nft_compat, Live 0xffffffffc0a00000 (E)`. Return: 0, 1 = no such line, or no address
+ * shown.
+ */
 static int parse_module(const char *line, KernelModule *module) {
         char name[sizeof(module->name)];
         uint64_t size, start;
 
-        if (sscanf(line, "%55s %" SCNu64 " %*s %*s %*s 0x%" SCNx64, name, &size, &start) != 3 || !start || !size ||
-            start + size < start || strchr(name, '/') || name[0] == '.')
+        if (sscanf(line, "%55s %" SCNu64 " %*s %*s %*s 0x%" SCNx64, name, &size, &start) != 3 || !start ||
+            !size || start + size < start || strchr(name, '/') || name[0] == '.')
                 return 1;
         *module = (KernelModule){ .start = start, .size = size };
         memcpy(module->name, name, sizeof(name));
@@ -197,7 +208,8 @@ uint64_t kernel_link_text(const Kernel *kernel) {
 }
 
 size_t kernel_memory(const Kernel *kernel) {
-        return sizeof(*kernel) + kernel->n_modules * sizeof(*kernel->modules) + kallsyms_memory(&kernel->kallsyms);
+        return sizeof(*kernel) + kernel->n_modules * sizeof(*kernel->modules) +
+                kallsyms_memory(&kernel->kallsyms);
 }
 
 /* What holds @address: the kernel itself, a module, or nothing. */
@@ -224,7 +236,8 @@ static void read_module_notes(Kernel *kernel, KernelModule *module) {
         if (module->has_read_notes)
                 return;
         module->has_read_notes = true;
-        snprintf(path, sizeof(path), "%s/%s/notes/.note.gnu.build-id", kernel->module_directory, module->name);
+        snprintf(path, sizeof(path), "%s/%s/notes/.note.gnu.build-id", kernel->module_directory,
+                 module->name);
         read_build_id(path, module->build_id);
 }
 
@@ -238,7 +251,8 @@ static int window_index(Kernel *kernel, Window *window, KernelModule *module, ui
                 read_module_notes(kernel, module);
                 r = window_string(window, module->name, strlen(module->name), &row.path);
                 if (!r)
-                        r = window_string(window, module->build_id, strlen(module->build_id), &row.build_id_gnu);
+                        r = window_string(window, module->build_id, strlen(module->build_id),
+                                          &row.build_id_gnu);
                 if (!r)
                         r = window_module(window, &row, &module->window_module);
                 if (r)

@@ -27,7 +27,10 @@ typedef struct KernelPaths {
         const char *system_map;         /* NULL = /boot/System.map-RELEASE */
 } KernelPaths;
 
-/* Reads all but the modules' notes. Files that are missing make frames poorer, not an error. Return: 0, -ENOMEM. */
+/*
+ * Reads all but the modules' notes. Files that are missing make frames poorer, not an error. Return: 0,
+ * -ENOMEM.
+ */
 int kernel_new(Kernel **kernelp, const KernelPaths *paths);
 Kernel *kernel_free(Kernel *kernel);
 DEFINE_CLEANUP(Kernel, kernel_free)

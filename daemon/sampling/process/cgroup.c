@@ -14,7 +14,8 @@
  *     LXC                     /lxc/NAME                       /lxc.payload.NAME
  *
  * and the helpers beside them, which are in no container: crio-conmon-ID.scope, libpod-conmon-ID.scope,
- * lxc.monitor.NAME, nspawn's own `supervisor`. machine-qemu….scope is a virtual machine: its process runs on the host.
+ * lxc.monitor.NAME, nspawn's own `supervisor`. machine-qemu….scope is a virtual machine: its process runs on
+ * the host.
  */
 #include "sampling/process/cgroup.h"
 
@@ -77,7 +78,8 @@ static bool parse_line(CgroupPart line, CgroupEntry *entry) {
 
 bool cgroup_next(const char **textp, const char *end, CgroupEntry *entry) {
         while (*textp < end) {
-                const char *newline = memchr(*textp, '\n', (size_t)(end - *textp)), *stop = newline ? newline : end;
+                const char *newline = memchr(*textp, '\n', (size_t)(end - *textp)),
+                           *stop = newline ? newline : end;
                 CgroupPart line = { *textp, (size_t)(stop - *textp) };
 
                 *textp = newline ? newline + 1 : end;
@@ -101,7 +103,8 @@ static bool pop(CgroupPart *path, CgroupPart *component) {
 static size_t count_hex(CgroupPart part) {
         size_t n = 0;
 
-        while (n < part.size && ((part.text[n] >= '0' && part.text[n] <= '9') || (part.text[n] >= 'a' && part.text[n] <= 'f')))
+        while (n < part.size &&
+               ((part.text[n] >= '0' && part.text[n] <= '9') || (part.text[n] >= 'a' && part.text[n] <= 'f')))
                 n++;
         return n;
 }
@@ -245,7 +248,8 @@ bool cgroup_unit_matches(CgroupPart path, const char *glob) {
                         continue;
                 if (strrchr(name, '.') && fnmatch(glob, name, 0) == 0)
                         return true;
-                if (part_cut_end(&component, ".service") && copy(name, sizeof(name), component) && fnmatch(glob, name, 0) == 0)
+                if (part_cut_end(&component, ".service") && copy(name, sizeof(name), component) &&
+                    fnmatch(glob, name, 0) == 0)
                         return true;
         }
         return false;

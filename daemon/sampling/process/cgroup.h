@@ -27,13 +27,16 @@ typedef struct CgroupEntry {
         CgroupPart path;                /* starts with `/` */
 } CgroupEntry;
 
-/* The next line of @*textp, up to @end; lines that no kernel prints are left out. Return: whether there was one. */
+/*
+ * The next line of @*textp, up to @end; lines that no kernel prints are left out. Return: whether there was
+ * one.
+ */
 bool cgroup_next(const char **textp, const char *end, CgroupEntry *entry);
 
 /*
  * The container that a path names: what runtimes call its id (64 hexadecimal digits; on ECS others), or the
- * name of an nspawn or LXC machine. Of nested ones the innermost. Helpers of a runtime that watch over a container
- * from outside are in none.
+ * name of an nspawn or LXC machine. Of nested ones the innermost. Helpers of a runtime that watch over a
+ * container from outside are in none.
  */
 CgroupPart cgroup_container(CgroupPart path);
 
@@ -42,7 +45,8 @@ CgroupPart cgroup_unit(CgroupPart path);
 
 /* What matters of a whole text. */
 typedef struct Cgroup {
-        CgroupPart path;                /* that tells most: of the container, else unified, else systemd's, else any */
+        /* that tells most: of the container, else unified, else systemd's, else any */
+        CgroupPart path;
         CgroupPart container, unit;
 } Cgroup;
 
@@ -55,8 +59,8 @@ void cgroup_parse(const char *text, size_t size, Cgroup *cgroup);
 bool cgroup_unescape(CgroupPart part, char *to, size_t size);
 
 /*
- * Whether @glob means this path: it or a group above it matches. A `/sys/fs/cgroup` before it and a `/` at its end
- * do not count; `*` matches `/` too.
+ * Whether @glob means this path: it or a group above it matches. A `/sys/fs/cgroup` before it and a `/` at
+ * its end do not count; `*` matches `/` too.
  */
 bool cgroup_path_matches(CgroupPart path, const char *glob);
 

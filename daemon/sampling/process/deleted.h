@@ -4,8 +4,9 @@
 /*
  * Deleted Files
  *
- * The kernel's mark behind the path of a file, or of a control group, that has no name any more (fs/d_path.c). A file may be
- * called so, too: what the mark is cut from is for people to read, and never decides alone which file is meant.
+ * The kernel's mark behind the path of a file, or of a control group, that has no name any more
+ * (fs/d_path.c). A file may be called so, too: what the mark is cut from is for people to read, and never
+ * decides alone which file is meant.
  */
 
 #include <stddef.h>

@@ -57,7 +57,8 @@ static int read_header(const ElfInput *input, const ElfLimits *limits, Elf64_Ehd
             (header->e_phnum && header->e_phentsize != sizeof(Elf64_Phdr)))
                 return ELF_E_UNSUPPORTED;
         /* Section headers are a fallback: too many or strange ones are the same as none. */
-        if (header->e_phnum || header->e_shnum > limits->max_headers || header->e_shentsize != sizeof(Elf64_Shdr))
+        if (header->e_phnum || header->e_shnum > limits->max_headers ||
+            header->e_shentsize != sizeof(Elf64_Shdr))
                 header->e_shnum = 0;
         return 0;
 }
@@ -114,7 +115,8 @@ static void walk_notes(Elf_Data *data, ElfInfo *info) {
 
                 if (note.n_namesz == 4 && !memcmp(bytes + name, "GNU", 4) && note.n_type == NT_GNU_BUILD_ID)
                         take_gnu(info, (const uint8_t *)bytes + content, note.n_descsz);
-                else if (note.n_namesz == 4 && !memcmp(bytes + name, "Go\0", 4) && note.n_type == NOTE_GO_BUILD_ID)
+                else if (note.n_namesz == 4 && !memcmp(bytes + name, "Go\0", 4) &&
+                         note.n_type == NOTE_GO_BUILD_ID)
                         take_go(info, bytes + content, note.n_descsz);
         }
 }
@@ -139,7 +141,8 @@ static int read_notes(const ElfInput *input, const ElfLimits *limits, uint64_t o
         bytes[EI_DATA] = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
         bytes[EI_VERSION] = EV_CURRENT;
         elf = elf_memory(bytes, sizeof(Elf64_Ehdr) + n);
-        data = elf ? elf_getdata_rawchunk(elf, sizeof(Elf64_Ehdr), n, align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR) : NULL;
+        data = elf ? elf_getdata_rawchunk(elf, sizeof(Elf64_Ehdr), n, align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR)
+                   : NULL;
         if (data)
                 walk_notes(data, info);
         return 0;
@@ -197,8 +200,10 @@ static int read_sections(Elf *elf, const ElfInput *input, const ElfLimits *limit
         while (!r && (section = elf_nextscn(elf, section))) {
                 GElf_Shdr header;
 
-                if (gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE && n_notes++ < limits->max_notes)
-                        r = read_notes(input, limits, header.sh_offset, header.sh_size, header.sh_addralign, info);
+                if (gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE &&
+                    n_notes++ < limits->max_notes)
+                        r = read_notes(input, limits, header.sh_offset, header.sh_size, header.sh_addralign,
+                                       info);
         }
         return r;
 }

@@ -7,8 +7,8 @@
  *
  * A program that writes a title over it (setproctitle) leaves text without our names, which is nothing.
  *
- * The specification would have all attributes discarded when one is malformed. We are not the program that could
- * tell its author of the mistake, so the others stay and the bad ones are counted.
+ * The specification would have all attributes discarded when one is malformed. We are not the program that
+ * could tell its author of the mistake, so the others stay and the bad ones are counted.
  */
 #include "sampling/process/environment.h"
 
@@ -47,7 +47,8 @@ static void feed_name(EnvironmentReader *reader, char c) {
         }
         reader->at = ANOTHER;
         for (int i = SERVICE_NAME; i <= RESOURCE_ATTRIBUTES; i++)
-                if (!reader->ended[i] && strlen(names[i]) == reader->n_name && !memcmp(names[i], reader->name, reader->n_name))
+                if (!reader->ended[i] && strlen(names[i]) == reader->n_name &&
+                    !memcmp(names[i], reader->name, reader->n_name))
                         reader->at = i;
 }
 
@@ -139,8 +140,8 @@ static void add_attribute(Environment *environment, char *text, char *end) {
 
         key = equals ? decode(text, equals) : NULL;
         value = equals ? decode(equals + 1, end) : NULL;
-        if (!key || !value || !*key || strlen(key) > ENVIRONMENT_MAX_KEY || strlen(value) > ENVIRONMENT_MAX_VALUE ||
-            !is_text(key)) {
+        if (!key || !value || !*key || strlen(key) > ENVIRONMENT_MAX_KEY ||
+            strlen(value) > ENVIRONMENT_MAX_VALUE || !is_text(key)) {
                 environment->n_invalid++;
                 return;
         }

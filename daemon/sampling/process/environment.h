@@ -32,7 +32,8 @@ typedef struct Environment {
         char *service_name;                     /* owned; NULL = not set */
         EnvironmentAttribute attributes[ENVIRONMENT_MAX_ATTRIBUTES];
         size_t n_attributes;
-        size_t n_invalid;                       /* attributes and names that were left out: malformed, or over a cap */
+        /* attributes and names that were left out: malformed, or over a cap */
+        size_t n_invalid;
         char *text;                             /* that the attributes point into; owned */
 } Environment;
 
@@ -41,10 +42,12 @@ void environment_deinit(Environment *environment);
 /* Picks the two variables out of /proc/PID/environ. Starts as zeros. */
 typedef struct EnvironmentReader {
         Text values[2];
-        bool ended[2];                          /* the first of its name is the one that counts, as for getenv() */
+        /* the first of its name is the one that counts, as for getenv() */
+        bool ended[2];
         char name[32];                          /* the start of the current variable */
         unsigned n_name;
-        int at;                                 /* which of the two it is; -1 = another one, -2 = not known yet */
+        /* which of the two it is; -1 = another one, -2 = not known yet */
+        int at;
         bool started;
 } EnvironmentReader;
 

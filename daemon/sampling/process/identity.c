@@ -27,7 +27,10 @@ int identity_read_exe(int proc_fd, char **exep) {
         return *exep ? 0 : error_origin(-ENOMEM);
 }
 
-/* `Uid:` real, effective, saved, filesystem. It may not be the first line's text: a name has no newline in it. */
+/*
+ * `Uid:` real, effective, saved, filesystem. It may not be the first line's text: a name has no newline in
+ * it.
+ */
 int identity_parse_status(const char *text, uint32_t *uidp) {
         const char *line = strstr(text, "\nUid:\t");
         unsigned long uid;

@@ -24,7 +24,8 @@ enum {
 };
 
 typedef struct Identity {
-        char *exe;                      /* path in its own root, ` (deleted)` removed; owned; NULL = unknown */
+        /* path in its own root, ` (deleted)` removed; owned; NULL = unknown */
+        char *exe;
         uint32_t uid;                   /* effective */
         bool has_uid;
         char *groups;                   /* text of /proc/PID/cgroup; owned; NULL = unknown */
@@ -49,8 +50,8 @@ Identity *identity_free(Identity *identity);
 DEFINE_CLEANUP(Identity, identity_free)
 
 /*
- * The executable's path in its own root, ` (deleted)` removed; owned by the caller. Where there is none to see, *exep
- * stays as it is. Return: 0, -ENOMEM.
+ * The executable's path in its own root, ` (deleted)` removed; owned by the caller. Where there is none to
+ * see, *exep stays as it is. Return: 0, -ENOMEM.
  */
 int identity_read_exe(int proc_fd, char **exep);
 

@@ -45,8 +45,9 @@ int mapping_history_add(MappingHistory *history, Mapping *mapping, uint64_t unti
         if (history->n >= MAPPING_HISTORY_MAX) {
                 stat_add(COUNTER_MAPPINGS_PAST_DROPPED, 1);
                 /* Nothing is sure of any sample until the kernel half has been told. */
-                history->forgotten_ns = history->items[0].published_ns ? MAX(history->forgotten_ns, history->items[0].published_ns)
-                                                                 : UINT64_MAX;
+                history->forgotten_ns = history->items[0].published_ns
+                        ? MAX(history->forgotten_ns, history->items[0].published_ns)
+                        : UINT64_MAX;
                 drop_first(history, 1);
         }
         r = reserve(history);
@@ -54,7 +55,9 @@ int mapping_history_add(MappingHistory *history, Mapping *mapping, uint64_t unti
                 mapping_deinit(mapping);
                 return r;
         }
-        history->items[history->n++] = (PastMapping){ .mapping = *mapping, .until_ns = until_ns, .stale_ns = stale_ns };
+        history->items[history->n++] = (PastMapping){ .mapping = *mapping,
+                                                      .until_ns = until_ns,
+                                                      .stale_ns = stale_ns };
         *mapping = (Mapping){ 0 };
         return 0;
 }
@@ -86,10 +89,12 @@ bool mapping_history_is_stale(const MappingHistory *history, uint64_t address, u
 bool mapping_history_reaches(const MappingHistory *history, uint64_t time_ns) {
         const PastMapping *last = history->n ? &history->items[history->n - 1] : NULL;
 
-        return time_ns < history->forgotten_ns || (last && (!last->published_ns || time_ns < last->published_ns));
+        return time_ns < history->forgotten_ns ||
+                (last && (!last->published_ns || time_ns < last->published_ns));
 }
 
-bool mapping_history_set_time(MappingHistory *history, uint64_t start, uint64_t end, uint64_t until_ns, uint64_t time_ns) {
+bool mapping_history_set_time(MappingHistory *history, uint64_t start, uint64_t end, uint64_t until_ns,
+                              uint64_t time_ns) {
         bool is_set = false;
 
         for (size_t i = 0; i < history->n; i++) {

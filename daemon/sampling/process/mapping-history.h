@@ -32,7 +32,8 @@ enum {
 typedef struct PastMapping {
         Mapping mapping;
         uint64_t until_ns;              /* in force before this time */
-        uint64_t stale_ns;              /* from here on something else lies there; UINT64_MAX = nothing does */
+        /* from here on something else lies there; UINT64_MAX = nothing does */
+        uint64_t stale_ns;
         uint64_t published_ns;          /* when the kernel half was told; 0 = not yet */
 } PastMapping;
 
@@ -56,8 +57,12 @@ bool mapping_history_is_stale(const MappingHistory *history, uint64_t address, u
 /* Whether any answer about @time_ns may differ from the present's. */
 bool mapping_history_reaches(const MappingHistory *history, uint64_t time_ns);
 
-/* The end of what ended at @until_ns in [@start, @end) is known better: it was @time_ns. Return: whether anything was. */
-bool mapping_history_set_time(MappingHistory *history, uint64_t start, uint64_t end, uint64_t until_ns, uint64_t time_ns);
+/*
+ * The end of what ended at @until_ns in [@start, @end) is known better: it was @time_ns. Return: whether
+ * anything was.
+ */
+bool mapping_history_set_time(MappingHistory *history, uint64_t start, uint64_t end, uint64_t until_ns,
+                              uint64_t time_ns);
 
 /* The kernel half knows the present since @now_ns. What is older than MAPPING_HISTORY_KEEP_NS is dropped. */
 void mapping_history_publish(MappingHistory *history, uint64_t now_ns);

@@ -95,7 +95,9 @@ static int find_object(const MappingNotice *notice, const char *path, ObjectCach
 }
 
 int mapping_from_notice(Mapping *mapping, const MappingNotice *notice, ObjectCache *objects, bool by_path) {
-        Mapping made = { .start = notice->start, .end = notice->start + notice->size, .offset = notice->offset,
+        Mapping made = { .start = notice->start,
+                         .end = notice->start + notice->size,
+                         .offset = notice->offset,
                          .kind = MAPPING_ANONYMOUS };
         int r = 0;
 

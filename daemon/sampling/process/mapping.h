@@ -53,8 +53,8 @@ int mapping_copy(Mapping *to, const Mapping *from, uint64_t start, uint64_t end)
 bool mapping_is_same_file(const Mapping *a, const Mapping *b);
 
 /*
- * What a notice tells, without asking the process, which may be gone: the object is, with @by_path, the file of that path
- * in our own root if it has the notice's device and inode, which the mapping keeps from being used again.
- * A file that is not found so is UNREADABLE. Return: 0, -ENOMEM.
+ * What a notice tells, without asking the process, which may be gone: the object is, with @by_path, the file
+ * of that path in our own root if it has the notice's device and inode, which the mapping keeps from being
+ * used again. A file that is not found so is UNREADABLE. Return: 0, -ENOMEM.
  */
 int mapping_from_notice(Mapping *mapping, const MappingNotice *notice, ObjectCache *objects, bool by_path);

@@ -135,14 +135,17 @@ bool maps_is_private_memory(const MapsEntry *entry) {
 bool maps_has_name(const MapsEntry *entry, const char *name) {
         static const struct {
                 const char *before, *after;
-        } forms[] = { { "[anon:", "]" }, { "[anon_shmem:", "]" }, { "/memfd:", DELETED_MARK }, { "/memfd:", "" } };
+        } forms[] = {
+                { "[anon:", "]" }, { "[anon_shmem:", "]" }, { "/memfd:", DELETED_MARK }, { "/memfd:", "" }
+        };
         size_t n = strlen(name);
 
         for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
                 size_t before = strlen(forms[i].before), after = strlen(forms[i].after);
 
                 if (entry->name_size == before + n + after && starts_with(entry, forms[i].before) &&
-                    !memcmp(entry->name + before, name, n) && !memcmp(entry->name + before + n, forms[i].after, after))
+                    !memcmp(entry->name + before, name, n) &&
+                    !memcmp(entry->name + before + n, forms[i].after, after))
                         return true;
         }
         return false;
@@ -155,7 +158,8 @@ bool maps_has_prefix(const MapsEntry *entry, const char *name) {
         for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
                 size_t before = strlen(forms[i]);
 
-                if (entry->name_size >= before + n && starts_with(entry, forms[i]) && !memcmp(entry->name + before, name, n))
+                if (entry->name_size >= before + n && starts_with(entry, forms[i]) &&
+                    !memcmp(entry->name + before, name, n))
                         return true;
         }
         return false;
@@ -216,7 +220,8 @@ static int fill(MapsReader *reader) {
         memmove(reader->buffer, reader->buffer + reader->at, reader->size - reader->at);
         reader->size -= reader->at;
         reader->at = 0;
-        n = bounded_fill(0, reader->fd, reader->buffer + reader->size, MIN(sizeof(reader->buffer) - reader->size, reader->left));
+        n = bounded_fill(0, reader->fd, reader->buffer + reader->size,
+                         MIN(sizeof(reader->buffer) - reader->size, reader->left));
         if (n < 0)
                 return MAPS_E_FAILED;
         reader->left -= (size_t)n;

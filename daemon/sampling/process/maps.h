@@ -19,13 +19,15 @@ enum {
         MAPS_E_EOF,                     /* the text is used up */
         MAPS_E_MALFORMED,               /* a line that no kernel prints; it was skipped */
         MAPS_E_FAILED,                  /* from maps_reader_next(): read failed, the process is gone */
-        MAPS_E_PAUSED,                  /* from maps_reader_next(): enough for this turn; call again in another one */
+        /* from maps_reader_next(): enough for this turn; call again in another one */
+        MAPS_E_PAUSED,
 };
 
 enum {
         MAPS_MAX_NAME = 4096,           /* PATH_MAX, decoded */
         MAPS_MAX_LINE = 4 * MAPS_MAX_NAME + 128,        /* every byte of the name as \012 */
-        MAPS_MAX_TEXT = 32 << 20,       /* of one reader: about 60 ms. What 65,530 mappings with usual names take, six times */
+        /* of one reader: about 60 ms. What 65,530 mappings with usual names take, six times */
+        MAPS_MAX_TEXT = 32 << 20,
 };
 
 typedef struct MapsCursor {
@@ -78,7 +80,8 @@ size_t maps_path(const MapsEntry *entry, char *to, bool *deletedp);
 typedef struct MapsReader {
         int fd;                         /* borrowed */
         bool end;
-        size_t left;                    /* bytes that may still be read; then it ends early, which is counted */
+        /* bytes that may still be read; then it ends early, which is counted */
+        size_t left;
         size_t allowed, used, free;     /* in this turn */
         size_t size, at;                /* bytes in the buffer, bytes used */
         char buffer[MAPS_MAX_LINE + 4096];
@@ -91,10 +94,11 @@ void maps_reader_init(MapsReader *reader, int fd);
 void maps_reader_rewind(MapsReader *reader);
 
 /*
- * Who reads maps in a loop that has other things to do stops after some of it, and goes on in a later turn: 65,530 mappings
- * take 20 ms and more. All who read in one turn share *@leftp bytes (NULL = without end); the first @free bytes of each are
- * not counted, since many small processes have always to be read. Beyond them, a process that lets us wait for its maps pays for
- * that time too. What is read at once is consistent in itself, no more.
+ * Who reads maps in a loop that has other things to do stops after some of it, and goes on in a later turn:
+ * 65,530 mappings take 20 ms and more. All who read in one turn share *@leftp bytes (NULL = without end); the
+ * first @free bytes of each are not counted, since many small processes have always to be read. Beyond them,
+ * a process that lets us wait for its maps pays for that time too. What is read at once is consistent in
+ * itself, no more.
  */
 void maps_reader_begin_turn(MapsReader *reader, size_t free, const size_t *leftp);
 void maps_reader_end_turn(MapsReader *reader, size_t *leftp);

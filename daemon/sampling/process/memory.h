@@ -21,5 +21,7 @@ enum {
         MEMORY_E_GONE,                  /* the process has exited */
 };
 
-/* @size: 1 … MEMORY_MAX_READ bytes at @address. On anything but 0, @to holds anything. Return: 0, MEMORY_E_*. */
+/*
+ * @size: 1 … MEMORY_MAX_READ bytes at @address. On anything but 0, @to holds anything. Return: 0, MEMORY_E_*.
+ */
 int memory_read(pid_t pid, uint64_t address, void *to, size_t size);

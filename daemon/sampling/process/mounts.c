@@ -98,7 +98,8 @@ MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t mi
 }
 
 MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor) {
-        if (!mounts->was_read && file_read_at(proc_fd, "mountinfo", MOUNTS_TEXT_MAX, &mounts->text, &mounts->size))
+        if (!mounts->was_read &&
+            file_read_at(proc_fd, "mountinfo", MOUNTS_TEXT_MAX, &mounts->text, &mounts->size))
                 mounts->text = NULL;
         mounts->was_read = true;
         return mounts->text ? mounts_find(mounts->text, mounts->size, major, minor) : MOUNT_UNKNOWN;

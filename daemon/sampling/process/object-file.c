@@ -71,7 +71,9 @@ static int open_mapped(const ObjectSource *source, bool *by_pathp) {
         return fd < 0 ? object_file_open_by_path(source) : fd;
 }
 
-/* The last part of a path, as far as it may be said of a file that was deleted, or is called as if it were. */
+/*
+ * The last part of a path, as far as it may be said of a file that was deleted, or is called as if it were.
+ */
 static size_t base_size(const char *path, const char **basep) {
         const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
         size_t size = strlen(base), plain;
@@ -98,9 +100,9 @@ static bool has_name(int fd, const char *path) {
 }
 
 /*
- * Whether what was opened is what maps showed: another file may have taken the name, or its place in memory while we
- * were on the way. Overlay and btrfs show one device here and another in maps, overlay another inode as well: where
- * the kernel itself led us to the file, its name decides then.
+ * Whether what was opened is what maps showed: another file may have taken the name, or its place in memory
+ * while we were on the way. Overlay and btrfs show one device here and another in maps, overlay another inode
+ * as well: where the kernel itself led us to the file, its name decides then.
  */
 static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source, bool by_path) {
         const MapsEntry *entry = source->entry;
@@ -115,13 +117,14 @@ static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source
 static int file_key(int fd, const ObjectSource *source, bool by_path, ObjectFile *keyp) {
         struct statx stx;
 
-        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) || !S_ISREG(stx.stx_mode) ||
-            !is_entry(fd, &stx, source, by_path))
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) ||
+            !S_ISREG(stx.stx_mode) || !is_entry(fd, &stx, source, by_path))
                 return OBJECT_E_UNREADABLE;
         *keyp = (ObjectFile){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
                               .inode = stx.stx_ino,
                               .size = stx.stx_size,
-                              .mtime_ns = stx.stx_mtime.tv_sec * INT64_C(1000000000) + stx.stx_mtime.tv_nsec };
+                              .mtime_ns = stx.stx_mtime.tv_sec * INT64_C(1000000000) +
+                                      stx.stx_mtime.tv_nsec };
         return 0;
 }
 
@@ -139,7 +142,8 @@ int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, O
         return r;
 }
 
-int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
+int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path,
+                     int *fdp) {
         const MapsEntry where = { .start = start, .end = end, .inode = file->inode };
         const ObjectSource source = { .proc_fd = proc_fd, .entry = &where, .path = path };
         _cleanup_(closep) int path_fd = -1;

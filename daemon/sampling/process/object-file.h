@@ -4,7 +4,8 @@
 /*
  * Files of Targets
  *
- * Opens files that targets have mapped, without ever waiting for anybody: whoever chose them may also have chosen who answers.
+ * Opens files that targets have mapped, without ever waiting for anybody: whoever chose them may also have
+ * chosen who answers.
  */
 
 #include <stdint.h>
@@ -35,8 +36,9 @@ typedef struct ObjectSource {
 } ObjectSource;
 
 /*
- * Finds the file without opening it for reading. @memory_device: of the kernel's own tmpfs, which holds memfds and which
- * mountinfo does not list; 0 = unknown. Return: 0 with *path_fdp (O_PATH, owned by the caller) and *filep, OBJECT_E_*.
+ * Finds the file without opening it for reading. @memory_device: of the kernel's own tmpfs, which holds
+ * memfds and which mountinfo does not list; 0 = unknown. Return: 0 with *path_fdp (O_PATH, owned by the
+ * caller) and *filep, OBJECT_E_*.
  */
 int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, ObjectFile *filep);
 
@@ -44,7 +46,8 @@ int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, O
 int object_file_open_by_path(const ObjectSource *source);
 
 /*
- * The same file again, for reading: opened where a process has it mapped, and only if it still is the same. @proc_fd: directory
- * /proc/PID. Return: 0 and *fdp (owned by the caller), OBJECT_E_UNREADABLE.
+ * The same file again, for reading: opened where a process has it mapped, and only if it still is the same.
+ * @proc_fd: directory /proc/PID. Return: 0 and *fdp (owned by the caller), OBJECT_E_UNREADABLE.
  */
-int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
+int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path,
+                     int *fdp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is opened with care (object-file.h), and read once: known by device, inode, size and time of its last change, it is one
- * object wherever it is mapped. One that nobody maps any more stays known for a while.
+ * A file is opened with care (object-file.h), and read once: known by device, inode, size and time of its
+ * last change, it is one object wherever it is mapped. One that nobody maps any more stays known for a while.
  */
 #include "sampling/process/object.h"
 
@@ -23,7 +23,8 @@
 #include "sampling/process/htlhash.h"
 
 enum {
-        OBJECT_MAX_IN_ALL = 16384,      /* used and unused: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */
+        /* used and unused: at about 1.2 KiB each under 20 MiB; OBJECT_E_FULL above */
+        OBJECT_MAX_IN_ALL = 16384,
 };
 
 typedef struct Entry Entry;
@@ -44,7 +45,8 @@ struct ObjectCache {
         dev_t memfd_device;             /* of the kernel's internal tmpfs, which mountinfo does not list */
         Object *vdso;
         uint64_t vdso_size;
-        int (*ask)(void *userdata, Object *object, int fd, uint64_t size);      /* NULL = we read all ourselves */
+        /* NULL = we read all ourselves */
+        int (*ask)(void *userdata, Object *object, int fd, uint64_t size);
         void *userdata;
 };
 
@@ -193,13 +195,15 @@ ObjectFile object_file(const Object *object) {
         return ((const Entry *)object)->key;
 }
 
-int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp) {
+int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path,
+                  int *fdp) {
         const ObjectFile file = object_file(object);
 
         return object_file_open(&file, proc_fd, start, end, path, fdp);
 }
 
-void object_cache_set_ask(ObjectCache *cache, int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata) {
+void object_cache_set_ask(ObjectCache *cache,
+                          int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata) {
         cache->ask = ask;
         cache->userdata = userdata;
 }

@@ -38,7 +38,8 @@ typedef struct Object {
         char build_id_gnu[2 * OBJECT_MAX_BUILD_ID + 1];         /* lower-case hex; "" = none */
         char build_id_go[2 * OBJECT_MAX_BUILD_ID + 1];          /* as the Go tool prints it; "" = none */
         char htlhash[33];               /* 32 hex digits; "" for the vdso */
-        uint64_t goexit;                /* where goroutines begin (sampling/frames/goroutine.h); 0 = not known */
+        /* where goroutines begin (sampling/frames/goroutine.h); 0 = not known */
+        uint64_t goexit;
         uint32_t n_goexit_looks;
         Segment segments[OBJECT_MAX_SEGMENTS];
         uint32_t n_segments;
@@ -55,10 +56,11 @@ typedef struct ObjectCache ObjectCache;
 int object_cache_new(ObjectCache **cachep, size_t max_objects);
 
 /*
- * Who reads the thread symbols of files instead of us: takes @fd, and sets object->thread_symbol whenever it knows. Without one
- * they are read here. Return (of @ask): 0, -ENOMEM.
+ * Who reads the thread symbols of files instead of us: takes @fd, and sets object->thread_symbol whenever it
+ * knows. Without one they are read here. Return (of @ask): 0, -ENOMEM.
  */
-void object_cache_set_ask(ObjectCache *cache, int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata);
+void object_cache_set_ask(ObjectCache *cache,
+                          int (*ask)(void *userdata, Object *object, int fd, uint64_t size), void *userdata);
 
 /* Every reference must have been given back. */
 ObjectCache *object_cache_free(ObjectCache *cache);
@@ -70,22 +72,26 @@ DEFINE_CLEANUP(ObjectCache, object_cache_free)
  */
 int object_open(ObjectCache *cache, ObjectSource *source, Object **objectp);
 
-/* The vdso as this kernel gives it to 64-bit processes, read from our own memory; *sizep: bytes of its mapping. */
+/*
+ * The vdso as this kernel gives it to 64-bit processes, read from our own memory; *sizep: bytes of its
+ * mapping.
+ */
 int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
 
 /*
- * The file of @object again, for another reader: opened where a process has it mapped, and only if it still is
- * the same file. @proc_fd: directory /proc/PID. Not for the vdso. Return: 0 and *fdp (owned by the caller),
- * OBJECT_E_UNREADABLE.
+ * The file of @object again, for another reader: opened where a process has it mapped, and only if it still
+ * is the same file. @proc_fd: directory /proc/PID. Not for the vdso. Return: 0 and *fdp (owned by the
+ * caller), OBJECT_E_UNREADABLE.
  */
-int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path, int *fdp);
+int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path,
+                  int *fdp);
 
 /* The same in two steps: object_file_open() may be called by another thread, and when the object is gone. */
 ObjectFile object_file(const Object *object);
 
 /*
- * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The caller checks
- * that it is the one that is meant. Return: 0, OBJECT_E_*, -ENOMEM.
+ * The file at @path in our own root, as far as the kernel has its name in its cache; one reference. The
+ * caller checks that it is the one that is meant. Return: 0, OBJECT_E_*, -ENOMEM.
  */
 int object_open_path(ObjectCache *cache, const char *path, Object **objectp);
 

@@ -39,11 +39,13 @@ static size_t search_mapping(const Process *process, uint64_t address) {
 const Mapping *process_find_mapping(const Process *process, uint64_t address) {
         size_t i = search_mapping(process, address);
 
-        return i < process->n_mappings && process->mappings[i].start <= address ? &process->mappings[i] : NULL;
+        return i < process->n_mappings && process->mappings[i].start <= address ? &process->mappings[i]
+                                                                                : NULL;
 }
 
 const Mapping *process_find_mapping_at(const Process *process, uint64_t address, uint64_t time_ns) {
-        return mapping_history_find(&process->history, address, time_ns) ?: process_find_mapping(process, address);
+        return mapping_history_find(&process->history, address, time_ns)
+                ?: process_find_mapping(process, address);
 }
 
 /* Adds the piece [@start, @end) of a mapping to @to; an empty one is none. */
@@ -69,7 +71,10 @@ static int bury_piece(Process *process, const Mapping *old, const Mapping *mappi
         return r ? r : mapping_history_add(&process->history, &piece, time_ns, time_ns);
 }
 
-/* Puts @mapping in the place of the mappings [@first, @end), of which it leaves at most a piece at either side. */
+/*
+ * Puts @mapping in the place of the mappings [@first, @end), of which it leaves at most a piece at either
+ * side.
+ */
 static int replace(Process *process, size_t first, size_t end, Mapping *mapping, uint64_t time_ns) {
         Mapping *mappings = calloc(process->n_mappings + 3, sizeof(*mappings));
         size_t n = 0;
@@ -80,7 +85,8 @@ static int replace(Process *process, size_t first, size_t end, Mapping *mapping,
         for (size_t i = first; i < end && !r; i++)
                 r = bury_piece(process, &process->mappings[i], mapping, time_ns);
         if (!r && first < end)
-                r = keep_piece(mappings, &n, &process->mappings[first], process->mappings[first].start, mapping->start);
+                r = keep_piece(mappings, &n, &process->mappings[first], process->mappings[first].start,
+                               mapping->start);
         if (!r) {
                 mappings[n++] = *mapping;
                 *mapping = (Mapping){ 0 };
@@ -97,7 +103,8 @@ static int replace(Process *process, size_t first, size_t end, Mapping *mapping,
         memmove(mappings + first, mappings, n * sizeof(*mappings));
         if (process->n_mappings) {
                 memcpy(mappings, process->mappings, first * sizeof(*mappings));
-                memcpy(mappings + first + n, process->mappings + end, (process->n_mappings - end) * sizeof(*mappings));
+                memcpy(mappings + first + n, process->mappings + end,
+                       (process->n_mappings - end) * sizeof(*mappings));
         }
         free(process->mappings);
         process->mappings = mappings;
@@ -110,15 +117,17 @@ static int replace(Process *process, size_t first, size_t end, Mapping *mapping,
 static bool is_mapped(const Process *process, const Mapping *mapping) {
         const Mapping *now = process_find_mapping(process, mapping->start);
 
-        return now && now->end >= mapping->end && mapping_is_same_file(now, mapping) && (now->object || !mapping->object);
+        return now && now->end >= mapping->end && mapping_is_same_file(now, mapping) &&
+                (now->object || !mapping->object);
 }
 
 /*
- * A change that the last read of all mappings has seen, or has missed since it did not last. In the latter case what
- * is there now was there before, too, unless something else is known to have ended then.
+ * A change that the last read of all mappings has seen, or has missed since it did not last. In the latter
+ * case what is there now was there before, too, unless something else is known to have ended then.
  */
 static int change_past(Process *process, Mapping *mapping, uint64_t time_ns) {
-        bool is_known = mapping_history_set_time(&process->history, mapping->start, mapping->end, process->maps_read_ns, time_ns);
+        bool is_known = mapping_history_set_time(&process->history, mapping->start, mapping->end,
+                                                 process->maps_read_ns, time_ns);
         int r = 0;
 
         if (is_mapped(process, mapping))
@@ -126,7 +135,9 @@ static int change_past(Process *process, Mapping *mapping, uint64_t time_ns) {
         for (size_t i = search_mapping(process, mapping->start);
              !is_known && !r && i < process->n_mappings && process->mappings[i].start < mapping->end; i++)
                 r = bury_piece(process, &process->mappings[i], mapping, time_ns);
-        return r ? r : mapping_history_add(&process->history, mapping, process->maps_read_ns, process->maps_read_ns);
+        return r ? r
+                 : mapping_history_add(&process->history, mapping, process->maps_read_ns,
+                                       process->maps_read_ns);
 }
 
 static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
@@ -134,8 +145,10 @@ static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
 
         if (time_ns <= process->maps_read_ns)
                 return change_past(process, mapping, time_ns);
-        if (is_mapped(process, mapping)) {      /* made while the last read was under way: since when is known now */
-                mapping_history_set_time(&process->history, mapping->start, mapping->end, process->maps_read_ns, time_ns);
+        /* made while the last read was under way: since when is known now */
+        if (is_mapped(process, mapping)) {
+                mapping_history_set_time(&process->history, mapping->start, mapping->end,
+                                         process->maps_read_ns, time_ns);
                 return 0;
         }
         while (end < process->n_mappings && process->mappings[end].start < mapping->end)
@@ -188,7 +201,8 @@ int process_inherit(Process *process, const Process *parent, uint64_t time_ns) {
         size_t n = 0;
 
         for (; n < parent->n_mappings && !r; n += !r)
-                r = mapping_copy(&mappings[n], &parent->mappings[n], parent->mappings[n].start, parent->mappings[n].end);
+                r = mapping_copy(&mappings[n], &parent->mappings[n], parent->mappings[n].start,
+                                 parent->mappings[n].end);
         if (r) {
                 process_free_mappings(mappings, n);
                 return r;

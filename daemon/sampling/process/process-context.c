@@ -177,8 +177,9 @@ static bool read_key_map(ProcessContext *context, const ContextText *text) {
                         context->n_left_out++;
                         continue;
                 }
-                context->keys[context->n_keys++] =
-                        value.number == VALUE_STRING && value.wire == WIRE_BYTES ? value.bytes : (ContextText){ "", 0 };
+                context->keys[context->n_keys++] = value.number == VALUE_STRING && value.wire == WIRE_BYTES
+                        ? value.bytes
+                        : (ContextText){ "", 0 };
         }
         return !cursor.failed;
 }
@@ -188,9 +189,11 @@ static bool read_extra(ProcessContext *context, const ContextText *text) {
 
         if (!read_key_value(text, &pair))
                 return false;
-        if (text_is(&pair.key, SCHEMA_KEY) && pair.value.number == VALUE_STRING && pair.value.wire == WIRE_BYTES)
+        if (text_is(&pair.key, SCHEMA_KEY) && pair.value.number == VALUE_STRING &&
+            pair.value.wire == WIRE_BYTES)
                 context->schema = pair.value.bytes;
-        else if (text_is(&pair.key, KEY_MAP_KEY) && pair.value.number == VALUE_ARRAY && pair.value.wire == WIRE_BYTES)
+        else if (text_is(&pair.key, KEY_MAP_KEY) && pair.value.number == VALUE_ARRAY &&
+                 pair.value.wire == WIRE_BYTES)
                 return read_key_map(context, &pair.value.bytes);
         return true;
 }
@@ -249,11 +252,14 @@ static int read_header(pid_t pid, uint64_t address, struct spanprof_process_head
 
         if (r)
                 return condition(r);
-        return memcmp(header->signature, SPANPROF_PROCESS_SIGNATURE, sizeof(header->signature)) ? PROCESS_CONTEXT_E_NONE : 0;
+        return memcmp(header->signature, SPANPROF_PROCESS_SIGNATURE, sizeof(header->signature))
+                ? PROCESS_CONTEXT_E_NONE
+                : 0;
 }
 
 /* One try. Return: also BUSY = the header has changed meanwhile. */
-static int read_once(pid_t pid, uint64_t address, uint32_t *versionp, uint8_t *payload, struct spanprof_process_header *before) {
+static int read_once(pid_t pid, uint64_t address, uint32_t *versionp, uint8_t *payload,
+                     struct spanprof_process_header *before) {
         struct spanprof_process_header after;
         int r = read_header(pid, address, before);
 

@@ -60,16 +60,22 @@ enum {
         PROCESS_CONTEXT_E_GONE,         /* the process has exited */
 };
 
-/* Pure. @payload: @size bytes. *contextp owns a copy of them. Return: 0, PROCESS_CONTEXT_E_MALFORMED, -ENOMEM. */
+/*
+ * Pure. @payload: @size bytes. *contextp owns a copy of them. Return: 0, PROCESS_CONTEXT_E_MALFORMED,
+ * -ENOMEM.
+ */
 int process_context_decode(const void *payload, size_t size, ProcessContext **contextp);
 ProcessContext *process_context_free(ProcessContext *context);
 DEFINE_CLEANUP(ProcessContext, process_context_free)
 
-/* Reads the one at @address in a process. *versionp: as found, also on failure. Return: 0, PROCESS_CONTEXT_E_*, -ENOMEM. */
+/*
+ * Reads the one at @address in a process. *versionp: as found, also on failure. Return: 0,
+ * PROCESS_CONTEXT_E_*, -ENOMEM.
+ */
 int process_context_read(pid_t pid, uint64_t address, uint32_t *versionp, ProcessContext **contextp);
 
 /*
- * Looks at the time only. Return: 0 = it is as @context was read; PROCESS_CONTEXT_E_BUSY (also: it was updated),
- * _NONE, _GONE.
+ * Looks at the time only. Return: 0 = it is as @context was read; PROCESS_CONTEXT_E_BUSY (also: it was
+ * updated), _NONE, _GONE.
  */
 int process_context_check(pid_t pid, const ProcessContext *context);

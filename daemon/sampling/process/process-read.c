@@ -189,8 +189,8 @@ static bool same_mappings(const Process *process, const ProcessReading *reading)
         for (size_t i = 0; i < reading->n; i++) {
                 const Mapping *a = &process->mappings[i], *b = &reading->mappings[i];
 
-                if (a->start != b->start || a->end != b->end || a->offset != b->offset || a->kind != b->kind ||
-                    a->object != b->object)
+                if (a->start != b->start || a->end != b->end || a->offset != b->offset ||
+                    a->kind != b->kind || a->object != b->object)
                         return false;
         }
         return true;
@@ -212,8 +212,9 @@ static bool is_among(const Mapping *old, const Mapping *mappings, size_t n) {
 }
 
 /*
- * The mappings that a new read has not found are past. When they went is only known to lie between both reads: what
- * took their place may have been there all the time. A file that could not be read before and can be now is no change.
+ * The mappings that a new read has not found are past. When they went is only known to lie between both
+ * reads: what took their place may have been there all the time. A file that could not be read before and can
+ * be now is no change.
  */
 static int bury_mappings(Process *process, const ProcessReading *reading, uint64_t now_ns) {
         for (size_t i = 0, first = 0; i < process->n_mappings; i++) {
@@ -222,11 +223,13 @@ static int bury_mappings(Process *process, const ProcessReading *reading, uint64
 
                 while (first < reading->n && reading->mappings[first].end <= old->start)
                         first++;
-                if (old->kind == MAPPING_UNREADABLE || is_among(old, reading->mappings + first, reading->n - first))
+                if (old->kind == MAPPING_UNREADABLE ||
+                    is_among(old, reading->mappings + first, reading->n - first))
                         continue;
                 r = mapping_history_add(&process->history, old, now_ns,
-                             is_replaced(old, reading->mappings + first, reading->n - first) ? process->maps_read_ns
-                                                                                              : UINT64_MAX);
+                                        is_replaced(old, reading->mappings + first, reading->n - first)
+                                                ? process->maps_read_ns
+                                                : UINT64_MAX);
                 if (r)
                         return r;
         }
@@ -281,8 +284,8 @@ static int change_noted(Process *process, ProcessReading *reading) {
 }
 
 /*
- * Between two turns it may have exited, or run another program, whose maps our descriptor does not show: they end. In the middle of
- * an exec its stack is nowhere.
+ * Between two turns it may have exited, or run another program, whose maps our descriptor does not show: they
+ * end. In the middle of an exec its stack is nowhere.
  */
 static bool is_same_program(const Process *process, const ProcessReading *reading) {
         char comm[ABI_COMM_SIZE];
@@ -290,9 +293,10 @@ static bool is_same_program(const Process *process, const ProcessReading *readin
 
         if (!reading->was_paused)
                 return true;
-        return process_identify((pid_t)process->pid, &stat, comm) == 0 && stat.start_time_ns == process->start_time_ns &&
-               (!process->stack_start || stat.stack_start == process->stack_start) &&
-               faccessat(reading->proc_fd, "stat", R_OK, 0) == 0;
+        return process_identify((pid_t)process->pid, &stat, comm) == 0 &&
+                stat.start_time_ns == process->start_time_ns &&
+                (!process->stack_start || stat.stack_start == process->stack_start) &&
+                faccessat(reading->proc_fd, "stat", R_OK, 0) == 0;
 }
 
 static int begin_reading(const Process *process, ObjectCache *objects, ProcessReading **readingp) {

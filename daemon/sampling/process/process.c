@@ -43,7 +43,8 @@ static int stat_number(const char **pp, uint64_t *valuep) {
 
 /*
  * `PID (comm) S 1 …`: comm may hold blanks and parentheses, so the fields are counted from the
- * last parenthesis: state is field 3, flags 9, threads 20, start time 22, start of the stack 28 (proc_pid_stat(5)).
+ * last parenthesis: state is field 3, flags 9, threads 20, start time 22, start of the stack 28
+ * (proc_pid_stat(5)).
  */
 int process_parse_stat(const char *text, size_t size, ProcessStat *statp) {
         const char *p = memrchr(text, ')', size);
@@ -112,7 +113,8 @@ static int open_thread(int proc_fd, uint32_t tid, int *fdp) {
         /* Every thread has a directory in /proc too, unlisted: only that one has map_files. */
         snprintf(path, sizeof(path), "/proc/%u", tid);
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || faccessat(task_fd, "stat", R_OK, 0))      /* the number could be another process' by now */
+        /* the number could be another process' by now */
+        if (fd < 0 || faccessat(task_fd, "stat", R_OK, 0))
                 return PROCESS_E_GONE;
         *fdp = take_fd(fd);
         return 0;
@@ -183,7 +185,9 @@ int process_identify(pid_t pid, ProcessStat *statp, char comm[ABI_COMM_SIZE]) {
 static int read_threads_exe(Process *process) {
         _cleanup_(closep) int fd = -1;
 
-        return process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL) ? 0 : identity_read_exe(fd, &process->exe);
+        return process_open_living((pid_t)process->pid, process->start_time_ns, &fd, NULL)
+                ? 0
+                : identity_read_exe(fd, &process->exe);
 }
 
 int process_new(Process **processp, pid_t pid) {

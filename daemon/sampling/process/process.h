@@ -44,7 +44,8 @@ struct Process {
         size_t n_mappings;
         uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
         MappingHistory history;                      /* what was mapped before */
-        uint64_t maps_serial;           /* never reused in this daemon; a new one when a read found other mappings */
+        /* never reused in this daemon; a new one when a read found other mappings */
+        uint64_t maps_serial;
         uint64_t ring_address;          /* 0 = none */
         uint32_t ring_capacity;
         uint64_t stations_address;      /* of coroutines; 0 = none */
@@ -52,8 +53,10 @@ struct Process {
         ThreadContext thread;           /* how its threads' contexts are reached */
         bool waits_for_symbols;         /* … as far as its files have been looked through */
         uint32_t n_early;               /* samples without a context that came while that was so */
-        uint64_t threads_ns;            /* MONOTONIC: when that had an end which changed @thread; 0 = it had not to wait */
-        bool wants_context;             /* a key index was met that @context does not know: it may have been updated */
+        /* MONOTONIC: when that had an end which changed @thread; 0 = it had not to wait */
+        uint64_t threads_ns;
+        /* a key index was met that @context does not know: it may have been updated */
+        bool wants_context;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
 };
@@ -78,9 +81,10 @@ DEFINE_CLEANUP(Process, process_free)
 int process_read_mappings(Process *process, ObjectCache *objects);
 
 /*
- * The same in turns: after so much of the maps as *@leftp says (maps.h) it stops with PROCESS_E_MORE, and goes on when it is called
- * again. *@readingp: NULL = begin; the caller's while there is more, else NULL. What is known to have changed meanwhile must be
- * told by process_reading_note(): it may be newer than what was read. Return: also PROCESS_E_MORE.
+ * The same in turns: after so much of the maps as *@leftp says (maps.h) it stops with PROCESS_E_MORE, and
+ * goes on when it is called again. *@readingp: NULL = begin; the caller's while there is more, else NULL.
+ * What is known to have changed meanwhile must be told by process_reading_note(): it may be newer than what
+ * was read. Return: also PROCESS_E_MORE.
  */
 typedef struct ProcessReading ProcessReading;
 
@@ -88,21 +92,24 @@ int process_read_some(Process *process, ObjectCache *objects, size_t *leftp, Pro
 ProcessReading *process_reading_free(ProcessReading *reading);
 DEFINE_CLEANUP(ProcessReading, process_reading_free)
 
-/* A mapping that was made while the reading waits. Return: 0, PROCESS_E_MORE = too many, read again afterwards; -ENOMEM. */
+/*
+ * A mapping that was made while the reading waits. Return: 0, PROCESS_E_MORE = too many, read again
+ * afterwards; -ENOMEM.
+ */
 int process_reading_note(ProcessReading *reading, const Mapping *mapping, uint64_t time_ns);
 
 /* Reads what @what (IDENTITY_*) names, in place of what was read before. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_read_identity(Process *process, unsigned what);
 
 /*
- * A new mapping at @time_ns, taken over also on an error: what it covers is past. A time before the last read of all
- * mappings tells more of the past only. Return: 0, -ENOMEM.
+ * A new mapping at @time_ns, taken over also on an error: what it covers is past. A time before the last read
+ * of all mappings tells more of the past only. Return: 0, -ENOMEM.
  */
 int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
 
 /*
- * What a fork at @time_ns gave to @process, which nothing is known of yet: executable, identity and mappings of
- * @parent. Return: 0, -ENOMEM.
+ * What a fork at @time_ns gave to @process, which nothing is known of yet: executable, identity and mappings
+ * of @parent. Return: 0, -ENOMEM.
  */
 int process_inherit(Process *process, const Process *parent, uint64_t time_ns);
 
@@ -122,8 +129,8 @@ int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
 int process_open(pid_t pid, uint64_t start_time_ns, int *fdp);
 
 /*
- * The same, but if the leader has exited before its threads, the directory of one of these: a dead leader has neither
- * memory nor executable to show. *tidp: whose it is; may be NULL.
+ * The same, but if the leader has exited before its threads, the directory of one of these: a dead leader has
+ * neither memory nor executable to show. *tidp: whose it is; may be NULL.
  */
 int process_open_living(pid_t pid, uint64_t start_time_ns, int *fdp, pid_t *tidp);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The words by access model (ELF Handling for Thread-Local Storage; TLSDESC: Oliva, Araújo 2006), as ld.so fills them:
+ * The words by access model (ELF Handling for Thread-Local Storage; TLSDESC: Oliva, Araújo 2006), as ld.so
+ * fills them:
  *
  *     initial exec        offset from the thread pointer
  *     general dynamic     module id | offset in the module's block
@@ -29,15 +30,18 @@ static bool is_static(int64_t offset) {
 }
 
 /*
- * Where @object's ELF address 0 is in the process, by an executable mapping. Segments need not begin at a page: the
- * first page of one may be the last of another in the file, and is mapped for both, at different addresses.
+ * Where @object's ELF address 0 is in the process, by an executable mapping. Segments need not begin at a
+ * page: the first page of one may be the last of another in the file, and is mapped for both, at different
+ * addresses.
  */
 static bool find_bias(const Mapping *mapping, uint64_t *biasp) {
         for (uint32_t i = 0; i < mapping->object->n_segments; i++) {
                 const Segment *segment = &mapping->object->segments[i];
 
-                if (!(segment->flags & PF_X) || mapping->offset < (segment->offset & ~(uint64_t)(FILE_PAGE - 1)) ||
-                    (mapping->offset > segment->offset && mapping->offset - segment->offset >= segment->file_size))
+                if (!(segment->flags & PF_X) ||
+                    mapping->offset < (segment->offset & ~(uint64_t)(FILE_PAGE - 1)) ||
+                    (mapping->offset > segment->offset &&
+                     mapping->offset - segment->offset >= segment->file_size))
                         continue;
                 *biasp = mapping->start - mapping->offset + segment->offset - segment->address;
                 return true;
@@ -49,7 +53,8 @@ static bool is_musl(const Process *process) {
         for (size_t i = 0; i < process->n_mappings; i++) {
                 const char *path = process->mappings[i].path;
 
-                if (process->mappings[i].kind == MAPPING_FILE && (strstr(path, "/ld-musl-") || strstr(path, "linux-musl/")))
+                if (process->mappings[i].kind == MAPPING_FILE &&
+                    (strstr(path, "/ld-musl-") || strstr(path, "linux-musl/")))
                         return true;
         }
         return false;
@@ -61,16 +66,16 @@ static bool set_static(ThreadContext *context, int64_t offset) {
         return is_static(offset);
 }
 
-static bool set_dynamic(ThreadContext *context, const Process *process, const ThreadSymbol *symbol, uint64_t module,
-                        uint64_t offset) {
+static bool set_dynamic(ThreadContext *context, const Process *process, const ThreadSymbol *symbol,
+                        uint64_t module, uint64_t offset) {
         context->model = is_musl(process) ? ABI_THREAD_MUSL : ABI_THREAD_GLIBC;
         context->module = (uint32_t)module;
         context->offset = (int64_t)offset;
         return module && module <= MAX_MODULE && offset == symbol->value;
 }
 
-static bool resolve_slot(const Process *process, const ThreadSymbol *symbol, const ThreadSlot *slot, uint64_t bias,
-                         ThreadContext *context) {
+static bool resolve_slot(const Process *process, const ThreadSymbol *symbol, const ThreadSlot *slot,
+                         uint64_t bias, ThreadContext *context) {
         size_t size = slot->kind == THREAD_SLOT_OFFSET || !slot->has_symbol ? 8 : 16;
         uint64_t words[2] = { 0 }, dynamic[2];
 
@@ -82,7 +87,8 @@ static bool resolve_slot(const Process *process, const ThreadSymbol *symbol, con
         case THREAD_SLOT_OFFSET:
                 return set_static(context, (int64_t)words[0]);
         case THREAD_SLOT_MODULE:
-                return set_dynamic(context, process, symbol, words[0], slot->has_symbol ? words[1] : symbol->value);
+                return set_dynamic(context, process, symbol, words[0],
+                                   slot->has_symbol ? words[1] : symbol->value);
         case THREAD_SLOT_DESCRIPTOR:
                 if (is_static((int64_t)words[1]))
                         return set_static(context, (int64_t)words[1]);
@@ -100,13 +106,14 @@ static bool resolve(const Process *process, const Mapping *mapping, ThreadContex
         if (!find_bias(mapping, &bias))
                 return false;
         /*
-         * Those with the symbol first: glibc gives a library that lies in static memory a module id as well, but an entry
-         * in a thread's DTV only when that thread asks for it.
+         * Those with the symbol first: glibc gives a library that lies in static memory a module id as well,
+         * but an entry in a thread's DTV only when that thread asks for it.
          */
         for (int pass = 0; pass < 2; pass++)
                 for (uint32_t i = 0; i < symbol->n_slots; i++) {
                         *context = (ThreadContext){ .form = symbol->form };
-                        if (symbol->slots[i].has_symbol == !pass && resolve_slot(process, symbol, &symbol->slots[i], bias, context))
+                        if (symbol->slots[i].has_symbol == !pass &&
+                            resolve_slot(process, symbol, &symbol->slots[i], bias, context))
                                 return true;
                 }
         /* The executable's own block is the first one, wherever the code gets at it by. */
@@ -116,7 +123,8 @@ static bool resolve(const Process *process, const Mapping *mapping, ThreadContex
 
 bool thread_context_waits(const Process *process) {
         for (size_t i = 0; i < process->n_mappings; i++)
-                if (process->mappings[i].kind == MAPPING_FILE && process->mappings[i].object->thread_symbol_waits)
+                if (process->mappings[i].kind == MAPPING_FILE &&
+                    process->mappings[i].object->thread_symbol_waits)
                         return true;
         return false;
 }

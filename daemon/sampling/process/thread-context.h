@@ -27,7 +27,7 @@ typedef struct ThreadContext {
 bool thread_context_waits(const Process *process);
 
 /*
- * Looks through the files that @process has mapped. *unreadp: NULL, or why a form that is there is not read; a text for
- * people, static.
+ * Looks through the files that @process has mapped. *unreadp: NULL, or why a form that is there is not read;
+ * a text for people, static.
  */
 ThreadContext thread_context_find(const Process *process, const char **unreadp);

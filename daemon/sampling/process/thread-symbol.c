@@ -88,9 +88,11 @@ static void take_dynamic(Image *image, const Elf64_Dyn *entry) {
         const struct {
                 int64_t tag;
                 uint64_t *value;
-        } fields[] = { { DT_SYMTAB, &image->symbols },   { DT_STRTAB, &image->strings }, { DT_STRSZ, &image->strings_size },
-                       { DT_GNU_HASH, &image->gnu_hash }, { DT_HASH, &image->hash },      { DT_RELA, &image->rela },
-                       { DT_RELASZ, &image->rela_size },  { DT_JMPREL, &image->jmprel },  { DT_PLTRELSZ, &image->jmprel_size } };
+        } fields[] = { { DT_SYMTAB, &image->symbols },      { DT_STRTAB, &image->strings },
+                       { DT_STRSZ, &image->strings_size },  { DT_GNU_HASH, &image->gnu_hash },
+                       { DT_HASH, &image->hash },           { DT_RELA, &image->rela },
+                       { DT_RELASZ, &image->rela_size },    { DT_JMPREL, &image->jmprel },
+                       { DT_PLTRELSZ, &image->jmprel_size } };
 
         for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
                 if (entry->d_tag == fields[i].tag)
@@ -121,8 +123,10 @@ static bool is_symbol(const Image *image, uint32_t index, const char *name, Elf6
         char found[64];
 
         return read_address(image, image->symbols + index * sizeof(*symbol), symbol, sizeof(*symbol)) &&
-               symbol->st_shndx != SHN_UNDEF && size <= sizeof(found) && symbol->st_name < image->strings_size && read_address(image, image->strings + symbol->st_name, found, size) &&
-               !memcmp(found, name, size);
+                symbol->st_shndx != SHN_UNDEF && size <= sizeof(found) &&
+                symbol->st_name < image->strings_size &&
+                read_address(image, image->strings + symbol->st_name, found, size) &&
+                !memcmp(found, name, size);
 }
 
 static uint32_t gnu_hash(const char *name) {
@@ -133,7 +137,10 @@ static uint32_t gnu_hash(const char *name) {
         return hash;
 }
 
-/* Header {buckets, first symbol, bloom words, shift}, bloom words, buckets, one word of hash a symbol; bit 0 ends a bucket. */
+/*
+ * Header {buckets, first symbol, bloom words, shift}, bloom words, buckets, one word of hash a symbol; bit 0
+ * ends a bucket.
+ */
 static bool find_by_gnu_hash(const Image *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol) {
         uint32_t header[4], bucket, entry, hash = gnu_hash(name);
         uint64_t bloom, bits, buckets, chains;
@@ -146,7 +153,8 @@ static bool find_by_gnu_hash(const Image *image, const char *name, uint32_t *ind
                 return false;
         buckets = image->gnu_hash + sizeof(header) + (uint64_t)header[2] * 8;
         chains = buckets + (uint64_t)header[0] * 4;
-        if (!read_address(image, buckets + (uint64_t)(hash % header[0]) * 4, &bucket, sizeof(bucket)) || bucket < header[1])
+        if (!read_address(image, buckets + (uint64_t)(hash % header[0]) * 4, &bucket, sizeof(bucket)) ||
+            bucket < header[1])
                 return false;
         for (unsigned i = 0; i < MAX_CHAIN; i++, bucket++) {
                 if (!read_address(image, chains + (uint64_t)(bucket - header[1]) * 4, &entry, sizeof(entry)))
@@ -161,7 +169,10 @@ static bool find_by_gnu_hash(const Image *image, const char *name, uint32_t *ind
         return false;
 }
 
-/* {buckets, chains}, then both: the chain goes on at the index of the symbol. Its second word is the number of symbols. */
+/*
+ * {buckets, chains}, then both: the chain goes on at the index of the symbol. Its second word is the number
+ * of symbols.
+ */
 static bool find_by_hash(const Image *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol) {
         uint32_t header[2], index, hash = 0;
 
@@ -177,7 +188,8 @@ static bool find_by_hash(const Image *image, const char *name, uint32_t *indexp,
                         *indexp = index;
                         return true;
                 }
-                if (!read_address(image, image->hash + 8 + ((uint64_t)header[0] + index) * 4, &index, sizeof(index)))
+                if (!read_address(image, image->hash + 8 + ((uint64_t)header[0] + index) * 4, &index,
+                                  sizeof(index)))
                         return false;
         }
         return false;
@@ -208,7 +220,10 @@ static void take_relocation(const Elf64_Rela *entry, uint32_t index, ThreadSymbo
         default:
                 return;
         }
-        /* Without a symbol, the addend says which variable of the file it is; a module has no addend, and any will do. */
+        /*
+         * Without a symbol, the addend says which variable of the file it is; a module has no addend, and any
+         * will do.
+         */
         if (!has_symbol && (of || (kind != THREAD_SLOT_MODULE && (uint64_t)entry->r_addend != symbol->value)))
                 return;
         if (symbol->n_slots < THREAD_SYMBOL_MAX_SLOTS)
@@ -218,7 +233,8 @@ static void take_relocation(const Elf64_Rela *entry, uint32_t index, ThreadSymbo
         symbol->slots[symbol->n_slots - 1] = (ThreadSlot){ entry->r_offset, kind, has_symbol };
 }
 
-static int read_relocations(const Image *image, uint64_t address, uint64_t size, uint32_t index, ThreadSymbol *symbol) {
+static int read_relocations(const Image *image, uint64_t address, uint64_t size, uint32_t index,
+                            ThreadSymbol *symbol) {
         uint64_t n = MIN(size / sizeof(Elf64_Rela), (uint64_t)MAX_RELOCATIONS), n_piece;
         _cleanup_(freep) Elf64_Rela *entries = n ? malloc(RELOCATIONS * sizeof(*entries)) : NULL;
 
@@ -234,7 +250,9 @@ static int read_relocations(const Image *image, uint64_t address, uint64_t size,
         return 0;
 }
 
-/* The executable's block ends at the thread pointer, and begins at a multiple of its alignment away from it. */
+/*
+ * The executable's block ends at the thread pointer, and begins at a multiple of its alignment away from it.
+ */
 static int64_t local_offset(const Elf64_Phdr *tls, uint64_t value) {
         uint64_t align = tls->p_align ? tls->p_align : 1;
         uint64_t pad = (align - (tls->p_vaddr + tls->p_memsz) % align) % align;
@@ -247,10 +265,13 @@ static const struct {
         uint8_t form;
         const char *unread;
 } names[] = {
-        { SPANPROF_THREAD_SYMBOL, ABI_FORM_THREAD, "its " SPANPROF_THREAD_SYMBOL " is no pointer in thread-local memory" },
+        { SPANPROF_THREAD_SYMBOL, ABI_FORM_THREAD,
+          "its " SPANPROF_THREAD_SYMBOL " is no pointer in thread-local memory" },
         { ELASTIC_SYMBOL, ABI_FORM_ELASTIC, "its " ELASTIC_SYMBOL " is no pointer in thread-local memory" },
-        { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE, "otel_thread_ctx_nodejs_v1 leads through private structures of V8" },
-        { "custom_labels_current_set_v2", ABI_FORM_NONE, "custom_labels_current_set_v2 has labels, but no span" },
+        { "otel_thread_ctx_nodejs_v1", ABI_FORM_NONE,
+          "otel_thread_ctx_nodejs_v1 leads through private structures of V8" },
+        { "custom_labels_current_set_v2", ABI_FORM_NONE,
+          "custom_labels_current_set_v2 has labels, but no span" },
         { "custom_labels_current_set", ABI_FORM_NONE, "custom_labels_current_set has labels, but no span" },
         { "context_tls_v1", ABI_FORM_NONE, "context_tls_v1 is an older form, without a trace id" },
 };

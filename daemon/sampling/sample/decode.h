@@ -16,7 +16,8 @@
 
 enum {
         _DECODE_E_SUCCESS,
-        DECODE_E_MALFORMED,             /* a count, kind or outcome that the kernel half cannot have written */
+        /* a count, kind or outcome that the kernel half cannot have written */
+        DECODE_E_MALFORMED,
 };
 
 /* The coroutine that the thread was running, which is found out later. */

@@ -53,7 +53,8 @@ int event_init(Event *event, uint32_t cpu, uint64_t period_ns) {
 double event_programmed(const Event *event) {
         if (event->fd < 0)
                 return event->programmed;
-        return event->programmed + (double)(clock_monotonic_ns() - event->since_ns) / (double)event->period_ns;
+        return event->programmed +
+                (double)(clock_monotonic_ns() - event->since_ns) / (double)event->period_ns;
 }
 
 void event_deinit(Event *event) {
@@ -91,7 +92,8 @@ uint64_t event_read_throttles(Event *event) {
         head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
         for (tail = control->data_tail; tail < head;) {
                 /* Records are 8-aligned and so is the page's end: a header is never torn. */
-                const struct perf_event_header *header = (const void *)((const char *)control + size + tail % size);
+                const struct perf_event_header *header = (const void *)((const char *)control + size +
+                                                                        tail % size);
 
                 if (!header->size)
                         break;

@@ -20,7 +20,10 @@ typedef struct Event {
 
 #define EVENT_INIT { .fd = -1 }
 
-/* Opens it for @cpu with @period_ns; it runs at once. Return: 0, -errno (not traced: the caller knows what it means). */
+/*
+ * Opens it for @cpu with @period_ns; it runs at once. Return: 0, -errno (not traced: the caller knows what it
+ * means).
+ */
 int event_init(Event *event, uint32_t cpu, uint64_t period_ns);
 void event_deinit(Event *event);
 
@@ -28,14 +31,14 @@ void event_deinit(Event *event);
 int event_set_period(Event *event, uint64_t period_ns);
 
 /*
- * Ticks that its periods stand for since event_init(), whether they came or not: what the kernel swallowed before our
- * program ran is missing from the program's own count, but not from this.
+ * Ticks that its periods stand for since event_init(), whether they came or not: what the kernel swallowed
+ * before our program ran is missing from the program's own count, but not from this.
  */
 double event_programmed(const Event *event);
 
 /*
- * How long it has been enabled, by the kernel's clock: it stands still for good when the CPU goes offline. Asks the CPU,
- * and wakes it up. 0 = cannot be read.
+ * How long it has been enabled, by the kernel's clock: it stands still for good when the CPU goes offline.
+ * Asks the CPU, and wakes it up. 0 = cannot be read.
  */
 uint64_t event_enabled_ns(const Event *event);
 

@@ -19,7 +19,8 @@ enum {
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
-        NOTICE_RING_BYTES_PER_CPU = 128 << 10,  /* 2,340 notices: what a CPU can fork, execute and end in half a second */
+        /* 2,340 notices: what a CPU can fork, execute and end in half a second */
+        NOTICE_RING_BYTES_PER_CPU = 128 << 10,
         MAX_NOTICE_RING_BYTES = 1 << 20,
         PREALLOCATED_PROCESSES = 4096,  /* rows where they must be preallocated (below Linux 6.1) */
         PREALLOCATED_LEAVERS = 1024,    /* the same for targets that exit, of 0.1 KiB each */
@@ -124,8 +125,8 @@ static int identify(KernelHalf *half) {
 
 /* What bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
 static const char *const kernel_types[] = {
-        "atomic_t", "bpf_func_id", "mm_struct", "ns_common", "pid", "pid_namespace", "pt_regs", "sched_entity",
-        "signal_struct", "task_struct", "thread_struct", "upid",
+        "atomic_t", "bpf_func_id",  "mm_struct",     "ns_common",   "pid",           "pid_namespace",
+        "pt_regs",  "sched_entity", "signal_struct", "task_struct", "thread_struct", "upid",
 };
 
 /* The types that the loader needs, as a file of their own; if that fails, it gets all of them. */
@@ -179,8 +180,8 @@ static int open_rings(KernelHalf *half) {
         return half->notices ? 0 : error_origin(-errno);
 }
 
-int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample, SamplerRecord on_notice,
-                    void *userdata) {
+int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample,
+                    SamplerRecord on_notice, void *userdata) {
         _cleanup_(kernel_half_freep) KernelHalf *half = calloc(1, sizeof(*half));
         int r;
 

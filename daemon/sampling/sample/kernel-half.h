@@ -4,8 +4,9 @@
 /*
  * Kernel Half
  *
- * The BPF object in the daemon's hands: sets its constants and the sizes of its maps, has the kernel verify and load it,
- * attaches its programs, reads its rings, keeps its process table, sums its counters. The only file that knows libbpf.
+ * The BPF object in the daemon's hands: sets its constants and the sizes of its maps, has the kernel verify
+ * and load it, attaches its programs, reads its rings, keeps its process table, sums its counters. The only
+ * file that knows libbpf.
  */
 
 #include <stddef.h>
@@ -21,11 +22,11 @@ typedef struct KernelHalf KernelHalf;
 typedef struct bpf_link KernelHalfLink;
 
 /*
- * Loads and verifies; nothing runs yet. @on_sample, @on_notice: what reads the rings' records; a negative value ends the
- * drain and comes back from it. Return: 0, SAMPLER_E_UNUSABLE (one line was logged), -errno.
+ * Loads and verifies; nothing runs yet. @on_sample, @on_notice: what reads the rings' records; a negative
+ * value ends the drain and comes back from it. Return: 0, SAMPLER_E_UNUSABLE (one line was logged), -errno.
  */
-int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample, SamplerRecord on_notice,
-                    void *userdata);
+int kernel_half_new(KernelHalf **halfp, const SamplerConfig *config, SamplerRecord on_sample,
+                    SamplerRecord on_notice, void *userdata);
 KernelHalf *kernel_half_free(KernelHalf *half);
 DEFINE_CLEANUP(KernelHalf, kernel_half_free)
 
@@ -35,7 +36,9 @@ size_t kernel_half_n_cpus(const KernelHalf *half);
 /* Notices of exec and exit flow from here on. Return: 0, SAMPLER_E_UNUSABLE. */
 int kernel_half_watch(KernelHalf *half);
 
-/* Samples at each tick of the perf event @event_fd, until the link is freed. Return: 0, -errno (not traced). */
+/*
+ * Samples at each tick of the perf event @event_fd, until the link is freed. Return: 0, -errno (not traced).
+ */
 int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp);
 KernelHalfLink *kernel_half_detach(KernelHalfLink *link);
 
@@ -44,8 +47,8 @@ int kernel_half_drain_samples(KernelHalf *half);
 int kernel_half_drain_notices(KernelHalf *half);
 
 /*
- * Whether records that matter wake whoever polls these descriptors, which are readable as long as there are records; and
- * whether the next sample of a target in unknown memory does, that one alone.
+ * Whether records that matter wake whoever polls these descriptors, which are readable as long as there are
+ * records; and whether the next sample of a target in unknown memory does, that one alone.
  */
 void kernel_half_sleep(KernelHalf *half, bool sleeps);
 void kernel_half_listen(KernelHalf *half, bool listens);
@@ -64,7 +67,8 @@ int kernel_half_row_nodes_fd(const KernelHalf *half);
 size_t kernel_half_map_bytes(const KernelHalf *half);
 
 /*
- * Its counters, each over all CPUs. @entries: NULL, or room for kernel_half_n_cpus() numbers: entries of the sampler on each.
+ * Its counters, each over all CPUs. @entries: NULL, or room for kernel_half_n_cpus() numbers: entries of the
+ * sampler on each.
  * Return: 0, -errno.
  */
 int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries);

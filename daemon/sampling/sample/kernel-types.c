@@ -132,7 +132,8 @@ static int parse_header(Extract *extract, const uint8_t *btf, size_t size) {
         btf += header.hdr_len;
         size -= header.hdr_len;
         if (header.type_off > size || header.type_len > size - header.type_off || header.str_off > size ||
-            header.str_len > size - header.str_off || !header.str_len || btf[header.str_off + header.str_len - 1])
+            header.str_len > size - header.str_off || !header.str_len ||
+            btf[header.str_off + header.str_len - 1])
                 return KERNEL_TYPES_E_MALFORMED;
         extract->types = btf + header.type_off;
         extract->types_size = header.type_len;
@@ -167,7 +168,8 @@ static uint32_t put_type(Extract *extract, const struct btf_type *type, const vo
 static uint32_t copy_type(Extract *extract, uint32_t number, unsigned depth);
 
 /* Members first, since a record is written in one piece behind the types that it names. */
-static uint32_t copy_composite(Extract *extract, struct btf_type type, uint32_t offset, bool whole, unsigned depth) {
+static uint32_t copy_composite(Extract *extract, struct btf_type type, uint32_t offset, bool whole,
+                               unsigned depth) {
         size_t vlen = whole ? BTF_INFO_VLEN(type.info) : 0;
         _cleanup_(freep) struct btf_member *members = calloc(vlen ? vlen : 1, sizeof(*members));
 
@@ -273,8 +275,8 @@ static void copy_wanted(Extract *extract) {
                 struct btf_type type = type_at(extract, extract->offsets[number]);
                 uint32_t kind = BTF_INFO_KIND(type.info);
 
-                if ((kind == BTF_KIND_STRUCT || kind == BTF_KIND_ENUM || kind == BTF_KIND_ENUM64) && type.name_off &&
-                    is_wanted(extract, string_at(extract, type.name_off)))
+                if ((kind == BTF_KIND_STRUCT || kind == BTF_KIND_ENUM || kind == BTF_KIND_ENUM64) &&
+                    type.name_off && is_wanted(extract, string_at(extract, type.name_off)))
                         copy_type(extract, number, 0);
         }
 }

@@ -84,10 +84,12 @@ int machine_parse_lost_features(const char *status, char *text, size_t size) {
                 bool admin_too;         /* CAP_SYS_ADMIN stands for it */
                 const char *name, *lost;
         } useful[] = {
-                { CAPABILITY_SYS_PTRACE, false, "CAP_SYS_PTRACE", "no other user's process can be looked into" },
+                { CAPABILITY_SYS_PTRACE, false, "CAP_SYS_PTRACE",
+                  "no other user's process can be looked into" },
                 { CAPABILITY_DAC_READ_SEARCH, false, "CAP_DAC_READ_SEARCH",
                   "who publishes contexts as another user is not found, and files that only their owner may read stay unknown" },
-                { CAPABILITY_CHECKPOINT_RESTORE, true, "CAP_CHECKPOINT_RESTORE", "deleted files stay unknown" },
+                { CAPABILITY_CHECKPOINT_RESTORE, true, "CAP_CHECKPOINT_RESTORE",
+                  "deleted files stay unknown" },
                 { CAPABILITY_SYSLOG, false, "CAP_SYSLOG", "kernel frames have no names" },
         };
         size_t n = 0;
@@ -99,7 +101,8 @@ int machine_parse_lost_features(const char *status, char *text, size_t size) {
         for (size_t i = 0; i < ARRAY_SIZE(useful) && n < size; i++)
                 if (!(set & (UINT64_C(1) << useful[i].capability)) &&
                     !(useful[i].admin_too && has_capability(set, useful[i].capability)))
-                        n += (size_t)snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", useful[i].name, useful[i].lost);
+                        n += (size_t)snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", useful[i].name,
+                                              useful[i].lost);
         return 0;
 }
 

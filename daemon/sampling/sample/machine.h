@@ -23,7 +23,10 @@ enum {
 int machine_parse_version(const char *release, uint32_t *versionp);
 #define MACHINE_VERSION(_major, _minor) ((uint32_t)(_major) << 16 | (_minor))
 
-/* Sets online[cpu] for each CPU in a list like "0-3,8,10-11"; CPUs from @n on are left out. Return: 0, MACHINE_E_MALFORMED. */
+/*
+ * Sets online[cpu] for each CPU in a list like "0-3,8,10-11"; CPUs from @n on are left out. Return: 0,
+ * MACHINE_E_MALFORMED.
+ */
 int machine_parse_cpus(const char *text, bool *online, size_t n);
 
 /*
@@ -35,7 +38,8 @@ int machine_parse_missing_capabilities(const char *status, char *text, size_t si
 
 /*
  * Says what is lost without each capability that is useful, but not needed, and that the text of
- * /proc/PID/status does not have: "CAP_SYSLOG: kernel frames have no names; …", "" = nothing. Return: 0, MACHINE_E_MALFORMED.
+ * /proc/PID/status does not have: "CAP_SYSLOG: kernel frames have no names; …", "" = nothing. Return: 0,
+ * MACHINE_E_MALFORMED.
  */
 int machine_parse_lost_features(const char *status, char *text, size_t size);
 

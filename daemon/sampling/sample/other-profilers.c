@@ -47,7 +47,8 @@ static uint32_t next_id(uint32_t id) {
 /* bpf/tables.bpf.h, `processes`; of another layout we could not tell what it means. */
 static bool is_process_table(const struct bpf_map_info *info) {
         return info->type == BPF_MAP_TYPE_HASH && info->key_size == sizeof(uint32_t) &&
-               info->value_size == sizeof(struct abi_process) && !strncmp(info->name, "processes", sizeof(info->name));
+                info->value_size == sizeof(struct abi_process) &&
+                !strncmp(info->name, "processes", sizeof(info->name));
 }
 
 void other_profilers_init(OtherProfilers *rivals, int processes_fd) {

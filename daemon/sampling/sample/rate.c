@@ -10,11 +10,11 @@
 #include "sampling/sample/machine.h"
 
 /*
- * 0.75 … 1.25 × a mean, so that work in step with the nominal period is not always seen at the same place. Each period
- * lasts for about a second, so the rate is the mean of 1/x for x from 0.75 to 1.25, which is ln(1.25 ÷ 0.75) ÷ 0.5 =
- * 1.0217; and each new period throws away half of one that had begun. The mean makes up for both: the rate is nominal.
- * Draws of one CPU step through the range by the golden ratio from a random start: spread as evenly as can be after any
- * number of them, so that short runs have the nominal rate too.
+ * 0.75 … 1.25 × a mean, so that work in step with the nominal period is not always seen at the same place.
+ * Each period lasts for about a second, so the rate is the mean of 1/x for x from 0.75 to 1.25, which is
+ * ln(1.25 ÷ 0.75) ÷ 0.5 = 1.0217; and each new period throws away half of one that had begun. The mean makes
+ * up for both: the rate is nominal. Draws of one CPU step through the range by the golden ratio from a random
+ * start: spread as evenly as can be after any number of them, so that short runs have the nominal rate too.
  */
 uint64_t rate_draw_period(uint64_t nominal_ns, uint32_t *drawp) {
         uint64_t mean_ns = nominal_ns + nominal_ns * 217 / 10000;
@@ -29,8 +29,9 @@ uint64_t rate_draw_period(uint64_t nominal_ns, uint32_t *drawp) {
 void rate_watch_begin(RateWatch *watch, uint32_t frequency) {
         watch->frequency = frequency;
         if (!machine_setting("perf_event_max_sample_rate", &watch->max_rate) && watch->max_rate < frequency)
-                log_warning("kernel.perf_event_max_sample_rate is %lld: below the %u Hz asked for, samples will be lost",
-                            (long long)watch->max_rate, frequency);
+                log_warning(
+                        "kernel.perf_event_max_sample_rate is %lld: below the %u Hz asked for, samples will be lost",
+                        (long long)watch->max_rate, frequency);
 }
 
 /* The kernel lowers the rate by itself when interrupts take too long; an administrator may, too. */
@@ -41,8 +42,9 @@ void rate_watch(RateWatch *watch) {
                 return;
         if (rate < watch->max_rate) {
                 stat_add(COUNTER_RATE_LOWERED, 1);
-                log_warning("kernel.perf_event_max_sample_rate fell from %lld to %lld%s", (long long)watch->max_rate,
-                            (long long)rate, rate < watch->frequency ? ": samples will be lost" : "");
+                log_warning("kernel.perf_event_max_sample_rate fell from %lld to %lld%s",
+                            (long long)watch->max_rate, (long long)rate,
+                            rate < watch->frequency ? ": samples will be lost" : "");
         }
         watch->max_rate = rate;
 }

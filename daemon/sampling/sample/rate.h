@@ -4,8 +4,8 @@
 /*
  * Rate
  *
- * How often ticks come: the periods that are drawn around the nominal one, and the limit that the kernel sets, which
- * may fall while we run.
+ * How often ticks come: the periods that are drawn around the nominal one, and the limit that the kernel
+ * sets, which may fall while we run.
  */
 
 #include <stdint.h>

@@ -14,11 +14,14 @@ int refusal_check(const char *btf_path) {
         uint32_t version = machine_version();
 
         if (version < MACHINE_VERSION(5, 15)) {
-                log_error("Linux %u.%u is too old: sampling needs 5.15 or newer", version >> 16, version & 0xffff);
+                log_error("Linux %u.%u is too old: sampling needs 5.15 or newer", version >> 16,
+                          version & 0xffff);
                 return REFUSAL_E_UNUSABLE;
         }
         if (access(btf_path, R_OK) < 0) {
-                log_error("the kernel's type information is missing (%s: %m): it needs CONFIG_DEBUG_INFO_BTF=y", btf_path);
+                log_error(
+                        "the kernel's type information is missing (%s: %m): it needs CONFIG_DEBUG_INFO_BTF=y",
+                        btf_path);
                 return REFUSAL_E_UNUSABLE;
         }
         return 0;
@@ -30,8 +33,9 @@ static void explain_permission(const char *what, int r) {
 
         if (machine_setting("perf_event_paranoid", &paranoid))
                 paranoid = -1;
-        log_error("the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?", what,
-                  strerror(-r), (long long)paranoid);
+        log_error(
+                "the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?",
+                what, strerror(-r), (long long)paranoid);
 }
 
 int refusal_explain(const char *what, int r) {

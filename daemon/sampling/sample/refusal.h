@@ -18,5 +18,7 @@ enum {
 /* Before anything is tried: what would fail with a riddle later on. Return: 0, REFUSAL_E_UNUSABLE. */
 int refusal_check(const char *btf_path);
 
-/* Logs why @what was answered with the negative code @r. Return: REFUSAL_E_UNUSABLE, or @r if memory ran out. */
+/*
+ * Logs why @what was answered with the negative code @r. Return: REFUSAL_E_UNUSABLE, or @r if memory ran out.
+ */
 int refusal_explain(const char *what, int r);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How sampling comes to life: the kernel verifies and loads our half of it (sampler_new). Then its watchers are
- * attached to their tracepoints, and one clock event a CPU is opened and given the program that it runs at each
- * tick (sampler_start). From there on all is pull: nobody is woken by a sample, the daemon drains the rings when
- * its own timer says so.
+ * How sampling comes to life: the kernel verifies and loads our half of it (sampler_new). Then its watchers
+ * are attached to their tracepoints, and one clock event a CPU is opened and given the program that it runs
+ * at each tick (sampler_start). From there on all is pull: nobody is woken by a sample, the daemon drains the
+ * rings when its own timer says so.
  */
 
 #include "sampling/sample/sampler.h"
@@ -26,13 +26,16 @@
 #include "sampling/sample/sideband.h"
 
 enum {
-        CPU_CHECK_INTERVAL = 4,         /* calls of sampler_jitter(), about seconds */
-        MAX_SAMPLE_BYTES = sizeof(struct abi_sample) + (ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES) * sizeof(uint64_t) +
-                           ABI_MAX_ATTRIBUTES_SIZE,
-        HELD = -EAGAIN,                 /* the drain has met a sample that is too young */
+        CPU_CHECK_INTERVAL = 4, /* calls of sampler_jitter(), about seconds */
+        MAX_SAMPLE_BYTES = sizeof(struct abi_sample) +
+                (ABI_MAX_KERNEL_FRAMES + ABI_MAX_FRAMES) * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE,
+        HELD = -EAGAIN, /* the drain has met a sample that is too young */
 };
 
-/* A record of the side-band may show up this much later than its own time: its writer was interrupted meanwhile. */
+/*
+ * A record of the side-band may show up this much later than its own time: its writer was interrupted
+ * meanwhile.
+ */
 #define SIDEBAND_DELAY_NS (5 * NS_PER_MS)
 
 typedef struct CpuEvent {
@@ -72,12 +75,14 @@ struct Sampler {
 static bool is_too_young(const Sampler *sampler, const void *data, size_t size) {
         const struct abi_sample *header = data;
 
-        return size >= sizeof(*header) && size <= sizeof(sampler->held) && header->time_ns > sampler->release_ns;
+        return size >= sizeof(*header) && size <= sizeof(sampler->held) &&
+                header->time_ns > sampler->release_ns;
 }
 
 /*
- * A sample may be attributed only when every mapping from before it is known. The ring itself is the queue of those
- * that wait: the drain ends at the first one that is too young, which has left the ring by then and is kept apart.
+ * A sample may be attributed only when every mapping from before it is known. The ring itself is the queue of
+ * those that wait: the drain ends at the first one that is too young, which has left the ring by then and is
+ * kept apart.
  */
 static int read_sample(const void *data, size_t size, void *userdata) {
         Sampler *sampler = userdata;
@@ -194,7 +199,8 @@ Sampler *sampler_free(Sampler *sampler) {
         return NULL;
 }
 
-void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice, void *userdata) {
+void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice,
+                           void *userdata) {
         sampler->on_sample = on_sample;
         sampler->on_notice = on_notice;
         sampler->userdata = userdata;
@@ -376,7 +382,10 @@ int sampler_read_counters(Sampler *sampler) {
         return 0;
 }
 
-/* Opens the events of a CPU anew whose timer has stopped: the CPU was offline for a moment, and took the side-band with it. */
+/*
+ * Opens the events of a CPU anew whose timer has stopped: the CPU was offline for a moment, and took the
+ * side-band with it.
+ */
 static int renew_stopped(Sampler *sampler) {
         uint64_t now_ns = clock_monotonic_ns();
         size_t n = 0;
@@ -384,11 +393,14 @@ static int renew_stopped(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_possible; i++) {
                 CpuEvent *cpu = &sampler->cpus[i];
 
-                if (cpu->event.fd < 0 || !pulse_is_silent(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
+                if (cpu->event.fd < 0 ||
+                    !pulse_is_silent(&cpu->pulse, sampler->entries[i], now_ns, sampler->period_ns))
                         continue;
                 if (!pulse_has_stopped(&cpu->pulse, event_enabled_ns(&cpu->event)))
                         continue;
-                log_notice("the timer of CPU %zu has stopped, as when the CPU goes offline for a moment: opening it anew", i);
+                log_notice(
+                        "the timer of CPU %zu has stopped, as when the CPU goes offline for a moment: opening it anew",
+                        i);
                 stat_add(COUNTER_TIMERS_STOPPED, 1);
                 close_events(sampler, i);
                 n++;
@@ -411,11 +423,13 @@ int sampler_jitter(Sampler *sampler) {
         if (r)
                 return r;
         if (ticks == sampler->jittered_ticks)
-                return 0;               /* nobody was sampled: a new period would cost an interrupt of each CPU for nothing */
+                /* nobody was sampled: a new period would cost an interrupt of each CPU for nothing */
+                return 0;
         sampler->jittered_ticks = ticks;
         for (size_t i = 0; i < sampler->n_possible && sampler->config.jitter; i++)
                 if (sampler->cpus[i].event.fd >= 0)
-                        event_set_period(&sampler->cpus[i].event, rate_draw_period(sampler->period_ns, &sampler->cpus[i].draw));
+                        event_set_period(&sampler->cpus[i].event,
+                                         rate_draw_period(sampler->period_ns, &sampler->cpus[i].draw));
         return 0;
 }
 

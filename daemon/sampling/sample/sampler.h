@@ -28,14 +28,17 @@ typedef struct SamplerConfig {
         bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context, */
         bool watch_non_targets;           /* … for processes without a row */
         uint32_t self_tgid;             /* never sampled, */
-        const char *helper_comm;        /* nor those of its children that have this name; NULL = all of them are */
-        uint32_t ring_bytes;            /* of the samples' ring, a power of two of pages; 0 = by frequency and CPUs */
+        /* nor those of its children that have this name; NULL = all of them are */
+        const char *helper_comm;
+        /* of the samples' ring, a power of two of pages; 0 = by frequency and CPUs */
+        uint32_t ring_bytes;
         const char *btf_path;           /* of the kernel's types; NULL = /sys/kernel/btf/vmlinux */
 } SamplerConfig;
 
 enum {
         _SAMPLER_E_SUCCESS,
-        SAMPLER_E_UNUSABLE,             /* the kernel lacks something that is needed; one clear line was logged */
+        /* the kernel lacks something that is needed; one clear line was logged */
+        SAMPLER_E_UNUSABLE,
         SAMPLER_E_FULL,                 /* the process table is full */
 };
 
@@ -48,36 +51,37 @@ Sampler *sampler_free(Sampler *sampler);
 DEFINE_CLEANUP(Sampler, sampler_free)
 
 /* Callbacks for samples and notices; set before sampler_start(). */
-void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice, void *userdata);
+void sampler_set_callbacks(Sampler *sampler, SamplerRecord on_sample, SamplerRecord on_notice,
+                           void *userdata);
 
 /* Between two kinds of records. Return: 0, or negative to end the drain. */
 typedef int (*SamplerPause)(void *userdata);
 
 /*
- * Asks for the kernel's notices of executable mappings; before sampler_start(). A drain hands them over first, then
- * calls @on_mapped, then goes on to notices and samples, and leaves samples that are younger than what is known of
- * mappings to the next drain. @userdata of sampler_set_callbacks().
+ * Asks for the kernel's notices of executable mappings; before sampler_start(). A drain hands them over
+ * first, then calls @on_mapped, then goes on to notices and samples, and leaves samples that are younger than
+ * what is known of mappings to the next drain. @userdata of sampler_set_callbacks().
  */
 void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPause on_mapped);
 
 /*
- * Attaches the watchers (notices flow; targets may be looked for), and the events (samples flow). The latter does the
- * former if it has not been done. Return: 0, SAMPLER_E_UNUSABLE, -errno.
+ * Attaches the watchers (notices flow; targets may be looked for), and the events (samples flow). The latter
+ * does the former if it has not been done. Return: 0, SAMPLER_E_UNUSABLE, -errno.
  */
 int sampler_watch(Sampler *sampler);
 int sampler_start(Sampler *sampler);
 
 /*
- * Takes the events off and back on; notices of processes and mappings go on. Paused before sampler_start(), nothing is
- * sampled until sampler_resume(). Return of the latter: 0, SAMPLER_E_UNUSABLE, -errno.
+ * Takes the events off and back on; notices of processes and mappings go on. Paused before sampler_start(),
+ * nothing is sampled until sampler_resume(). Return of the latter: 0, SAMPLER_E_UNUSABLE, -errno.
  */
 void sampler_pause(Sampler *sampler);
 int sampler_resume(Sampler *sampler);
 
 /*
- * Opens all events anew, side-band included. For a machine that has slept: the kernel took every CPU but the first away and gave
- * it back while we did not look, and an event whose CPU went away never ticks again. Drain before: what the side-band still
- * holds is dropped. Return: 0, SAMPLER_E_UNUSABLE, -errno.
+ * Opens all events anew, side-band included. For a machine that has slept: the kernel took every CPU but the
+ * first away and gave it back while we did not look, and an event whose CPU went away never ticks again.
+ * Drain before: what the side-band still holds is dropped. Return: 0, SAMPLER_E_UNUSABLE, -errno.
  */
 int sampler_renew(Sampler *sampler);
 
@@ -91,34 +95,47 @@ void sampler_stop(Sampler *sampler);
 int sampler_set_process(Sampler *sampler, uint32_t tgid, const struct abi_process *process);
 int sampler_remove_process(Sampler *sampler, uint32_t tgid);
 
-/* A thread that was there before its process' ring was found (sampling/context/adopt.h). Return: 0, -errno. */
+/*
+ * A thread that was there before its process' ring was found (sampling/context/adopt.h). Return: 0, -errno.
+ */
 int sampler_adopt(Sampler *sampler, const struct abi_adoption *adoption);
 
-/* The map that holds those rows, to tell it from those of others (rivals.h); the sampler keeps the descriptor. */
+/*
+ * The map that holds those rows, to tell it from those of others (rivals.h); the sampler keeps the
+ * descriptor.
+ */
 int sampler_processes_fd(const Sampler *sampler);
 
-/* The maps that hold unwind rows (bpf/tables.bpf.h), for daemon/sampling/unwind; the sampler keeps the descriptors. */
+/*
+ * The maps that hold unwind rows (bpf/tables.bpf.h), for daemon/sampling/unwind; the sampler keeps the
+ * descriptors.
+ */
 int sampler_row_tables_fd(const Sampler *sampler);
 int sampler_row_nodes_fd(const Sampler *sampler);
 
 typedef struct SamplerDrained {
         uint64_t n_samples;
-        uint64_t n_changes;             /* notices of changed mappings: who posts them goes on with it, often */
+        /* notices of changed mappings: who posts them goes on with it, often */
+        uint64_t n_changes;
 } SamplerDrained;
 
-/* Reads the rings until they are empty: mappings, notices, samples. @drainedp: may be NULL. Return: 0 or the callback's code. */
+/*
+ * Reads the rings until they are empty: mappings, notices, samples. @drainedp: may be NULL. Return: 0 or the
+ * callback's code.
+ */
 int sampler_drain(Sampler *sampler, SamplerDrained *drainedp);
 
 /*
- * A descriptor that is readable while there are samples or notices, and once after much was mapped. But whoever waits for
- * it is woken only after sampler_sleep(true), and then by the next sample or notice of a target alone. The sampler keeps it.
+ * A descriptor that is readable while there are samples or notices, and once after much was mapped. But
+ * whoever waits for it is woken only after sampler_sleep(true), and then by the next sample or notice of a
+ * target alone. The sampler keeps it.
  */
 int sampler_fd(const Sampler *sampler);
 void sampler_sleep(Sampler *sampler, bool sleeps);
 
 /*
- * A descriptor on which a call is an edge: the first sample after sampler_listen(true) that finds a target in memory that
- * its nodes do not know, so that the next drain will tell of a new mapping. The sampler keeps it.
+ * A descriptor on which a call is an edge: the first sample after sampler_listen(true) that finds a target in
+ * memory that its nodes do not know, so that the next drain will tell of a new mapping. The sampler keeps it.
  */
 int sampler_call_fd(const Sampler *sampler);
 void sampler_listen(Sampler *sampler, bool listens);
@@ -130,13 +147,15 @@ void sampler_listen(Sampler *sampler, bool listens);
 int sampler_read_counters(Sampler *sampler);
 
 /*
- * Draws a new period for every event (jitter), if there were ticks since the last draw, opens timers anew that
- * have ceased to tick, and now and then follows CPUs that came online or went; call it about once a second, at
- * random moments, after sampler_read_counters().
+ * Draws a new period for every event (jitter), if there were ticks since the last draw, opens timers anew
+ * that have ceased to tick, and now and then follows CPUs that came online or went; call it about once a
+ * second, at random moments, after sampler_read_counters().
  */
 int sampler_jitter(Sampler *sampler);
 
-/* Entries of the sampler on all CPUs since start, idle and strangers included: the base of the true period. */
+/*
+ * Entries of the sampler on all CPUs since start, idle and strangers included: the base of the true period.
+ */
 uint64_t sampler_entries(Sampler *sampler);
 
 /* Entries that the periods in force stand for, on all CPUs since start, whether they came or not. */

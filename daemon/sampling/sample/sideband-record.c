@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Four records of perf_event_open(2), as the event in sideband.c asks for them (sample_id_all with the time only,
- * so each one ends with it):
+ * Four records of perf_event_open(2), as the event in sideband.c asks for them (sample_id_all with the time
+ * only, so each one ends with it):
  *
  *     MMAP2   header | pid tid | address length offset | major minor inode generation | prot flags | path | time
  *             or, with the mark MMAP_BUILD_ID:         | size, 3 unused, 20 bytes      |
@@ -73,10 +73,20 @@ static int parse_mmap2(const Mmap2 *from, size_t size, SidebandRecord *recordp) 
                 return SIDEBAND_E_MALFORMED;
         if (!is_visible(from->pid) || from->header.misc & PERF_RECORD_MISC_MMAP_DATA)
                 return SIDEBAND_E_OTHER;
-        notice = (MappingNotice){ .time_ns = time_of(from, size), .pid = from->pid, .tid = from->tid,
-                                  .start = from->address, .size = from->length, .offset = from->offset,
-                                  .major = from->major, .minor = from->minor, .inode = from->inode, .prot = from->prot, .flags = from->flags, .path = from->path };
-        if (!from->length || __builtin_add_overflow(from->address, from->length, &end) || from->offset > FILE_SIZE_MAX)
+        notice = (MappingNotice){ .time_ns = time_of(from, size),
+                                  .pid = from->pid,
+                                  .tid = from->tid,
+                                  .start = from->address,
+                                  .size = from->length,
+                                  .offset = from->offset,
+                                  .major = from->major,
+                                  .minor = from->minor,
+                                  .inode = from->inode,
+                                  .prot = from->prot,
+                                  .flags = from->flags,
+                                  .path = from->path };
+        if (!from->length || __builtin_add_overflow(from->address, from->length, &end) ||
+            from->offset > FILE_SIZE_MAX)
                 return SIDEBAND_E_MALFORMED;
         notice.path_size = strnlen(from->path, size - sizeof(*from) - sizeof(uint64_t));
         *recordp = (SidebandRecord){ .kind = SIDEBAND_MAPPING, .time_ns = notice.time_ns, .pid = notice.pid,
@@ -89,12 +99,17 @@ static int parse_comm(const Comm *from, size_t size, SidebandRecord *recordp) {
                 return SIDEBAND_E_MALFORMED;
         if (!(from->header.misc & PERF_RECORD_MISC_COMM_EXEC) || !is_visible(from->pid))
                 return SIDEBAND_E_OTHER;
-        *recordp = (SidebandRecord){ .kind = SIDEBAND_EXEC, .time_ns = time_of(from, size), .pid = from->pid };
-        memcpy(recordp->comm, from->name, MIN(size - sizeof(*from) - sizeof(uint64_t), sizeof(recordp->comm) - 1));
+        *recordp = (SidebandRecord){ .kind = SIDEBAND_EXEC,
+                                     .time_ns = time_of(from, size),
+                                     .pid = from->pid };
+        memcpy(recordp->comm, from->name,
+               MIN(size - sizeof(*from) - sizeof(uint64_t), sizeof(recordp->comm) - 1));
         return 0;
 }
 
-/* A new thread is one of its own process. A parent out of sight is of no use: the child came in by setns(2). */
+/*
+ * A new thread is one of its own process. A parent out of sight is of no use: the child came in by setns(2).
+ */
 static int parse_fork(const Fork *from, size_t size, SidebandRecord *recordp) {
         if (size < sizeof(*from) + sizeof(uint64_t))
                 return SIDEBAND_E_MALFORMED;
@@ -108,7 +123,9 @@ static int parse_fork(const Fork *from, size_t size, SidebandRecord *recordp) {
 static int parse_lost(const Lost *from, size_t size, SidebandRecord *recordp) {
         if (size < sizeof(*from) + sizeof(uint64_t))
                 return SIDEBAND_E_MALFORMED;
-        *recordp = (SidebandRecord){ .kind = SIDEBAND_LOST, .time_ns = time_of(from, size), .n_lost = from->lost };
+        *recordp = (SidebandRecord){ .kind = SIDEBAND_LOST,
+                                     .time_ns = time_of(from, size),
+                                     .n_lost = from->lost };
         return 0;
 }
 

@@ -75,9 +75,10 @@ Sideband *sideband_free(Sideband *sideband) {
 }
 
 /*
- * With device and inode, not with the build id, though the kernel could tell it: having told it to one event it leaves the flag
- * PERF_RECORD_MISC_MMAP_BUILD_ID standing in the same record for others that did not ask (perf_event_mmap_output(), seen on 6.18).
- * Every `perf record` on the machine would read inodes as build ids then, and perf 6.1 aborts.
+ * With device and inode, not with the build id, though the kernel could tell it: having told it to one event
+ * it leaves the flag PERF_RECORD_MISC_MMAP_BUILD_ID standing in the same record for others that did not ask
+ * (perf_event_mmap_output(), seen on 6.18). Every `perf record` on the machine would read inodes as build ids
+ * then, and perf 6.1 aborts.
  */
 static int open_event(size_t cpu) {
         struct perf_event_attr attr = {
@@ -170,7 +171,8 @@ static const void *whole_record(const Ring *ring, size_t size) {
 static void look(Ring *ring) {
         while (!ring->has_record && ring->at < ring->end) {
                 /* Records are 8-aligned and so is the ring's end: a header is never torn. */
-                const struct perf_event_header *header = (const void *)(ring->data + (ring->at & (ring->size - 1)));
+                const struct perf_event_header *header = (const void *)(ring->data +
+                                                                        (ring->at & (ring->size - 1)));
                 size_t size = header->size;
                 int r;
 
@@ -225,7 +227,8 @@ int sideband_drain(Sideband *sideband, SidebandVisit visit, void *userdata) {
         }
         for (size_t i = 0; i < sideband->n; i++)
                 if (sideband->rings[i].control)
-                        __atomic_store_n(&sideband->rings[i].control->data_tail, sideband->rings[i].at, __ATOMIC_RELEASE);
+                        __atomic_store_n(&sideband->rings[i].control->data_tail, sideband->rings[i].at,
+                                         __ATOMIC_RELEASE);
         return r;
 }
 

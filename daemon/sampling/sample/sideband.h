@@ -53,8 +53,8 @@ Sideband *sideband_free(Sideband *sideband);
 DEFINE_CLEANUP(Sideband, sideband_free)
 
 /*
- * Opens the event of a CPU, or closes it. What a closed one still held is dropped. Return: 0, -errno (-ENODEV: the
- * CPU is offline), not traced: the caller knows what it means.
+ * Opens the event of a CPU, or closes it. What a closed one still held is dropped. Return: 0, -errno
+ * (-ENODEV: the CPU is offline), not traced: the caller knows what it means.
  */
 int sideband_open(Sideband *sideband, size_t cpu);
 void sideband_close(Sideband *sideband, size_t cpu);

@@ -25,7 +25,8 @@ enum {
         SLOT_RBX = 0,
         SLOT_RBP = 1,
         SLOT_RETURN = 2,
-        SIGNAL_RSP = 160,               /* rsp's place in the frame that the kernel pushes (struct rt_sigframe) */
+        /* rsp's place in the frame that the kernel pushes (struct rt_sigframe) */
+        SIGNAL_RSP = 160,
         OP_BREG0 = 0x70,
         OP_DEREF = 0x06,
         OP_MUL = 0x1e,
@@ -98,7 +99,10 @@ static bool is_leaf_register(uint8_t reg) {
         return reg < DWARF_GENERAL && reg != DWARF_RBX && reg != DWARF_RBP && reg != DWARF_RSP;
 }
 
-/* As above, from an array on the stack: breg rsp OFFSET, breg INDEX 0, lit8 mul plus, deref, addend (OpenSSL's RSA). */
+/*
+ * As above, from an array on the stack: breg rsp OFFSET, breg INDEX 0, lit8 mul plus, deref, addend
+ * (OpenSSL's RSA).
+ */
 static bool is_indexed(const uint8_t *code, size_t size, CfiState *state) {
         static const uint8_t scale[] = { 0, OP_LIT0 + 8, OP_MUL, OP_PLUS, OP_DEREF };
         Cursor cursor = cursor_make(code, size);
@@ -108,7 +112,8 @@ static bool is_indexed(const uint8_t *code, size_t size, CfiState *state) {
 
         index = (uint8_t)(cursor_u8(&cursor) - OP_BREG0);
         rest = cursor_take(&cursor, sizeof(scale));
-        if (base != OP_BREG0 + DWARF_RSP || !is_leaf_register(index) || !rest || memcmp(rest, scale, sizeof(scale)) != 0)
+        if (base != OP_BREG0 + DWARF_RSP || !is_leaf_register(index) || !rest ||
+            memcmp(rest, scale, sizeof(scale)) != 0)
                 return false;
         add = read_addend(&cursor);
         if (cursor.failed || cursor.at != size || !fits_deref(offset, add))
@@ -214,9 +219,9 @@ static bool is_signal_frame(const CfiState *state) {
 static bool is_return_register(const CfiState *state) {
         const Saved *ra = &state->saved[SLOT_RETURN];
 
-        return ra->kind == SAVED_IN_REGISTER && is_leaf_register(ra->reg) && state->cfa_kind == CFA_REGISTER &&
-               state->cfa_reg == DWARF_RSP && state->cfa_offset == (int32_t)state->cfa_offset &&
-               state->saved[SLOT_RBP].kind == SAVED_SAME;
+        return ra->kind == SAVED_IN_REGISTER && is_leaf_register(ra->reg) &&
+                state->cfa_kind == CFA_REGISTER && state->cfa_reg == DWARF_RSP &&
+                state->cfa_offset == (int32_t)state->cfa_offset && state->saved[SLOT_RBP].kind == SAVED_SAME;
 }
 
 uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts) {
@@ -277,9 +282,11 @@ size_t arch_find_landing(const uint8_t *code, size_t size, ArchLanding *landings
                 return 0;
         stored = find_last(code, end, by_rax, sizeof(by_rax)) ?: find_last(code, end, by_rdx, sizeof(by_rdx));
         if (stored)
-                landings[n++] = (ArchLanding){ .from = stored, .rule = unwind_rule(rcx + UNWIND_CFA_SUM, 16,
-                                                                                   UNWIND_RBP_AT_RBP, 0, UNWIND_RBX_LOST) };
-        landings[n++] = (ArchLanding){ .from = end, .rule = unwind_rule(rcx + UNWIND_CFA_REGISTER, 8,
-                                                                        UNWIND_RBP_AT_RBP, 0, UNWIND_RBX_LOST) };
+                landings[n++] = (ArchLanding){ .from = stored,
+                                               .rule = unwind_rule(rcx + UNWIND_CFA_SUM, 16,
+                                                                   UNWIND_RBP_AT_RBP, 0, UNWIND_RBX_LOST) };
+        landings[n++] = (ArchLanding){ .from = end,
+                                       .rule = unwind_rule(rcx + UNWIND_CFA_REGISTER, 8, UNWIND_RBP_AT_RBP, 0,
+                                                           UNWIND_RBX_LOST) };
         return n;
 }

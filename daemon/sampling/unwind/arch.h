@@ -44,17 +44,21 @@ extern const int8_t arch_slots[ARCH_N_REGISTERS];
 /* Reads the DWARF expression of a CFA: sets cfa_kind and what belongs to it. */
 void arch_cfa_expression(CfiState *state, const uint8_t *code, size_t size);
 
-/* The rule (unwind_abi.h) for @state; counts what it cannot say. @is_signal: from the entry's augmentation. */
+/*
+ * The rule (unwind_abi.h) for @state; counts what it cannot say. @is_signal: from the entry's augmentation.
+ */
 uint64_t arch_rule(const CfiState *state, bool is_signal, CfiCounts *counts);
 
 /* Whether @rule is that of the last instructions before an exception's landing pad (see landing.h). */
 bool arch_is_landing(uint64_t rule);
 
-/* Makes *@rulep say that its caller is a landing pad. Return: false = it is not a rule of those instructions. */
+/*
+ * Makes *@rulep say that its caller is a landing pad. Return: false = it is not a rule of those instructions.
+ */
 bool arch_land(uint64_t *rulep);
 
 /*
- * @code ends where such a rule begins. Return: how many rules (ARCH_N_LANDINGS at most) are missing in front of it, where
- * the stack was given up already; by ascending `from`.
+ * @code ends where such a rule begins. Return: how many rules (ARCH_N_LANDINGS at most) are missing in front
+ * of it, where the stack was given up already; by ascending `from`.
  */
 size_t arch_find_landing(const uint8_t *code, size_t size, ArchLanding *landings);

@@ -23,7 +23,8 @@ struct Cfi {
         uint64_t at;                    /* next function, as order_get() counts */
         uint64_t last;                  /* end of the one before */
         RowList list;
-        Row rows[PROGRAM_MAX_ROWS];     /* the last field: 256 KiB that nobody reads before they are written */
+        /* the last field: 256 KiB that nobody reads before they are written */
+        Row rows[PROGRAM_MAX_ROWS];
 };
 
 /* All but the rows cleared. */
@@ -117,7 +118,8 @@ static int read_fde(Cfi *cfi, uint64_t address, uint64_t offset, Fde *fde, uint6
 static void cut(Cfi *cfi, CfiFunction *function) {
         uint64_t next, offset;
 
-        if (order_get(&cfi->order, cfi->at, &next, &offset) && next >= function->start && next < function->end) {
+        if (order_get(&cfi->order, cfi->at, &next, &offset) && next >= function->start &&
+            next < function->end) {
                 function->end = next;
                 cfi->counts.n_overlaps++;
         }
@@ -126,7 +128,8 @@ static void cut(Cfi *cfi, CfiFunction *function) {
 }
 
 /* Return: 0 and a function, or a problem that has cost it. */
-static int read_function(Cfi *cfi, uint64_t address, uint64_t offset, CfiFunction *function, uint64_t *sizep) {
+static int read_function(Cfi *cfi, uint64_t address, uint64_t offset, CfiFunction *function,
+                         uint64_t *sizep) {
         Fde fde;
         int r;
 

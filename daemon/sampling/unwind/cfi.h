@@ -36,7 +36,9 @@ enum {
         CFI_E_END,                      /* no function is left */
 };
 
-/* @fd: borrowed until cfi_free(). @max_functions: cap. Return: 0, CFI_E_NOT_ELF, _NO_TEXT, _NO_CFI, -ENOMEM. */
+/*
+ * @fd: borrowed until cfi_free(). @max_functions: cap. Return: 0, CFI_E_NOT_ELF, _NO_TEXT, _NO_CFI, -ENOMEM.
+ */
 int cfi_new(Cfi **cfip, int fd, uint32_t max_functions);
 
 /* The same over memory, for the vdso's image. */
@@ -46,7 +48,8 @@ Cfi *cfi_free(Cfi *cfi);
 DEFINE_CLEANUP(Cfi, cfi_free)
 
 /*
- * Works for about *@budgetp bytes of the file, of which a million takes some 7 ms, and subtracts what it used.
+ * Works for about *@budgetp bytes of the file, of which a million takes some 7 ms, and subtracts what it
+ * used.
  * Return: 0 = *functionp is the next function, CFI_E_AGAIN, CFI_E_END, -ENOMEM.
  */
 int cfi_next(Cfi *cfi, uint64_t *budgetp, CfiFunction *functionp);

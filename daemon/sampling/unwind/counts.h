@@ -12,28 +12,28 @@
 #include <stdint.h>
 
 /* X(NAME, "text") */
-#define CFI_PROBLEMS(X)                                                                                        \
-        X(LENGTH, "an entry's length leads out of the section")                                                \
-        X(TOO_LARGE, "an entry is larger than any compiler makes")                                             \
-        X(CIE, "its common information entry is not there or of an unknown kind")                              \
-        X(POINTER, "the function's address cannot be read from the file")                                      \
-        X(RANGE, "the function lies outside the text")                                                         \
-        X(MISMATCH, "the sorted table names another function than the entry")                                  \
-        X(TRUNCATED, "an instruction's operands are cut off")                                                  \
-        X(OPCODE, "an unknown instruction")                                                                    \
-        X(NESTING, "remember and restore do not nest, or too deep")                                            \
-        X(ADVANCE, "an instruction lies outside its function")                                                 \
-        X(ROWS, "more rows than any compiler makes")                                                           \
+#define CFI_PROBLEMS(X) \
+        X(LENGTH, "an entry's length leads out of the section") \
+        X(TOO_LARGE, "an entry is larger than any compiler makes") \
+        X(CIE, "its common information entry is not there or of an unknown kind") \
+        X(POINTER, "the function's address cannot be read from the file") \
+        X(RANGE, "the function lies outside the text") \
+        X(MISMATCH, "the sorted table names another function than the entry") \
+        X(TRUNCATED, "an instruction's operands are cut off") \
+        X(OPCODE, "an unknown instruction") \
+        X(NESTING, "remember and restore do not nest, or too deep") \
+        X(ADVANCE, "an instruction lies outside its function") \
+        X(ROWS, "more rows than any compiler makes") \
         X(OVER_CAP, "functions beyond the cap of a file")
 
-#define CFI_UNSUPPORTED(X)                                                                                     \
-        X(CFA_UNSET, "no instruction says where the CFA is")                                                   \
-        X(CFA_REGISTER, "CFA by a register beyond the general ones")                                           \
-        X(CFA_OFFSET, "CFA offset beyond its field")                                                           \
-        X(CFA_EXPRESSION, "CFA by an expression of no known pattern")                                          \
-        X(RETURN_ADDRESS, "return address not below the CFA")                                                  \
-        X(FRAME_POINTER, "frame pointer where the row cannot say it (lost, the frame is not)")                 \
-        X(BASE_REGISTER, "rbx where the row cannot say it (lost, the frame is not)")                           \
+#define CFI_UNSUPPORTED(X) \
+        X(CFA_UNSET, "no instruction says where the CFA is") \
+        X(CFA_REGISTER, "CFA by a register beyond the general ones") \
+        X(CFA_OFFSET, "CFA offset beyond its field") \
+        X(CFA_EXPRESSION, "CFA by an expression of no known pattern") \
+        X(RETURN_ADDRESS, "return address not below the CFA") \
+        X(FRAME_POINTER, "frame pointer where the row cannot say it (lost, the frame is not)") \
+        X(BASE_REGISTER, "rbx where the row cannot say it (lost, the frame is not)") \
         X(DENSE_PAGE, "rows of a page that do not fit a block")
 
 typedef enum CfiProblem {

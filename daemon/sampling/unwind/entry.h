@@ -63,7 +63,9 @@ enum {
         ENTRY_E_END = CFI_PROBLEM_N,    /* the terminator, or the section is used up */
 };
 
-/* Reads the header at @offset. Return: 0, ENTRY_E_END, CFI_PROBLEM_LENGTH (nothing behind it can be found). */
+/*
+ * Reads the header at @offset. Return: 0, ENTRY_E_END, CFI_PROBLEM_LENGTH (nothing behind it can be found).
+ */
 int entry_read(Entry *entry, Reader *reader, const CfiSection *section, uint64_t offset);
 
 /* The CIE at @offset, valid until the next call. Return: it, or NULL = not a CIE that can be used. */

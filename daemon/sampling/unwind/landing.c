@@ -18,7 +18,8 @@ static void insert(RowList *list, uint32_t at, Row row) {
 
 /* What the code between row @i and the one before it lacks, or its end if that is long. */
 static size_t find(const RowList *list, uint32_t i, const Layout *layout, Reader *reader, Row *rows) {
-        uint64_t end = list->rows[i].address, size = MIN(end - list->rows[i - 1].address, (uint64_t)ARCH_LANDING_SIZE);
+        uint64_t end = list->rows[i].address,
+                 size = MIN(end - list->rows[i - 1].address, (uint64_t)ARCH_LANDING_SIZE);
         ArchLanding landings[ARCH_N_LANDINGS];
         uint64_t offset, in_file;
         const uint8_t *code;
@@ -28,7 +29,10 @@ static size_t find(const RowList *list, uint32_t i, const Layout *layout, Reader
                 return 0;
         code = reader_bytes(reader, offset, size);
         n = code ? arch_find_landing(code, size, landings) : 0;
-        /* Behind the last instruction that was found there must be another one, with its registers still to be loaded. */
+        /*
+         * Behind the last instruction that was found there must be another one, with its registers still to
+         * be loaded.
+         */
         if (n > 0 && landings[n - 1].from == size)
                 return 0;
         for (size_t j = 0; j < n; j++)

@@ -64,7 +64,8 @@ static int read_headers(Layout *layout, Reader *reader, Elf64_Ehdr *ehdr) {
         for (uint32_t i = 0; i < MIN(ehdr->e_phnum, LAYOUT_MAX_HEADERS); i++) {
                 Elf64_Phdr phdr;
 
-                if (ehdr->e_phoff > INT64_MAX || !copy(reader, ehdr->e_phoff + i * sizeof(phdr), &phdr, sizeof(phdr)))
+                if (ehdr->e_phoff > INT64_MAX ||
+                    !copy(reader, ehdr->e_phoff + i * sizeof(phdr), &phdr, sizeof(phdr)))
                         return LAYOUT_E_NOT_ELF;
                 add_header(layout, &phdr);
         }

@@ -59,5 +59,7 @@ enum {
 /* Return: 0, LAYOUT_E_*. */
 int layout_read(Layout *layout, Reader *reader);
 
-/* Where the bytes from @address to the end of its segment lie in the file. Return: false = it has none there. */
+/*
+ * Where the bytes from @address to the end of its segment lie in the file. Return: false = it has none there.
+ */
 bool layout_find(const Layout *layout, uint64_t address, uint64_t *offsetp, uint64_t *sizep);

@@ -23,7 +23,8 @@ uint32_t nodes_join(struct unwind_mapping *mappings, uint32_t n) {
         return n_left;
 }
 
-static void fill(struct unwind_node *node, const struct unwind_mapping *mappings, uint32_t n, uint64_t generation) {
+static void fill(struct unwind_node *node, const struct unwind_mapping *mappings, uint32_t n,
+                 uint64_t generation) {
         memset(node, 0, sizeof(*node));
         node->generation = generation;
         node->n = (uint16_t)n;
@@ -42,8 +43,10 @@ void nodes_build(Nodes *nodes, const struct unwind_mapping *mappings, uint32_t n
         memset(root, 0, sizeof(*root));
         root->generation = generation;
         for (uint32_t i = 0; i < n; i += UNWIND_MAX_MAPPINGS) {
-                fill(&nodes->nodes[nodes->n], mappings + i, MIN(n - i, (uint32_t)UNWIND_MAX_MAPPINGS), generation);
-                root->mappings[root->n++] = (struct unwind_mapping){ .start = mappings[i].start, .table = nodes->n };
+                fill(&nodes->nodes[nodes->n], mappings + i, MIN(n - i, (uint32_t)UNWIND_MAX_MAPPINGS),
+                     generation);
+                root->mappings[root->n++] = (struct unwind_mapping){ .start = mappings[i].start,
+                                                                     .table = nodes->n };
                 nodes->n++;
         }
 }

@@ -22,7 +22,8 @@ enum {
         PAIR_SIZE = 8,
 };
 
-void order_init(Order *order, const Layout *layout, Reader *reader, CieCache *cies, CfiCounts *counts, uint32_t max) {
+void order_init(Order *order, const Layout *layout, Reader *reader, CieCache *cies, CfiCounts *counts,
+                uint32_t max) {
         *order = (Order){
                 .layout = layout,
                 .reader = reader,

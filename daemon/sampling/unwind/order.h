@@ -37,20 +37,25 @@ typedef struct Order {
         CieCache *cies;
         CfiCounts *counts;
         OrderPhase phase;
-        uint64_t *index;                /* start from text_low << 32 | offset in the section; NULL = the table is used */
+        /* start from text_low << 32 | offset in the section; NULL = the table is used */
+        uint64_t *index;
         uint32_t n, room, max;
         uint64_t at;                    /* of the phase: pair, offset or place in the heap */
         uint64_t last;
-        uint64_t known, known_start, known_offset;      /* the pair that was read last, 1 + its number; 0 = none */
+        /* the pair that was read last, 1 + its number; 0 = none */
+        uint64_t known, known_start, known_offset;
         bool is_sorted;
 } Order;
 
 /* @max: functions of one file; those beyond are counted and lost. */
-void order_init(Order *order, const Layout *layout, Reader *reader, CieCache *cies, CfiCounts *counts, uint32_t max);
+void order_init(Order *order, const Layout *layout, Reader *reader, CieCache *cies, CfiCounts *counts,
+                uint32_t max);
 void order_deinit(Order *order);
 
 /* Works for about *@budgetp bytes and subtracts them. Return: 0 = ready, ORDER_E_AGAIN, -ENOMEM. */
 int order_prepare(Order *order, uint64_t *budgetp);
 
-/* The function at @i: ELF address and offset of the FDE. Return: false = there is no such. Only when ready. */
+/*
+ * The function at @i: ELF address and offset of the FDE. Return: false = there is no such. Only when ready.
+ */
 bool order_get(Order *order, uint64_t i, uint64_t *startp, uint64_t *offsetp);

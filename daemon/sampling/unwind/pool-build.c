@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Those with most users first: by workers, several at the same time, or here, one after the other and in steps. */
+/*
+ * Those with most users first: by workers, several at the same time, or here, one after the other and in
+ * steps.
+ */
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -33,7 +36,8 @@ int pool_make_makers(Pool *pool) {
 static enum counter why_none(int r) {
         if (r == TABLE_E_TOO_LARGE)
                 return COUNTER_UNWIND_TABLES_OVER_CAP;
-        return r == TABLE_JOB_E_FAILED || r == TABLE_JOB_E_LATE ? COUNTER_UNWIND_TABLES_FAILED : COUNTER_UNWIND_TABLES_NO_ROWS;
+        return r == TABLE_JOB_E_FAILED || r == TABLE_JOB_E_LATE ? COUNTER_UNWIND_TABLES_FAILED
+                                                                : COUNTER_UNWIND_TABLES_NO_ROWS;
 }
 
 /* @r: of the builder, or of the worker. Takes @built. */
@@ -53,8 +57,8 @@ static PoolTable *most_used(const Pool *pool, bool is_here, bool is_slow) {
         PoolTable *best = NULL;
 
         for (PoolTable *table = pool->waiting.first; table; table = table->next)
-                if (!table->is_in_work && (table->image || !pool->jobs) == is_here && table->is_slow == is_slow &&
-                    (!best || table->n_users > best->n_users))
+                if (!table->is_in_work && (table->image || !pool->jobs) == is_here &&
+                    table->is_slow == is_slow && (!best || table->n_users > best->n_users))
                         best = table;
         return best;
 }
@@ -99,7 +103,8 @@ static void ask_workers(Pool *pool, bool is_slow) {
         const TableLimits limits = TABLE_LIMITS_DEFAULT;
         PoolTable *table;
 
-        while ((table = most_used(pool, false, is_slow)) && table_jobs_begin(pool->jobs, table, table->fd, &limits, is_slow))
+        while ((table = most_used(pool, false, is_slow)) &&
+               table_jobs_begin(pool->jobs, table, table->fd, &limits, is_slow))
                 table->is_in_work = true;
 }
 

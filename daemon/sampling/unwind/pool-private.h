@@ -42,7 +42,10 @@ int pool_make_makers(Pool *pool);
 /* One step of the table in work here, and of one in work there. Return: 0, POOL_E_AGAIN, -ENOMEM. */
 int pool_build(Pool *pool, uint64_t budget);
 
-/* It is built, on its way into the kernel; or it never will be, and @why counts it. Both may be the end of @table. */
+/*
+ * It is built, on its way into the kernel; or it never will be, and @why counts it. Both may be the end of
+ * @table.
+ */
 void pool_publish(Pool *pool, PoolTable *table, const Table *built);
 void pool_give_up(Pool *pool, PoolTable *table, enum counter why);
 

@@ -181,7 +181,8 @@ void pool_give_up(Pool *pool, PoolTable *table, enum counter why) {
 
 /* Room for @n_bytes and a slot: at the cost of tables that nobody uses. */
 static bool make_room(Pool *pool, size_t n_bytes) {
-        while (pool->idle.first && (pool->n_free_slots == 0 || pool->n_bytes + n_bytes > pool->config.max_bytes))
+        while (pool->idle.first &&
+               (pool->n_free_slots == 0 || pool->n_bytes + n_bytes > pool->config.max_bytes))
                 evict(pool, pool->idle.first);
         return pool->n_free_slots > 0 && pool->n_bytes + n_bytes <= pool->config.max_bytes;
 }

@@ -32,7 +32,8 @@ struct PoolTable {
         PoolState state;
         uint32_t slot;                  /* id in the kernel, from PUBLISHING on */
         uint64_t text_low, text_high;   /* ELF addresses, from PUBLISHING on */
-        uint64_t changed;               /* the pool's count of changes when `state` last changed for its users */
+        /* the pool's count of changes when `state` last changed for its users */
+        uint64_t changed;
         uint32_t n_users;
         bool is_in_work, is_slow;       /* of a WAITING one: it is being built; it took too long once */
         size_t n_bytes;                 /* in the kernel */
@@ -49,7 +50,8 @@ typedef struct PoolConfig {
         uint32_t n_slots;
         size_t max_bytes;               /* of tables in the kernel */
         size_t max_idle_bytes;          /* of those without users */
-        Zygotes *zygotes;               /* of workers that read the files; borrowed; NULL = they are read here */
+        /* of workers that read the files; borrowed; NULL = they are read here */
+        Zygotes *zygotes;
 } PoolConfig;
 
 enum {
@@ -74,8 +76,8 @@ void pool_use(Pool *pool, PoolTable *table);
 void pool_unuse(Pool *pool, PoolTable *table);
 
 /*
- * Builds for about @budget bytes of files (see table.h), takes results. Return: 0 = nothing to do until pool_fd() is
- * readable, POOL_E_AGAIN, -ENOMEM.
+ * Builds for about @budget bytes of files (see table.h), takes results. Return: 0 = nothing to do until
+ * pool_fd() is readable, POOL_E_AGAIN, -ENOMEM.
  */
 int pool_step(Pool *pool, uint64_t budget);
 

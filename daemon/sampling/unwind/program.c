@@ -134,7 +134,9 @@ static void save_in_register(Program *program, uint64_t reg, uint64_t other) {
                                   .reg = other < STATE_NO_REGISTER ? (uint8_t)other : STATE_NO_REGISTER };
 }
 
-/* Factored offsets: a product that overflows belongs to no real frame, and becomes one that no rule can say. */
+/*
+ * Factored offsets: a product that overflows belongs to no real frame, and becomes one that no rule can say.
+ */
 static int64_t factored(const Program *program, int64_t n) {
         int64_t offset;
 
@@ -168,7 +170,9 @@ static const uint8_t *take_block(Program *program, size_t *sizep) {
         return cursor_take(program->code, (size_t)size);
 }
 
-/* The register is in memory at a register + offset: the one pattern that compilers write (realigned frames). */
+/*
+ * The register is in memory at a register + offset: the one pattern that compilers write (realigned frames).
+ */
 static void set_expression(Program *program, uint64_t reg) {
         Saved *saved = saved_of(program, reg);
         size_t size;
@@ -335,7 +339,8 @@ static void run_one(Program *program) {
 
 /* Instructions at the function's very end describe nothing: pc == end stops the program. */
 static void run(Program *program) {
-        while (cursor_left(program->code) > 0 && !program->problem && (!program->list || program->pc < program->end))
+        while (cursor_left(program->code) > 0 && !program->problem &&
+               (!program->list || program->pc < program->end))
                 run_one(program);
         if (program->code->failed)
                 fail(program, CFI_PROBLEM_TRUNCATED);

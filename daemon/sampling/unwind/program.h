@@ -37,5 +37,7 @@ typedef struct RowList {
 /* Runs a CIE's own instructions, from the cursor to its end, into cie->initial. Return: 0, CFI_PROBLEM_*. */
 int program_run_initial(Cie *cie, Cursor *code, const Encoded *where, CfiCounts *counts);
 
-/* Replaces the rows of @list by those of @fde; on a problem they are meaningless. Return: 0, CFI_PROBLEM_*. */
+/*
+ * Replaces the rows of @list by those of @fde; on a problem they are meaningless. Return: 0, CFI_PROBLEM_*.
+ */
 int program_run(const Fde *fde, RowList *list, CfiCounts *counts);

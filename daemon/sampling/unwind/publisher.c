@@ -52,7 +52,10 @@ static void remove_table(Publisher *publisher, Call *call) {
         publisher->tables[call->slot] = -1;
 }
 
-/* Together if the kernel can, since each call waits; what it did not take, and on old kernels all, one by one. */
+/*
+ * Together if the kernel can, since each call waits; what it did not take, and on old kernels all, one by
+ * one.
+ */
 static void set_tables(Publisher *publisher, uint32_t n) {
         uint32_t n_done = 0;
 
@@ -62,7 +65,9 @@ static void set_tables(Publisher *publisher, uint32_t n) {
                 uint32_t slot = publisher->slots[i];
 
                 publisher->tables[slot] = publisher->fds[i];
-                publisher->errors[i] = i < n_done ? 0 : bpfmap_update(publisher->array_fd, &slot, &publisher->fds[i]);
+                publisher->errors[i] = i < n_done
+                        ? 0
+                        : bpfmap_update(publisher->array_fd, &slot, &publisher->fds[i]);
         }
 }
 
@@ -196,7 +201,8 @@ static void ask(Publisher *publisher, uint32_t slot, bool is_removal, int fd) {
         pthread_mutex_lock(&publisher->lock);
         if (!is_removal)
                 publisher->handed[slot] = fd;
-        publisher->calls[publisher->asked % publisher->n_calls] = (Call){ .slot = slot, .is_removal = is_removal };
+        publisher->calls[publisher->asked % publisher->n_calls] = (Call){ .slot = slot,
+                                                                          .is_removal = is_removal };
         publisher->asked++;
         pthread_cond_signal(&publisher->wake);
         pthread_mutex_unlock(&publisher->lock);
@@ -223,7 +229,9 @@ bool publisher_take(Publisher *publisher, PublisherResult *resultp) {
         if (is_there) {
                 const Call *call = &publisher->calls[publisher->taken++ % publisher->n_calls];
 
-                *resultp = (PublisherResult){ .slot = call->slot, .is_removal = call->is_removal, .error = call->error };
+                *resultp = (PublisherResult){ .slot = call->slot,
+                                              .is_removal = call->is_removal,
+                                              .error = call->error };
         } else {
                 eventfd_read(publisher->event_fd, &ignored);
         }

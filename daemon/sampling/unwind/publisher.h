@@ -28,7 +28,9 @@ typedef struct PublisherResult {
         int error;                      /* 0 or -errno */
 } PublisherResult;
 
-/* @array_fd: the array of tables, borrowed. @max_slots: calls per slot wait at most twice. Return: 0, -errno. */
+/*
+ * @array_fd: the array of tables, borrowed. @max_slots: calls per slot wait at most twice. Return: 0, -errno.
+ */
 int publisher_new(Publisher **publisherp, int array_fd, uint32_t max_slots);
 
 /* Waits for calls under way. Descriptors that it still has are closed. */

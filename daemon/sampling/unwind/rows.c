@@ -136,7 +136,10 @@ static void write_record(Rows *rows, uint32_t page) {
         rows->used += 3 * rows->n + (rows->n & 1);
 }
 
-/* Writes the rows in work as those of @page: into this block, else into a new one, else as one row that says BAD. */
+/*
+ * Writes the rows in work as those of @page: into this block, else into a new one, else as one row that says
+ * BAD.
+ */
 static int write_page(Rows *rows, uint32_t page) {
         int r;
 

@@ -41,7 +41,8 @@ typedef struct Rows {
         uint32_t n_rules;
         uint32_t serial;
         RowsSlot slots[ROWS_HASH_SIZE];
-        uint16_t singles[UNWIND_MAX_RULES];     /* by rule: record of a page that has only this one; 0xffff = none */
+        /* by rule: record of a page that has only this one; 0xffff = none */
+        uint16_t singles[UNWIND_MAX_RULES];
 
         /* the page in work */
         uint32_t page;                  /* UINT32_MAX = none */

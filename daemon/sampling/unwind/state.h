@@ -21,12 +21,14 @@ typedef enum CfaKind {
         CFA_REGISTER,                   /* value of a register + offset */
         CFA_DEREF,                      /* memory at a register + deref_offset, + deref_add */
         CFA_INDEXED,                    /* memory at rsp + 8 deref_reg + deref_offset, + deref_add */
-        CFA_PLT,                        /* the linker's expression for lazy binding stubs; deref_offset: its limit */
+        /* the linker's expression for lazy binding stubs; deref_offset: its limit */
+        CFA_PLT,
         CFA_OTHER,
 } CfaKind;
 
 typedef enum SavedKind {
-        SAVED_SAME,                     /* also when nothing was said: by the ABI, callee-saved registers are kept */
+        /* also when nothing was said: by the ABI, callee-saved registers are kept */
+        SAVED_SAME,
         SAVED_AT_CFA,                   /* in memory at CFA + offset */
         SAVED_AT_REGISTER,              /* in memory at a register + offset */
         SAVED_UNDEFINED,

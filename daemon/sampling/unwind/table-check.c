@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A page with one row may share its record with others, one with more has its own. So the rows of these fit into the
- * table, three bytes each; more of them are a table that wants to keep us busy.
+ * A page with one row may share its record with others, one with more has its own. So the rows of these fit
+ * into the table, three bytes each; more of them are a table that wants to keep us busy.
  */
 #include "sampling/unwind/table-check.h"
 
@@ -19,8 +19,9 @@ typedef struct Extent {
 } Extent;
 
 static bool measure(const Table *table, Extent *extent) {
-        if (!table->data || table->size == 0 || table->size % UNWIND_BLOCK_SIZE || table->text_low >= table->text_high ||
-            (table->text_low | table->text_high) % UNWIND_PAGE_SIZE || table->text_high - table->text_low > UINT32_MAX)
+        if (!table->data || table->size == 0 || table->size % UNWIND_BLOCK_SIZE ||
+            table->text_low >= table->text_high || (table->text_low | table->text_high) % UNWIND_PAGE_SIZE ||
+            table->text_high - table->text_low > UINT32_MAX)
                 return false;
         extent->n_pages = (table->text_high - table->text_low) >> UNWIND_PAGE_SHIFT;
         extent->n_directory = (extent->n_pages + WORDS - 1) / WORDS;
@@ -42,8 +43,8 @@ static bool check_rows(const uint8_t *block, uint32_t at, uint32_t n) {
                 uint64_t rule;
 
                 memcpy(&key, block + at + 2 * i, sizeof(key));
-                if (key >= UNWIND_PAGE_SIZE || (i == 0 ? key != 0 : key <= before) || index >= UNWIND_MAX_RULES ||
-                    UNWIND_BLOCK_SIZE - 8 * (index + 1) < end)
+                if (key >= UNWIND_PAGE_SIZE || (i == 0 ? key != 0 : key <= before) ||
+                    index >= UNWIND_MAX_RULES || UNWIND_BLOCK_SIZE - 8 * (index + 1) < end)
                         return false;
                 memcpy(&rule, block + UNWIND_BLOCK_SIZE - 8 * (index + 1), sizeof(rule));
                 if (!is_rule(rule))
@@ -60,9 +61,10 @@ static bool check_page(TableCheck *check, const Table *table, const Extent *exte
                 return true;
         if (n > 1)
                 check->n_rows += n;
-        return n <= UNWIND_MAX_ROWS && block >= extent->n_directory && block < extent->n_blocks && at % 2 == 0 &&
-               at + ROW_BYTES * n <= UNWIND_BLOCK_SIZE && check->n_rows <= table->size / ROW_BYTES &&
-               check_rows(table->data + (size_t)block * UNWIND_BLOCK_SIZE, at, n);
+        return n <= UNWIND_MAX_ROWS && block >= extent->n_directory && block < extent->n_blocks &&
+                at % 2 == 0 && at + ROW_BYTES * n <= UNWIND_BLOCK_SIZE &&
+                check->n_rows <= table->size / ROW_BYTES &&
+                check_rows(table->data + (size_t)block * UNWIND_BLOCK_SIZE, at, n);
 }
 
 int table_check(TableCheck *check, const Table *table, uint64_t budget) {

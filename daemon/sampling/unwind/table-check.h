@@ -4,8 +4,9 @@
 /*
  * Check of Tables
  *
- * Whether bytes that somebody else made are a table in the form of bpf/unwind_abi.h: each word, record and index leads
- * to where it may. What the rules say may still be wrong; that is a matter of this one file's stacks.
+ * Whether bytes that somebody else made are a table in the form of bpf/unwind_abi.h: each word, record and
+ * index leads to where it may. What the rules say may still be wrong; that is a matter of this one file's
+ * stacks.
  */
 
 #include <stdint.h>

@@ -18,7 +18,8 @@ static int make(int fd, const TableLimits *limits, Table *tablep) {
 
 /* Memory is given back by the end of the process. */
 void table_job_serve(int socket, int fd, const TableJobRequest *request) {
-        const TableLimits limits = { .max_functions = request->max_functions, .max_bytes = request->max_bytes };
+        const TableLimits limits = { .max_functions = request->max_functions,
+                                     .max_bytes = request->max_bytes };
         TableJobAnswer answer = { .magic = TABLE_JOB_MAGIC };
         Table table = { 0 };
 

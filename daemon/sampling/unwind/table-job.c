@@ -84,8 +84,9 @@ bool table_job_check_answer(const TableJobAnswer *answer, const TableLimits *lim
         if (answer->magic != TABLE_JOB_MAGIC || answer->result < 0)
                 return false;
         if (answer->result)
-                return answer->size == 0 && (answer->result == TABLE_E_NOT_ELF || answer->result == TABLE_E_NO_TEXT ||
-                                             answer->result == TABLE_E_NO_CFI || answer->result == TABLE_E_TOO_LARGE);
+                return answer->size == 0 &&
+                        (answer->result == TABLE_E_NOT_ELF || answer->result == TABLE_E_NO_TEXT ||
+                         answer->result == TABLE_E_NO_CFI || answer->result == TABLE_E_TOO_LARGE);
         return answer->size > 0 && answer->size <= limits->max_bytes && answer->size % UNWIND_BLOCK_SIZE == 0;
 }
 
@@ -115,8 +116,12 @@ static int refuse(TableJob *job) {
 static int finish(TableJob *job, Table *tablep) {
         const TableJobAnswer *answer = &job->answer;
 
-        *tablep = (Table){ .data = take(job->data), .size = answer->size, .text_low = answer->text_low,
-                           .text_high = answer->text_high, .n_rows = answer->n_rows, .counts = answer->counts };
+        *tablep = (Table){ .data = take(job->data),
+                           .size = answer->size,
+                           .text_low = answer->text_low,
+                           .text_high = answer->text_high,
+                           .n_rows = answer->n_rows,
+                           .counts = answer->counts };
         helper_done(job->helper, false);
         return end(job, 0);
 }

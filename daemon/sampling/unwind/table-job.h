@@ -4,8 +4,9 @@
 /*
  * TableJob
  *
- * Tables made by workers without rights (sandbox/): a file's descriptor goes there, the table comes back in pieces and is
- * checked like anything that a stranger sent (table-check.h). A file whose worker dies is tried once more; then it has no table.
+ * Tables made by workers without rights (sandbox/): a file's descriptor goes there, the table comes back in
+ * pieces and is checked like anything that a stranger sent (table-check.h). A file whose worker dies is tried
+ * once more; then it has no table.
  */
 
 #include <stdint.h>
@@ -50,14 +51,16 @@ enum {
 };
 
 /*
- * Begins a table: one at a time, until table_job_step() returns anything but TABLE_E_AGAIN and TABLE_JOB_E_WAIT. @fd: borrowed until then.
+ * Begins a table: one at a time, until table_job_step() returns anything but TABLE_E_AGAIN and
+ * TABLE_JOB_E_WAIT. @fd: borrowed until then.
  * @timeout_ns: of each try.
  */
 void table_job_begin(TableJob *job, int fd, const TableLimits *limits, uint64_t timeout_ns);
 
 /*
- * Without a table in work it looks after the workers. Return: 0 = *tablep is filled, TABLE_E_NOT_ELF, _NO_TEXT, _NO_CFI,
- * _TOO_LARGE, TABLE_E_AGAIN = there is more to do now, TABLE_JOB_E_WAIT, TABLE_JOB_E_FAILED, TABLE_JOB_E_LATE, -ENOMEM.
+ * Without a table in work it looks after the workers. Return: 0 = *tablep is filled, TABLE_E_NOT_ELF,
+ * _NO_TEXT, _NO_CFI, _TOO_LARGE, TABLE_E_AGAIN = there is more to do now, TABLE_JOB_E_WAIT,
+ * TABLE_JOB_E_FAILED, TABLE_JOB_E_LATE, -ENOMEM.
  */
 int table_job_step(TableJob *job, uint64_t budget, Table *tablep);
 

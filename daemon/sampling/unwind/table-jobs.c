@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is a stranger's, and may be made to take long. In its first try it gets FIRST_NS, of which the largest libraries known
- * need a thirtieth; then it may take LONG_NS more, but in the first place alone. So whoever has many such files holds up others
- * for FIRST_NS each at most, and for all the rest of it nobody but files like them.
+ * A file is a stranger's, and may be made to take long. In its first try it gets FIRST_NS, of which the
+ * largest libraries known need a thirtieth; then it may take LONG_NS more, but in the first place alone. So
+ * whoever has many such files holds up others for FIRST_NS each at most, and for all the rest of it nobody
+ * but files like them.
  */
 #include "sampling/unwind/table-jobs.h"
 

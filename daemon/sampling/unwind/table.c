@@ -56,7 +56,8 @@ int table_builder_new(TableBuilder **builderp, int fd, const TableLimits *limits
         return r ? r : new_builder(builderp, cfi, limits);
 }
 
-int table_builder_new_memory(TableBuilder **builderp, const void *data, size_t size, const TableLimits *limits) {
+int table_builder_new_memory(TableBuilder **builderp, const void *data, size_t size,
+                             const TableLimits *limits) {
         Cfi *cfi;
         int r = cfi_new_memory(&cfi, data, size, limits->max_functions);
 

@@ -44,9 +44,13 @@ enum {
         TABLE_E_TOO_LARGE,              /* over max_bytes: the file gets no table at all */
 };
 
-/* @fd: borrowed until table_builder_free(). Return: 0, TABLE_E_NOT_ELF, _NO_TEXT, _NO_CFI, _TOO_LARGE, -ENOMEM. */
+/*
+ * @fd: borrowed until table_builder_free(). Return: 0, TABLE_E_NOT_ELF, _NO_TEXT, _NO_CFI, _TOO_LARGE,
+ * -ENOMEM.
+ */
 int table_builder_new(TableBuilder **builderp, int fd, const TableLimits *limits);
-int table_builder_new_memory(TableBuilder **builderp, const void *data, size_t size, const TableLimits *limits);
+int table_builder_new_memory(TableBuilder **builderp, const void *data, size_t size,
+                             const TableLimits *limits);
 TableBuilder *table_builder_free(TableBuilder *builder);
 DEFINE_CLEANUP(TableBuilder, table_builder_free)
 

@@ -198,7 +198,8 @@ static uint32_t covered_pages(const UserMapping *mapping) {
 static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
         struct unwind_mapping made = {
                 .start = mapping->start,
-                .n_pages = (uint32_t)MIN((mapping->end - mapping->start) >> UNWIND_PAGE_SHIFT, (uint64_t)UINT32_MAX),
+                .n_pages = (uint32_t)MIN((mapping->end - mapping->start) >> UNWIND_PAGE_SHIFT,
+                                         (uint64_t)UINT32_MAX),
                 .table = UNWIND_NO_TABLE,
         };
         const PoolTable *table = mapping->table;
@@ -262,7 +263,10 @@ int tables_process(Tables *tables, const Process *process) {
                 return error_fold(r);
         if (process->maps_serial && user->maps_serial == process->maps_serial)
                 return 0;
-        /* [vsyscall] lies in the kernel's half: nobody returns there, and the kernel's search compares by sign. */
+        /*
+         * [vsyscall] lies in the kernel's half: nobody returns there, and the kernel's search compares by
+         * sign.
+         */
         while (n > 0 && process->mappings[n - 1].start >> 63)
                 n--;
         mappings = calloc(MAX(n, 1U), sizeof(*mappings));

@@ -29,7 +29,8 @@ typedef struct TablesConfig {
         int nodes_fd;                   /* row_nodes */
         size_t max_bytes;               /* of tables in the kernel; 0 = 128 MiB */
         size_t max_idle_bytes;          /* of those that no target uses, kept for the next one; 0 = 8 MiB */
-        Zygotes *zygotes;               /* of workers that read the files; borrowed; NULL = they are read here */
+        /* of workers that read the files; borrowed; NULL = they are read here */
+        Zygotes *zygotes;
 } TablesConfig;
 
 enum {
@@ -61,8 +62,9 @@ int tables_fd(const Tables *tables);
 int tables_step(Tables *tables, uint64_t budget);
 
 /*
- * ELF address of what an executable mapping at @offset of a file begins with. Unlike object_address(), for whole
- * pages: the first one may begin before its segment does. Return: whether it is in an executable segment.
+ * ELF address of what an executable mapping at @offset of a file begins with. Unlike object_address(), for
+ * whole pages: the first one may begin before its segment does. Return: whether it is in an executable
+ * segment.
  */
 bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addressp);
 

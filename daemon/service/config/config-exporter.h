@@ -29,14 +29,17 @@ static inline ExporterConfig config_exporter(const Config *config, const char *u
         };
 }
 
-/* The same with the spool of the configuration. One process uses a spool: the daemon, or who flushes for it. */
+/*
+ * The same with the spool of the configuration. One process uses a spool: the daemon, or who flushes for it.
+ */
 static inline ExporterConfig config_exporter_spooled(const Config *config, const char *url) {
         ExporterConfig exporter = config_exporter(config, url);
 
         exporter.spool = *config->spool ? config->spool : NULL;
         exporter.spool_convert = otlp_transcode;
-        exporter.spool_mode = !strcmp(config->spool_mode, "flush")  ? EXPORTER_SPOOL_FLUSH :
-                              !strcmp(config->spool_mode, "failed") ? EXPORTER_SPOOL_FAILED : EXPORTER_SPOOL_AHEAD;
+        exporter.spool_mode = !strcmp(config->spool_mode, "flush") ? EXPORTER_SPOOL_FLUSH
+                : !strcmp(config->spool_mode, "failed")            ? EXPORTER_SPOOL_FAILED
+                                                                   : EXPORTER_SPOOL_AHEAD;
         exporter.spool_max_bytes = config->spool_max_bytes;
         exporter.spool_max_age_ns = config->spool_max_age_ns;
         return exporter;

@@ -51,13 +51,17 @@ static int add(DropIns *list, const char *directory, const char *name, size_t ra
         return 0;
 }
 
-/* What is not there configures nothing. What is there and cannot be looked at (a link to nowhere, no right, no descriptor) may. */
+/*
+ * What is not there configures nothing. What is there and cannot be looked at (a link to nowhere, no right,
+ * no descriptor) may.
+ */
 static bool is_absent(int error) {
         return error == ENOENT || error == ENOTDIR;
 }
 
 /* @visit reads files: of a directory that cannot be read it says why. */
-static int scan(DropIns *list, const char *root, size_t rank, int (*visit)(const char *path, void *userdata), void *userdata) {
+static int scan(DropIns *list, const char *root, size_t rank, int (*visit)(const char *path, void *userdata),
+                void *userdata) {
         _cleanup_(freep) char *directory = NULL;
         struct dirent *entry;
         int r = 0;

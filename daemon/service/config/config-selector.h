@@ -19,5 +19,8 @@ void config_selector_deinit(ConfigSelector *self);
 /* A user by name or number. Return: 0, 1 = there is none. */
 int config_find_user(const char *name, uint32_t *uidp);
 
-/* `KIND=PATTERN`; the rule borrows the pattern. Return: 0, 1 = no such kind, 2 = no such pid or user, or an empty pattern. */
+/*
+ * `KIND=PATTERN`; the rule borrows the pattern. Return: 0, 1 = no such kind, 2 = no such pid or user, or an
+ * empty pattern.
+ */
 int config_parse_rule(const char *text, SelectorRule *rule);

@@ -14,7 +14,8 @@
 
 enum {
         FILE_MAX_BYTES = 1 << 20,
-        FILE_MAX_MISTAKES = 100,        /* that are said: who reads a file that is none would fill the log with it */
+        /* that are said: who reads a file that is none would fill the log with it */
+        FILE_MAX_MISTAKES = 100,
 };
 
 #define DEFAULT_ENDPOINT "http://localhost:4318"
@@ -157,7 +158,8 @@ static int apply_value(FileState *state, const Option *option, const IniEntry *e
                 return state->errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
         }
         *line = entry->line;
-        return config_set(state->export ? state->export : state->config, option, value, CONFIG_FILE, where, prefix, state->errors);
+        return config_set(state->export ? state->export : state->config, option, value, CONFIG_FILE, where,
+                          prefix, state->errors);
 }
 
 static int no_export_key(const char *prefix, const Option *option, Text *errors) {
@@ -174,9 +176,11 @@ static int apply_entry(FileState *state, const IniEntry *entry) {
         if (!option || !option->section)
                 return unknown_key(where, key, state->errors);
         if (state->export)
-                return config_export_takes(option) ? apply_value(state, option, entry, where) : no_export_key(where, option, state->errors);
-        if (entry->section.data && !state->in_unknown_section && (strlen(option->section) != entry->section.size ||
-                                    memcmp(option->section, entry->section.data, entry->section.size)))
+                return config_export_takes(option) ? apply_value(state, option, entry, where)
+                                                   : no_export_key(where, option, state->errors);
+        if (entry->section.data && !state->in_unknown_section &&
+            (strlen(option->section) != entry->section.size ||
+             memcmp(option->section, entry->section.data, entry->section.size)))
                 return wrong_section(where, option, state->errors);
         return apply_value(state, option, entry, where);
 }
@@ -228,7 +232,8 @@ int config_apply_text(Config *config, const char *name, const char *data, size_t
                 int r = ini_next(&cursor, &entry);
 
                 if (r != INI_E_EOF && n_mistakes == FILE_MAX_MISTAKES) {
-                        text_printf(errors, "%s:%u: too many mistakes; the rest was not read\n", name, entry.line);
+                        text_printf(errors, "%s:%u: too many mistakes; the rest was not read\n", name,
+                                    entry.line);
                         return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
                 }
                 if (r == INI_E_EOF)
@@ -293,7 +298,8 @@ static int load_own_variable(LoadState *state, const Option *option, const char 
 }
 
 /* OTEL_EXPORTER_OTLP_TIMEOUT is in ms without a unit; the rest is written as our own options are. */
-static int load_otel_variable(LoadState *state, const Option *option, const char *signal, const char *const *environment) {
+static int load_otel_variable(LoadState *state, const Option *option, const char *signal,
+                              const char *const *environment) {
         char name[OPTION_ENVIRONMENT_MAX];
         _cleanup_(freep) char *text = NULL;
         const char *value;
@@ -307,17 +313,19 @@ static int load_otel_variable(LoadState *state, const Option *option, const char
                 return error_origin(-ENOMEM);
         r = config_set(state->config, option, text, CONFIG_OTEL, name, name, state->errors);
         state->invalid |= r > 0;
-        if (!r && option->kind == OPTION_URL && state->config->origins[option_index(option)].level == CONFIG_OTEL)
+        if (!r && option->kind == OPTION_URL &&
+            state->config->origins[option_index(option)].level == CONFIG_OTEL)
                 state->config->endpoint_is_full = *signal;
         return r < 0 ? r : 0;
 }
 
 /*
- * OTEL_EXPORTER_OTLP_[PROFILES_]PROTOCOL is `protocol`; who configured the whole machine for gRPC must learn here that we
- * do not speak it, unless the endpoint is said to be another one.
+ * OTEL_EXPORTER_OTLP_[PROFILES_]PROTOCOL is `protocol`; who configured the whole machine for gRPC must learn
+ * here that we do not speak it, unless the endpoint is said to be another one.
  */
 static int load_otel_protocol(LoadState *state, const char *const *environment) {
-        const char *name = "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", *value = environment_get(environment, name);
+        const char *name = "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL",
+                   *value = environment_get(environment, name);
         size_t endpoint = option_index(option_find("endpoint", strlen("endpoint")));
         int r;
 
@@ -326,13 +334,14 @@ static int load_otel_protocol(LoadState *state, const char *const *environment) 
         if (!value)
                 return 0;
         if (strcmp(value, "grpc"))
-                r = config_set(state->config, option_find("protocol", strlen("protocol")), value, CONFIG_OTEL, name, name,
-                               state->errors);
+                r = config_set(state->config, option_find("protocol", strlen("protocol")), value, CONFIG_OTEL,
+                               name, name, state->errors);
         else if (state->config->origins[endpoint].level > CONFIG_OTEL)
                 return 0;
         else
-                r = complain(state->errors, name, "gRPC cannot be sent, only http/protobuf and http/json (port 4318 as a "
-                                                  "rule); set SPANPROF_ENDPOINT");
+                r = complain(state->errors, name,
+                             "gRPC cannot be sent, only http/protobuf and http/json (port 4318 as a "
+                             "rule); set SPANPROF_ENDPOINT");
         state->invalid |= r > 0;
         return r < 0 ? r : 0;
 }
@@ -355,7 +364,9 @@ static int load_environment(LoadState *state, int verb, const char *const *envir
         return 0;
 }
 
-/* A variable that is nearly ours is a misspelling; others (Kubernetes makes some) are none of our business. */
+/*
+ * A variable that is nearly ours is a misspelling; others (Kubernetes makes some) are none of our business.
+ */
 static void warn_of_near_variables(const char *const *environment) {
         char names[CONFIG_MAX_OPTIONS][OPTION_ENVIRONMENT_MAX];
         const char *words[CONFIG_MAX_OPTIONS + 1];
@@ -396,7 +407,8 @@ int config_profiles_url(const char *base, bool full, char **urlp) {
         }
         if (full || (length > tail && !strncmp(base + length - tail, PROFILES_PATH, tail)))
                 tail = 0;
-        if (asprintf(urlp, "%.*s%s%.*s", (int)length, base, tail ? PROFILES_PATH : "", (int)strcspn(query, "#"), query) < 0) {
+        if (asprintf(urlp, "%.*s%s%.*s", (int)length, base, tail ? PROFILES_PATH : "",
+                     (int)strcspn(query, "#"), query) < 0) {
                 *urlp = NULL;
                 return error_origin(-ENOMEM);
         }
@@ -421,21 +433,23 @@ int config_set_urls(Config *config, const char *base, bool full) {
 }
 
 static int make_urls(Config *config) {
-        return config_set_urls(config, *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT, config->endpoint_is_full);
+        return config_set_urls(config, *config->endpoint ? config->endpoint : DEFAULT_ENDPOINT,
+                               config->endpoint_is_full);
 }
 
 /*
- * The TLS library opens these when the first request is sent: late to learn of a mistake, and of a pipe never. Who
- * only checks a configuration need not have the rights to read a key.
+ * The TLS library opens these when the first request is sent: late to learn of a mistake, and of a pipe
+ * never. Who only checks a configuration need not have the rights to read a key.
  */
-static int check_tls_file(LoadState *state, const Config *config, int verb, const char *name, const char *path) {
+static int check_tls_file(LoadState *state, const Config *config, int verb, const char *name,
+                          const char *path) {
         const ConfigOrigin *origin = &config->origins[option_index(option_find(name, strlen(name)))];
         int r = *path ? file_check_regular(path) : 0;
 
         if (!r || (verb == VERB_CONFIG && r == FILE_E_UNREADABLE && errno == EACCES))
                 return 0;
-        text_printf(state->errors, "%s: %s: %s (%s)\n", name, path, r == FILE_E_KIND ? "not a regular file" : strerror(errno),
-                    origin->where ?: "default");
+        text_printf(state->errors, "%s: %s: %s (%s)\n", name, path,
+                    r == FILE_E_KIND ? "not a regular file" : strerror(errno), origin->where ?: "default");
         state->invalid = true;
         return state->errors->failed ? error_origin(-ENOMEM) : 0;
 }
@@ -465,7 +479,10 @@ static int check_together(LoadState *state) {
         return r < 0 ? r : 0;
 }
 
-/* A service manager that gives us a directory for what outlives us means the spool; any other word on it wins. */
+/*
+ * A service manager that gives us a directory for what outlives us means the spool; any other word on it
+ * wins.
+ */
 static int load_state_directory(LoadState *state, int verb, const char *const *environment) {
         const char *directory = verb == VERB_RUN ? environment_get(environment, "STATE_DIRECTORY") : NULL;
         const Option *option = option_find("spool", strlen("spool"));
@@ -475,7 +492,8 @@ static int load_state_directory(LoadState *state, int verb, const char *const *e
                 return 0;
         if (asprintf(&path, "%s/spool", directory) < 0)
                 return error_origin(-ENOMEM);
-        return config_set(state->config, option, path, CONFIG_DEFAULT, "STATE_DIRECTORY", "STATE_DIRECTORY", state->errors);
+        return config_set(state->config, option, path, CONFIG_DEFAULT, "STATE_DIRECTORY", "STATE_DIRECTORY",
+                          state->errors);
 }
 
 int config_load(Config *config, const ConfigSource *source, Text *errors) {

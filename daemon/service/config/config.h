@@ -61,7 +61,8 @@ typedef struct Config {
         ConfigList comms;               /* globs on the leader's comm */
         ConfigList exes, cgroups, containers, users, units;
         ConfigList excludes;            /* KIND=PATTERN */
-        const uint32_t *trees;          /* no option: programs that we have started, with what descends from them; borrowed */
+        /* no option: programs that we have started, with what descends from them; borrowed */
+        const uint32_t *trees;
         size_t n_trees;
         bool all;
         bool target_environment;        /* whether targets' environments are looked into */
@@ -103,7 +104,8 @@ typedef struct Config {
 
         /* daemon */
         uint64_t duration_ns;           /* 0 = until stopped */
-        char *control;                  /* socket for status, pause, resume; "" = the usual place, if it is there */
+        /* socket for status, pause, resume; "" = the usual place, if it is there */
+        char *control;
         char *metrics;                  /* ADDRESS:PORT or PATH for Prometheus; "" = none */
         uint64_t max_cpu;               /* percent of one CPU; 0 = no limit */
         uint64_t max_memory_bytes;      /* resident; 0 = no limit */
@@ -198,9 +200,9 @@ int config_profiles_url(const char *base, bool full, char **urlp);
 int config_set_urls(Config *config, const char *base, bool full);
 
 /*
- * The section [export @name], made if it is new. Return: 0, CONFIG_E_INVALID = too many, -ENOMEM. And whether it takes
- * @option; what is wrong with the whole of each, at the end (as config_load()); whether there is a receiver beside
- * them: not, if only they were configured.
+ * The section [export @name], made if it is new. Return: 0, CONFIG_E_INVALID = too many, -ENOMEM. And whether
+ * it takes @option; what is wrong with the whole of each, at the end (as config_load()); whether there is a
+ * receiver beside them: not, if only they were configured.
  */
 int config_find_export(Config *config, const char *name, ConfigExport **exportp);
 bool config_export_takes(const Option *option);
@@ -208,5 +210,8 @@ int config_finish_exports(const Config *config, Text *errors);
 bool config_first_export(const Config *config);
 void config_free_exports(Config *config);
 
-/* Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned, -ENOMEM. */
+/*
+ * Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned,
+ * -ENOMEM.
+ */
 int config_visit_files(const char *root, int (*visit)(const char *path, void *userdata), void *userdata);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Mistakes that would otherwise show late: as a process that is silently not profiled, or when the first request is sent. */
+/*
+ * Mistakes that would otherwise show late: as a process that is silently not profiled, or when the first
+ * request is sent.
+ */
 
 #include <errno.h>
 #include <string.h>
@@ -20,8 +23,8 @@ int option_check_comm(const char *item, Text *problem) {
 
         if (strlen(item) <= COMM_MAX || item[strcspn(item, "*?[\\")])
                 return 0;
-        text_printf(problem, "`%s` is longer than the %d bytes that the kernel keeps of a name; use `%.*s`", item,
-                    COMM_MAX, COMM_MAX, item);
+        text_printf(problem, "`%s` is longer than the %d bytes that the kernel keeps of a name; use `%.*s`",
+                    item, COMM_MAX, COMM_MAX, item);
         return refuse(problem);
 }
 
@@ -39,8 +42,10 @@ int option_check_exclude(const char *item, Text *problem) {
         int r = config_parse_rule(item, &rule);
 
         if (r == 1)
-                text_printf(problem, "`%s` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit",
-                            item);
+                text_printf(
+                        problem,
+                        "`%s` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit",
+                        item);
         else if (r)
                 text_printf(problem, "`%s` names nobody", item);
         if (r)

@@ -18,7 +18,8 @@ typedef struct Unit {
 } Unit;
 
 static const Unit time_units[] = {
-        { "ms", NS_PER_MS }, { "s", NS_PER_SEC }, { "m", 60 * NS_PER_SEC }, { "h", 3600 * NS_PER_SEC }, { NULL, 0 },
+        { "ms", NS_PER_MS },        { "s", NS_PER_SEC }, { "m", 60 * NS_PER_SEC },
+        { "h", 3600 * NS_PER_SEC }, { NULL, 0 },
 };
 
 static const Unit size_units[] = {
@@ -103,13 +104,15 @@ static int set_number(const Option *option, uint64_t *to, const char *value, Tex
 static int set_quantity(const Option *option, uint64_t *to, const char *value, Text *problem) {
         bool is_time = option->kind == OPTION_DURATION;
         uint64_t number;
-        int r = parse_with_unit(value, is_time ? time_units : size_units, option->bare_seconds ? "s" : "", &number);
+        int r = parse_with_unit(value, is_time ? time_units : size_units, option->bare_seconds ? "s" : "",
+                                &number);
 
         if (r == 1)
                 return invalid(option, value, is_time ? "is no time" : "is no size", problem);
         if (r == 2)
                 return invalid(option, value,
-                               is_time ? "needs a unit: ms, s, m or h" : "has an unknown unit: K, M, G, KiB, MiB or GiB",
+                               is_time ? "needs a unit: ms, s, m or h"
+                                       : "has an unknown unit: K, M, G, KiB, MiB or GiB",
                                problem);
         if (r == 3 || number < option->min || number > option->max)
                 return invalid(option, value, "is out of range", problem);
@@ -142,14 +145,17 @@ static bool is_choice(const char *choices, const char *value) {
 
 /* What comes behind it is judged by who connects. */
 static bool has_scheme(const char *value) {
-        return !strncasecmp(value, "http://", 7) || !strncasecmp(value, "https://", 8) || !strncmp(value, "unix:", 5);
+        return !strncasecmp(value, "http://", 7) || !strncasecmp(value, "https://", 8) ||
+                !strncmp(value, "unix:", 5);
 }
 
 static int set_url(const Option *option, char **to, const char *value, Text *problem) {
         char why[128];
 
         if (*value && !has_scheme(value))
-                return invalid(option, value, "is no URL: http://HOST[:PORT], https://HOST[:PORT] or unix:/SOCKET[:/PATH]", problem);
+                return invalid(option, value,
+                               "is no URL: http://HOST[:PORT], https://HOST[:PORT] or unix:/SOCKET[:/PATH]",
+                               problem);
         if (*value && endpoint_check_url(value, why, sizeof(why))) {
                 text_printf(problem, "%s", why);
                 return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;

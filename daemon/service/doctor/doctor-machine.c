@@ -42,19 +42,22 @@ static void check_version(Doctor *doctor) {
 
         uname(&name);
         if (version < MACHINE_VERSION(5, 15))
-                doctor_add(doctor, "kernel", DOCTOR_FAIL, "boot Linux 5.15 or later", "Linux %s is too old", name.release);
+                doctor_add(doctor, "kernel", DOCTOR_FAIL, "boot Linux 5.15 or later", "Linux %s is too old",
+                           name.release);
         else
                 doctor_add(doctor, "kernel", DOCTOR_OK, NULL, "Linux %s%s", name.release,
-                           version < MACHINE_VERSION(5, 17) ? ", which has no bpf_loop: another walk is used" : "");
+                           version < MACHINE_VERSION(5, 17) ? ", which has no bpf_loop: another walk is used"
+                                                            : "");
 }
 
 static void check_btf(Doctor *doctor) {
         const char *path = getenv("SPANPROF_BTF") ?: REFUSAL_BTF_PATH;
         bool there = !access(path, R_OK);
 
-        doctor_add(doctor, "btf", there ? DOCTOR_OK : DOCTOR_FAIL,
-                   "use a kernel with CONFIG_DEBUG_INFO_BTF=y (every current distribution has it); in a container, mount /sys",
-                   there ? "%s" : "%s cannot be read", path);
+        doctor_add(
+                doctor, "btf", there ? DOCTOR_OK : DOCTOR_FAIL,
+                "use a kernel with CONFIG_DEBUG_INFO_BTF=y (every current distribution has it); in a container, mount /sys",
+                there ? "%s" : "%s cannot be read", path);
 }
 
 /* Some are modules' or architectures' own: what is named here is needed. */
@@ -86,11 +89,12 @@ void doctor_judge_config(Doctor *doctor, const char *config) {
                 if (has_line(config, options[i].option))
                         continue;
                 complete = false;
-                doctor_add(doctor, "kernel-config", options[i].verdict, "build or boot a kernel with it", "%s is not set: %s",
-                           options[i].option, options[i].lost);
+                doctor_add(doctor, "kernel-config", options[i].verdict, "build or boot a kernel with it",
+                           "%s is not set: %s", options[i].option, options[i].lost);
         }
         if (complete)
-                doctor_add(doctor, "kernel-config", DOCTOR_OK, NULL, "all %zu options that matter are set", ARRAY_SIZE(options));
+                doctor_add(doctor, "kernel-config", DOCTOR_OK, NULL, "all %zu options that matter are set",
+                           ARRAY_SIZE(options));
 }
 
 static char *read_config(void) {
@@ -121,35 +125,44 @@ static void check_config(Doctor *doctor) {
         if (config)
                 doctor_judge_config(doctor, config);
         else
-                doctor_add(doctor, "kernel-config", DOCTOR_OK, NULL, "is not shown (/proc/config.gz, /boot): judged by what works");
+                doctor_add(doctor, "kernel-config", DOCTOR_OK, NULL,
+                           "is not shown (/proc/config.gz, /boot): judged by what works");
 }
 
 static void check_jit(Doctor *doctor) {
         _cleanup_(freep) char *text = read_text("/proc/sys/net/core/bpf_jit_enable");
 
         if (text && *text == '0')
-                doctor_add(doctor, "jit", DOCTOR_WARN, "sysctl net.core.bpf_jit_enable=1", "is off: each sample costs several times as much");
+                doctor_add(doctor, "jit", DOCTOR_WARN, "sysctl net.core.bpf_jit_enable=1",
+                           "is off: each sample costs several times as much");
         else
                 doctor_add(doctor, "jit", DOCTOR_OK, NULL, text ? "is on" : "is not shown");
 }
 
 static void check_clock(Doctor *doctor) {
-        _cleanup_(freep) char *text = read_text("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        _cleanup_(freep) char *text = read_text(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource");
         const char *name = text ? text : "unknown";
         bool slow = !strncmp(name, "hpet", 4) || !strncmp(name, "acpi_pm", 7) || !strncmp(name, "jiffies", 7);
 
-        doctor_add(doctor, "clock", slow ? DOCTOR_WARN : DOCTOR_OK, "find out why the kernel does not trust the CPU's counter (dmesg)",
-                   "%.*s%s", (int)strcspn(name, "\n"), name, slow ? ": each look at the clock takes a microsecond" : "");
+        doctor_add(doctor, "clock", slow ? DOCTOR_WARN : DOCTOR_OK,
+                   "find out why the kernel does not trust the CPU's counter (dmesg)", "%.*s%s",
+                   (int)strcspn(name, "\n"), name,
+                   slow ? ": each look at the clock takes a microsecond" : "");
 }
 
 void doctor_judge_time(Doctor *doctor, time_t seconds, int state) {
         bool set = seconds >= BUILT_AFTER;
 
         doctor_add(doctor, "time", set && state != TIME_ERROR ? DOCTOR_OK : DOCTOR_WARN,
-                   set ? "run an NTP client (chrony, systemd-timesyncd)" : "set it (date, a battery for the machine's clock)", "%s",
-                   !set ? "is in the past: receivers will not find the profiles" :
-                   state < 0 ? "is set; who keeps it is not shown" :
-                   state != TIME_ERROR ? "is kept by an NTP client" : "is kept by no NTP client: profiles may not meet the spans of other machines");
+                   set ? "run an NTP client (chrony, systemd-timesyncd)"
+                       : "set it (date, a battery for the machine's clock)",
+                   "%s",
+                   !set                ? "is in the past: receivers will not find the profiles"
+                           : state < 0 ? "is set; who keeps it is not shown"
+                           : state != TIME_ERROR
+                           ? "is kept by an NTP client"
+                           : "is kept by no NTP client: profiles may not meet the spans of other machines");
 }
 
 /* Containers may not ask. */
@@ -162,9 +175,11 @@ static void check_time(Doctor *doctor) {
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown) {
         bool closed = strstr(lockdown, "[confidentiality]");
 
-        doctor_add(doctor, "lockdown", closed ? DOCTOR_FAIL : DOCTOR_OK, "boot with lockdown=integrity, or without secure boot",
-                   "%s", closed ? "is at `confidentiality`: BPF may not read memory" :
-                         strstr(lockdown, "[integrity]") ? "integrity, which lets us work" : "none");
+        doctor_add(doctor, "lockdown", closed ? DOCTOR_FAIL : DOCTOR_OK,
+                   "boot with lockdown=integrity, or without secure boot", "%s",
+                   closed ? "is at `confidentiality`: BPF may not read memory"
+                           : strstr(lockdown, "[integrity]") ? "integrity, which lets us work"
+                                                             : "none");
 }
 
 static void check_lockdown(Doctor *doctor) {
@@ -176,8 +191,11 @@ static void check_lockdown(Doctor *doctor) {
 /* The one check that counts. What stands in its way was logged. */
 static void check_load(Doctor *doctor) {
         const SamplerConfig config = {
-                .frequency = (uint32_t)doctor->config->frequency, .depth = (uint32_t)doctor->config->depth,
-                .default_state = ABI_STATE_REJECTED, .self_tgid = (uint32_t)getpid(), .btf_path = getenv("SPANPROF_BTF"),
+                .frequency = (uint32_t)doctor->config->frequency,
+                .depth = (uint32_t)doctor->config->depth,
+                .default_state = ABI_STATE_REJECTED,
+                .self_tgid = (uint32_t)getpid(),
+                .btf_path = getenv("SPANPROF_BTF"),
         };
         _cleanup_(sampler_freep) Sampler *sampler = NULL;
         int r = sampler_new(&sampler, &config);
@@ -185,10 +203,12 @@ static void check_load(Doctor *doctor) {
         if (!r)
                 r = sampler_start(sampler);
         if (r)
-                doctor_add(doctor, "kernel-half", DOCTOR_FAIL, "see what failed above, and the message on standard error",
+                doctor_add(doctor, "kernel-half", DOCTOR_FAIL,
+                           "see what failed above, and the message on standard error",
                            "cannot be loaded and attached");
         else
-                doctor_add(doctor, "kernel-half", DOCTOR_OK, NULL, "loads and attaches on %u CPUs; no compiler, no headers needed",
+                doctor_add(doctor, "kernel-half", DOCTOR_OK, NULL,
+                           "loads and attaches on %u CPUs; no compiler, no headers needed",
                            sampler_n_cpus(sampler));
 }
 
@@ -237,16 +257,19 @@ void doctor_judge_capabilities(Doctor *doctor, const char *status) {
         for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
                 bool has = holds(set, capabilities[i].bit, capabilities[i].admin_too);
 
-                doctor_add(doctor, capabilities[i].name, has ? DOCTOR_OK : capabilities[i].verdict,
-                           "run as root, grant it (AmbientCapabilities= of the unit, securityContext of the container)",
-                           "%s%s", has ? "held" : "missing: ", has ? "" : capabilities[i].lost);
+                doctor_add(
+                        doctor, capabilities[i].name, has ? DOCTOR_OK : capabilities[i].verdict,
+                        "run as root, grant it (AmbientCapabilities= of the unit, securityContext of the container)",
+                        "%s%s", has ? "held" : "missing: ", has ? "" : capabilities[i].lost);
         }
 }
 
 void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon) {
         doctor_add(doctor, "perf_event_paranoid", paranoid > 2 && !has_perfmon ? DOCTOR_FAIL : DOCTOR_OK,
                    "grant CAP_PERFMON, or sysctl kernel.perf_event_paranoid=2", "%" PRId64 "%s", paranoid,
-                   has_perfmon ? ", which CAP_PERFMON passes" : paranoid > 2 ? ": no events without CAP_PERFMON" : "");
+                   has_perfmon            ? ", which CAP_PERFMON passes"
+                           : paranoid > 2 ? ": no events without CAP_PERFMON"
+                                          : "");
 }
 
 static void check_kallsyms(Doctor *doctor) {
@@ -258,26 +281,32 @@ static void check_kallsyms(Doctor *doctor) {
                 ;
         if (file)
                 fclose(file);
-        doctor_add(doctor, "kallsyms", address ? DOCTOR_OK : DOCTOR_WARN,
-                   "grant CAP_SYSLOG, and sysctl kernel.kptr_restrict=1 or less; in a container, do not mask /proc/kallsyms",
-                   address ? "shows addresses" : "hides addresses: kernel frames have no names");
+        doctor_add(
+                doctor, "kallsyms", address ? DOCTOR_OK : DOCTOR_WARN,
+                "grant CAP_SYSLOG, and sysctl kernel.kptr_restrict=1 or less; in a container, do not mask /proc/kallsyms",
+                address ? "shows addresses" : "hides addresses: kernel frames have no names");
 }
 
 static void check_namespace(Doctor *doctor) {
         uint32_t inode = 0;
         bool known = !machine_namespace(&inode);
 
-        doctor_add(doctor, "pid-namespace", known && inode ? DOCTOR_WARN : DOCTOR_OK,
-                   "to see the whole machine: hostPID in Kubernetes, --pid=host elsewhere; a sidecar is right as it is",
-                   !known ? "is not shown" : inode ? "not the machine's: only processes of this container are seen" : "the machine's");
+        doctor_add(
+                doctor, "pid-namespace", known && inode ? DOCTOR_WARN : DOCTOR_OK,
+                "to see the whole machine: hostPID in Kubernetes, --pid=host elsewhere; a sidecar is right as it is",
+                !known          ? "is not shown"
+                        : inode ? "not the machine's: only processes of this container are seen"
+                                : "the machine's");
 }
 
 static void check_cgroup(Doctor *doctor) {
-        bool v2 = !access("/sys/fs/cgroup/cgroup.controllers", F_OK) || !access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK);
+        bool v2 = !access("/sys/fs/cgroup/cgroup.controllers", F_OK) ||
+                !access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK);
         bool readable = !access("/proc/self/cgroup", R_OK);
 
         doctor_add(doctor, "cgroup", readable ? DOCTOR_OK : DOCTOR_WARN, "use a kernel with CONFIG_CGROUPS",
-                   readable ? "%s" : "%s are not shown: containers and units have no names", v2 ? "version 2" : "control groups");
+                   readable ? "%s" : "%s are not shown: containers and units have no names",
+                   v2 ? "version 2" : "control groups");
 }
 
 void doctor_check_rights(Doctor *doctor) {
@@ -300,8 +329,10 @@ static void check_rate(Doctor *doctor) {
         bool known = !machine_setting("perf_event_max_sample_rate", &rate);
         bool low = known && rate < (int64_t)doctor->config->frequency;
 
-        doctor_add(doctor, "sample-rate", low ? DOCTOR_WARN : DOCTOR_OK, "sysctl kernel.perf_event_max_sample_rate, or a lower frequency",
-                   "%" PRId64 " Hz allowed, %" PRIu64 " wanted%s", rate, doctor->config->frequency, low ? ": samples will be lost" : "");
+        doctor_add(doctor, "sample-rate", low ? DOCTOR_WARN : DOCTOR_OK,
+                   "sysctl kernel.perf_event_max_sample_rate, or a lower frequency",
+                   "%" PRId64 " Hz allowed, %" PRIu64 " wanted%s", rate, doctor->config->frequency,
+                   low ? ": samples will be lost" : "");
 }
 
 /* Since 5.11 BPF memory is charged to the control group, not to this limit. */
@@ -309,7 +340,8 @@ static void check_memlock(Doctor *doctor) {
         struct rlimit limit = { 0 };
 
         getrlimit(RLIMIT_MEMLOCK, &limit);
-        doctor_add(doctor, "memlock", DOCTOR_OK, NULL, "%" PRIu64 " KiB; BPF maps are charged to the control group",
+        doctor_add(doctor, "memlock", DOCTOR_OK, NULL,
+                   "%" PRIu64 " KiB; BPF maps are charged to the control group",
                    (uint64_t)limit.rlim_cur >> 10);
 }
 
@@ -317,8 +349,9 @@ static void check_files(Doctor *doctor) {
         struct rlimit limit = { 0 };
 
         getrlimit(RLIMIT_NOFILE, &limit);
-        doctor_add(doctor, "open-files", limit.rlim_max < 4096 ? DOCTOR_WARN : DOCTOR_OK, "raise LimitNOFILE= (or ulimit -Hn) to 65536",
-                   "%" PRIu64 " allowed%s", (uint64_t)limit.rlim_max,
+        doctor_add(doctor, "open-files", limit.rlim_max < 4096 ? DOCTOR_WARN : DOCTOR_OK,
+                   "raise LimitNOFILE= (or ulimit -Hn) to 65536", "%" PRIu64 " allowed%s",
+                   (uint64_t)limit.rlim_max,
                    limit.rlim_max < 4096 ? ": programs beyond that are walked by frame pointers alone" : "");
 }
 
@@ -330,10 +363,15 @@ static void check_workers(Doctor *doctor) {
         if (!r)
                 r = zygotes_wait(zygotes, WORKERS_WAIT_MS);
         if (r)
-                doctor_add(doctor, "workers", DOCTOR_WARN, "a kernel with seccomp filters; a runtime that lets capset and prctl pass",
-                           "no process without rights can be had (%s): the daemon reads files of targets itself", strerror(-r));
+                doctor_add(
+                        doctor, "workers", DOCTOR_WARN,
+                        "a kernel with seccomp filters; a runtime that lets capset and prctl pass",
+                        "no process without rights can be had (%s): the daemon reads files of targets itself",
+                        strerror(-r));
         else
-                doctor_add(doctor, "workers", DOCTOR_OK, NULL, "call frame information and symbols of targets are read by processes without rights");
+                doctor_add(
+                        doctor, "workers", DOCTOR_OK, NULL,
+                        "call frame information and symbols of targets are read by processes without rights");
 }
 
 void doctor_check_limits(Doctor *doctor) {

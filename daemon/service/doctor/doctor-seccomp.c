@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether a filter of system calls, as containers have, leaves us those that we live on. Asked by trying them. */
+/*
+ * Whether a filter of system calls, as containers have, leaves us those that we live on. Asked by trying
+ * them.
+ */
 
 #include <errno.h>
 #include <limits.h>
@@ -38,7 +41,8 @@ static bool passes(bool (*try)(void)) {
                 signal(SIGSYS, SIG_DFL);
                 _exit(try() ? EXIT_SUCCESS : EXIT_FAILURE);
         }
-        return pid < 0 || waitpid(pid, &status, 0) != pid || (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+        return pid < 0 || waitpid(pid, &status, 0) != pid ||
+                (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
 }
 
 void doctor_check_seccomp(Doctor *doctor, const char *status, bool has_bpf) {
@@ -49,11 +53,14 @@ void doctor_check_seccomp(Doctor *doctor, const char *status, bool has_bpf) {
                 doctor_add(doctor, "seccomp", DOCTOR_OK, NULL, "no filter");
                 return;
         }
-        bpf = !has_bpf || passes(try_bpf);      /* without CAP_BPF it is the kernel itself that may refuse, as is said above */
+        /* without CAP_BPF it is the kernel itself that may refuse, as is said above */
+        bpf = !has_bpf || passes(try_bpf);
         perf = passes(try_perf_event_open);
         memory = passes(try_process_vm_readv);
-        doctor_add(doctor, "seccomp", bpf && perf && memory ? DOCTOR_OK : DOCTOR_FAIL,
-                   "allow them in the profile of the container (seccompProfile, --security-opt seccomp=), or SystemCallFilter=",
-                   "a filter is in force%s%s%s%s", bpf && perf && memory ? ", and lets us work" : ", and forbids",
-                   bpf ? "" : " bpf", perf ? "" : " perf_event_open", memory ? "" : " process_vm_readv");
+        doctor_add(
+                doctor, "seccomp", bpf && perf && memory ? DOCTOR_OK : DOCTOR_FAIL,
+                "allow them in the profile of the container (seccompProfile, --security-opt seccomp=), or SystemCallFilter=",
+                "a filter is in force%s%s%s%s",
+                bpf && perf && memory ? ", and lets us work" : ", and forbids", bpf ? "" : " bpf",
+                perf ? "" : " perf_event_open", memory ? "" : " process_vm_readv");
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Where profiles go: the kill switch, the spool, names, and a request to the receiver that carries nothing. */
+/*
+ * Where profiles go: the kill switch, the spool, names, and a request to the receiver that carries nothing.
+ */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +28,8 @@ static void check_switch(Doctor *doctor) {
         if (lstat("/etc/spanprof/disabled", &st))
                 doctor_add(doctor, "kill-switch", DOCTOR_OK, NULL, "is off");
         else
-                doctor_add(doctor, "kill-switch", DOCTOR_WARN, "remove /etc/spanprof/disabled", "is on: nothing is sampled");
+                doctor_add(doctor, "kill-switch", DOCTOR_WARN, "remove /etc/spanprof/disabled",
+                           "is on: nothing is sampled");
 }
 
 static void check_daemon(Doctor *doctor) {
@@ -35,8 +38,9 @@ static void check_daemon(Doctor *doctor) {
         int status;
 
         if (!control_ask(path, "GET", "/readyz", &status, &answer))
-                doctor_add(doctor, "daemon", status == 200 ? DOCTOR_OK : DOCTOR_WARN, "see `spanprof status`", "runs, and says: %.*s",
-                           (int)strcspn(answer.data ? answer.data : "", "\n"), answer.data ? answer.data : "");
+                doctor_add(doctor, "daemon", status == 200 ? DOCTOR_OK : DOCTOR_WARN, "see `spanprof status`",
+                           "runs, and says: %.*s", (int)strcspn(answer.data ? answer.data : "", "\n"),
+                           answer.data ? answer.data : "");
         else
                 doctor_add(doctor, "daemon", DOCTOR_OK, NULL, "none runs (%s)", path);
 }
@@ -47,16 +51,22 @@ static void check_spool(Doctor *doctor) {
         struct stat st;
 
         if (!*path)
-                doctor_add(doctor, "spool", DOCTOR_OK, NULL, "none is set here; the service has /var/lib/spanprof/spool");
+                doctor_add(doctor, "spool", DOCTOR_OK, NULL,
+                           "none is set here; the service has /var/lib/spanprof/spool");
         else if (stat(path, &st))
-                doctor_add(doctor, "spool", errno == ENOENT ? DOCTOR_OK : DOCTOR_FAIL, "make it, or give the daemon the right to look there",
+                doctor_add(doctor, "spool", errno == ENOENT ? DOCTOR_OK : DOCTOR_FAIL,
+                           "make it, or give the daemon the right to look there",
                            errno == ENOENT ? "%s is not there yet" : "%s cannot be looked at", path);
         else if (!S_ISDIR(st.st_mode) || access(path, R_OK | W_OK | X_OK))
-                doctor_add(doctor, "spool", DOCTOR_FAIL, "give it to the daemon's user, or choose another with --spool",
+                doctor_add(doctor, "spool", DOCTOR_FAIL,
+                           "give it to the daemon's user, or choose another with --spool",
                            "%s is no directory that we may write", path);
-        else if (!statvfs(path, &space) && (uint64_t)space.f_bavail * space.f_frsize < doctor->config->spool_max_bytes)
-                doctor_add(doctor, "spool", DOCTOR_WARN, "make room, or lower spool-max-bytes", "%s: %" PRIu64 " MiB free, %" PRIu64 " may be used",
-                           path, (uint64_t)space.f_bavail * space.f_frsize >> 20, doctor->config->spool_max_bytes >> 20);
+        else if (!statvfs(path, &space) &&
+                 (uint64_t)space.f_bavail * space.f_frsize < doctor->config->spool_max_bytes)
+                doctor_add(doctor, "spool", DOCTOR_WARN, "make room, or lower spool-max-bytes",
+                           "%s: %" PRIu64 " MiB free, %" PRIu64 " may be used", path,
+                           (uint64_t)space.f_bavail * space.f_frsize >> 20,
+                           doctor->config->spool_max_bytes >> 20);
         else
                 doctor_add(doctor, "spool", DOCTOR_OK, NULL, "%s", path);
 }
@@ -87,11 +97,14 @@ static void judge_status(Doctor *doctor, int status) {
         if (status >= 200 && status < 300)
                 doctor_add(doctor, "endpoint", DOCTOR_OK, NULL, "%s takes profiles", url);
         else if (status == 429 || status == 502 || status == 503 || status == 504)
-                doctor_add(doctor, "endpoint", DOCTOR_WARN, "look at the receiver", "%s answers %d: busy", url, status);
+                doctor_add(doctor, "endpoint", DOCTOR_WARN, "look at the receiver", "%s answers %d: busy",
+                           url, status);
         else
                 doctor_add(doctor, "endpoint", DOCTOR_FAIL,
-                           status == 401 || status == 403 ? "set headers= with the right credentials" :
-                           status == 404 ? "enable the profiles signal in the receiver, or mend the path" : "look at the receiver's log",
+                           status == 401 || status == 403 ? "set headers= with the right credentials"
+                                   : status == 404
+                                   ? "enable the profiles signal in the receiver, or mend the path"
+                                   : "look at the receiver's log",
                            "%s answers %d", url, status);
 }
 
@@ -102,7 +115,8 @@ static void on_reply(const HttpReply *reply, void *userdata) {
         if (reply->status)
                 judge_status(request->doctor, reply->status);
         else
-                doctor_add(request->doctor, "endpoint", DOCTOR_FAIL, "start a receiver there (`spanprof receive` is one), or set endpoint=",
+                doctor_add(request->doctor, "endpoint", DOCTOR_FAIL,
+                           "start a receiver there (`spanprof receive` is one), or set endpoint=",
                            "%s: %s%s%s", url, fault_text(reply), *reply->error ? ": " : "", reply->error);
         sd_event_exit(request->event, 0);
 }
@@ -111,8 +125,12 @@ static int make_request(const Doctor *doctor, Request *request, char *why, size_
         const Config *config = doctor->config;
         ExporterConfig exporter = config_exporter(config, config->profiles_url);
         HttpConfig http = {
-                .url = exporter.endpoint, .json = exporter.convert != NULL, .timeout_ns = MIN(config->timeout_ns, TIME_LIMIT_NS),
-                .certificate = exporter.certificate, .client_certificate = exporter.client_certificate, .client_key = exporter.client_key,
+                .url = exporter.endpoint,
+                .json = exporter.convert != NULL,
+                .timeout_ns = MIN(config->timeout_ns, TIME_LIMIT_NS),
+                .certificate = exporter.certificate,
+                .client_certificate = exporter.client_certificate,
+                .client_key = exporter.client_key,
         };
         char **headers = NULL;
         int r = endpoint_check_url(exporter.endpoint, why, size);
@@ -126,7 +144,10 @@ static int make_request(const Doctor *doctor, Request *request, char *why, size_
         return r;
 }
 
-/* An empty message is a whole one in protobuf: a request that carries no profile, which any receiver may take. */
+/*
+ * An empty message is a whole one in protobuf: a request that carries no profile, which any receiver may
+ * take.
+ */
 static void check_endpoint(Doctor *doctor) {
         Request request = { .doctor = doctor };
         Http *http = NULL;
@@ -135,8 +156,10 @@ static void check_endpoint(Doctor *doctor) {
 
         if (sd_event_new(&request.event) < 0)
                 return;
-        if (make_request(doctor, &request, why, sizeof(why), &http) || http_post(http, body, strlen(body), on_reply, &request))
-                doctor_add(doctor, "endpoint", DOCTOR_FAIL, "mend endpoint= or headers=", "%s: %s", doctor->config->profiles_url, why);
+        if (make_request(doctor, &request, why, sizeof(why), &http) ||
+            http_post(http, body, strlen(body), on_reply, &request))
+                doctor_add(doctor, "endpoint", DOCTOR_FAIL, "mend endpoint= or headers=", "%s: %s",
+                           doctor->config->profiles_url, why);
         else
                 sd_event_loop(request.event);
         http_free(http);
@@ -145,16 +168,21 @@ static void check_endpoint(Doctor *doctor) {
 
 /* What has no names is no failure: addresses and build ids are sent in any case. */
 static void check_symbols(Doctor *doctor) {
-        const char *code = doctor->config->jit_symbols ? "code that targets make is named by their perf-map files and jitdumps" :
-                                                         "code that targets make has no names (jit-symbols = off)";
+        const char *code = doctor->config->jit_symbols
+                ? "code that targets make is named by their perf-map files and jitdumps"
+                : "code that targets make has no names (jit-symbols = off)";
 
         if (strcmp(doctor->config->symbols, "local"))
-                doctor_add(doctor, "symbols", DOCTOR_OK, NULL, "functions in files are named by the backend (symbols = remote); %s", code);
+                doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
+                           "functions in files are named by the backend (symbols = remote); %s", code);
         else if (access(DEBUG_DIRECTORY, X_OK))
-                doctor_add(doctor, "symbols", DOCTOR_WARN, "install debug packages (-dbgsym, -debuginfo) of what is profiled",
-                           "no " DEBUG_DIRECTORY ": of stripped files only exported functions have names; %s", code);
+                doctor_add(doctor, "symbols", DOCTOR_WARN,
+                           "install debug packages (-dbgsym, -debuginfo) of what is profiled",
+                           "no " DEBUG_DIRECTORY ": of stripped files only exported functions have names; %s",
+                           code);
         else
-                doctor_add(doctor, "symbols", DOCTOR_OK, NULL, "functions in files are named here, also by " DEBUG_DIRECTORY "; %s", code);
+                doctor_add(doctor, "symbols", DOCTOR_OK, NULL,
+                           "functions in files are named here, also by " DEBUG_DIRECTORY "; %s", code);
 }
 
 void doctor_check_shipping(Doctor *doctor) {

@@ -37,14 +37,15 @@ size_t doctor_print(const Doctor *doctor, Text *text) {
                 if (*finding->fix)
                         text_printf(text, "%-30s → %s\n", "", finding->fix);
         }
-        text_printf(text, "%zu ok, %zu warning%s, %zu failed\n", count(doctor, DOCTOR_OK), count(doctor, DOCTOR_WARN),
-                    count(doctor, DOCTOR_WARN) == 1 ? "" : "s", count(doctor, DOCTOR_FAIL));
+        text_printf(text, "%zu ok, %zu warning%s, %zu failed\n", count(doctor, DOCTOR_OK),
+                    count(doctor, DOCTOR_WARN), count(doctor, DOCTOR_WARN) == 1 ? "" : "s",
+                    count(doctor, DOCTOR_FAIL));
         return count(doctor, DOCTOR_FAIL);
 }
 
 void doctor_print_json(const Doctor *doctor, Text *text) {
-        text_printf(text, "{\"ok\": %zu, \"warn\": %zu, \"fail\": %zu, \"checks\": [", count(doctor, DOCTOR_OK),
-                    count(doctor, DOCTOR_WARN), count(doctor, DOCTOR_FAIL));
+        text_printf(text, "{\"ok\": %zu, \"warn\": %zu, \"fail\": %zu, \"checks\": [",
+                    count(doctor, DOCTOR_OK), count(doctor, DOCTOR_WARN), count(doctor, DOCTOR_FAIL));
         for (size_t i = 0; i < doctor->n_findings; i++) {
                 const Finding *finding = &doctor->findings[i];
 

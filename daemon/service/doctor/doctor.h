@@ -4,9 +4,9 @@
 /*
  * Doctor
  *
- * Looks at everything that sampling and shipping need, one check after the other, and says of each what is there, what
- * is lost without it, and how to mend it. Nothing is changed; the kernel half is loaded and attached for real, for a
- * moment, and chooses nobody.
+ * Looks at everything that sampling and shipping need, one check after the other, and says of each what is
+ * there, what is lost without it, and how to mend it. Nothing is changed; the kernel half is loaded and
+ * attached for real, for a moment, and chooses nobody.
  */
 
 #include <stdbool.h>
@@ -39,7 +39,8 @@ typedef struct Doctor {
 } Doctor;
 
 /* A finding; over the cap the last one is replaced. @fix may be NULL. */
-_printf_(5, 6) void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *fix, const char *format, ...);
+_printf_(5, 6) void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *fix,
+                               const char *format, ...);
 
 /* The checks, by what they look at. */
 void doctor_check_kernel(Doctor *doctor);
@@ -51,8 +52,8 @@ void doctor_check_shipping(Doctor *doctor);
 void doctor_check_seccomp(Doctor *doctor, const char *status, bool has_bpf);
 
 /*
- * Judgements of texts, for tests: @status of /proc/PID/status, @config of the kernel's configuration, @lockdown of
- * securityfs, @state of adjtimex(2).
+ * Judgements of texts, for tests: @status of /proc/PID/status, @config of the kernel's configuration,
+ * @lockdown of securityfs, @state of adjtimex(2).
  */
 void doctor_judge_capabilities(Doctor *doctor, const char *status);
 void doctor_judge_config(Doctor *doctor, const char *config);

@@ -28,8 +28,11 @@ struct ClockWatch {
 static int arm(int fd) {
         struct itimerspec spec = { .it_value.tv_sec = FAR_AHEAD_SEC };
 
-        /* Fails with ECANCELED when the clock was set since the last call; the timer is armed all the same. */
-        if (timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &spec, NULL) < 0 && errno != ECANCELED)
+        /*
+         * Fails with ECANCELED when the clock was set since the last call; the timer is armed all the same.
+         */
+        if (timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &spec, NULL) < 0 &&
+            errno != ECANCELED)
                 return error_origin(-errno);
         return 0;
 }

@@ -22,7 +22,8 @@ static int reach(const char *path, int *fdp) {
 
         if (fd < 0)
                 return CONTROL_E_UNREACHABLE;
-        if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >= sizeof(address.sun_path)) {
+        if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >=
+            sizeof(address.sun_path)) {
                 errno = ENAMETOOLONG;
                 return CONTROL_E_UNREACHABLE;
         }

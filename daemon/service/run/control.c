@@ -13,7 +13,10 @@
 #include "service/run/daemon-private.h"
 #include "service/run/metrics.h"
 
-/* Mappings are read with each drain (250 ms at most), counters once a second: older than this is no longer current. */
+/*
+ * Mappings are read with each drain (250 ms at most), counters once a second: older than this is no longer
+ * current.
+ */
 #define CURRENT_NS (5 * NS_PER_SEC)
 
 struct Control {
@@ -50,7 +53,8 @@ static void collect(Daemon *daemon, Metrics *metrics) {
                 .queued_bytes = exports_queued_bytes(daemon->exports),
                 .unsaved_events = exports_unsaved_events(daemon->exports),
                 .exports = daemon->exports,
-                .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns : UINT64_MAX,
+                .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns
+                                                           : UINT64_MAX,
                 .url = daemon->config->shown_url,
                 .naming = naming_state(daemon->naming),
                 .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
@@ -66,7 +70,10 @@ static int show(Control *control, void (*print)(Text *, const Metrics *), Text *
         return 200;
 }
 
-/* Loop alive: a loop that is not does not answer. A dead collector makes neither of them fail: nobody would gain by a restart. */
+/*
+ * Loop alive: a loop that is not does not answer. A dead collector makes neither of them fail: nobody would
+ * gain by a restart.
+ */
 static int show_health(Control *control, Text *page) {
         text_printf(page, "ok\n");
         return 200;
@@ -107,7 +114,8 @@ static int steer(Control *control, bool paused, Text *page) {
         return 200;
 }
 
-static int private_page(const char *method, const char *path, Text *page, const char **typep, void *userdata) {
+static int private_page(const char *method, const char *path, Text *page, const char **typep,
+                        void *userdata) {
         Control *control = userdata;
         bool is_post = !strcmp(method, "POST");
 
@@ -126,14 +134,16 @@ static int private_page(const char *method, const char *path, Text *page, const 
 
 /* ---- where it is served ---- */
 
-static int serve_path(Control *control, const char *path, ReceiverPage page, bool must, Receiver **receiverp) {
+static int serve_path(Control *control, const char *path, ReceiverPage page, bool must,
+                      Receiver **receiverp) {
         const ReceiverConfig config = { .path = path, .on_page = page, .userdata = control };
         int r = receiver_new(receiverp, control->daemon->event, &config);
 
         if (r != RECEIVER_E_PATH)
                 return r;
         if (must) {
-                log_error("cannot listen on %s: %s", path, errno == EADDRINUSE ? "another spanprof does" : strerror(errno));
+                log_error("cannot listen on %s: %s", path,
+                          errno == EADDRINUSE ? "another spanprof does" : strerror(errno));
                 return CONTROL_E_UNUSABLE;
         }
         if (errno == EADDRINUSE)

@@ -4,9 +4,9 @@
 /*
  * Control
  *
- * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status, /status.json,
- * /metrics, /healthz, /readyz; POST /pause and /resume), and the harmless part of it, if wanted, on a port for
- * Prometheus. And the client's end.
+ * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
+ * /status.json, /metrics, /healthz, /readyz; POST /pause and /resume), and the harmless part of it, if
+ * wanted, on a port for Prometheus. And the client's end.
  */
 
 #include "base/util/text.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Whether and how fast is sampled: the kill switch, `spanprof pause`, and the limits on the daemon itself. This flows
- * against the path of samples, so it is in one place. Every change ends the window, so that the period stays true.
+ * Whether and how fast is sampled: the kill switch, `spanprof pause`, and the limits on the daemon itself.
+ * This flows against the path of samples, so it is in one place. Every change ends the window, so that the
+ * period stays true.
  */
 
 #include <errno.h>
@@ -58,8 +59,8 @@ static bool is_disabled(void) {
 static int pause_now(Daemon *daemon) {
         int r;
 
-        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon), "sampling is paused (%s)",
-                        daemon_pause_reason(daemon));
+        log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon),
+                        "sampling is paused (%s)", daemon_pause_reason(daemon));
         sd_notifyf(0, "STATUS=paused (%s)", daemon_pause_reason(daemon));
         daemon->pause_ns = clock_monotonic_ns();
         sampler_pause(daemon->sampler);
@@ -80,7 +81,8 @@ static int resume_now(Daemon *daemon) {
         if (r)
                 return r > 0 ? error_origin(-EIO) : error_fold(r);
         daemon->is_paused = false;
-        daemon->window_start_ns = clock_monotonic_ns();         /* what passed since the last one ended is no part of a period */
+        /* what passed since the last one ended is no part of a period */
+        daemon->window_start_ns = clock_monotonic_ns();
         daemon->n_cpus = sampler_n_cpus(daemon->sampler);
         return 0;
 }
@@ -108,23 +110,25 @@ static uint64_t cpu_ns(const Daemon *daemon) {
 }
 
 static uint64_t resident_bytes(const Daemon *daemon) {
-        return self_resident_bytes() + (daemon->totals->zygotes ? zygotes_resident_bytes(daemon->totals->zygotes) : 0);
+        return self_resident_bytes() +
+                (daemon->totals->zygotes ? zygotes_resident_bytes(daemon->totals->zygotes) : 0);
 }
 
 void daemon_make_governor(Daemon *daemon) {
         const Config *config = daemon->config;
 
-        governor_init(&daemon->governor, (uint32_t)config->frequency, config->max_cpu, config->max_memory_bytes,
-                      clock_monotonic_ns(), cpu_ns(daemon));
-        volume_init(&daemon->volume, (uint32_t)config->frequency, config->max_export_rate, config->max_samples,
-                    config->export_interval_ns);
+        governor_init(&daemon->governor, (uint32_t)config->frequency, config->max_cpu,
+                      config->max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
+        volume_init(&daemon->volume, (uint32_t)config->frequency, config->max_export_rate,
+                    config->max_samples, config->export_interval_ns);
         if (daemon->totals->paused)
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
 }
 
 /*
- * A sample stands for the period of its window. So those that wait in the ring when the frequency changes go into a window that
- * ends with the old one: in the next, at a tenth of the frequency, each would stand for ten times the time.
+ * A sample stands for the period of its window. So those that wait in the ring when the frequency changes go
+ * into a window that ends with the old one: in the next, at a tenth of the frequency, each would stand for
+ * ten times the time.
  */
 static int change_frequency(Daemon *daemon) {
         int r;
@@ -143,8 +147,9 @@ static int follow_cpu(Daemon *daemon) {
         now = daemon->governor.frequency;
         stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
         log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
-                        r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm", "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%",
-                        now, before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->max_cpu);
+                        r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm",
+                        "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%", now,
+                        before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->max_cpu);
         return change_frequency(daemon);
 }
 
@@ -180,10 +185,12 @@ int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_n
                 return 0;
         lowered = r == VOLUME_E_LOWERED;
         stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
-        log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED, lowered ? "volume" : "calm",
-                        "sampling at %u Hz from now on, not %u: profiles are %s %s", volume->frequency, before,
-                        lowered ? "above" : "far below",
-                        !volume->max_samples || (volume->max_rate && volume->by_rate) ? "max-export-rate" : "max-samples");
+        log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
+                        lowered ? "volume" : "calm",
+                        "sampling at %u Hz from now on, not %u: profiles are %s %s", volume->frequency,
+                        before, lowered ? "above" : "far below",
+                        !volume->max_samples || (volume->max_rate && volume->by_rate) ? "max-export-rate"
+                                                                                      : "max-samples");
         return change_frequency(daemon);
 }
 
@@ -195,7 +202,9 @@ static int follow_memory(Daemon *daemon) {
 
         if (is && !was)
                 log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_MEMORY_LIMIT, "max-memory",
-                                "our own memory is %" PRIu64 " KiB, above max-memory: no samples until it is less", resident >> 10);
+                                "our own memory is %" PRIu64
+                                " KiB, above max-memory: no samples until it is less",
+                                resident >> 10);
         set_pause(daemon, DAEMON_PAUSE_MEMORY, is);
         r = apply(daemon);
         if (is)

@@ -30,11 +30,14 @@
 #include "service/run/daemon-private.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
-#define DRAIN_BUSY_NS (70 * NS_PER_MS)          /* and 10 to 30 ms until a library is known and its rows are in force */
+/* and 10 to 30 ms until a library is known and its rows are in force */
+#define DRAIN_BUSY_NS (70 * NS_PER_MS)
 #define DRAIN_IDLE_NS (250 * NS_PER_MS)
 #define DRAIN_WOKEN_NS (20 * NS_PER_MS)         /* what woke us is seldom alone */
-#define ASLEEP_NS (450 * NS_PER_MS)             /* any timer, while nothing flows; with the slack a second at most: */
-#define ASLEEP_SLACK_NS (550 * NS_PER_MS)       /* sd-event prefers whole seconds, so that they wake us up together */
+/* any timer, while nothing flows; with the slack a second at most: */
+#define ASLEEP_NS (450 * NS_PER_MS)
+/* sd-event prefers whole seconds, so that they wake us up together */
+#define ASLEEP_SLACK_NS (550 * NS_PER_MS)
 #define FIRST_WINDOW_NS (500 * NS_PER_MS)
 #define LAST_NAMES_NS (250 * NS_PER_MS)
 
@@ -70,7 +73,8 @@ int daemon_stop(Daemon *daemon) {
         targets_cpu_time(daemon->targets);      /* now, though the sum comes later */
         r = sampler_drain(daemon->sampler, NULL);
         targets_noticed(daemon->targets, UINT64_MAX);   /* nothing else will be told */
-        daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);  /* with those whose exit was still in the ring */
+        /* with those whose exit was still in the ring */
+        daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);
         if (!r)
                 r = sampler_read_counters(daemon->sampler);
         if (!r)         /* nothing is sampled any more: names of the last window may have a moment */
@@ -89,7 +93,8 @@ static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo
         Daemon *daemon = userdata;
         bool already = daemon->stop_ns && !daemon->stop_signal;
 
-        log_info("%s: %s", strsignal((int)info->ssi_signo), already ? "is stopping already; once more, and it ends at once" : "stopping");
+        log_info("%s: %s", strsignal((int)info->ssi_signo),
+                 already ? "is stopping already; once more, and it ends at once" : "stopping");
         daemon->stop_signal = (int)info->ssi_signo;
         daemon->stopped_by_terminal = info->ssi_code == SI_KERNEL;
         daemon->reloading = false;
@@ -98,7 +103,8 @@ static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo
 
 /* systemd takes the reload for done at the next READY=1 that is younger than this. */
 static void notify_reloading(void) {
-        sd_notifyf(0, "RELOADING=1\nSTATUS=reading the configuration\nMONOTONIC_USEC=%" PRIu64, clock_monotonic_ns() / NS_PER_US);
+        sd_notifyf(0, "RELOADING=1\nSTATUS=reading the configuration\nMONOTONIC_USEC=%" PRIu64,
+                   clock_monotonic_ns() / NS_PER_US);
 }
 
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
@@ -129,7 +135,10 @@ static bool is_done(const Daemon *daemon) {
         return daemon_has_pids_alone(daemon) && !targets_count(daemon->targets);
 }
 
-/* Without them it would go on and read nothing that is new; with rights of its own it reads nothing (docs/SECURITY.md). */
+/*
+ * Without them it would go on and read nothing that is new; with rights of its own it reads nothing
+ * (docs/SECURITY.md).
+ */
 static bool has_lost_workers(const Daemon *daemon) {
         return daemon->totals->zygotes && !zygotes_is_there(daemon->totals->zygotes);
 }
@@ -158,7 +167,8 @@ static int set_asleep(Daemon *daemon, bool asleep) {
         daemon->is_asleep = asleep;
         sampler_sleep(daemon->sampler, asleep);
         for (size_t i = 0; i < ARRAY_SIZE(timers) && r >= 0; i++)
-                r = sd_event_source_set_time_accuracy(timers[i], (asleep ? ASLEEP_SLACK_NS : NS_PER_MS) / NS_PER_US);
+                r = sd_event_source_set_time_accuracy(timers[i],
+                                                      (asleep ? ASLEEP_SLACK_NS : NS_PER_MS) / NS_PER_US);
         if (r >= 0)
                 r = sd_event_source_set_enabled(daemon->wake_source, asleep ? SD_EVENT_ON : SD_EVENT_OFF);
         return r < 0 ? error_origin(r) : 0;
@@ -228,8 +238,9 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
         if (has_lost_workers(daemon)) {
                 daemon->has_no_workers = true;
                 stat_add(COUNTER_NURSERIES_GONE, 1);
-                log_write_event(LOG_LEVEL_ERROR, LOG_EVENT_WORKERS_GONE, "workers",
-                                "stopping with status 1, so that the service manager starts it again: it may start no process itself");
+                log_write_event(
+                        LOG_LEVEL_ERROR, LOG_EVENT_WORKERS_GONE, "workers",
+                        "stopping with status 1, so that the service manager starts it again: it may start no process itself");
                 return daemon_stop(daemon);
         }
         after_ns = drain_interval_ns(daemon, &drained);
@@ -246,7 +257,8 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
                 return error_fold(r);
         daemon_warn_of_other_profilers(daemon);
         sd_notifyf(0, "STATUS=%s%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
-                   daemon->is_paused ? "paused; " : "", targets_count(daemon->targets), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
+                   daemon->is_paused ? "paused; " : "", targets_count(daemon->targets),
+                   stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
         return again(source, daemon->config->export_interval_ns);
 }
 
@@ -331,12 +343,13 @@ static int on_turn(sd_event_source *source, void *userdata) {
 
 /* ---- making them ---- */
 
-static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_ns, sd_event_time_handler_t handler) {
+static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_ns,
+                     sd_event_time_handler_t handler) {
         _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
         int r;
 
-        r = sd_event_add_time_relative(daemon->event, &source, CLOCK_MONOTONIC, after_ns / NS_PER_US, NS_PER_MS / NS_PER_US,
-                                       handler, daemon);
+        r = sd_event_add_time_relative(daemon->event, &source, CLOCK_MONOTONIC, after_ns / NS_PER_US,
+                                       NS_PER_MS / NS_PER_US, handler, daemon);
         if (r >= 0)
                 r = sd_event_source_set_enabled(source, SD_EVENT_ON);
         if (r >= 0)
@@ -356,15 +369,16 @@ static uint64_t time_left_ns(const Daemon *daemon) {
 }
 
 static int add_wake_source(Daemon *daemon) {
-        int r = sd_event_add_io(daemon->event, &daemon->wake_source, sampler_fd(daemon->sampler), EPOLLIN, on_wake, daemon);
+        int r = sd_event_add_io(daemon->event, &daemon->wake_source, sampler_fd(daemon->sampler), EPOLLIN,
+                                on_wake, daemon);
 
         if (r >= 0)
                 r = sd_event_source_set_enabled(daemon->wake_source, SD_EVENT_OFF);
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->wake_source, true);
         if (r >= 0)
-                r = sd_event_add_io(daemon->event, &daemon->call_source, sampler_call_fd(daemon->sampler), EPOLLIN | EPOLLET, on_call,
-                                    daemon);
+                r = sd_event_add_io(daemon->event, &daemon->call_source, sampler_call_fd(daemon->sampler),
+                                    EPOLLIN | EPOLLET, on_call, daemon);
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->call_source, true);
         return r < 0 ? error_origin(r) : 0;
@@ -376,7 +390,8 @@ int daemon_add_timers(Daemon *daemon) {
         if (!r)
                 r = add_wake_source(daemon);
         if (!r)
-                r = add_timer(daemon, &daemon->window_timer, daemon->sink ? daemon->config->export_interval_ns : FIRST_WINDOW_NS, on_window);
+                r = add_timer(daemon, &daemon->window_timer,
+                              daemon->sink ? daemon->config->export_interval_ns : FIRST_WINDOW_NS, on_window);
         if (!r)
                 r = add_timer(daemon, &daemon->second_timer, NS_PER_SEC, on_second);
         if (!r)
@@ -404,7 +419,8 @@ static int add_signals(Daemon *daemon) {
         for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
                 _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
 
-                r = sd_event_add_signal(daemon->event, &source, signals[i].signal, signals[i].handler, daemon);
+                r = sd_event_add_signal(daemon->event, &source, signals[i].signal, signals[i].handler,
+                                        daemon);
                 if (r >= 0)     /* a stop that fails must still end the program */
                         r = sd_event_source_set_exit_on_failure(source, true);
                 if (r >= 0)

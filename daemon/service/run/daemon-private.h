@@ -133,7 +133,10 @@ int daemon_govern(Daemon *daemon);
 /* Hz that all limits allow. */
 uint32_t daemon_frequency(const Daemon *daemon);
 
-/* Looks at how much a window was that has just been closed and encoded; the next one may have another frequency. */
+/*
+ * Looks at how much a window was that has just been closed and encoded; the next one may have another
+ * frequency.
+ */
 int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns);
 int daemon_pause_by_command(Daemon *daemon, bool paused);
 void daemon_make_governor(Daemon *daemon);

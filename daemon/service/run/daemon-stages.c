@@ -32,7 +32,8 @@ static int join_coroutine(Daemon *daemon, const Process *process, Sample *sample
 
         if (header->kind != ABI_KIND_CPU)
                 return 0;
-        r = coro_join_find(daemon->coroutines, process->pid, process->generation, header->ns_tid, header->time_ns, &match);
+        r = coro_join_find(daemon->coroutines, process->pid, process->generation, header->ns_tid,
+                           header->time_ns, &match);
         if (!r)
                 sample->coroutine = (SampleCoroutine){ match.probe_id, match.birth_ns, match.station, true };
         return r < 0 ? error_fold(r) : 0;
@@ -46,7 +47,8 @@ int daemon_scan_coroutines(Daemon *daemon) {
                 return error_fold(r);
         r = sd_event_source_set_time_relative(daemon->coroutines_timer, MIN(wait_ns, NS_PER_SEC) / NS_PER_US);
         if (r >= 0)
-                r = sd_event_source_set_enabled(daemon->coroutines_timer, wait_ns == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+                r = sd_event_source_set_enabled(daemon->coroutines_timer,
+                                                wait_ns == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -143,15 +145,15 @@ int daemon_on_stations(void *userdata, const Process *process) {
 }
 
 int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
-        SampleCoroutine coroutine = { suspended->coroutine.probe_id, suspended->coroutine.birth_ns, suspended->coroutine.station,
-                                      suspended->known };
+        SampleCoroutine coroutine = { suspended->coroutine.probe_id, suspended->coroutine.birth_ns,
+                                      suspended->coroutine.station, suspended->known };
         Daemon *daemon = userdata;
         Process *process;
         int r = targets_program(daemon->targets, suspended->pid, suspended->generation, &process);
 
         if (!r)
-                r = aggregator_add_suspended(daemon->aggregator, process, &coroutine, suspended->address, suspended->value_ns,
-                                             suspended->time_ns);
+                r = aggregator_add_suspended(daemon->aggregator, process, &coroutine, suspended->address,
+                                             suspended->value_ns, suspended->time_ns);
         stat_add(COUNTER_CORO_SUSPENSIONS_LOST, r > 0);
         return r < 0 ? error_fold(r) : 0;
 }
@@ -176,7 +178,8 @@ int daemon_step_tables(Daemon *daemon) {
 
         if (r < 0)
                 return error_fold(r);
-        r = sd_event_source_set_enabled(daemon->tables_work, r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
+        r = sd_event_source_set_enabled(daemon->tables_work,
+                                        r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -187,7 +190,8 @@ int daemon_step_threads(Daemon *daemon) {
 }
 
 static bool is_prepared(const Daemon *daemon) {
-        return tables_are_ready(daemon->tables) && (!daemon->threads || !thread_reader_is_busy(daemon->threads));
+        return tables_are_ready(daemon->tables) &&
+                (!daemon->threads || !thread_reader_is_busy(daemon->threads));
 }
 
 /* Before the first sample: those of all targets, as far as they can be made in this time. */
@@ -196,7 +200,8 @@ int daemon_prepare_tables(Daemon *daemon) {
 
         while (!is_prepared(daemon) && clock_monotonic_ns() < deadline_ns) {
                 struct pollfd fds[] = { { .fd = tables_fd(daemon->tables), .events = POLLIN },
-                                        { .fd = daemon->threads ? thread_reader_fd(daemon->threads) : -1, .events = POLLIN } };
+                                        { .fd = daemon->threads ? thread_reader_fd(daemon->threads) : -1,
+                                          .events = POLLIN } };
                 int r = daemon_step_threads(daemon);
 
                 if (!r)
@@ -216,8 +221,9 @@ static void tell_finding(const ValidateFinding *finding, void *userdata) {
 
         stat_add(finding->warning ? COUNTER_VALIDATE_WARNINGS : COUNTER_VALIDATE_ERRORS, 1);
         if ((*n)++ < FINDINGS_LOGGED)
-                log_warning("validate: %s: %s%s%s [%s]", finding->warning ? "warning" : "error", finding->path,
-                            *finding->path ? ": " : "", finding->text, validate_rule_name(finding->rule));
+                log_warning("validate: %s: %s%s%s [%s]", finding->warning ? "warning" : "error",
+                            finding->path, *finding->path ? ": " : "", finding->text,
+                            validate_rule_name(finding->rule));
 }
 
 /* It is sent all the same: what we think of it is for whoever debugs us. */
@@ -245,16 +251,18 @@ static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *use
 }
 
 /*
- * The mean time between two ticks of one CPU in the window that ends now: what a sample stands for. That is by what
- * was programmed, jitter included: an idle CPU does not tick on every machine (some virtual ones leave it out), and
- * entries that idle CPUs owe would make the period of the busy ones look longer. Only a kernel that has throttled the
- * samplers is asked what it let through.
+ * The mean time between two ticks of one CPU in the window that ends now: what a sample stands for. That is
+ * by what was programmed, jitter included: an idle CPU does not tick on every machine (some virtual ones
+ * leave it out), and entries that idle CPUs owe would make the period of the busy ones look longer. Only a
+ * kernel that has throttled the samplers is asked what it let through.
  */
 static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
         uint64_t end_ns = daemon->stop_ns ? daemon->stop_ns : daemon->is_paused ? daemon->pause_ns : now_ns;
         uint64_t n_entries = sampler_entries(daemon->sampler);
-        uint64_t length_ns = end_ns - MIN(end_ns, daemon->window_start_ns), n_throttled = stat_get(COUNTER_THROTTLED);
-        double n_programmed = sampler_programmed(daemon->sampler), n = n_programmed - daemon->window_programmed;
+        uint64_t length_ns = end_ns - MIN(end_ns, daemon->window_start_ns),
+                 n_throttled = stat_get(COUNTER_THROTTLED);
+        double n_programmed = sampler_programmed(daemon->sampler),
+               n = n_programmed - daemon->window_programmed;
 
         if (n_throttled != daemon->window_throttled)
                 n = MIN(n, (double)(n_entries - daemon->window_entries));
@@ -267,7 +275,9 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
 }
 
 static int hand_over(Daemon *daemon, const Window *window) {
-        OtlpOptions options = { .scope_version = SPANPROF_VERSION, .timestamps = daemon->config->timestamps, .count_cpu = true };
+        OtlpOptions options = { .scope_version = SPANPROF_VERSION,
+                                .timestamps = daemon->config->timestamps,
+                                .count_cpu = true };
         uint64_t n_lost = 0, n_samples = window_n_events_of(window, PROFILE_CPU);
         int r;
 
@@ -332,7 +342,9 @@ void daemon_warn_of_other_profilers(Daemon *daemon) {
         if (daemon->rivals.n)
                 targets_each(daemon->targets, find_shared, &shared);
         if (shared.n && !daemon->warned_of_others)
-                log_warning("another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
-                            "profiles are shipped twice", shared.n, shared.first->pid, shared.first->comm);
+                log_warning(
+                        "another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
+                        "profiles are shipped twice",
+                        shared.n, shared.first->pid, shared.first->comm);
         daemon->warned_of_others = shared.n;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Makes every stage, starts them in the one right order, and says at the start what was found and at the end what was
- * done. What flows between the stages is in daemon-stages.c, when it flows in daemon-loop.c.
+ * Makes every stage, starts them in the one right order, and says at the start what was found and at the end
+ * what was done. What flows between the stages is in daemon-stages.c, when it flows in daemon-loop.c.
  */
 
 #include "service/run/daemon.h"
@@ -24,7 +24,8 @@
 #include "service/run/daemon-private.h"
 #include "service/run/summary.h"
 
-enum { UNUSED_OBJECTS = 256 };          /* files that stay known though no target maps them: the next one may */
+/* files that stay known though no target maps them: the next one may */
+enum { UNUSED_OBJECTS = 256 };
 
 /* ---- making it ---- */
 
@@ -50,8 +51,9 @@ static int make_sampler(Daemon *daemon) {
                 .depth = (uint32_t)config->depth,
                 .kernel_stacks = config->kernel_stacks,
                 .jitter = config->jitter,
-                .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED : ABI_STATE_REJECTED,
-                .watch_targets = true,          /* a chosen target may start to publish later, too */
+                .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED
+                                                                       : ABI_STATE_REJECTED,
+                .watch_targets = true, /* a chosen target may start to publish later, too */
                 .watch_non_targets = selector_is_default(daemon->selector),
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
@@ -74,7 +76,8 @@ static int refresh(void *userdata, Process *process) {
 }
 
 static int make_frames(Daemon *daemon) {
-        const NamingConfig config = { .objects = !strcmp(daemon->config->symbols, "local"), .code = daemon->config->jit_symbols,
+        const NamingConfig config = { .objects = !strcmp(daemon->config->symbols, "local"),
+                                      .code = daemon->config->jit_symbols,
                                       .zygotes = daemon->totals->zygotes };
         FramesNaming hooks;
         int r = frames_new(&daemon->frames);
@@ -108,8 +111,8 @@ static int make_tables(Daemon *daemon) {
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->tables_work, true);
         if (r >= 0)
-                r = sd_event_add_io(daemon->event, &daemon->tables_ready, tables_fd(daemon->tables), EPOLLIN, on_tables_ready,
-                                    daemon);
+                r = sd_event_add_io(daemon->event, &daemon->tables_ready, tables_fd(daemon->tables), EPOLLIN,
+                                    on_tables_ready, daemon);
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->tables_ready, true);
         return r < 0 ? error_origin(r) : 0;
@@ -125,7 +128,8 @@ static int make_threads(Daemon *daemon) {
         if (r)
                 return error_fold(r);
         object_cache_set_ask(daemon->objects, thread_reader_ask, daemon->threads);
-        r = sd_event_add_io(daemon->event, &daemon->threads_ready, thread_reader_fd(daemon->threads), EPOLLIN, on_threads_ready, daemon);
+        r = sd_event_add_io(daemon->event, &daemon->threads_ready, thread_reader_fd(daemon->threads), EPOLLIN,
+                            on_threads_ready, daemon);
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->threads_ready, true);
         return r < 0 ? error_origin(r) : 0;
@@ -135,8 +139,12 @@ static int make_targets(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = daemon->selector,
                 .environment = daemon->config->target_environment,
-                .callbacks = { .row_set = daemon_set_row, .row_remove = daemon_remove_row, .adopt = daemon_adopt,
-                               .mapped = daemon_on_mapped, .stations = daemon_on_stations, .userdata = daemon },
+                .callbacks = { .row_set = daemon_set_row,
+                               .row_remove = daemon_remove_row,
+                               .adopt = daemon_adopt,
+                               .mapped = daemon_on_mapped,
+                               .stations = daemon_on_stations,
+                               .userdata = daemon },
         };
         int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);
 
@@ -151,7 +159,8 @@ static int make_targets(Daemon *daemon) {
 
 static int make_aggregator(Daemon *daemon) {
         const ConfigList *allow = &daemon->config->attributes_allow, *deny = &daemon->config->attributes_deny;
-        AttributeFilter filter = { allow->items, deny->items, allow->n_items, deny->n_items, daemon->config->coroutine_ids };
+        AttributeFilter filter = { allow->items, deny->items, allow->n_items, deny->n_items,
+                                   daemon->config->coroutine_ids };
         int r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
 
         if (r)
@@ -247,8 +256,10 @@ static void log_targets(Daemon *daemon) {
         if (n)
                 log_info("profiling %zu process%s of %zu", n, n == 1 ? "" : "es", n_all);
         else if (selector_is_default(daemon->selector))
-                log_info("no process publishes a trace context yet; `--all` would profile %zu processes; --pid, --comm, "
-                         "--unit and others choose some: see `spanprof targets`", n_all);
+                log_info(
+                        "no process publishes a trace context yet; `--all` would profile %zu processes; --pid, --comm, "
+                        "--unit and others choose some: see `spanprof targets`",
+                        n_all);
         else
                 log_info("no process matches yet; `--all` would profile %zu processes", n_all);
 }
@@ -259,15 +270,16 @@ static void log_start(Daemon *daemon) {
 
         uname(&name);
         machine_lost_features(lost, sizeof(lost));
-        log_info("spanprof %s on Linux %s with BTF%s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB", SPANPROF_VERSION,
-                 name.release, *lost ? "" : " and all capabilities", daemon->n_cpus, daemon->config->frequency,
-                 sampler_map_bytes(daemon->sampler) >> 10);
+        log_info("spanprof %s on Linux %s with BTF%s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB",
+                 SPANPROF_VERSION, name.release, *lost ? "" : " and all capabilities", daemon->n_cpus,
+                 daemon->config->frequency, sampler_map_bytes(daemon->sampler) >> 10);
         if (*lost)
                 log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
                                 "capabilities that are missing, and what that costs: %s", lost);
         log_targets(daemon);
         if (!daemon->sink)
-                log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s", daemon->config->shown_url);
+                log_write_event(LOG_LEVEL_INFO, LOG_EVENT_READY, "start", "profiles go to %s",
+                                daemon->config->shown_url);
 }
 
 static int start_sampling(Daemon *daemon) {
@@ -283,7 +295,9 @@ static int start_sampling(Daemon *daemon) {
         return 0;
 }
 
-/* One that works for its own process alone has nothing to tell others: a service manager, `spanprof status`. */
+/*
+ * One that works for its own process alone has nothing to tell others: a service manager, `spanprof status`.
+ */
 static int open_to_others(Daemon *daemon) {
         int r = daemon->sink ? 0 : control_new(&daemon->control, daemon);
 
@@ -313,11 +327,15 @@ static int check_pids(const Daemon *daemon) {
                 log_error("nothing is left to profile: --exclude takes away every process of --pid");
                 return DAEMON_E_NO_TARGET;
         }
-        log_notice("--exclude takes away %zu of %zu processes of --pid", n_excluded, daemon->selector->n_pids);
+        log_notice("--exclude takes away %zu of %zu processes of --pid", n_excluded,
+                   daemon->selector->n_pids);
         return 0;
 }
 
-/* Watchers first, then the pass over /proc, so that no process falls in between; then rows for all that was found. */
+/*
+ * Watchers first, then the pass over /proc, so that no process falls in between; then rows for all that was
+ * found.
+ */
 static int start(Daemon *daemon) {
         uint64_t next_ns;
         int r;

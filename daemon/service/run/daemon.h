@@ -27,10 +27,13 @@ typedef struct Daemon Daemon;
 
 enum {
         _DAEMON_E_SUCCESS,
-        DAEMON_E_UNUSABLE,              /* the kernel or the configuration cannot be used; the reason was logged */
+        /* the kernel or the configuration cannot be used; the reason was logged */
+        DAEMON_E_UNUSABLE,
         DAEMON_E_SUMMARY,               /* it ran, but the summary could not be written; logged */
-        DAEMON_E_NO_TARGET,             /* a process that was asked for does not exist, or all are excluded; logged */
-        DAEMON_E_WORKERS,               /* it stopped since no worker can be had any more: to be started again; logged */
+        /* a process that was asked for does not exist, or all are excluded; logged */
+        DAEMON_E_NO_TARGET,
+        /* it stopped since no worker can be had any more: to be started again; logged */
+        DAEMON_E_WORKERS,
         DAEMON_E_RELOAD,                /* it stopped for a new configuration: make another with that */
 };
 
@@ -45,17 +48,18 @@ typedef struct DaemonTotals {
         uint64_t exported_ns;           /* when a request was accepted last */
         uint64_t n_exported;            /* requests accepted until then */
         bool paused;                    /* `spanprof pause` is in force */
-        Zygotes *zygotes;               /* of workers that read targets' files for all of them, borrowed; NULL = none */
+        /* of workers that read targets' files for all of them, borrowed; NULL = none */
+        Zygotes *zygotes;
 } DaemonTotals;
 
 /*
- * Takes the windows in the exporters' place, in this process: nothing is encoded or sent, and there is no socket for
- * `status` and no metrics.
+ * Takes the windows in the exporters' place, in this process: nothing is encoded or sent, and there is no
+ * socket for `status` and no metrics.
  */
 typedef struct DaemonSink {
         /*
-         * A closed window, borrowed for the call. *n_lostp: events of it that were not kept (0 before the call), the others are
-         * delivered. Return: 0, or -errno, which ends the daemon.
+         * A closed window, borrowed for the call. *n_lostp: events of it that were not kept (0 before the
+         * call), the others are delivered. Return: 0, or -errno, which ends the daemon.
          */
         int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
         int (*started)(void *userdata); /* sampling is on. Return: 0, -errno. May be NULL */
@@ -63,17 +67,17 @@ typedef struct DaemonSink {
 } DaemonSink;
 
 /*
- * Makes everything, samples nothing yet. @config and @totals are borrowed, and so is @sink, which is NULL for a daemon that
- * exports. Return: 0, DAEMON_E_UNUSABLE, -errno.
+ * Makes everything, samples nothing yet. @config and @totals are borrowed, and so is @sink, which is NULL for
+ * a daemon that exports. Return: 0, DAEMON_E_UNUSABLE, -errno.
  */
 int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, const DaemonSink *sink);
 Daemon *daemon_free(Daemon *daemon);
 DEFINE_CLEANUP(Daemon, daemon_free)
 
 /*
- * What SIGHUP asks for: reads the configuration anew. Return: 0 = the daemon shall end with DAEMON_E_RELOAD, anything
- * else = it goes on as it is; the reason was logged. Without such a function SIGHUP stops the daemon, as it does for
- * one whose terminal hangs up.
+ * What SIGHUP asks for: reads the configuration anew. Return: 0 = the daemon shall end with DAEMON_E_RELOAD,
+ * anything else = it goes on as it is; the reason was logged. Without such a function SIGHUP stops the
+ * daemon, as it does for one whose terminal hangs up.
  */
 typedef int (*DaemonReload)(void *userdata);
 void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata);

@@ -43,10 +43,13 @@ static void append_json(const Export *export, Text *text) {
 
         text_printf(text, "{\"name\": \"%s\", \"lost\": %" PRIu64, export->name, count_lost(exporter));
         for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-                text_printf(text, ", \"%s\": %" PRIu64, counters[i].name, exporter_count(exporter, counters[i].counter));
-        text_printf(text, ", \"queued\": %" PRIu64 ", \"unsaved\": %" PRIu64 ", \"in_spool\": %" PRIu64 ", \"failing\": %s}",
-                    exporter_queued_events(exporter), exporter_unsaved_events(exporter), exporter_spooled_events(exporter),
-                    exporter_is_failing(exporter) ? "true" : "false");
+                text_printf(text, ", \"%s\": %" PRIu64, counters[i].name,
+                            exporter_count(exporter, counters[i].counter));
+        text_printf(text,
+                    ", \"queued\": %" PRIu64 ", \"unsaved\": %" PRIu64 ", \"in_spool\": %" PRIu64
+                    ", \"failing\": %s}",
+                    exporter_queued_events(exporter), exporter_unsaved_events(exporter),
+                    exporter_spooled_events(exporter), exporter_is_failing(exporter) ? "true" : "false");
 }
 
 void exports_append_json(const Exports *exports, Text *text) {
@@ -62,15 +65,18 @@ static void append_status(const Export *export, uint64_t now_ns, Text *text) {
         const Exporter *exporter = export->exporter;
         uint64_t age_ns = since_accepted(exporter, now_ns);
 
-        text_printf(text, "receiver     [export%s%s] %s: %" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64 " wait, %" PRIu64
-                    " in its spool; ", *export->name ? " " : "", export->name, export->url,
-                    exporter_count(exporter, COUNTER_SAMPLES_DELIVERED), count_lost(exporter), exporter_queued_events(exporter),
-                    exporter_spooled_events(exporter));
+        text_printf(text,
+                    "receiver     [export%s%s] %s: %" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64
+                    " wait, %" PRIu64 " in its spool; ",
+                    *export->name ? " " : "", export->name, export->url,
+                    exporter_count(exporter, COUNTER_SAMPLES_DELIVERED), count_lost(exporter),
+                    exporter_queued_events(exporter), exporter_spooled_events(exporter));
         if (age_ns)
                 text_printf(text, "last accepted %" PRIu64 " s ago%s\n", age_ns / NS_PER_SEC,
                             exporter_is_failing(exporter) ? ", FAILING" : "");
         else
-                text_printf(text, "has accepted nothing%s\n", exporter_is_failing(exporter) ? ", FAILING" : "");
+                text_printf(text, "has accepted nothing%s\n",
+                            exporter_is_failing(exporter) ? ", FAILING" : "");
 }
 
 void exports_append_status(const Exports *exports, Text *text) {
@@ -88,17 +94,17 @@ static const char *label_of(const Export *export) {
 /* ---- Prometheus ---- */
 
 /*
- * The counters of an exporter, once more for each receiver. The families have names of their own: those without `receiver_`
- * are the books of the first receiver, which would not come out even with the others' among them.
+ * The counters of an exporter, once more for each receiver. The families have names of their own: those
+ * without `receiver_` are the books of the first receiver, which would not come out even with the others'
+ * among them.
  */
 static const enum counter shown[] = {
-        COUNTER_SAMPLES_DELIVERED,
-        COUNTER_EXPORT_REQUESTS, COUNTER_EXPORT_OK, COUNTER_EXPORT_RETRIES, COUNTER_EXPORT_DROPPED,
-        COUNTER_EXPORT_BYTES,
-        COUNTER_LOST_EXPORT_QUEUE, COUNTER_LOST_EXPORT_REFUSED, COUNTER_LOST_EXPORT_REJECTED, COUNTER_LOST_EXPORT_AGE,
-        COUNTER_LOST_SPOOL_FULL, COUNTER_LOST_SPOOL_AGE, COUNTER_LOST_SPOOL_CORRUPT, COUNTER_LOST_SPOOL_SCHEMA, COUNTER_LOST_STOP,
-        COUNTER_SPOOL_WRITTEN, COUNTER_SPOOL_TAKEN,
-        COUNTER_SPOOL_CORRUPT,
+        COUNTER_SAMPLES_DELIVERED,  COUNTER_EXPORT_REQUESTS,     COUNTER_EXPORT_OK,
+        COUNTER_EXPORT_RETRIES,     COUNTER_EXPORT_DROPPED,      COUNTER_EXPORT_BYTES,
+        COUNTER_LOST_EXPORT_QUEUE,  COUNTER_LOST_EXPORT_REFUSED, COUNTER_LOST_EXPORT_REJECTED,
+        COUNTER_LOST_EXPORT_AGE,    COUNTER_LOST_SPOOL_FULL,     COUNTER_LOST_SPOOL_AGE,
+        COUNTER_LOST_SPOOL_CORRUPT, COUNTER_LOST_SPOOL_SCHEMA,   COUNTER_LOST_STOP,
+        COUNTER_SPOOL_WRITTEN,      COUNTER_SPOOL_TAKEN,         COUNTER_SPOOL_CORRUPT,
         COUNTER_SPOOL_FAILED,
 };
 
@@ -106,11 +112,14 @@ static void append_counter(const Exports *exports, enum counter counter, bool fi
         const char *metric = stat_metric(counter), *label = stat_label(counter);
 
         if (first)
-                text_printf(text, "# HELP spanprof_receiver_%s spanprof_%s at each receiver\n# TYPE spanprof_receiver_%s counter\n",
-                            metric, metric, metric);
+                text_printf(
+                        text,
+                        "# HELP spanprof_receiver_%s spanprof_%s at each receiver\n# TYPE spanprof_receiver_%s counter\n",
+                        metric, metric, metric);
         for (size_t i = 0; i < exports->n; i++)
-                text_printf(text, "spanprof_receiver_%s{receiver=\"%s\"%s%s} %" PRIu64 "\n", metric, label_of(&exports->items[i]),
-                            *label ? "," : "", label, exporter_count(exports->items[i].exporter, counter));
+                text_printf(text, "spanprof_receiver_%s{receiver=\"%s\"%s%s} %" PRIu64 "\n", metric,
+                            label_of(&exports->items[i]), *label ? "," : "", label,
+                            exporter_count(exports->items[i].exporter, counter));
 }
 
 static uint64_t queued_bytes(const Exporter *exporter) {
@@ -127,20 +136,23 @@ static const struct {
 } gauges[] = {
         { "queue_samples", "samples that wait in memory", exporter_queued_events },
         { "queue_bytes", "bytes that wait in memory, as sent", queued_bytes },
-        { "unsaved_samples", "samples that are in memory alone: the death of the daemon would lose them", exporter_unsaved_events },
+        { "unsaved_samples", "samples that are in memory alone: the death of the daemon would lose them",
+          exporter_unsaved_events },
         { "spool_samples", "samples that wait in its spool", exporter_spooled_events },
         { "failing", "1 while the last request to it has failed", is_failing },
 };
 
 void exports_append_metrics(const Exports *exports, Text *text) {
         for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
-                append_counter(exports, shown[i], !i || strcmp(stat_metric(shown[i]), stat_metric(shown[i - 1])), text);
+                append_counter(exports, shown[i],
+                               !i || strcmp(stat_metric(shown[i]), stat_metric(shown[i - 1])), text);
         for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
-                text_printf(text, "# HELP spanprof_receiver_%s %s\n# TYPE spanprof_receiver_%s gauge\n", gauges[i].name, gauges[i].help,
-                            gauges[i].name);
+                text_printf(text, "# HELP spanprof_receiver_%s %s\n# TYPE spanprof_receiver_%s gauge\n",
+                            gauges[i].name, gauges[i].help, gauges[i].name);
                 for (size_t j = 0; j < exports->n; j++)
-                        text_printf(text, "spanprof_receiver_%s{receiver=\"%s\"} %" PRIu64 "\n", gauges[i].name,
-                                    label_of(&exports->items[j]), gauges[i].value(exports->items[j].exporter));
+                        text_printf(text, "spanprof_receiver_%s{receiver=\"%s\"} %" PRIu64 "\n",
+                                    gauges[i].name, label_of(&exports->items[j]),
+                                    gauges[i].value(exports->items[j].exporter));
         }
 }
 
@@ -148,8 +160,9 @@ void exports_log(const Exports *exports) {
         for (size_t i = 1; i < exports->n; i++) {
                 const Export *export = &exports->items[i];
 
-                log_info("[export %s]: %" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64 " left in its spool", export->name,
-                         exporter_count(export->exporter, COUNTER_SAMPLES_DELIVERED), count_lost(export->exporter),
-                         exporter_spooled_events(export->exporter));
+                log_info("[export %s]: %" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64
+                         " left in its spool",
+                         export->name, exporter_count(export->exporter, COUNTER_SAMPLES_DELIVERED),
+                         count_lost(export->exporter), exporter_spooled_events(export->exporter));
         }
 }

@@ -4,9 +4,9 @@
 /*
  * Exports
  *
- * All the receivers of a daemon: each gets every request, over an exporter of its own with its own queue, spool and
- * counters. One that is in trouble holds up no other. The first is the one that the books of util/stat are kept
- * for; what became of the samples at the others is told beside them.
+ * All the receivers of a daemon: each gets every request, over an exporter of its own with its own queue,
+ * spool and counters. One that is in trouble holds up no other. The first is the one that the books of
+ * util/stat are kept for; what became of the samples at the others is told beside them.
  */
 
 #include "base/util/text.h"
@@ -41,7 +41,10 @@ uint64_t exports_unsaved_events(const Exports *exports);
 /* `[{"name": "…", "delivered": 7, …}, …]`, the first one first. */
 void exports_append_json(const Exports *exports, Text *text);
 
-/* For `spanprof status`: a line for each if there are several. For Prometheus: families spanprof_receiver_… with the label `receiver`. */
+/*
+ * For `spanprof status`: a line for each if there are several. For Prometheus: families spanprof_receiver_…
+ * with the label `receiver`.
+ */
 void exports_append_status(const Exports *exports, Text *text);
 void exports_append_metrics(const Exports *exports, Text *text);
 

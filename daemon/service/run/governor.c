@@ -4,17 +4,21 @@
 #include "base/util/clock.h"
 #include "base/util/macro.h"
 
-void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes, uint64_t now_ns,
-                   uint64_t cpu_ns) {
+void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes,
+                   uint64_t now_ns, uint64_t cpu_ns) {
         *governor = (Governor){
-                .max_cpu = max_cpu, .max_memory_bytes = max_memory_bytes, .nominal = frequency, .frequency = frequency,
-                .since_ns = now_ns, .cpu_ns = cpu_ns,
+                .max_cpu = max_cpu,
+                .max_memory_bytes = max_memory_bytes,
+                .nominal = frequency,
+                .frequency = frequency,
+                .since_ns = now_ns,
+                .cpu_ns = cpu_ns,
         };
 }
 
 /*
- * Half as many ticks are about half the work, so the way back is open only far below half the limit, and only after a
- * while: otherwise it would go up and down for ever.
+ * Half as many ticks are about half the work, so the way back is open only far below half the limit, and only
+ * after a while: otherwise it would go up and down for ever.
  */
 static int judge(Governor *governor, double percent) {
         double max = (double)governor->max_cpu;

@@ -4,8 +4,9 @@
 /*
  * Governor
  *
- * What the daemon may use of the machine itself: decides, from its own CPU time and memory, at which frequency it may
- * sample and whether it may sample at all. Numbers in, decisions out; daemon-govern.c carries them out.
+ * What the daemon may use of the machine itself: decides, from its own CPU time and memory, at which
+ * frequency it may sample and whether it may sample at all. Numbers in, decisions out; daemon-govern.c
+ * carries them out.
  */
 
 #include <stdbool.h>
@@ -30,8 +31,8 @@ enum {
 #define GOVERNOR_INTERVAL_NS (5 * NS_PER_SEC)
 enum { GOVERNOR_CALM_INTERVALS = 6 };
 
-void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes, uint64_t now_ns,
-                   uint64_t cpu_ns);
+void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes,
+                   uint64_t now_ns, uint64_t cpu_ns);
 
 /* @cpu_ns: CPU time of this process so far. Return: 0, GOVERNOR_E_*. */
 int governor_cpu(Governor *governor, uint64_t now_ns, uint64_t cpu_ns);

@@ -80,38 +80,55 @@ static void append_number(Text *text, const char *name, const char *type, double
 
 static void append_gauges(Text *text, const Metrics *m) {
         append_number(text, "spanprof_targets", "gauge", (double)m->n_targets, "processes that are profiled");
-        append_number(text, "spanprof_processes", "gauge", (double)m->n_processes, "processes that are known");
+        append_number(text, "spanprof_processes", "gauge", (double)m->n_processes,
+                      "processes that are known");
         append_number(text, "spanprof_sampled_cpus", "gauge", m->n_cpus, "CPUs with a sampling timer");
-        append_number(text, "spanprof_frequency_hertz", "gauge", m->frequency, "nominal samples per second and CPU, as it is now");
-        append_number(text, "spanprof_paused", "gauge", m->pause != NULL, "1 while nothing is sampled on request or for want of memory");
-        append_number(text, "spanprof_ready", "gauge", m->unready == NULL, "1 while the kernel half is attached and mappings are current");
-        append_number(text, "spanprof_export_queue_samples", "gauge", (double)m->queued_events, "samples that wait for the receiver");
-        append_number(text, "spanprof_export_queue_bytes", "gauge", (double)m->queued_bytes, "bytes that wait for the receiver");
+        append_number(text, "spanprof_frequency_hertz", "gauge", m->frequency,
+                      "nominal samples per second and CPU, as it is now");
+        append_number(text, "spanprof_paused", "gauge", m->pause != NULL,
+                      "1 while nothing is sampled on request or for want of memory");
+        append_number(text, "spanprof_ready", "gauge", m->unready == NULL,
+                      "1 while the kernel half is attached and mappings are current");
+        append_number(text, "spanprof_export_queue_samples", "gauge", (double)m->queued_events,
+                      "samples that wait for the receiver");
+        append_number(text, "spanprof_export_queue_bytes", "gauge", (double)m->queued_bytes,
+                      "bytes that wait for the receiver");
         append_number(text, "spanprof_export_unsaved_samples", "gauge", (double)m->unsaved_events,
                       "samples that are in memory alone: the death of the daemon would lose them");
         append_number(text, "spanprof_export_age_seconds", "gauge",
-                      (double)(m->exported_ns == UINT64_MAX ? m->age_ns : m->exported_ns) / (double)NS_PER_SEC,
+                      (double)(m->exported_ns == UINT64_MAX ? m->age_ns : m->exported_ns) /
+                              (double)NS_PER_SEC,
                       "since a receiver accepted a request, or since the start if none did");
-        append_number(text, "spanprof_names_waiting", "gauge", m->naming.n_waiting, "addresses in files that are being looked up");
-        append_number(text, "spanprof_code_processes", "gauge", m->naming.n_processes, "processes whose own code is followed");
-        append_number(text, "spanprof_naming_bytes", "gauge", (double)m->naming.memory, "held for names, symbol tables of files not counted");
-        append_number(text, "spanprof_bpf_map_bytes", "gauge", (double)m->map_bytes, "kernel memory of all BPF maps");
+        append_number(text, "spanprof_names_waiting", "gauge", m->naming.n_waiting,
+                      "addresses in files that are being looked up");
+        append_number(text, "spanprof_code_processes", "gauge", m->naming.n_processes,
+                      "processes whose own code is followed");
+        append_number(text, "spanprof_naming_bytes", "gauge", (double)m->naming.memory,
+                      "held for names, symbol tables of files not counted");
+        append_number(text, "spanprof_bpf_map_bytes", "gauge", (double)m->map_bytes,
+                      "kernel memory of all BPF maps");
 }
 
 /* Names that every Prometheus client library uses. */
 static void append_process(Text *text, const Self *self) {
         append_number(text, "process_cpu_seconds_total", "counter", (double)self->cpu_ns / (double)NS_PER_SEC,
                       "CPU time of the daemon itself");
-        append_number(text, "process_resident_memory_bytes", "gauge", (double)self->resident_bytes, "memory of the daemon itself");
-        append_number(text, "process_virtual_memory_bytes", "gauge", (double)self->virtual_bytes, "its address space");
+        append_number(text, "process_resident_memory_bytes", "gauge", (double)self->resident_bytes,
+                      "memory of the daemon itself");
+        append_number(text, "process_virtual_memory_bytes", "gauge", (double)self->virtual_bytes,
+                      "its address space");
         append_number(text, "process_open_fds", "gauge", (double)self->n_descriptors, "its open descriptors");
         append_number(text, "process_max_fds", "gauge", (double)self->max_descriptors, "their limit");
-        append_number(text, "process_start_time_seconds", "gauge", self->start_time, "when it started, since 1970");
+        append_number(text, "process_start_time_seconds", "gauge", self->start_time,
+                      "when it started, since 1970");
 }
 
 void metrics_print(Text *text, const Metrics *metrics) {
-        text_printf(text, "# HELP spanprof_build_info 1, with what was built as labels\n# TYPE spanprof_build_info gauge\n"
-                          "spanprof_build_info{version=\"%s\",revision=\"%s\"} 1\n", SPANPROF_VERSION, SPANPROF_REVISION);
+        text_printf(
+                text,
+                "# HELP spanprof_build_info 1, with what was built as labels\n# TYPE spanprof_build_info gauge\n"
+                "spanprof_build_info{version=\"%s\",revision=\"%s\"} 1\n",
+                SPANPROF_VERSION, SPANPROF_REVISION);
         for (enum counter counter = 0; counter < COUNTER_N; counter++)
                 if (is_first(counter))
                         append_family(text, counter);
@@ -158,8 +175,9 @@ static void append_sampling(Text *text, const Metrics *m) {
         text_printf(text, "sampling     ");
         if (m->pause)
                 text_printf(text, "paused (%s)%s\n", m->pause,
-                            !strcmp(m->pause, "disabled") ? ": /etc/spanprof/disabled is there" :
-                            !strcmp(m->pause, "command")  ? ": `spanprof resume` ends it" : ": the daemon is above max-memory");
+                            !strcmp(m->pause, "disabled")          ? ": /etc/spanprof/disabled is there"
+                                    : !strcmp(m->pause, "command") ? ": `spanprof resume` ends it"
+                                                                   : ": the daemon is above max-memory");
         else
                 text_printf(text, "%u Hz on %u CPUs%s\n", m->frequency, m->n_cpus,
                             m->frequency < m->nominal_frequency ? " (lowered by max-cpu)" : "");
@@ -168,18 +186,22 @@ static void append_sampling(Text *text, const Metrics *m) {
 }
 
 static void append_naming(Text *text, const Metrics *m) {
-        text_printf(text, "names        %s", m->naming.objects ? "local" : "of functions in files: the backend's (symbols = remote)");
+        text_printf(text, "names        %s",
+                    m->naming.objects ? "local" : "of functions in files: the backend's (symbols = remote)");
         if (m->naming.objects)
-                text_printf(text, ": %" PRIu64 " found, %u wait, %" PRIu64 " dropped", stat_get(COUNTER_NAMES_NAMED), m->naming.n_waiting,
+                text_printf(text, ": %" PRIu64 " found, %u wait, %" PRIu64 " dropped",
+                            stat_get(COUNTER_NAMES_NAMED), m->naming.n_waiting,
                             stat_get(COUNTER_NAMES_DROPPED));
         if (m->naming.n_processes)
-                text_printf(text, "; %u processes make code, of which %" PRIu64 " functions are known", m->naming.n_processes,
-                            stat_get(COUNTER_CODE_RECORDS));
+                text_printf(text, "; %u processes make code, of which %" PRIu64 " functions are known",
+                            m->naming.n_processes, stat_get(COUNTER_CODE_RECORDS));
         text_printf(text, "\n");
 }
 
 static void append_export(Text *text, const Metrics *m) {
-        text_printf(text, "export       %" PRIu64 " requests accepted, %" PRIu64 " given up; %" PRIu64 " samples wait\n",
+        text_printf(text,
+                    "export       %" PRIu64 " requests accepted, %" PRIu64 " given up; %" PRIu64
+                    " samples wait\n",
                     stat_get(COUNTER_EXPORT_OK), stat_get(COUNTER_EXPORT_DROPPED), m->queued_events);
         text_printf(text, "             to %s, last accepted ", m->url);
         if (m->exported_ns == UINT64_MAX)
@@ -195,8 +217,11 @@ void metrics_print_status(Text *text, const Metrics *m) {
         append_age(text, m->age_ns);
         text_printf(text, "\n");
         append_sampling(text, m);
-        text_printf(text, "targets      %" PRIu64 " of %" PRIu64 " processes\n", m->n_targets, m->n_processes);
-        text_printf(text, "ticks        %" PRIu64 " = %" PRIu64 " delivered + %" PRIu64 " lost + %" PRIu64 " under way\n",
+        text_printf(text, "targets      %" PRIu64 " of %" PRIu64 " processes\n", m->n_targets,
+                    m->n_processes);
+        text_printf(text,
+                    "ticks        %" PRIu64 " = %" PRIu64 " delivered + %" PRIu64 " lost + %" PRIu64
+                    " under way\n",
                     stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), n_pending());
         if (stat_lost()) {
                 text_printf(text, "lost         ");
@@ -207,7 +232,9 @@ void metrics_print_status(Text *text, const Metrics *m) {
         append_export(text, m);
         if (m->exports)
                 exports_append_status(m->exports, text);
-        text_printf(text, "itself       %.1f s CPU, %.1f MiB memory, %.1f MiB of BPF maps, %" PRIu64 " descriptors\n",
+        text_printf(text,
+                    "itself       %.1f s CPU, %.1f MiB memory, %.1f MiB of BPF maps, %" PRIu64
+                    " descriptors\n",
                     (double)m->self.cpu_ns / (double)NS_PER_SEC, (double)m->self.resident_bytes / (1 << 20),
                     (double)m->map_bytes / (1 << 20), m->self.n_descriptors);
 }
@@ -227,26 +254,41 @@ void metrics_print_json(Text *text, const Metrics *m) {
         append_json_text(text, "endpoint", m->url);
         append_json_text(text, "paused", m->pause);
         append_json_text(text, "unready", m->unready);
-        text_printf(text, "  \"pid\": %u, \"age_seconds\": %.3f, \"frequency\": %u, \"nominal_frequency\": %u, \"cpus\": %u,\n", m->pid,
-                    (double)m->age_ns / (double)NS_PER_SEC, m->frequency, m->nominal_frequency, m->n_cpus);
-        text_printf(text, "  \"targets\": %" PRIu64 ", \"processes\": %" PRIu64 ",\n", m->n_targets, m->n_processes);
-        text_printf(text, "  \"ticks\": %" PRIu64 ", \"delivered\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"pending\": %" PRIu64 ",\n",
+        text_printf(
+                text,
+                "  \"pid\": %u, \"age_seconds\": %.3f, \"frequency\": %u, \"nominal_frequency\": %u, \"cpus\": %u,\n",
+                m->pid, (double)m->age_ns / (double)NS_PER_SEC, m->frequency, m->nominal_frequency,
+                m->n_cpus);
+        text_printf(text, "  \"targets\": %" PRIu64 ", \"processes\": %" PRIu64 ",\n", m->n_targets,
+                    m->n_processes);
+        text_printf(text,
+                    "  \"ticks\": %" PRIu64 ", \"delivered\": %" PRIu64 ", \"lost\": %" PRIu64
+                    ", \"pending\": %" PRIu64 ",\n",
                     stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), n_pending());
         text_printf(text, "  \"lost_by_reason\": {");
         append_losses(text, "\"%s\": %" PRIu64, ", ");
-        text_printf(text, "},\n  \"queued_samples\": %" PRIu64 ", \"queued_bytes\": %" PRIu64 ", \"unsaved_samples\": %" PRIu64 ",\n", m->queued_events,
-                    m->queued_bytes, m->unsaved_events);
+        text_printf(text,
+                    "},\n  \"queued_samples\": %" PRIu64 ", \"queued_bytes\": %" PRIu64
+                    ", \"unsaved_samples\": %" PRIu64 ",\n",
+                    m->queued_events, m->queued_bytes, m->unsaved_events);
         if (m->exports) {
                 text_printf(text, "  \"receivers\": ");
                 exports_append_json(m->exports, text);
                 text_printf(text, ",\n");
         }
-        text_printf(text, "  \"symbols\": \"%s\", \"names_waiting\": %u, \"code_processes\": %u, \"naming_bytes\": %zu,\n",
-                    m->naming.objects ? "local" : "remote", m->naming.n_waiting, m->naming.n_processes, m->naming.memory);
+        text_printf(
+                text,
+                "  \"symbols\": \"%s\", \"names_waiting\": %u, \"code_processes\": %u, \"naming_bytes\": %zu,\n",
+                m->naming.objects ? "local" : "remote", m->naming.n_waiting, m->naming.n_processes,
+                m->naming.memory);
         if (m->exported_ns == UINT64_MAX)
                 text_printf(text, "  \"last_export_seconds\": null,\n");
         else
-                text_printf(text, "  \"last_export_seconds\": %.3f,\n", (double)m->exported_ns / (double)NS_PER_SEC);
-        text_printf(text, "  \"cpu_seconds\": %.3f, \"resident_bytes\": %" PRIu64 ", \"bpf_map_bytes\": %" PRIu64 ", \"descriptors\": %" PRIu64 "\n}\n",
-                    (double)m->self.cpu_ns / (double)NS_PER_SEC, m->self.resident_bytes, m->map_bytes, m->self.n_descriptors);
+                text_printf(text, "  \"last_export_seconds\": %.3f,\n",
+                            (double)m->exported_ns / (double)NS_PER_SEC);
+        text_printf(text,
+                    "  \"cpu_seconds\": %.3f, \"resident_bytes\": %" PRIu64 ", \"bpf_map_bytes\": %" PRIu64
+                    ", \"descriptors\": %" PRIu64 "\n}\n",
+                    (double)m->self.cpu_ns / (double)NS_PER_SEC, m->self.resident_bytes, m->map_bytes,
+                    m->self.n_descriptors);
 }

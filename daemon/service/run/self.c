@@ -60,7 +60,8 @@ static double start_time(void) {
 
         if (file_read("/proc/self/stat", SMALL_FILE_MAX, &text, &size) || !(rest = strrchr(text, ')')))
                 return 0;
-        if (sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) != 1)
+        if (sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                   &ticks) != 1)
                 return 0;
         return (double)ticks / (double)sysconf(_SC_CLK_TCK) +
                (double)(clock_read_ns(CLOCK_REALTIME) - clock_read_ns(CLOCK_BOOTTIME)) / (double)NS_PER_SEC;
@@ -69,7 +70,9 @@ static double start_time(void) {
 void self_read(Self *self) {
         struct rlimit limit = { 0 };
 
-        *self = (Self){ .cpu_ns = self_cpu_ns(), .n_descriptors = count_descriptors(), .start_time = start_time() };
+        *self = (Self){ .cpu_ns = self_cpu_ns(),
+                        .n_descriptors = count_descriptors(),
+                        .start_time = start_time() };
         read_memory(&self->virtual_bytes, &self->resident_bytes);
         if (!getrlimit(RLIMIT_NOFILE, &limit))
                 self->max_descriptors = limit.rlim_cur;

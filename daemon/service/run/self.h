@@ -24,7 +24,7 @@ uint64_t self_cpu_ns(void);
 uint64_t self_resident_bytes(void);
 
 /*
- * Each file with unwind rows keeps the descriptor of its table: a machine full of targets has more than the usual
- * soft limit of 1,024. The hard limit is the administrator's word.
+ * Each file with unwind rows keeps the descriptor of its table: a machine full of targets has more than the
+ * usual soft limit of 1,024. The hard limit is the administrator's word.
  */
 void self_raise_descriptor_limit(void);

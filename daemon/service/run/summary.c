@@ -25,7 +25,8 @@ double summary_rate(const Summary *summary) {
 double summary_coverage(const Summary *summary) {
         double expected = (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary);
 
-        return expected > 0 ? (double)(stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET)) / expected : 0;
+        return expected > 0 ? (double)(stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET)) / expected
+                            : 0;
 }
 
 /* The value in a label's text: reason="stop" → stop. */
@@ -70,23 +71,27 @@ void summary_log(const Summary *summary) {
         Text losses = { 0 };
 
         append_losses(&losses, " %.*s=%" PRIu64, COUNTER_LOST_NOT_TARGET);
-        log_info("stopped after %.1f s: %" PRIu64 " ticks = %" PRIu64 " samples delivered + %" PRIu64 " lost%s%s",
+        log_info("stopped after %.1f s: %" PRIu64 " ticks = %" PRIu64 " samples delivered + %" PRIu64
+                 " lost%s%s",
                  (double)summary->duration_ns / (double)NS_PER_SEC, stat_get(COUNTER_TICKS) - strangers,
                  stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost() - strangers, losses.data ? ":" : "",
                  losses.data ? losses.data : "");
         if (strangers)
-                log_info("%" PRIu64 " more ticks were on processes that turned out not to be chosen", strangers);
+                log_info("%" PRIu64 " more ticks were on processes that turned out not to be chosen",
+                         strangers);
         if (stat_get(COUNTER_SPOOL_WRITTEN) != stat_get(COUNTER_SPOOL_TAKEN))
-                log_info("%" PRIu64 " samples went into the spool, %" PRIu64 " left it", stat_get(COUNTER_SPOOL_WRITTEN),
-                         stat_get(COUNTER_SPOOL_TAKEN));
+                log_info("%" PRIu64 " samples went into the spool, %" PRIu64 " left it",
+                         stat_get(COUNTER_SPOOL_WRITTEN), stat_get(COUNTER_SPOOL_TAKEN));
         if (samples)
                 log_info("%.1f%% of the samples carry a span, %.1f%% of the user stacks are complete",
                          percent(stat_get(COUNTER_CONTEXT_PRESENT), samples),
-                         percent(stat_get(COUNTER_STACKS_COMPLETE), samples - stat_get(COUNTER_STACKS_NO_USER)));
+                         percent(stat_get(COUNTER_STACKS_COMPLETE),
+                                 samples - stat_get(COUNTER_STACKS_NO_USER)));
         if ((double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary) >= 1)
-                log_info("coverage: %.3f of the ticks that %.2f s of the targets' CPU time at %.1f Hz stand for",
-                         summary_coverage(summary), (double)summary->target_cpu_ns / (double)NS_PER_SEC,
-                         summary_rate(summary));
+                log_info(
+                        "coverage: %.3f of the ticks that %.2f s of the targets' CPU time at %.1f Hz stand for",
+                        summary_coverage(summary), (double)summary->target_cpu_ns / (double)NS_PER_SEC,
+                        summary_rate(summary));
         text_deinit(&losses);
 }
 
@@ -127,18 +132,25 @@ static void append_counters(Text *text) {
 }
 
 static void append_summary(Text *text, const Summary *summary) {
-        text_printf(text, "{\"version\": \"%s\", \"duration_ns\": %" PRIu64 ", \"frequency\": %u, \"cpus\": %u,\n",
+        text_printf(text,
+                    "{\"version\": \"%s\", \"duration_ns\": %" PRIu64 ", \"frequency\": %u, \"cpus\": %u,\n",
                     SPANPROF_VERSION, summary->duration_ns, summary->frequency, summary->n_cpus);
-        text_printf(text, " \"ticks\": %" PRIu64 ", \"delivered\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"pending\": %" PRIu64
-                          ",\n \"lost_by_reason\": {",
-                    stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), summary->n_pending);
+        text_printf(text,
+                    " \"ticks\": %" PRIu64 ", \"delivered\": %" PRIu64 ", \"lost\": %" PRIu64
+                    ", \"pending\": %" PRIu64 ",\n \"lost_by_reason\": {",
+                    stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(),
+                    summary->n_pending);
         append_losses(text, "\"%.*s\": %" PRIu64 ", ", COUNTER_N);
         if (text->data && text->data[text->size - 1] == ' ')
                 text->data[text->size -= 2] = 0;
-        text_printf(text, "},\n \"target_cpu_ns\": %" PRIu64 ", \"coverage_ratio\": %.4f, \"sampler_entries\": %" PRIu64
-                          ", \"rate_hz\": %.3f,\n",
-                    summary->target_cpu_ns, summary_coverage(summary), summary->sampler_entries, summary_rate(summary));
-        text_printf(text, " \"first_sample_ns\": %" PRIu64 ", \"first_delivery_ns\": %" PRIu64 ", \"bpf_map_bytes\": %zu,\n",
+        text_printf(text,
+                    "},\n \"target_cpu_ns\": %" PRIu64
+                    ", \"coverage_ratio\": %.4f, \"sampler_entries\": %" PRIu64 ", \"rate_hz\": %.3f,\n",
+                    summary->target_cpu_ns, summary_coverage(summary), summary->sampler_entries,
+                    summary_rate(summary));
+        text_printf(text,
+                    " \"first_sample_ns\": %" PRIu64 ", \"first_delivery_ns\": %" PRIu64
+                    ", \"bpf_map_bytes\": %zu,\n",
                     summary->first_sample_ns, summary->first_delivery_ns, summary->map_bytes);
         text_printf(text, " \"exports\": %s,\n", summary->exports ? summary->exports : "[]");
         text_printf(text, " \"counters\": {");

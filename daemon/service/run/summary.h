@@ -34,7 +34,9 @@ double summary_coverage(const Summary *summary);
 /* Writes a few lines to the log. */
 void summary_log(const Summary *summary);
 
-/* Whether summary_write() could write @path now: better said at the start than at the end. Return: 0, -errno. */
+/*
+ * Whether summary_write() could write @path now: better said at the start than at the end. Return: 0, -errno.
+ */
 int summary_check(const char *path);
 
 /* Writes @path as JSON, replacing it as a whole. Return: 0, or -errno. */

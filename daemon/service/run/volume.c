@@ -4,9 +4,13 @@
 #include "base/util/clock.h"
 #include "base/util/macro.h"
 
-void volume_init(Volume *volume, uint32_t frequency, uint64_t max_rate, uint64_t max_samples, uint64_t interval_ns) {
+void volume_init(Volume *volume, uint32_t frequency, uint64_t max_rate, uint64_t max_samples,
+                 uint64_t interval_ns) {
         *volume = (Volume){
-                .max_rate = max_rate, .max_samples = max_samples, .interval_ns = interval_ns, .nominal = frequency,
+                .max_rate = max_rate,
+                .max_samples = max_samples,
+                .interval_ns = interval_ns,
+                .nominal = frequency,
                 .frequency = frequency,
         };
 }
@@ -17,8 +21,9 @@ static double fill_of(double value, uint64_t max) {
 }
 
 /*
- * Bytes do not fall as fast as samples, since each window tells its tables anew: so it falls to what the budget would
- * allow, and never by less than half. The way back is open only far below the limit, and only after a while.
+ * Bytes do not fall as fast as samples, since each window tells its tables anew: so it falls to what the
+ * budget would allow, and never by less than half. The way back is open only far below the limit, and only
+ * after a while.
  */
 static int judge(Volume *volume, double fill) {
         volume->n_calm = fill < 1.0 / 3 ? volume->n_calm + 1 : 0;
@@ -39,7 +44,9 @@ int volume_window(Volume *volume, uint64_t length_ns, uint64_t n_bytes, uint64_t
         volume->length_ns += length_ns;
         volume->n_bytes += n_bytes;
         volume->n_samples = MAX(volume->n_samples, n_samples);
-        /* the first window is a short one, and others may be: a clock step ends them, a change of frequency */
+        /*
+         * the first window is a short one, and others may be: a clock step ends them, a change of frequency
+         */
         if ((!volume->max_rate && !volume->max_samples) || volume->length_ns < volume->interval_ns / 10 * 9)
                 return 0;
         rate = (double)volume->n_bytes * (double)NS_PER_SEC / (double)volume->length_ns;

@@ -4,7 +4,8 @@
 /*
  * Parser
  *
- * What a worker without rights does with what it is asked: the only place that knows every parser that runs there.
+ * What a worker without rights does with what it is asked: the only place that knows every parser that runs
+ * there.
  */
 
 /* For zygote_serve(). @socket: what is asked comes by it, descriptors too. */

@@ -20,7 +20,10 @@ enum {
 int debug_link_parse(const char *data, size_t size, const char **namep, uint32_t *crcp) {
         size_t n = strnlen(data, size), at = (n + 4) & ~(size_t)3;
 
-        /* The name, zeros up to a border of 4 bytes, the sum. A name that leads elsewhere is nobody's debug file. */
+        /*
+         * The name, zeros up to a border of 4 bytes, the sum. A name that leads elsewhere is nobody's debug
+         * file.
+         */
         if (n == 0 || at > size || size - at < sizeof(*crcp) || memchr(data, '/', n) || !strcmp(data, ".") ||
             !strcmp(data, ".."))
                 return 1;
@@ -33,7 +36,8 @@ bool elf_image_serves(const ElfImage *image, DebugUse use) {
         const Elf64_Shdr *section;
 
         if (use == DEBUG_FOR_LINES)
-                return !elf_image_find_section(image, ".debug_info", &section) && section->sh_type != SHT_NOBITS;
+                return !elf_image_find_section(image, ".debug_info", &section) &&
+                        section->sh_type != SHT_NOBITS;
         for (uint32_t i = 0; i < image->n_sections; i++)
                 if (image->sections[i].sh_type == SHT_SYMTAB)
                         return true;
@@ -104,7 +108,8 @@ static bool place_by_id(DebugSearch *search, const char *root) {
 
         if (!is_plain_id(id))
                 return false;
-        n = snprintf(search->path, sizeof(search->path), "%s/.build-id/%.2s/%s.debug", search->directory, id, id + 2);
+        n = snprintf(search->path, sizeof(search->path), "%s/.build-id/%.2s/%s.debug", search->directory, id,
+                     id + 2);
         search->root = root;
         search->by_link = false;
         return n >= 0 && (size_t)n < sizeof(search->path);
@@ -116,7 +121,8 @@ static bool place_by_link(DebugSearch *search, const char *before, const char *b
 
         if (!search->link || path[0] != '/' || n >= DEBUG_MAX_PATH)
                 return false;
-        n = snprintf(search->path, sizeof(search->path), "%s%.*s/%s%s", before, n, path, between, search->link->name);
+        n = snprintf(search->path, sizeof(search->path), "%s%.*s/%s%s", before, n, path, between,
+                     search->link->name);
         search->root = symbol_object_root(search->object);
         search->by_link = true;
         return n >= 0 && (size_t)n < sizeof(search->path);
@@ -146,8 +152,8 @@ bool debug_search_next(DebugSearch *search) {
         return false;
 }
 
-int debug_file_open(SymbolFile *file, const SymbolObject *object, const ElfImage *own, const char *debug_directory,
-                    DebugUse use) {
+int debug_file_open(SymbolFile *file, const SymbolObject *object, const ElfImage *own,
+                    const char *debug_directory, DebugUse use) {
         DebugSearch search = { .object = object, .directory = debug_directory };
         DebugLink link;
         int r = own ? debug_link_read(own, &link) : 1;

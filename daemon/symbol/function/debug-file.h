@@ -41,7 +41,10 @@ int debug_link_parse(const char *data, size_t size, const char **namep, uint32_t
 /* Return: 0; 1 = none, or one that makes no sense; -ENOMEM. */
 int debug_link_read(const ElfImage *own, DebugLink *link);
 
-/* Where a debug file may be, one place after the other; each is to be looked at, and believed only if it is one. */
+/*
+ * Where a debug file may be, one place after the other; each is to be looked at, and believed only if it is
+ * one.
+ */
 typedef struct DebugSearch {
         const SymbolObject *object;     /* borrowed, as the next two */
         const char *directory;          /* /usr/lib/debug */
@@ -54,15 +57,18 @@ typedef struct DebugSearch {
 
 bool debug_search_next(DebugSearch *search);
 
-/* Whether @file is the object's, and serves @use. @crcp: the sum in the link, NULL = by build id alone. Return: 0; 1 = not; -ENOMEM. */
+/*
+ * Whether @file is the object's, and serves @use. @crcp: the sum in the link, NULL = by build id alone.
+ * Return: 0; 1 = not; -ENOMEM.
+ */
 int debug_file_check(const SymbolObject *object, const SymbolFile *file, const uint32_t *crcp, DebugUse use);
 
 /*
- * Its debug file, if it serves @use. @own: the object itself, NULL = not on this machine (then only a build id can
- * find it). @debug_directory: /usr/lib/debug. Return: 0; 1 = none; -ENOMEM.
+ * Its debug file, if it serves @use. @own: the object itself, NULL = not on this machine (then only a build
+ * id can find it). @debug_directory: /usr/lib/debug. Return: 0; 1 = none; -ENOMEM.
  */
-int debug_file_open(SymbolFile *file, const SymbolObject *object, const ElfImage *own, const char *debug_directory,
-                    DebugUse use);
+int debug_file_open(SymbolFile *file, const SymbolObject *object, const ElfImage *own,
+                    const char *debug_directory, DebugUse use);
 
 /* Whether @image itself serves @use. */
 bool elf_image_serves(const ElfImage *image, DebugUse use);

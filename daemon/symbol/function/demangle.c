@@ -38,8 +38,8 @@ typedef struct Output {
 } Output;
 
 /*
- * A piece with a byte beyond ASCII comes from a decoded (punycode) Rust identifier, which libiberty frees after the
- * call: such a piece is dropped, and the next one ends it.
+ * A piece with a byte beyond ASCII comes from a decoded (punycode) Rust identifier, which libiberty frees
+ * after the call: such a piece is dropped, and the next one ends it.
  */
 static void append(const char *data, size_t size, void *userdata) {
         Output *output = userdata;
@@ -85,7 +85,8 @@ static uint64_t children_size(Hashmap *sizes, const struct demangle_component *p
                 return part->type == DEMANGLE_COMPONENT_UNNAMED_TYPE
                                ? 0 : tree_size(sizes, part->u.s_unary_num.sub, depth);
         default:
-                return tree_size(sizes, part->u.s_binary.left, depth) + tree_size(sizes, part->u.s_binary.right, depth);
+                return tree_size(sizes, part->u.s_binary.left, depth) +
+                        tree_size(sizes, part->u.s_binary.right, depth);
         }
 }
 
@@ -132,7 +133,10 @@ static bool demangle_cxx(const char *name, int options, Output *output) {
         return is_done;
 }
 
-/* What runs before main() or after it for one file: `_GLOBAL__sub_I_` and a name. In words as libiberty has them. */
+/*
+ * What runs before main() or after it for one file: `_GLOBAL__sub_I_` and a name. In words as libiberty has
+ * them.
+ */
 static bool demangle_global(const char *name, int options, Output *output) {
         static const char prefix[] = "_GLOBAL_";
         const char *rest = name + strlen(prefix), *text;
@@ -164,7 +168,8 @@ size_t demangle(const char *name, DemangleStyle style, char *to, size_t room) {
         int options = style == DEMANGLE_FULL ? DMGL_PARAMS | DMGL_ANSI : DMGL_NO_OPTS;
         Output output = { .to = to, .room = room };
 
-        if (style == DEMANGLE_NONE || !demangle_may(name) || room == 0 || strnlen(name, DEMANGLE_MAX_INPUT) == DEMANGLE_MAX_INPUT)
+        if (style == DEMANGLE_NONE || !demangle_may(name) || room == 0 ||
+            strnlen(name, DEMANGLE_MAX_INPUT) == DEMANGLE_MAX_INPUT)
                 return 0;
         if (!demangle_rust(name, options, &output)) {
                 output.size = 0;

@@ -4,9 +4,10 @@
 /*
  * Demangle
  *
- * The names that compilers of C++ (Itanium ABI) and Rust (legacy and v0) write into symbol tables, as people wrote
- * them. Names come from files that a target chose: a few bytes of them can stand for gigabytes, or for hours of work.
- * So length, depth, work and output are limited, and what is over a limit stays as it is in the file.
+ * The names that compilers of C++ (Itanium ABI) and Rust (legacy and v0) write into symbol tables, as people
+ * wrote them. Names come from files that a target chose: a few bytes of them can stand for gigabytes, or for
+ * hours of work. So length, depth, work and output are limited, and what is over a limit stays as it is in
+ * the file.
  */
 
 #include <stdbool.h>
@@ -29,7 +30,7 @@ static inline bool demangle_may(const char *name) {
 }
 
 /*
- * The readable form of @name, NUL-terminated, in @to, which has @room bytes. Return: its length; 0 = there is none (no
- * mangled name, damaged, or over a limit), and @to holds nothing that counts.
+ * The readable form of @name, NUL-terminated, in @to, which has @room bytes. Return: its length; 0 = there is
+ * none (no mangled name, damaged, or over a limit), and @to holds nothing that counts.
  */
 size_t demangle(const char *name, DemangleStyle style, char *to, size_t room);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table says where functions are from runtime.text, which is where Go's code begins: the start of .text, unless C's objects
- * were put before it (-linkmode=external). The header had the address until some version of Go took it out. What
- * has it in all versions is runtime.firstmoduledata, which begins with where the parts of the table are:
+ * The table says where functions are from runtime.text, which is where Go's code begins: the start of .text,
+ * unless C's objects were put before it (-linkmode=external). The header had the address until some version
+ * of Go took it out. What has it in all versions is runtime.firstmoduledata, which begins with where the
+ * parts of the table are:
  *
  *     word   0  the table                 in a position-independent program these are relocations, and with some
  *            1, 4, 7, 10, 13  its parts   linkers (gold, lld) the words themselves are zero
@@ -38,7 +39,8 @@ typedef struct Reader {
         Elf64_Phdr *segments;
         uint32_t n_segments;
         uint64_t max_bytes;
-        uint64_t left;                  /* bytes that may still be searched: segments may lie upon each other, and be many */
+        /* bytes that may still be searched: segments may lie upon each other, and be many */
+        uint64_t left;
         bool may_map;
         GoTable table;
         uint64_t address;               /* of the table */
@@ -58,7 +60,8 @@ static bool is_code(const Reader *reader, uint64_t text) {
                 const Elf64_Phdr *segment = &reader->segments[i];
 
                 if (segment->p_type == PT_LOAD && segment->p_flags & PF_X && text >= segment->p_vaddr &&
-                    text - segment->p_vaddr <= segment->p_memsz && size <= segment->p_memsz - (text - segment->p_vaddr))
+                    text - segment->p_vaddr <= segment->p_memsz &&
+                    size <= segment->p_memsz - (text - segment->p_vaddr))
                         return true;
         }
         return false;
@@ -69,7 +72,8 @@ static bool is_module(const Reader *reader, const uint64_t words[MODULE_WORDS]) 
                 if (words[1 + 3 * part] != reader->address + reader->table.parts[part])
                         return false;
         return words[0] == reader->address && words[MODULE_N] == reader->table.n + UINT64_C(1) &&
-               words[MODULE_FIRST] == words[MODULE_TEXT] + go_table_start(&reader->table) && is_code(reader, words[MODULE_TEXT]);
+                words[MODULE_FIRST] == words[MODULE_TEXT] + go_table_start(&reader->table) &&
+                is_code(reader, words[MODULE_TEXT]);
 }
 
 /* Return: whether it is in these bytes of a segment, which begin at a multiple of 8. */
@@ -93,7 +97,8 @@ static int take_segment(Reader *reader, const Elf64_Phdr *segment, ImageBytes *b
         uint64_t before = -segment->p_vaddr & 7, size;
         int r;
 
-        if (segment->p_type != PT_LOAD || segment->p_filesz < before || segment->p_offset > UINT64_MAX - before)
+        if (segment->p_type != PT_LOAD || segment->p_filesz < before ||
+            segment->p_offset > UINT64_MAX - before)
                 return IMAGE_E_ABSENT;
         size = MIN(MIN(segment->p_filesz - before, reader->max_bytes), reader->left);
         reader->left -= size;
@@ -127,7 +132,8 @@ static bool find_offset(const Reader *reader, uint64_t address, uint64_t size, u
         for (uint32_t i = 0; i < reader->n_segments; i++) {
                 const Elf64_Phdr *segment = &reader->segments[i];
 
-                if (segment->p_type != PT_LOAD || address < segment->p_vaddr || address - segment->p_vaddr > segment->p_filesz ||
+                if (segment->p_type != PT_LOAD || address < segment->p_vaddr ||
+                    address - segment->p_vaddr > segment->p_filesz ||
                     size > segment->p_filesz - (address - segment->p_vaddr))
                         continue;
                 *offsetp = segment->p_offset + (address - segment->p_vaddr);
@@ -180,8 +186,12 @@ static bool next_relative(const ImageBytes *relocations, uint64_t *atp, Elf64_Re
         return false;
 }
 
-/* The words at @module as the dynamic linker leaves them, in a program that lies where its file says. Return: 0, IMAGE_E_*, -ENOMEM. */
-static int relocate(const Reader *reader, const ImageBytes *relocations, uint64_t module, uint64_t words[MODULE_WORDS]) {
+/*
+ * The words at @module as the dynamic linker leaves them, in a program that lies where its file says. Return:
+ * 0, IMAGE_E_*, -ENOMEM.
+ */
+static int relocate(const Reader *reader, const ImageBytes *relocations, uint64_t module,
+                    uint64_t words[MODULE_WORDS]) {
         const uint64_t size = MODULE_WORDS * sizeof(*words);
         _cleanup_(image_bytes_deinit) ImageBytes bytes = { 0 };
         int r = take_addresses(reader, module, size, &bytes);
@@ -264,8 +274,10 @@ static const Elf64_Shdr *find_section(const ElfImage *image) {
 
 /* Return: 0, GO_FUNCTIONS_E_*, -ENOMEM. */
 static int read_section(Reader *reader, const Elf64_Shdr *section, GoFunctions *to) {
-        int r = section->sh_size > reader->max_bytes ? IMAGE_E_MALFORMED
-                        : image_bytes_init(&to->bytes, reader->image, section->sh_offset, section->sh_size, reader->may_map);
+        int r = section->sh_size > reader->max_bytes
+                ? IMAGE_E_MALFORMED
+                : image_bytes_init(&to->bytes, reader->image, section->sh_offset, section->sh_size,
+                                   reader->may_map);
 
         if (!r)
                 r = take_table(reader, to->bytes.data, to->bytes.size, section->sh_addr, &to->text);
@@ -323,7 +335,8 @@ static int check_go(const ElfImage *image) {
 /* Return: 0 = it has more, GO_FUNCTIONS_E_NONE, -ENOMEM. */
 static int check_count(const ElfImage *image, const Elf64_Shdr *section, uint32_t n_known) {
         _cleanup_(freep) char *header = NULL;
-        int r = section ? elf_image_read(image, section->sh_offset, GO_TABLE_HEADER, &header) : IMAGE_E_ABSENT;
+        int r = section ? elf_image_read(image, section->sh_offset, GO_TABLE_HEADER, &header)
+                        : IMAGE_E_ABSENT;
 
         return r < 0 ? error_fold(r) : r || go_table_count(header) <= n_known ? GO_FUNCTIONS_E_NONE : 0;
 }
@@ -344,8 +357,11 @@ static int read_any(Reader *reader, uint32_t n_known, GoFunctions *to) {
         return r < 0 ? error_fold(r) : r ? GO_FUNCTIONS_E_REFUSED : 0;
 }
 
-int go_functions_init(GoFunctions *functions, const ElfImage *image, uint32_t n_known, uint64_t max_bytes, bool may_map) {
-        Reader reader = { .image = image, .max_bytes = max_bytes, .left = SEARCHED * max_bytes, .may_map = may_map };
+int go_functions_init(GoFunctions *functions, const ElfImage *image, uint32_t n_known, uint64_t max_bytes,
+                      bool may_map) {
+        Reader reader = {
+                .image = image, .max_bytes = max_bytes, .left = SEARCHED * max_bytes, .may_map = may_map
+        };
         GoFunctions new = { 0 };
         int r = read_any(&reader, n_known, &new);
 

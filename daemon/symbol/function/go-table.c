@@ -58,7 +58,8 @@ static uint32_t start_of(const GoTable *table, uint32_t index) {
 
 /* What is known of the function lies among the functions, behind the list of them. */
 static bool find_name(const GoTable *table, uint32_t at, GoFunction *function) {
-        uint64_t room = table->size - table->parts[GO_FUNCTIONS], left = table->parts[GO_UNITS] - table->parts[GO_NAMES];
+        uint64_t room = table->size - table->parts[GO_FUNCTIONS],
+                 left = table->parts[GO_UNITS] - table->parts[GO_NAMES];
         uint32_t name;
 
         if (at > room || room - at < 2 * sizeof(uint32_t))
@@ -76,7 +77,10 @@ bool go_table_function(const GoTable *table, uint32_t index, GoFunction *functio
         uint32_t start = start_of(table, index), next = start_of(table, index + 1);
         GoFunction new = { .start = start, .size = next > start ? next - start : 0 };
 
-        if (!find_name(table, get32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY + sizeof(uint32_t)), &new))
+        if (!find_name(table,
+                       get32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY +
+                             sizeof(uint32_t)),
+                       &new))
                 return false;
         *function = new;
         return true;

@@ -4,7 +4,8 @@
 /*
  * Go's Table
  *
- * .gopclntab: which function lies where, as Go programs carry it for their own unwinder, stripped (-s -w) or not. Since Go 1.18:
+ * .gopclntab: which function lies where, as Go programs carry it for their own unwinder, stripped (-s -w) or
+ * not. Since Go 1.18:
  *
  *       0  u32 0xfffffff0 (Go 1.18) or 0xfffffff1 (Go 1.20), u8 0, 0, smallest instruction, size of a pointer
  *       8  u64 functions, files, runtime.text: 0 where a linker has left it to the program's start, or Go has dropped it
@@ -51,10 +52,16 @@ static inline uint64_t go_table_word(const char *data) {
         return word;
 }
 
-/* How many functions a table with this header says it has. @data: GO_TABLE_HEADER bytes. Return: 0 = it is no such header. */
+/*
+ * How many functions a table with this header says it has. @data: GO_TABLE_HEADER bytes. Return: 0 = it is no
+ * such header.
+ */
 uint32_t go_table_count(const char *data);
 
-/* @data: from the table's start, to its end or further. Return: whether it is one, and all of its parts are within. */
+/*
+ * @data: from the table's start, to its end or further. Return: whether it is one, and all of its parts are
+ * within.
+ */
 bool go_table_init(GoTable *table, const char *data, uint64_t size);
 
 /* The @index-th of n, and whether it makes sense. */

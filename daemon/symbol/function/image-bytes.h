@@ -4,8 +4,8 @@
 /*
  * Image Bytes
  *
- * A part of an ELF file that is too large to be copied at will: names, tables. Borrowed from an image in memory, mapped
- * where a file that is cut may end the process, else read.
+ * A part of an ELF file that is too large to be copied at will: names, tables. Borrowed from an image in
+ * memory, mapped where a file that is cut may end the process, else read.
  */
 
 #include <stdbool.h>

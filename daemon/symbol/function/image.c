@@ -22,7 +22,8 @@ static int read_exact(const ElfImage *image, void *data, size_t size, uint64_t o
                 memcpy(data, image->data + offset, size);
                 return 0;
         }
-        return file_pread(image->fd, data, size, image->base + offset) == (ssize_t)size ? 0 : IMAGE_E_UNREADABLE;
+        return file_pread(image->fd, data, size, image->base + offset) == (ssize_t)size ? 0
+                                                                                        : IMAGE_E_UNREADABLE;
 }
 
 int elf_image_read(const ElfImage *image, uint64_t offset, uint64_t size, char **datap) {
@@ -165,7 +166,8 @@ int elf_image_find_section(const ElfImage *image, const char *name, const Elf64_
         return IMAGE_E_ABSENT;
 }
 
-int elf_image_read_section(const ElfImage *image, const char *name, uint64_t max, char **datap, uint64_t *sizep) {
+int elf_image_read_section(const ElfImage *image, const char *name, uint64_t max, char **datap,
+                           uint64_t *sizep) {
         const Elf64_Shdr *section;
         int r;
 
@@ -184,7 +186,7 @@ static void take_note(ImageIds *ids, const char *name, size_t n_name, uint32_t t
         if (type == NT_GNU_BUILD_ID && n_name == 4 && !memcmp(name, "GNU", 4)) {
                 if (!ids->gnu[0] && size && size <= IMAGE_MAX_BUILD_ID)
                         text_to_hex(ids->gnu, data, size);
-        } else if (type == 4 && n_name == 4 && !memcmp(name, "Go\0", 4)) {      /* Go's ELF_NOTE_GOBUILDID_TAG */
+        } else if (type == 4 && n_name == 4 && !memcmp(name, "Go\0", 4)) { /* Go's ELF_NOTE_GOBUILDID_TAG */
                 if (!ids->go[0] && size && size <= IMAGE_MAX_GO_ID && text_is_utf8((const char *)data, size))
                         memcpy(ids->go, data, size);
         }
@@ -202,7 +204,8 @@ static void scan_notes(ImageIds *ids, const char *data, size_t size, uint64_t al
 
         align = align == 8 ? 8 : 4;
         while (cursor_left(&cursor)) {
-                uint32_t n_name = cursor_u32(&cursor), n_data = cursor_u32(&cursor), type = cursor_u32(&cursor);
+                uint32_t n_name = cursor_u32(&cursor), n_data = cursor_u32(&cursor),
+                         type = cursor_u32(&cursor);
                 const char *name = cursor_take(&cursor, n_name);
                 const uint8_t *content;
 

@@ -70,13 +70,15 @@ int elf_image_find_section(const ElfImage *image, const char *name, const Elf64_
 
 /*
  * Reads a whole section of at most @max bytes into new memory, with a NUL behind.
- * Return: 0 and *datap (owned by the caller), IMAGE_E_ABSENT, IMAGE_E_MALFORMED (also: larger), IMAGE_E_UNREADABLE, -ENOMEM.
+ * Return: 0 and *datap (owned by the caller), IMAGE_E_ABSENT, IMAGE_E_MALFORMED (also: larger),
+ * IMAGE_E_UNREADABLE, -ENOMEM.
  */
-int elf_image_read_section(const ElfImage *image, const char *name, uint64_t max, char **datap, uint64_t *sizep);
+int elf_image_read_section(const ElfImage *image, const char *name, uint64_t max, char **datap,
+                           uint64_t *sizep);
 
 /*
- * The program headers, up to IMAGE_MAX_PROGRAM_HEADERS. Return: 0 and *segmentsp (owned by the caller), IMAGE_E_ABSENT,
- * IMAGE_E_MALFORMED, IMAGE_E_UNREADABLE, -ENOMEM.
+ * The program headers, up to IMAGE_MAX_PROGRAM_HEADERS. Return: 0 and *segmentsp (owned by the caller),
+ * IMAGE_E_ABSENT, IMAGE_E_MALFORMED, IMAGE_E_UNREADABLE, -ENOMEM.
  */
 int elf_image_segments(const ElfImage *image, Elf64_Phdr **segmentsp, uint32_t *np);
 

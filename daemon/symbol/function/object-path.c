@@ -30,11 +30,12 @@ void symbol_file_deinit(SymbolFile *file) {
 }
 
 /*
- * A path that is seen from inside a container: its links must not lead out of there. /proc/PID/root is itself such a
- * way out, which is why it is opened by its own path and only what follows is confined.
+ * A path that is seen from inside a container: its links must not lead out of there. /proc/PID/root is itself
+ * such a way out, which is why it is opened by its own path and only what follows is confined.
  */
 static int look_at(const char *root, const char *path) {
-        struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+                                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
         _cleanup_(closep) int directory = -1;
 
         if (!root)
@@ -43,7 +44,10 @@ static int look_at(const char *root, const char *path) {
         return directory < 0 ? -1 : (int)syscall(SYS_openat2, directory, path, &how, sizeof(how));
 }
 
-/* A FIFO or a device would block or act on open(): look first (O_PATH touches neither), then open what was seen. */
+/*
+ * A FIFO or a device would block or act on open(): look first (O_PATH touches neither), then open what was
+ * seen.
+ */
 int symbol_file_look(const char *root, const char *path, int *fdp, uint64_t *sizep, SymbolState *statep) {
         _cleanup_(closep) int seen = look_at(root, path);
         char link[64];
@@ -133,7 +137,9 @@ static int open_any(SymbolFile *file, const SymbolObject *object, SymbolState *s
                 r = read_shape(file, fd, 0, size, statep);
                 return r < 0 ? error_fold(r) : r;
         }
-        return object->path[0] == '/' ? symbol_file_open_path(file, symbol_object_root(object), object->path, statep) : 1;
+        return object->path[0] == '/'
+                ? symbol_file_open_path(file, symbol_object_root(object), object->path, statep)
+                : 1;
 }
 
 static bool is_set(const char *id) {
@@ -141,7 +147,8 @@ static bool is_set(const char *id) {
 }
 
 bool symbol_object_has_id(const SymbolObject *object) {
-        return is_set(object->build_id_gnu) || is_set(object->build_id_go) || is_set(object->build_id_htlhash);
+        return is_set(object->build_id_gnu) || is_set(object->build_id_go) ||
+                is_set(object->build_id_htlhash);
 }
 
 /* By the GNU id if the profile has one, else by Go's, else by the content. */

@@ -4,9 +4,9 @@
 /*
  * Object Files
  *
- * From what a profile says about an object to the file itself, and to the small ELF file that distributions pack into
- * its .gnu_debugdata; debug files: debug-file.h. A file counts only if it is known to be the same build. Paths come from
- * payloads and from targets: only regular files are opened, looked at before that.
+ * From what a profile says about an object to the file itself, and to the small ELF file that distributions
+ * pack into its .gnu_debugdata; debug files: debug-file.h. A file counts only if it is known to be the same
+ * build. Paths come from payloads and from targets: only regular files are opened, looked at before that.
  */
 
 #include <stdbool.h>
@@ -15,11 +15,14 @@
 #include "symbol/function/image.h"
 
 /*
- * Where to get an object that cannot be opened by its path here: of a process in a container, or deleted. Not part of
- * what an object is known by: whoever comes first gives the file for all.
+ * Where to get an object that cannot be opened by its path here: of a process in a container, or deleted. Not
+ * part of what an object is known by: whoever comes first gives the file for all.
  */
 typedef struct SymbolSource {
-        /* Opens the file itself (map_files). Return: a descriptor that is the symbolizer's, or -1. NULL = by path. */
+        /*
+         * Opens the file itself (map_files). Return: a descriptor that is the symbolizer's, or -1. NULL = by
+         * path.
+         */
         int (*open)(void *userdata);
         void *userdata;
         const char *root;               /* put before paths: /proc/PID/root. NULL = none */
@@ -62,7 +65,10 @@ static inline const char *symbol_object_root(const SymbolObject *object) {
 
 void symbol_file_deinit(SymbolFile *file);
 
-/* The object itself, or `[vdso]` from our own memory. Return: 0; 1 = none that counts, *statep says why; -ENOMEM. */
+/*
+ * The object itself, or `[vdso]` from our own memory. Return: 0; 1 = none that counts, *statep says why;
+ * -ENOMEM.
+ */
 int symbol_file_open(SymbolFile *file, const SymbolObject *object, SymbolState *statep);
 
 /* Its steps. A regular file at a path, or of a source. Return: 0; 1 with *statep. */
@@ -76,5 +82,7 @@ int symbol_file_open_path(SymbolFile *file, const char *root, const char *path, 
 /* Whether it is the object. Return: 0; 1 = another build; -ENOMEM. */
 int symbol_file_check(const SymbolObject *object, const SymbolFile *file);
 
-/* What .gnu_debugdata of @own holds, unpacked. Return: 0; 1 = none, or it is damaged or too large; -ENOMEM. */
+/*
+ * What .gnu_debugdata of @own holds, unpacked. Return: 0; 1 = none, or it is damaged or too large; -ENOMEM.
+ */
 int symbol_file_open_packed(SymbolFile *file, const ElfImage *own);

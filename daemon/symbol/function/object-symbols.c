@@ -19,7 +19,9 @@ static int hand_on(const ObjectSymbols *to, const SymbolList *list, SymbolState 
 
         if (r)
                 return error_fold(r);
-        *statep = !list->n_symbols ? SYMBOL_STATE_STRIPPED : symbol_list_is_full(list) ? SYMBOL_STATE_NAMED : SYMBOL_STATE_DYNAMIC;
+        *statep = !list->n_symbols          ? SYMBOL_STATE_STRIPPED
+                : symbol_list_is_full(list) ? SYMBOL_STATE_NAMED
+                                            : SYMBOL_STATE_DYNAMIC;
         *gop = list->go_state;
         return 0;
 }

@@ -4,8 +4,9 @@
 /*
  * Symbols of an Object
  *
- * The best that there are: .symtab of the object, else of its debug file, else what is packed in it, the latter two with
- * .dynsym; else .dynsym alone; without any .symtab also what Go keeps of its functions (go-functions.h). Where a debug file comes from, and where symbols go, is the caller's.
+ * The best that there are: .symtab of the object, else of its debug file, else what is packed in it, the
+ * latter two with .dynsym; else .dynsym alone; without any .symtab also what Go keeps of its functions
+ * (go-functions.h). Where a debug file comes from, and where symbols go, is the caller's.
  */
 
 #include "symbol/function/object-path.h"
@@ -13,7 +14,10 @@
 
 typedef struct ObjectSymbols {
         const SymbolLimits *limits;     /* NULL = symbol_default_limits */
-        /* The object's debug file, believed already; @own: NULL = the object is not here. Return: 0; 1 = none; -ENOMEM. */
+        /*
+         * The object's debug file, believed already; @own: NULL = the object is not here. Return: 0; 1 =
+         * none; -ENOMEM.
+         */
         int (*open_debug)(void *userdata, const ElfImage *own, SymbolFile *file);
         int (*sink)(void *userdata, const SymbolList *list);    /* it has some. Return: 0, -ENOMEM */
         void *userdata;

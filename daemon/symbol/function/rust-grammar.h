@@ -4,9 +4,9 @@
 /*
  * Grammar of Rust names
  *
- * Walks a name of Rust's v0 mangling (RFC 2603) without printing anything, to tell whether to print it is safe. A printer
- * also walks parts that are not shown, and `G` with a number stands for so many lifetimes, up to 2^63: libiberty would
- * count to that number.
+ * Walks a name of Rust's v0 mangling (RFC 2603) without printing anything, to tell whether to print it is
+ * safe. A printer also walks parts that are not shown, and `G` with a number stands for so many lifetimes, up
+ * to 2^63: libiberty would count to that number.
  */
 
 #include <stdbool.h>

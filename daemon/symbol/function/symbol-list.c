@@ -29,7 +29,8 @@ typedef struct Reader {
         SymbolList *list;
         const ElfImage *images[SYMBOL_N_IMAGES];
         unsigned image;                 /* that is read now */
-        uint64_t *shifts;               /* by section of images[1]: where it lies in images[0], less where it lies itself */
+        /* by section of images[1]: where it lies in images[0], less where it lies itself */
+        uint64_t *shifts;
         const SymbolLimits *limits;
 } Reader;
 
@@ -77,8 +78,8 @@ static bool is_function(const Elf64_Sym *symbol) {
 }
 
 /*
- * Length of the name at @at: up to `@@` and its version, the end of the table, or the cap. Old versions (`f@V1`
- * beside `f@@V2`) are other functions, and keep theirs.
+ * Length of the name at @at: up to `@@` and its version, the end of the table, or the cap. Old versions
+ * (`f@V1` beside `f@@V2`) are other functions, and keep theirs.
  */
 static uint16_t name_length(const ImageBytes *strings, uint32_t at) {
         uint64_t left = at < strings->size ? strings->size - at : 0;
@@ -123,7 +124,8 @@ static int read_strings(Reader *reader, const Elf64_Shdr *section, unsigned tabl
         if (strings->sh_type != SHT_STRTAB)
                 return IMAGE_E_MALFORMED;
         r = image_bytes_init(&reader->list->strings[reader->image][table], image, strings->sh_offset,
-                             MIN(strings->sh_size, reader->limits->max_string_bytes), reader->limits->may_map);
+                             MIN(strings->sh_size, reader->limits->max_string_bytes),
+                             reader->limits->may_map);
         return r < 0 ? error_fold(r) : r;
 }
 
@@ -133,7 +135,8 @@ static int read_symbols(Reader *reader, const Elf64_Shdr *section, unsigned tabl
         for (uint64_t at = 0; at < n; at += CHUNK_SYMBOLS) {
                 uint64_t n_here = MIN(n - at, (uint64_t)CHUNK_SYMBOLS);
                 _cleanup_(freep) char *chunk = NULL;
-                int r = elf_image_read(reader->images[reader->image], section->sh_offset + at * sizeof(Elf64_Sym),
+                int r = elf_image_read(reader->images[reader->image],
+                                       section->sh_offset + at * sizeof(Elf64_Sym),
                                        n_here * sizeof(Elf64_Sym), &chunk);
 
                 for (uint64_t i = 0; i < n_here && !r; i++)
@@ -168,8 +171,8 @@ static int read_tables(Reader *reader) {
 }
 
 /*
- * What Go keeps for its own unwinder, whose functions have no symbols if the program was linked with -s. With them only those
- * are missing that no Go compiler has made.
+ * What Go keeps for its own unwinder, whose functions have no symbols if the program was linked with -s. With
+ * them only those are missing that no Go compiler has made.
  */
 static int read_go(Reader *reader) {
         SymbolList *list = reader->list;
@@ -184,8 +187,13 @@ static int read_go(Reader *reader) {
 
                 if (!go_table_function(&list->go.table, i, &function))
                         continue;
-                r = put(reader, &(FileSymbol){ .start = list->go.text + function.start, .size = function.size, .name = function.name,
-                                               .n_name = function.n_name, .binding = STB_LOCAL, .section = SHN_ABS });
+                r = put(reader,
+                        &(FileSymbol){ .start = list->go.text + function.start,
+                                       .size = function.size,
+                                       .name = function.name,
+                                       .n_name = function.n_name,
+                                       .binding = STB_LOCAL,
+                                       .section = SHN_ABS });
         }
         return r < 0 ? error_fold(r) : 0;
 }
@@ -203,9 +211,10 @@ static bool is_old_version(const FileSymbol *symbol) {
 }
 
 /*
- * Which of two names for one address people want to see: as perf chooses, so that reports can be laid side by side.
- * A name with a size, then one that is not weak, then a global one, then fewer leading underscores, then the longer.
- * Before the last rule, where perf would compare the lengths of versions, the default version wins over an old one.
+ * Which of two names for one address people want to see: as perf chooses, so that reports can be laid side by
+ * side. A name with a size, then one that is not weak, then a global one, then fewer leading underscores,
+ * then the longer. Before the last rule, where perf would compare the lengths of versions, the default
+ * version wins over an old one.
  * Return: < 0 if @a is better.
  */
 static int better(const FileSymbol *a, const FileSymbol *b) {
@@ -237,10 +246,14 @@ static void merge(FileSymbol *to, const FileSymbol *from, uint32_t n_left, uint3
                 return;
         }
         for (uint32_t i = 0; i < n; i++)
-                to[i] = right >= n || (left < n_left && is_before(&from[left], &from[right])) ? from[left++] : from[right++];
+                to[i] = right >= n || (left < n_left && is_before(&from[left], &from[right])) ? from[left++]
+                                                                                              : from[right++];
 }
 
-/* Not by the library's qsort(), which asks the system how much memory there is: a worker may not (base/sandbox/sandbox.c). */
+/*
+ * Not by the library's qsort(), which asks the system how much memory there is: a worker may not
+ * (base/sandbox/sandbox.c).
+ */
 static int sort(SymbolList *list) {
         uint32_t n = list->n_symbols;
         FileSymbol *other = n > 1 ? reallocarray(NULL, n, sizeof(*other)) : NULL;
@@ -328,9 +341,12 @@ static int read_images(Reader *reader) {
         return r ? r : read_go(reader);
 }
 
-int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *split, const SymbolLimits *limits) {
+int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *split,
+                     const SymbolLimits *limits) {
         _cleanup_(symbol_list_deinit) SymbolList new = { 0 };
-        Reader reader = { .list = &new, .images = { image, split }, .limits = limits ? limits : &symbol_default_limits };
+        Reader reader = { .list = &new,
+                          .images = { image, split },
+                          .limits = limits ? limits : &symbol_default_limits };
         int r = read_images(&reader);
 
         if (!r)

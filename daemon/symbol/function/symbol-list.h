@@ -4,8 +4,9 @@
 /*
  * Symbol List
  *
- * The functions of one ELF file in the order of their addresses, as .symtab and .dynsym tell of them, and in a Go program
- * without symbols .gopclntab, with names that still lie in the file's tables. Takes images and limits, touches no globals.
+ * The functions of one ELF file in the order of their addresses, as .symtab and .dynsym tell of them, and in
+ * a Go program without symbols .gopclntab, with names that still lie in the file's tables. Takes images and
+ * limits, touches no globals.
  */
 
 #include <stdbool.h>
@@ -23,8 +24,10 @@ enum {
 
 typedef struct SymbolLimits {
         uint32_t max_symbols;           /* of both tables; more are left out and counted */
-        uint64_t max_string_bytes;      /* of one string table; a longer one is read so far; a longer table of Go's is refused */
-        bool may_map;                   /* such a table is mapped, not read: then a file that is cut ends the process */
+        /* of one string table; a longer one is read so far; a longer table of Go's is refused */
+        uint64_t max_string_bytes;
+        /* such a table is mapped, not read: then a file that is cut ends the process */
+        bool may_map;
 } SymbolLimits;
 
 extern const SymbolLimits symbol_default_limits;
@@ -46,7 +49,8 @@ typedef struct FileSymbol {
 } FileSymbol;
 
 typedef struct SymbolList {
-        FileSymbol *symbols;            /* one of each address, the next one's is greater; each has a name and a size */
+        /* one of each address, the next one's is greater; each has a name and a size */
+        FileSymbol *symbols;
         uint32_t n_symbols, room;
         uint32_t n_left_out;            /* over max_symbols */
         bool is_full;                   /* there was a .symtab: static functions too */
@@ -56,12 +60,14 @@ typedef struct SymbolList {
 } SymbolList;
 
 /*
- * Of @image alone, or with what was split from it (@split: a debug file, .gnu_debugdata; NULL = none). Where a section
- * lies at another address in @split than in @image (the object was moved by a prelinker), its symbols are moved as well.
- * A file without symbols yields an empty list; a symbol that makes no sense is left out. Images in memory are borrowed.
+ * Of @image alone, or with what was split from it (@split: a debug file, .gnu_debugdata; NULL = none). Where
+ * a section lies at another address in @split than in @image (the object was moved by a prelinker), its
+ * symbols are moved as well. A file without symbols yields an empty list; a symbol that makes no sense is
+ * left out. Images in memory are borrowed.
  * @limits: NULL = symbol_default_limits. Return: 0, IMAGE_E_*, -ENOMEM.
  */
-int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *split, const SymbolLimits *limits);
+int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *split,
+                     const SymbolLimits *limits);
 void symbol_list_deinit(SymbolList *list);
 
 /* Whether functions that are not exported are in it: all that have symbols, or all of Go's. */

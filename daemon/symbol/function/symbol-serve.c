@@ -45,12 +45,14 @@ static int open_debug(void *userdata, const ElfImage *own, SymbolFile *file) {
         if (!r)
                 memcpy(want.link, link.name, sizeof(want.link));
         for (;;) {
-                if (channel_send(serving->socket, &want, sizeof(want), -1) || receive(serving->socket, &offer, sizeof(offer), &fd) ||
+                if (channel_send(serving->socket, &want, sizeof(want), -1) ||
+                    receive(serving->socket, &offer, sizeof(offer), &fd) ||
                     offer.magic != SYMBOL_WIRE_MAGIC || !offer.has_file)
                         return 1;
                 r = symbol_file_take(file, fd, offer.size, &state);
                 if (!r)
-                        r = debug_file_check(&serving->object, file, offer.by_link ? &link.crc : NULL, DEBUG_FOR_SYMBOLS);
+                        r = debug_file_check(&serving->object, file, offer.by_link ? &link.crc : NULL,
+                                             DEBUG_FOR_SYMBOLS);
                 if (r <= 0)
                         return r;
                 symbol_file_deinit(file);
@@ -110,14 +112,15 @@ static int take_list(void *userdata, const SymbolList *list) {
         answer.n_left_out = extent.n_left_out;
         answer.go = list->go_state;
         serving->has_answered = true;
-        if (channel_send(serving->socket, &answer, sizeof(answer), -1) || send_functions(serving->socket, list, &extent) ||
-            send_names(serving->socket, list, &extent))
+        if (channel_send(serving->socket, &answer, sizeof(answer), -1) ||
+            send_functions(serving->socket, list, &extent) || send_names(serving->socket, list, &extent))
                 return -EPIPE;
         return 0;
 }
 
 /* Return: whether it is here: the same build. */
-static bool open_own(SymbolFile *own, const Serving *serving, const SymbolRequest *request, int fd, SymbolState *statep) {
+static bool open_own(SymbolFile *own, const Serving *serving, const SymbolRequest *request, int fd,
+                     SymbolState *statep) {
         *statep = request->state;
         if (!request->has_file || symbol_file_take(own, fd, request->size, statep))
                 return false;
@@ -127,9 +130,14 @@ static bool open_own(SymbolFile *own, const Serving *serving, const SymbolReques
 
 static int serve_table(int socket, const SymbolRequest *request, int fd) {
         const SymbolLimits limits = { .max_symbols = symbol_default_limits.max_symbols,
-                                      .max_string_bytes = symbol_default_limits.max_string_bytes, .may_map = true };
-        Serving serving = { .socket = socket, .object = { .path = "", .build_id_gnu = request->gnu, .build_id_go = request->go } };
-        const ObjectSymbols to = { .limits = &limits, .open_debug = open_debug, .sink = take_list, .userdata = &serving };
+                                      .max_string_bytes = symbol_default_limits.max_string_bytes,
+                                      .may_map = true };
+        Serving serving = { .socket = socket,
+                            .object = {
+                                    .path = "", .build_id_gnu = request->gnu, .build_id_go = request->go } };
+        const ObjectSymbols to = {
+                .limits = &limits, .open_debug = open_debug, .sink = take_list, .userdata = &serving
+        };
         _cleanup_(symbol_file_deinit) SymbolFile own = SYMBOL_FILE_NULL;
         SymbolAnswer none = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_SAID_TABLE };
         SymbolState state;
@@ -138,7 +146,8 @@ static int serve_table(int socket, const SymbolRequest *request, int fd) {
 
         if (!symbol_object_has_id(&serving.object) || request->state >= SYMBOL_N_STATES)
                 return SERVE_E_OVER;
-        r = object_symbols_read(&to, open_own(&own, &serving, request, fd, &state) ? &own : NULL, &state, &go);
+        r = object_symbols_read(&to, open_own(&own, &serving, request, fd, &state) ? &own : NULL, &state,
+                                &go);
         if (serving.has_answered)
                 return r;
         none.state = r ? SYMBOL_STATE_LARGE : state;
@@ -156,10 +165,12 @@ static int send_readable(int socket, const char *name, DemangleStyle style) {
 }
 
 static int serve_readable(int socket, const SymbolRequest *request) {
-        static char names[SYMBOL_WIRE_MAX_NAMES * (sizeof(uint32_t) + SYMBOL_MAX_NAME)], name[SYMBOL_MAX_NAME + 1];
+        static char names[SYMBOL_WIRE_MAX_NAMES * (sizeof(uint32_t) + SYMBOL_MAX_NAME)],
+                name[SYMBOL_MAX_NAME + 1];
         size_t at = 0;
 
-        if (request->n > SYMBOL_WIRE_MAX_NAMES || request->bytes > sizeof(names) || channel_receive_all(socket, names, request->bytes))
+        if (request->n > SYMBOL_WIRE_MAX_NAMES || request->bytes > sizeof(names) ||
+            channel_receive_all(socket, names, request->bytes))
                 return SERVE_E_OVER;
         for (uint32_t i = 0; i < request->n; i++) {
                 uint32_t size;
@@ -185,7 +196,8 @@ void symbol_serve(int socket, int fd, const SymbolRequest *first) {
 
         while (!r && request.magic == SYMBOL_WIRE_MAGIC) {
                 request.gnu[sizeof(request.gnu) - 1] = request.go[sizeof(request.go) - 1] = 0;
-                r = request.kind == SYMBOL_ASK_TABLE ? serve_table(socket, &request, fd) : serve_readable(socket, &request);
+                r = request.kind == SYMBOL_ASK_TABLE ? serve_table(socket, &request, fd)
+                                                     : serve_readable(socket, &request);
                 if (!r)
                         r = receive(socket, &request, sizeof(request), &fd);
         }

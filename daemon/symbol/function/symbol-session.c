@@ -32,10 +32,14 @@ typedef struct Work {
 static bool is_elf(int fd) {
         char magic[SELFMAG];
 
-        return file_pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) && !memcmp(magic, ELFMAG, sizeof(magic));
+        return file_pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+                !memcmp(magic, ELFMAG, sizeof(magic));
 }
 
-/* The next file that may be it, or none. A worker is given nothing that no debug file can be. Return: 0, WORKER_SESSION_E_*. */
+/*
+ * The next file that may be it, or none. A worker is given nothing that no debug file can be. Return: 0,
+ * WORKER_SESSION_E_*.
+ */
 static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
         SymbolOffer offer = { .magic = SYMBOL_WIRE_MAGIC };
         _cleanup_(closep) int fd = -1;
@@ -55,7 +59,8 @@ static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
 
 /* Until it has said something else than that it wants another one. */
 static int converse(Work *work, SymbolAnswer *answer) {
-        DebugSearch search = { .object = work->object, .directory = symbolizer_debug_directory(work->symbolizer) };
+        DebugSearch search = { .object = work->object,
+                               .directory = symbolizer_debug_directory(work->symbolizer) };
         DebugLink link = { 0 };
         bool is_end = false;
 
@@ -146,15 +151,16 @@ static void open_own(Work *work) {
         if (source && source->open)
                 r = symbol_source_open(source, &work->fd, &work->size, &work->state);
         else
-                r = symbol_file_look(symbol_object_root(work->object), work->object->path, &work->fd, &work->size, &work->state);
+                r = symbol_file_look(symbol_object_root(work->object), work->object->path, &work->fd,
+                                     &work->size, &work->state);
         if (r)
                 work->fd = -1;
 }
 
 /* No build id, or one that is longer than any, is no reason to read. */
 static bool can_be_known(const SymbolObject *object) {
-        return (object->build_id_gnu[0] || object->build_id_go[0]) && strlen(object->build_id_gnu) < SYMBOL_WIRE_ID &&
-               strlen(object->build_id_go) < SYMBOL_WIRE_ID;
+        return (object->build_id_gnu[0] || object->build_id_go[0]) &&
+                strlen(object->build_id_gnu) < SYMBOL_WIRE_ID && strlen(object->build_id_go) < SYMBOL_WIRE_ID;
 }
 
 /* Return: 0, SYMBOL_SESSION_E_FAILED, -ENOMEM. */
@@ -191,7 +197,9 @@ static void add(Names *names, const char *name) {
 }
 
 static int send_names(Work *work, const Names *names) {
-        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_ASK_READABLE, .n = names->n - names->n_done,
+        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC,
+                                  .kind = SYMBOL_ASK_READABLE,
+                                  .n = names->n - names->n_done,
                                   .style = symbolizer_style(work->symbolizer) };
         _cleanup_(freep) char *all = malloc(names->n * (sizeof(uint32_t) + SYMBOL_MAX_NAME));
         int r;
@@ -227,7 +235,8 @@ static int ask_names(Work *work, Names *names) {
                         r = worker_session_refuse(&work->session);
                 if (r)
                         return r;
-                r = symbolizer_put_readable(work->symbolizer, work->object, names->names[names->n_done], text, size);
+                r = symbolizer_put_readable(work->symbolizer, work->object, names->names[names->n_done], text,
+                                            size);
                 if (r)
                         return error_fold(r);
                 names->n_done++;
@@ -247,17 +256,23 @@ static int read_names(Work *work, Names *names) {
                         break;
                 r = 0;
                 if (names->names[names->n_done] == suspect)
-                        r = symbolizer_put_readable(work->symbolizer, work->object, names->names[names->n_done++], "", 0);
+                        r = symbolizer_put_readable(work->symbolizer, work->object,
+                                                    names->names[names->n_done++], "", 0);
                 else
                         suspect = names->names[names->n_done];
         }
         return r > 0 ? SYMBOL_SESSION_E_FAILED : r < 0 ? error_fold(r) : 0;
 }
 
-int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
-                      WorkerSessionCounts *counts) {
-        Work work = { .session = { .zygotes = zygotes, .end_ns = clock_monotonic_ns() + WORKER_NS, .counts = counts, .socket = -1 },
-                      .symbolizer = symbolizer, .object = object, .fd = -1 };
+int symbol_session_run(Zygotes *zygotes, Symbolizer *symbolizer, const SymbolObject *object,
+                       const uint64_t *addresses, uint32_t n, WorkerSessionCounts *counts) {
+        Work work = { .session = { .zygotes = zygotes,
+                                   .end_ns = clock_monotonic_ns() + WORKER_NS,
+                                   .counts = counts,
+                                   .socket = -1 },
+                      .symbolizer = symbolizer,
+                      .object = object,
+                      .fd = -1 };
         Names names = { 0 };
         int r = symbolizer_knows(symbolizer, object) ? 0 : read_object(&work);
 

@@ -7,7 +7,8 @@
 #include "symbol/function/symbols-private.h"
 
 static bool is_plain(const char *link, size_t room) {
-        return memchr(link, 0, room) && !strchr(link, '/') && strcmp(link, ".") != 0 && strcmp(link, "..") != 0;
+        return memchr(link, 0, room) && !strchr(link, '/') && strcmp(link, ".") != 0 &&
+                strcmp(link, "..") != 0;
 }
 
 /* Each function has a name of at least a byte, and its NUL. */
@@ -21,7 +22,8 @@ static bool check_table(const SymbolAnswer *answer) {
 }
 
 bool symbol_wire_check(const SymbolAnswer *answer) {
-        if (answer->magic != SYMBOL_WIRE_MAGIC || answer->go >= SYMBOL_N_GO || !is_plain(answer->link, sizeof(answer->link)))
+        if (answer->magic != SYMBOL_WIRE_MAGIC || answer->go >= SYMBOL_N_GO ||
+            !is_plain(answer->link, sizeof(answer->link)))
                 return false;
         return answer->kind == SYMBOL_SAID_WANT || (answer->kind == SYMBOL_SAID_TABLE && check_table(answer));
 }
@@ -34,7 +36,8 @@ int symbol_wire_table_new(SymbolTable **tablep, const SymbolAnswer *answer) {
         return r ? error_fold(r) : 0;
 }
 
-bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWireFunction *functions, uint32_t n) {
+bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWireFunction *functions,
+                               uint32_t n) {
         for (uint32_t i = 0; i < n; i++, at++) {
                 uint32_t start = functions[i].start;
 

@@ -4,8 +4,9 @@
 /*
  * Symbol Wire
  *
- * How a worker without rights (base/sandbox/worker-session.h) is asked for the symbols of a file, and for names as people wrote them. It
- * can open nothing, so it says which debug file it wants, and is offered one after the other until one is it:
+ * How a worker without rights (base/sandbox/worker-session.h) is asked for the symbols of a file, and for
+ * names as people wrote them. It can open nothing, so it says which debug file it wants, and is offered one
+ * after the other until one is it:
  *
  *     ask     SymbolRequest, with the file        READABLE: { size, name }…
  *     answer  SymbolAnswer WANT  ◀── none, or one that was not it
@@ -71,7 +72,8 @@ bool symbol_wire_check(const SymbolAnswer *answer);
 int symbol_wire_table_new(SymbolTable **tablep, const SymbolAnswer *answer);
 
 /* The next @n functions, from the @at-th; they fit. Return: whether they are in order. */
-bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWireFunction *functions, uint32_t n);
+bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWireFunction *functions,
+                               uint32_t n);
 
 /* Where the names go. */
 char *symbol_wire_names(SymbolTable *table);
@@ -79,5 +81,7 @@ char *symbol_wire_names(SymbolTable *table);
 /* When all is there. Return: whether each function has a name; then it can be used. */
 bool symbol_wire_finish(SymbolTable *table);
 
-/* In the worker: answers @first and what else is asked, until nobody asks. @fd: came with it, or -1; owned. */
+/*
+ * In the worker: answers @first and what else is asked, until nobody asks. @fd: came with it, or -1; owned.
+ */
 void symbol_serve(int socket, int fd, const SymbolRequest *first);

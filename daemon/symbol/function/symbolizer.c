@@ -77,7 +77,8 @@ static void take_options(Symbolizer *symbolizer, const SymbolizerOptions *option
         symbolizer->want_lines = options->want_lines;
         symbolizer->lines = options->lines;
         symbolizer->lines_left_ns = lines_ms * NS_PER_MS;
-        symbolizer->debug_directory = strdup(options->debug_directory ? options->debug_directory : "/usr/lib/debug");
+        symbolizer->debug_directory = strdup(options->debug_directory ? options->debug_directory
+                                                                      : "/usr/lib/debug");
         symbolizer->entries = calloc(symbolizer->max_objects, sizeof(*symbolizer->entries));
 }
 
@@ -115,7 +116,8 @@ typedef struct Reading {
 
 static int open_debug(void *userdata, const ElfImage *own, SymbolFile *file) {
         const Reading *reading = userdata;
-        int r = debug_file_open(file, reading->object, own, reading->symbolizer->debug_directory, DEBUG_FOR_SYMBOLS);
+        int r = debug_file_open(file, reading->object, own, reading->symbolizer->debug_directory,
+                                DEBUG_FOR_SYMBOLS);
 
         return r < 0 ? error_fold(r) : r;
 }
@@ -191,7 +193,8 @@ static bool drop_oldest(Symbolizer *symbolizer, const Entry *kept) {
 
         for (uint32_t i = 0; i < symbolizer->n_entries; i++)
                 if (symbolizer->entries[i] != kept &&
-                    (oldest == UINT32_MAX || symbolizer->entries[i]->last_use < symbolizer->entries[oldest]->last_use))
+                    (oldest == UINT32_MAX ||
+                     symbolizer->entries[i]->last_use < symbolizer->entries[oldest]->last_use))
                         oldest = i;
         if (oldest != UINT32_MAX)
                 drop(symbolizer, oldest);
@@ -209,7 +212,8 @@ static void account(Symbolizer *symbolizer, Entry *entry) {
 }
 
 static int insert(Symbolizer *symbolizer, Entry *entry) {
-        int r = hashmap_put(&symbolizer->by_key, key_of(entry->path, entry->gnu, entry->go, entry->htlhash), entry);
+        int r = hashmap_put(&symbolizer->by_key, key_of(entry->path, entry->gnu, entry->go, entry->htlhash),
+                            entry);
 
         if (r)
                 return error_fold(r);
@@ -224,8 +228,9 @@ static int insert(Symbolizer *symbolizer, Entry *entry) {
 }
 
 static bool matches(const Entry *entry, const SymbolObject *object) {
-        return !strcmp(entry->gnu, text_of(object->build_id_gnu)) && !strcmp(entry->go, text_of(object->build_id_go)) &&
-               !strcmp(entry->path, object->path) && !strcmp(entry->htlhash, text_of(object->build_id_htlhash));
+        return !strcmp(entry->gnu, text_of(object->build_id_gnu)) &&
+                !strcmp(entry->go, text_of(object->build_id_go)) && !strcmp(entry->path, object->path) &&
+                !strcmp(entry->htlhash, text_of(object->build_id_htlhash));
 }
 
 /* Two keys with one hash: the later one takes the place, and the earlier is read anew when it is wanted. */
@@ -234,8 +239,9 @@ static Entry *lookup(Symbolizer *symbolizer, const SymbolObject *object) {
 
         if (entry && matches(entry, object))
                 return entry;
-        entry = hashmap_get(&symbolizer->by_key, key_of(object->path, text_of(object->build_id_gnu),
-                                                        text_of(object->build_id_go), text_of(object->build_id_htlhash)));
+        entry = hashmap_get(&symbolizer->by_key,
+                            key_of(object->path, text_of(object->build_id_gnu), text_of(object->build_id_go),
+                                   text_of(object->build_id_htlhash)));
         return entry && matches(entry, object) ? entry : NULL;
 }
 
@@ -264,7 +270,8 @@ static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry *
 }
 
 /* @size: 0 = the name stays as it is in the file. */
-static int keep_readable(Symbolizer *symbolizer, Entry *entry, const char *name, const char *text, size_t size) {
+static int keep_readable(Symbolizer *symbolizer, Entry *entry, const char *name, const char *text,
+                         size_t size) {
         const char *readable = size ? arena_string(&entry->readable_texts, text, size) : name;
         int r;
 
@@ -319,7 +326,8 @@ bool symbolizer_knows(Symbolizer *symbolizer, const SymbolObject *object) {
         return lookup(symbolizer, object);
 }
 
-int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state, SymbolGo go) {
+int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state,
+                   SymbolGo go) {
         _cleanup_(entry_freep) Entry *new = NULL;
         int r = entry_new(&new, object);
 
@@ -348,10 +356,12 @@ const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object
         if (!entry || !entry->table || symbolizer->style == DEMANGLE_NONE)
                 return NULL;
         name = symbol_table_find(entry->table, address, &offset);
-        return name && demangle_may(name) && !hashmap_get(&entry->readable, (uint64_t)(uintptr_t)name) ? name : NULL;
+        return name && demangle_may(name) && !hashmap_get(&entry->readable, (uint64_t)(uintptr_t)name) ? name
+                                                                                                       : NULL;
 }
 
-int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name, const char *text, size_t size) {
+int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name,
+                            const char *text, size_t size) {
         Entry *entry = lookup(symbolizer, object);
         int r = entry ? keep_readable(symbolizer, entry, name, text, size) : 0;
 
@@ -371,7 +381,8 @@ static int open_dwarf(const Symbolizer *symbolizer, const SymbolObject *object, 
                 return 0;
         }
         if (r >= 0)
-                r = debug_file_open(file, object, is_here ? &own.image : NULL, symbolizer->debug_directory, DEBUG_FOR_LINES);
+                r = debug_file_open(file, object, is_here ? &own.image : NULL, symbolizer->debug_directory,
+                                    DEBUG_FOR_LINES);
         return r < 0 ? error_fold(r) : r;
 }
 
@@ -380,7 +391,8 @@ static LinesState state_after(int r) {
         return r == 0 ? LINES_STATE_READ : r == LINES_E_TIMEOUT ? LINES_STATE_TIMEOUT : LINES_STATE_FAILED;
 }
 
-static int ask(Symbolizer *symbolizer, Entry *entry, const SymbolObject *object, const uint64_t *addresses, uint32_t n) {
+static int ask(Symbolizer *symbolizer, Entry *entry, const SymbolObject *object, const uint64_t *addresses,
+               uint32_t n) {
         _cleanup_(symbol_file_deinit) SymbolFile file = SYMBOL_FILE_NULL;
         uint64_t start_ns = clock_monotonic_ns(), took_ns;
         LinesOptions options = symbolizer->lines;
@@ -407,7 +419,8 @@ static int ask(Symbolizer *symbolizer, Entry *entry, const SymbolObject *object,
 }
 
 /* The addresses that nobody has asked for yet. Return: 0 with *newp owned by the caller, -ENOMEM. */
-static int select_new(const Entry *entry, const uint64_t *addresses, uint32_t n, uint64_t **newp, uint32_t *n_newp) {
+static int select_new(const Entry *entry, const uint64_t *addresses, uint32_t n, uint64_t **newp,
+                      uint32_t *n_newp) {
         uint64_t *new = reallocarray(NULL, n ? n : 1, sizeof(*new));
 
         if (!new)
@@ -420,8 +433,8 @@ static int select_new(const Entry *entry, const uint64_t *addresses, uint32_t n,
         return 0;
 }
 
-int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
-                     LinesSink sink, void *userdata, LinesState *statep) {
+int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses,
+                     uint32_t n, LinesSink sink, void *userdata, LinesState *statep) {
         _cleanup_(freep) uint64_t *new = NULL;
         uint32_t n_new = 0;
         Entry *entry = NULL;
@@ -429,7 +442,8 @@ int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const u
 
         if (!r)
                 r = select_new(entry, addresses, n, &new, &n_new);
-        if (!r && n_new && (entry->lines_state == LINES_STATE_UNKNOWN || entry->lines_state == LINES_STATE_READ)) {
+        if (!r && n_new &&
+            (entry->lines_state == LINES_STATE_UNKNOWN || entry->lines_state == LINES_STATE_READ)) {
                 r = ask(symbolizer, entry, object, new, n_new);
                 symbolizer->stats.n_lines[entry->lines_state]++;
         }

@@ -4,10 +4,10 @@
 /*
  * Symbolizer
  *
- * Names functions of objects that a profile knows by path and build id, from files of this machine: .symtab of the
- * object; else of its debug file, else of .gnu_debugdata, beside .dynsym; else .dynsym alone; of Go programs without .symtab the
- * table that they have for themselves. How these are found and
- * why they are believed says object.h.
+ * Names functions of objects that a profile knows by path and build id, from files of this machine: .symtab
+ * of the object; else of its debug file, else of .gnu_debugdata, beside .dynsym; else .dynsym alone; of Go
+ * programs without .symtab the table that they have for themselves. How these are found and why they are
+ * believed says object.h.
  *
  * Tables stay in a cache with a cap in bytes and objects; the one that was not used
  * for longest goes.
@@ -40,30 +40,36 @@ Symbolizer *symbolizer_free(Symbolizer *symbolizer);
 DEFINE_CLEANUP(Symbolizer, symbolizer_free)
 
 typedef struct SymbolName {
-        const char *name;               /* for people, in the symbolizer's style; NULL = no function is known there */
+        /* for people, in the symbolizer's style; NULL = no function is known there */
+        const char *name;
         const char *linkage_name;       /* as in the file */
         uint64_t offset;                /* from the function's start */
         SymbolState state;              /* how the object was read */
 } SymbolName;
 
 /*
- * The function of @object that holds @address (an ELF address; of a caller: its return address - 1). Both names live
- * until the next call. Return: 0, -ENOMEM.
+ * The function of @object that holds @address (an ELF address; of a caller: its return address - 1). Both
+ * names live until the next call. Return: 0, -ENOMEM.
  */
 int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address, SymbolName *name);
 
 /*
- * What somebody else has read (symbol-session.h): the same object is not read here any more, and none of its names is made
- * readable here. @table: taken over in any case; NULL = none. Return: 0, -ENOMEM.
+ * What somebody else has read (symbol-session.h): the same object is not read here any more, and none of its
+ * names is made readable here. @table: taken over in any case; NULL = none. Return: 0, -ENOMEM.
  */
 bool symbolizer_knows(Symbolizer *symbolizer, const SymbolObject *object);
-int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state, SymbolGo go);
+int symbolizer_put(Symbolizer *symbolizer, const SymbolObject *object, SymbolTable *table, SymbolState state,
+                   SymbolGo go);
 
-/* The name at @address that may be one to be made readable, and was not yet; it lives as long as its table. NULL = none. */
+/*
+ * The name at @address that may be one to be made readable, and was not yet; it lives as long as its table.
+ * NULL = none.
+ */
 const char *symbolizer_unread(Symbolizer *symbolizer, const SymbolObject *object, uint64_t address);
 
 /* @name: such a one. @size: of its readable form; 0 = it has none. Return: 0, -ENOMEM. */
-int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name, const char *text, size_t size);
+int symbolizer_put_readable(Symbolizer *symbolizer, const SymbolObject *object, const char *name,
+                            const char *text, size_t size);
 
 const char *symbolizer_debug_directory(const Symbolizer *symbolizer);
 DemangleStyle symbolizer_style(const Symbolizer *symbolizer);
@@ -80,14 +86,18 @@ typedef enum LinesState {
 } LinesState;
 
 /*
- * Hands the source line at each address of @object, and the functions inlined there, to @sink (see lines.h), in the order
- * of @addresses; those of which nothing is known are left out. What was asked before comes from memory. Each new
- * batch starts a process: ask for many at once. Texts live for the call. Return: 0, the sink's negative code, -ENOMEM.
+ * Hands the source line at each address of @object, and the functions inlined there, to @sink (see lines.h),
+ * in the order of @addresses; those of which nothing is known are left out. What was asked before comes from
+ * memory. Each new batch starts a process: ask for many at once. Texts live for the call. Return: 0, the
+ * sink's negative code, -ENOMEM.
  */
-int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses, uint32_t n,
-                     LinesSink sink, void *userdata, LinesState *statep);
+int symbolizer_lines(Symbolizer *symbolizer, const SymbolObject *object, const uint64_t *addresses,
+                     uint32_t n, LinesSink sink, void *userdata, LinesState *statep);
 
-/* Of the @index-th object that is in memory: its path ("" = not known), and how its lines were read. NULL = there are not so many. */
+/*
+ * Of the @index-th object that is in memory: its path ("" = not known), and how its lines were read. NULL =
+ * there are not so many.
+ */
 const char *symbolizer_lines_object(const Symbolizer *symbolizer, uint32_t index, LinesState *statep);
 
 /* What was done since the symbolizer was made. */

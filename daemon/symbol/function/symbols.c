@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From a list of symbols to a table of functions: {start - base, size, name, parent} in 16 bytes each, and the names.
+ * From a list of symbols to a table of functions: {start - base, size, name, parent} in 16 bytes each, and
+ * the names.
  *
  * Symbols may nest (a cold part's symbol in the middle of another, hand-written assembly):
  *
@@ -40,7 +41,8 @@ void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *ex
 
         while (all.n < list->n_symbols) {
                 const FileSymbol *symbol = &list->symbols[all.n];
-                uint64_t bytes = all.names_size + symbol->n_name + 1 + (all.n + UINT64_C(1)) * sizeof(SymbolFunction);
+                uint64_t bytes = all.names_size + symbol->n_name + 1 +
+                        (all.n + UINT64_C(1)) * sizeof(SymbolFunction);
 
                 if (symbol->start - all.base > UINT32_MAX || bytes > most)
                         break;
@@ -72,8 +74,11 @@ static void pack(SymbolTable *table, const SymbolList *list) {
         for (uint32_t i = 0; i < table->extent.n; i++) {
                 const FileSymbol *symbol = &list->symbols[i];
 
-                table->functions[i] = (SymbolFunction){ .start = (uint32_t)(symbol->start - table->extent.base),
-                                                        .size = (uint32_t)MIN(symbol->size, (uint64_t)UINT32_MAX), .name = at };
+                table->functions[i] = (SymbolFunction){
+                        .start = (uint32_t)(symbol->start - table->extent.base),
+                        .size = (uint32_t)MIN(symbol->size, (uint64_t)UINT32_MAX),
+                        .name = at
+                };
                 memcpy(table->names + at, symbol->name, symbol->n_name);
                 at += symbol->n_name;
                 table->names[at++] = 0;
@@ -163,5 +168,6 @@ bool symbol_table_is_full(const SymbolTable *table) {
 }
 
 size_t symbol_table_memory(const SymbolTable *table) {
-        return sizeof(*table) + (table->extent.n + 1u) * sizeof(SymbolFunction) + table->extent.names_size + 1;
+        return sizeof(*table) + (table->extent.n + 1u) * sizeof(SymbolFunction) + table->extent.names_size +
+                1;
 }

@@ -18,7 +18,10 @@
 
 typedef struct SymbolTable SymbolTable;
 
-/* How much of a list a table takes: functions within 4 GiB from the first, and no more than some bytes in all. */
+/*
+ * How much of a list a table takes: functions within 4 GiB from the first, and no more than some bytes in
+ * all.
+ */
 typedef struct SymbolExtent {
         uint64_t base;                  /* the first one's address */
         uint32_t n;
@@ -42,8 +45,8 @@ SymbolTable *symbol_table_free(SymbolTable *table);
 DEFINE_CLEANUP(SymbolTable, symbol_table_free)
 
 /*
- * The function that holds @address (an ELF address), the innermost if they nest. Return: its name, which lives
- * as long as the table, and *offsetp from its start; or NULL.
+ * The function that holds @address (an ELF address), the innermost if they nest. Return: its name, which
+ * lives as long as the table, and *offsetp from its start; or NULL.
  */
 const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *offsetp);
 

@@ -97,7 +97,10 @@ static int look_up(WindowNames *names, const WindowFrame *frame, FrameWord word)
         return found.name ? add_row(names, word, &found) : 0;
 }
 
-/* Whether there is something to find for a frame: native code of an object, and not symbolized with lines before. */
+/*
+ * Whether there is something to find for a frame: native code of an object, and not symbolized with lines
+ * before.
+ */
 static bool is_open(const WindowNames *names, const WindowFrame *frame) {
         const WindowFunction *function = window_get_function(names->window, frame->function);
         const char *type = window_get_string(names->window, frame->type, NULL);
@@ -166,7 +169,10 @@ static int set_frame(WindowNames *names, NamedFrame *to, const LineFrame *from) 
         return r ? error_fold(r) : 0;
 }
 
-/* The function that the code lies in keeps the name that it has without lines: of aliases DWARF may know another. */
+/*
+ * The function that the code lies in keeps the name that it has without lines: of aliases DWARF may know
+ * another.
+ */
 static int keep_name(WindowNames *names, FrameWord word, NamedFrame *frame) {
         const Row *before = hashmap_get(&names->rows, word);
         WindowFrame given = window_expand_frame(names->window, word);
@@ -181,7 +187,8 @@ static int keep_name(WindowNames *names, FrameWord word, NamedFrame *frame) {
                 return 0;
         r = copy_text(names, window_get_string(names->window, function->name, NULL), &frame->name);
         if (!r)
-                r = copy_text(names, window_get_string(names->window, function->system_name, NULL), &frame->linkage_name);
+                r = copy_text(names, window_get_string(names->window, function->system_name, NULL),
+                              &frame->linkage_name);
         return r ? error_fold(r) : 0;
 }
 
@@ -228,7 +235,8 @@ static int ask_lines(WindowNames *names) {
         if (names->n_pending)
                 qsort(names->pending, names->n_pending, sizeof(*pending), compare_pending);
         for (size_t i = 0, k; i < names->n_pending && !r; i = k) {
-                for (k = i; k < names->n_pending && pending[k].module == pending[i].module && k - i < LINES_MAX_ADDRESSES;)
+                for (k = i; k < names->n_pending && pending[k].module == pending[i].module &&
+                     k - i < LINES_MAX_ADDRESSES;)
                         k++;
                 r = ask_batch(names, pending + i, k - i);
         }

@@ -4,9 +4,10 @@
 /*
  * Names of a Window
  *
- * What is known about each native frame of a window that came without names: the function, and when lines were asked
- * for, its source line and the functions that were inlined there. Frames that bring a name of their own (runtimes, the
- * kernel, data that was symbolized before) keep it; those of native code get lines too, if they came without.
+ * What is known about each native frame of a window that came without names: the function, and when lines
+ * were asked for, its source line and the functions that were inlined there. Frames that bring a name of
+ * their own (runtimes, the kernel, data that was symbolized before) keep it; those of native code get lines
+ * too, if they came without.
  *
  *     r = window_names_new(&names, window, symbolizer, &options);
  *     for each word of each stack:
@@ -34,8 +35,12 @@ typedef struct NamedFrame {
 } NamedFrame;
 
 typedef struct WindowNamesOptions {
-        bool lines;                     /* read DWARF, even if the symbolizer was not made for it: file, line, inlined functions */
-        /* Where to open an object of the window, for those who know its process. May be NULL; may return NULL. */
+        /* read DWARF, even if the symbolizer was not made for it: file, line, inlined functions */
+        bool lines;
+        /*
+         * Where to open an object of the window, for those who know its process. May be NULL; may return
+         * NULL.
+         */
         const SymbolSource *(*source)(void *userdata, const WindowModule *module);
         void *userdata;
 } WindowNamesOptions;

@@ -8,8 +8,8 @@
  *
  *     add 1020–1080 c   →   1000–1020 a, 1020–1080 c, 1080–1100 b       and (1000–1040 a), (1040–1100 b) are past
  *
- * A compiler fills its memory mostly upwards, but comes back to what it has freed: an array would move all of its
- * ranges for that, a chunk moves 256.
+ * A compiler fills its memory mostly upwards, but comes back to what it has freed: an array would move all of
+ * its ranges for that, a chunk moves 256.
  */
 #include "symbol/jit/code-index.h"
 
@@ -149,7 +149,10 @@ static int add_chunk(CodeIndex *index, uint32_t at) {
         return 0;
 }
 
-/* A full chunk gives its upper half to a new one behind it; the last one stays full, since most code comes at the end. */
+/*
+ * A full chunk gives its upper half to a new one behind it; the last one stays full, since most code comes at
+ * the end.
+ */
 static int split(CodeIndex *index, Place *place) {
         Chunk *lower = index->chunks[place->chunk], *upper;
         uint32_t keep = place->at == lower->n ? lower->n : lower->n / 2;
@@ -166,7 +169,9 @@ static int split(CodeIndex *index, Place *place) {
         return 0;
 }
 
-/* Before @place, or at the end of the chunk before, which is the same. Return: 0, -ENOMEM (nothing changed). */
+/*
+ * Before @place, or at the end of the chunk before, which is the same. Return: 0, -ENOMEM (nothing changed).
+ */
 static int insert(CodeIndex *index, Place place, const Range *range) {
         Chunk *chunk;
         int r = 0;
@@ -180,7 +185,8 @@ static int insert(CodeIndex *index, Place place, const Range *range) {
         if (r)
                 return error_fold(r);
         chunk = index->chunks[place.chunk];
-        memmove(chunk->ranges + place.at + 1, chunk->ranges + place.at, (chunk->n - place.at) * sizeof(*chunk->ranges));
+        memmove(chunk->ranges + place.at + 1, chunk->ranges + place.at,
+                (chunk->n - place.at) * sizeof(*chunk->ranges));
         chunk->ranges[place.at] = *range;
         chunk->n++;
         index->n_ranges++;
@@ -193,7 +199,8 @@ static Place erase(CodeIndex *index, Place place) {
 
         index->n_ranges--;
         index->n_gone++;
-        memmove(chunk->ranges + place.at, chunk->ranges + place.at + 1, (chunk->n - place.at - 1) * sizeof(*chunk->ranges));
+        memmove(chunk->ranges + place.at, chunk->ranges + place.at + 1,
+                (chunk->n - place.at - 1) * sizeof(*chunk->ranges));
         if (place.at < --chunk->n)
                 return place;
         if (chunk->n)
@@ -214,7 +221,10 @@ static int rename_range(CodeIndex *index, Intern *names, Range *range) {
         return r < 0 ? error_fold(r) : 0;
 }
 
-/* Keeps the names that ranges have. What is past loses them: it is forgotten. Without memory all is as it was or empty. */
+/*
+ * Keeps the names that ranges have. What is past loses them: it is forgotten. Without memory all is as it was
+ * or empty.
+ */
 static int look_through_names(CodeIndex *index) {
         Intern names;
         int r = 0;
@@ -265,7 +275,10 @@ static void keep_past(CodeIndex *index, const Range *range, uint64_t until_ns) {
                 index->history[index->n_past++ % MAX_PAST] = (PastRange){ *range, until_ns };
 }
 
-/* Takes [@new->start, @new->end) from all that lie there. *placep: where @new belongs then. Return: 0, -ENOMEM. */
+/*
+ * Takes [@new->start, @new->end) from all that lie there. *placep: where @new belongs then. Return: 0,
+ * -ENOMEM.
+ */
 static int clear(CodeIndex *index, const Range *new, Place *placep) {
         Place place = find_place(index, new->start);
         Range *old;
@@ -302,7 +315,8 @@ int code_index_add(CodeIndex *index, const CodeRange *range) {
         Place place;
         int r;
 
-        if (index->n_ranges + 2 > index->limits.max_ranges)     /* one in the middle of another makes two more */
+        /* one in the middle of another makes two more */
+        if (index->n_ranges + 2 > index->limits.max_ranges)
                 return CODE_INDEX_E_FULL;
         r = add_name(index, range, &new.name);
         if (r)
@@ -322,15 +336,15 @@ static const Range *find_past(const CodeIndex *index, uint64_t address, uint64_t
         for (uint64_t i = 1; i <= n; i++) {
                 const PastRange *history = &index->history[(index->n_past - i) % MAX_PAST];
 
-                if (address >= history->range.start && address < history->range.end && time_ns >= history->range.from_ns &&
-                    time_ns < history->until_ns)
+                if (address >= history->range.start && address < history->range.end &&
+                    time_ns >= history->range.from_ns && time_ns < history->until_ns)
                         return &history->range;
         }
         return NULL;
 }
 
-const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep, uint64_t *startp,
-                            bool *is_pastp) {
+const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep,
+                            uint64_t *startp, bool *is_pastp) {
         const Range *range = range_at(index, find_place(index, address)), *history = NULL;
         const InternItem *item;
 
@@ -353,7 +367,8 @@ uint32_t code_index_n_ranges(const CodeIndex *index) {
 }
 
 size_t code_index_memory(const CodeIndex *index) {
-        return sizeof(*index) + index->n_chunks * sizeof(Chunk) + index->chunks_size * sizeof(*index->chunks) +
-               (index->history ? MAX_PAST * sizeof(*index->history) : 0) + index->names.arena.total +
-               index->names.items_size * sizeof(InternItem) + index->names.n_slots * sizeof(uint32_t);
+        return sizeof(*index) + index->n_chunks * sizeof(Chunk) +
+                index->chunks_size * sizeof(*index->chunks) +
+                (index->history ? MAX_PAST * sizeof(*index->history) : 0) + index->names.arena.total +
+                index->names.items_size * sizeof(InternItem) + index->names.n_slots * sizeof(uint32_t);
 }

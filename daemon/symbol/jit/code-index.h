@@ -4,12 +4,12 @@
 /*
  * Code Index
  *
- * Which function is at an address of code that a process makes while it runs. Ranges come in any order and lie over each
- * other: the one that came last counts, and what it covers of others is theirs no more. What was covered stays known
- * for a while, for samples of a time before.
+ * Which function is at an address of code that a process makes while it runs. Ranges come in any order and
+ * lie over each other: the one that came last counts, and what it covers of others is theirs no more. What
+ * was covered stays known for a while, for samples of a time before.
  *
- * Adding and finding take a time that grows with the logarithm of the number of ranges. Bounded in ranges and in bytes
- * of names; names of ranges that are gone are forgotten when room is needed.
+ * Adding and finding take a time that grows with the logarithm of the number of ranges. Bounded in ranges and
+ * in bytes of names; names of ranges that are gone are forgotten when room is needed.
  */
 
 #include <stdbool.h>
@@ -40,12 +40,12 @@ DEFINE_CLEANUP(CodeIndex, code_index_free)
 int code_index_add(CodeIndex *index, const CodeRange *range);
 
 /*
- * The function that was at @address at @time_ns (MONOTONIC), as far as ranges have times; with one range alone there, it
- * is that one. Return: its name, not terminated, which lives until the next code_index_add(), *sizep of it,
- * *startp, where it begins, and *is_pastp, whether something else is there by now; or NULL.
+ * The function that was at @address at @time_ns (MONOTONIC), as far as ranges have times; with one range
+ * alone there, it is that one. Return: its name, not terminated, which lives until the next code_index_add(),
+ * *sizep of it, *startp, where it begins, and *is_pastp, whether something else is there by now; or NULL.
  */
-const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep, uint64_t *startp,
-                            bool *is_pastp);
+const char *code_index_find(const CodeIndex *index, uint64_t address, uint64_t time_ns, size_t *sizep,
+                            uint64_t *startp, bool *is_pastp);
 
 uint32_t code_index_n_ranges(const CodeIndex *index);
 size_t code_index_memory(const CodeIndex *index);

@@ -62,15 +62,18 @@ static int serve_one(int socket, const CodeRequest *request) {
         static Answer answer;
         size_t state_size;
 
-        if (request->magic != CODE_WIRE_MAGIC || request->form >= CODE_N_FORMS || request->size > sizeof(piece))
+        if (request->magic != CODE_WIRE_MAGIC || request->form >= CODE_N_FORMS ||
+            request->size > sizeof(piece))
                 return 1;
         state_size = code_wire_state_size(request->form);
-        if (channel_receive_all(socket, &state, state_size) || channel_receive_all(socket, piece, request->size))
+        if (channel_receive_all(socket, &state, state_size) ||
+            channel_receive_all(socket, piece, request->size))
                 return 1;
         answer.head = (CodeAnswer){ .magic = CODE_WIRE_MAGIC };
         answer.head.result = read_piece(request->form, &state, piece, request->size, &answer);
         return answer.head.result < 0 || channel_send(socket, &answer.head, sizeof(answer.head), -1) ||
-               channel_send(socket, &state, state_size, -1) || channel_send(socket, answer.data, answer.head.size, -1);
+                channel_send(socket, &state, state_size, -1) ||
+                channel_send(socket, answer.data, answer.head.size, -1);
 }
 
 void code_serve(int socket, const CodeRequest *first) {

@@ -15,8 +15,9 @@ bool code_wire_check_answer(const CodeAnswer *answer, CodeForm form, size_t piec
         int most = form == CODE_FORM_DUMP ? JITDUMP_E_CLOSED : 0;
 
         return answer->magic == CODE_WIRE_MAGIC && answer->result >= 0 && answer->result <= most &&
-               answer->skip <= (form == CODE_FORM_DUMP ? UINT32_MAX : 0) && answer->n_malformed <= piece + 1 &&
-               answer->n_records <= piece && answer->size <= CODE_WIRE_MAX_ANSWER && !answer->zero;
+                answer->skip <= (form == CODE_FORM_DUMP ? UINT32_MAX : 0) &&
+                answer->n_malformed <= piece + 1 && answer->n_records <= piece &&
+                answer->size <= CODE_WIRE_MAX_ANSWER && !answer->zero;
 }
 
 /* Moves one on. Return: whether there is a whole one. */
@@ -41,7 +42,8 @@ static bool is_sound(const CodeRecord *record, CodeForm form) {
                 return false;
         if (record->is_move)
                 return form == CODE_FORM_DUMP && !range->name_size;
-        return range->name_size && range->name_size <= CODE_MAX_NAME && !memchr(range->name, 0, range->name_size);
+        return range->name_size && range->name_size <= CODE_MAX_NAME &&
+                !memchr(range->name, 0, range->name_size);
 }
 
 bool code_wire_check_records(const uint8_t *data, size_t size, uint32_t n, CodeForm form) {

@@ -4,9 +4,9 @@
 /*
  * Code Wire
  *
- * How pieces of perf-maps and jitdumps go to a worker without rights (base/sandbox/worker-session.h), and what it has read in them comes
- * back. What is left for the next piece comes back as well, and goes along with that one: so any worker can go on where
- * another one ended. Nobody on this side looks into it.
+ * How pieces of perf-maps and jitdumps go to a worker without rights (base/sandbox/worker-session.h), and
+ * what it has read in them comes back. What is left for the next piece comes back as well, and goes along
+ * with that one: so any worker can go on where another one ended. Nobody on this side looks into it.
  *
  *     request   CodeRequest, state, piece
  *     answer    CodeAnswer, state, { CodeWireRecord, name }…

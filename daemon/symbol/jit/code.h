@@ -4,7 +4,8 @@
 /*
  * Code
  *
- * What perf-map files and jitdumps tell: that from some time on there is a function at some place of a process.
+ * What perf-map files and jitdumps tell: that from some time on there is a function at some place of a
+ * process.
  */
 
 #include <stdbool.h>

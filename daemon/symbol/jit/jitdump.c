@@ -64,7 +64,8 @@ static int take_header(JitdumpReader *jitdump) {
 
 /* A name up to its NUL, or the longest, or the record's end. Return: whether it is there. */
 static bool collect_name(JitdumpReader *jitdump, Cursor *cursor, const Record *record) {
-        size_t most = MIN(record->size, (size_t)JITDUMP_MAX_RECORD) - jitdump->size, n = MIN(most, cursor_left(cursor));
+        size_t most = MIN(record->size, (size_t)JITDUMP_MAX_RECORD) - jitdump->size,
+               n = MIN(most, cursor_left(cursor));
         const uint8_t *data = cursor->data + cursor->at, *nul = n ? memchr(data, 0, n) : NULL;
 
         if (nul)
@@ -89,7 +90,8 @@ static int take_load(JitdumpReader *jitdump, const Record *record, CodeRecordSin
         CodeRange range = { .time_ns = record_time(jitdump, record) };
         uint64_t index, rest;
 
-        cursor_take(&cursor, 16);       /* pid and tid, as the writer knows them; vma, which is the address again */
+        /* pid and tid, as the writer knows them; vma, which is the address again */
+        cursor_take(&cursor, 16);
         range.start = cursor_u64(&cursor);
         range.size = cursor_u64(&cursor);
         index = cursor_u64(&cursor);
@@ -236,7 +238,8 @@ int jitdump_resolve(JitdumpCodes *codes, const CodeRecord *record, CodeSink sink
                 r = sink(userdata, &range);
                 return r ? r : remember(codes, record->index, &range);
         }
-        if (!code || !code->name || code->index != record->index || code->start != record->from || code->size != range.size) {
+        if (!code || !code->name || code->index != record->index || code->start != record->from ||
+            code->size != range.size) {
                 codes->n_unknown++;
                 return 0;
         }

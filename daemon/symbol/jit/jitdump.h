@@ -4,16 +4,17 @@
 /*
  * Jitdump
  *
- * Reads the bytes of jit-PID.dump (Linux, tools/perf/Documentation/jitdump-specification.txt): a header, then records
- * of code that was loaded or moved, each with a time. Bytes in, code ranges out: it opens no file. The file grows while
- * it is read, so the bytes come in pieces, and a record counts when it is there as far as it is needed. The machine code
- * itself is not: jitdump_skip() says how much of the file need not be read at all.
+ * Reads the bytes of jit-PID.dump (Linux, tools/perf/Documentation/jitdump-specification.txt): a header, then
+ * records of code that was loaded or moved, each with a time. Bytes in, code ranges out: it opens no file.
+ * The file grows while it is read, so the bytes come in pieces, and a record counts when it is there as far
+ * as it is needed. The machine code itself is not: jitdump_skip() says how much of the file need not be read
+ * at all.
  *
- * Times are CLOCK_MONOTONIC, or of the processor's own counter, which the header tells. The latter are not comparable
- * with ours: such ranges have no time, and the later one of two counts.
+ * Times are CLOCK_MONOTONIC, or of the processor's own counter, which the header tells. The latter are not
+ * comparable with ours: such ranges have no time, and the later one of two counts.
  *
- * The writer is a stranger. A record that contradicts itself is counted and passed over by its size; a size that cannot
- * be is the end, since nothing says where the next record begins.
+ * The writer is a stranger. A record that contradicts itself is counted and passed over by its size; a size
+ * that cannot be is the end, since nothing says where the next record begins.
  */
 
 #include <stdbool.h>
@@ -24,7 +25,8 @@
 
 enum {
         _JITDUMP_E_SUCCESS,
-        JITDUMP_E_BROKEN,               /* no jitdump, of the other byte order or another version, or a size that cannot be */
+        /* no jitdump, of the other byte order or another version, or a size that cannot be */
+        JITDUMP_E_BROKEN,
         JITDUMP_E_CLOSED,               /* its writer said that nothing follows */
         JITDUMP_MAX_MOVED = 4096,       /* ranges that may be moved by index; the latest ones */
 };
@@ -60,7 +62,10 @@ typedef struct JitdumpCodes {
         uint64_t n_unknown;             /* moves of what was not there */
 } JitdumpCodes;
 
-/* What a record means: code that was loaded is remembered, one that was moved has its name. Return: 0, -ENOMEM, the sink's. */
+/*
+ * What a record means: code that was loaded is remembered, one that was moved has its name. Return: 0,
+ * -ENOMEM, the sink's.
+ */
 int jitdump_resolve(JitdumpCodes *codes, const CodeRecord *record, CodeSink sink, void *userdata);
 
 typedef struct Jitdump {
@@ -73,8 +78,8 @@ typedef struct Jitdump {
 void jitdump_deinit(Jitdump *jitdump);
 
 /*
- * The next piece. Return: 0, JITDUMP_E_*, -ENOMEM, or what @sink returned (not 1 or 2), which ends it: feed nothing more
- * after anything but 0.
+ * The next piece. Return: 0, JITDUMP_E_*, -ENOMEM, or what @sink returned (not 1 or 2), which ends it: feed
+ * nothing more after anything but 0.
  */
 int jitdump_feed(Jitdump *jitdump, const void *data, size_t size, CodeSink sink, void *userdata);
 

@@ -48,7 +48,8 @@ static int parse_line(const char *at, const char *end, CodeRange *range) {
                 return 1;
         while (end > at && end[-1] == '\r')
                 end--;
-        if (at == end || !range->size || range->start + range->size < range->start || memchr(at, 0, (size_t)(end - at)))
+        if (at == end || !range->size || range->start + range->size < range->start ||
+            memchr(at, 0, (size_t)(end - at)))
                 return 1;
         range->name = at;
         range->name_size = MIN((size_t)(end - at), (size_t)CODE_MAX_NAME);

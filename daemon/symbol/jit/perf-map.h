@@ -4,9 +4,10 @@
 /*
  * Perf Map
  *
- * Reads the text of /tmp/perf-PID.map, in which a compiler at run time says what it has put into memory: one line a
- * function, `START SIZE NAME`, both numbers in hexadecimal, with or without 0x. Text in, code ranges out: it opens no
- * file. The file grows while it is read, so the text comes in pieces, and a line counts when its end is there.
+ * Reads the text of /tmp/perf-PID.map, in which a compiler at run time says what it has put into memory: one
+ * line a function, `START SIZE NAME`, both numbers in hexadecimal, with or without 0x. Text in, code ranges
+ * out: it opens no file. The file grows while it is read, so the text comes in pieces, and a line counts when
+ * its end is there.
  *
  * The writer is a stranger. A line that is none is counted and passed over; a name is cut at CODE_MAX_NAME.
  */

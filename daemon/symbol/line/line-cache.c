@@ -72,7 +72,8 @@ static int keep(void *userdata, uint32_t index, const LineFrame *frames, size_t 
         return r < 0 ? error_fold(r) : 0;
 }
 
-int line_cache_fill(LineCache *cache, int fd, const uint64_t *addresses, uint32_t n, const LinesOptions *options) {
+int line_cache_fill(LineCache *cache, int fd, const uint64_t *addresses, uint32_t n,
+                    const LinesOptions *options) {
         Filling filling = { cache, addresses };
         uint32_t empty;
         int r, q = intern_add(&cache->texts, "", 0, &empty);
@@ -92,13 +93,18 @@ int line_cache_fill(LineCache *cache, int fd, const uint64_t *addresses, uint32_
 }
 
 static LineFrame frame_of(const LineCache *cache, const StoredFrame *stored) {
-        const InternItem *name = intern_get(&cache->texts, stored->name), *file = intern_get(&cache->texts, stored->file);
+        const InternItem *name = intern_get(&cache->texts, stored->name),
+                         *file = intern_get(&cache->texts, stored->file);
 
-        return (LineFrame){ .name = name->data, .n_name = name->size, .file = file->data, .n_file = file->size,
+        return (LineFrame){ .name = name->data,
+                            .n_name = name->size,
+                            .file = file->data,
+                            .n_file = file->size,
                             .line = stored->line };
 }
 
-int line_cache_give(const LineCache *cache, uint64_t address, uint32_t index, LinesSink sink, void *userdata) {
+int line_cache_give(const LineCache *cache, uint64_t address, uint32_t index, LinesSink sink,
+                    void *userdata) {
         const LineRow *row = line_cache_find(cache, address);
         LineFrame frames[LINES_MAX_FRAMES];
 

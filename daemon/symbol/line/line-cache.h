@@ -4,7 +4,8 @@
 /*
  * Line Cache
  *
- * What the process that reads DWARF has said about addresses of one object, each asked for once. Texts are kept once.
+ * What the process that reads DWARF has said about addresses of one object, each asked for once. Texts are
+ * kept once.
  */
 
 #include <stdint.h>
@@ -29,7 +30,8 @@ void line_cache_deinit(LineCache *cache);
 const LineRow *line_cache_find(const LineCache *cache, uint64_t address);
 
 /* Asks. Return: 0, LINES_E_* (what came before it is there), -ENOMEM. */
-int line_cache_fill(LineCache *cache, int fd, const uint64_t *addresses, uint32_t n, const LinesOptions *options);
+int line_cache_fill(LineCache *cache, int fd, const uint64_t *addresses, uint32_t n,
+                    const LinesOptions *options);
 
 /* Hands out what is known of @address, if anything. Return: 0, the sink's code. */
 int line_cache_give(const LineCache *cache, uint64_t address, uint32_t index, LinesSink sink, void *userdata);

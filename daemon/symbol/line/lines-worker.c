@@ -32,7 +32,8 @@ enum {
         FILE_FD = 3,
         NOBODY = 65534,
         NO_NODE = -1,
-        MAX_BACK = 64,                  /* ranges before an address's place that are tried: units may overlap */
+        /* ranges before an address's place that are tried: units may overlap */
+        MAX_BACK = 64,
         OUT_BYTES = 64 << 10,
 };
 
@@ -225,7 +226,10 @@ static bool has_code(Dwarf_Die *die) {
 static bool enter(Run *run, const Group *group, Dwarf_Die *die, int32_t *nodep, uint32_t depth) {
         switch (dwarf_tag(die)) {
         case DW_TAG_subprogram:
-                /* Also those without code, or with other code: a local class (a lambda) has its functions in there. */
+                /*
+                 * Also those without code, or with other code: a local class (a lambda) has its functions in
+                 * there.
+                 */
                 *nodep = has_code(die) ? add_node(run, group, die, NO_NODE, depth) : NO_NODE;
                 return true;
         case DW_TAG_inlined_subroutine: {
@@ -293,13 +297,19 @@ static uint32_t number_of(Dwarf_Die *die, unsigned kind) {
         Dwarf_Attribute attribute;
         Dwarf_Word value;
 
-        return dwarf_formudata(dwarf_attr(die, kind, &attribute), &value) == 0 && value <= UINT32_MAX ? (uint32_t)value : 0;
+        return dwarf_formudata(dwarf_attr(die, kind, &attribute), &value) == 0 && value <= UINT32_MAX
+                ? (uint32_t)value
+                : 0;
 }
 
-/* Of a relative path the unit knows the folder that it starts from; if that is relative too, it says nothing. */
+/*
+ * Of a relative path the unit knows the folder that it starts from; if that is relative too, it says nothing.
+ */
 static void put_frame(Run *run, Dwarf_Die *unit, const char *name, const char *file, uint32_t line) {
         Dwarf_Attribute attribute;
-        const char *folder = file[0] && file[0] != '/' ? dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute)) : NULL;
+        const char *folder = file[0] && file[0] != '/'
+                ? dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute))
+                : NULL;
         size_t n_folder = folder && folder[0] == '/' ? strnlen(folder, LINES_MAX_TEXT / 2) : 0;
         size_t n_file = strnlen(file, LINES_MAX_TEXT / 2 - 1);
         LinesAnswerFrame frame = { .line = line, .n_name = (uint16_t)strnlen(name, LINES_MAX_TEXT),
@@ -392,8 +402,9 @@ static void read_request(Run *run) {
         LinesRequest request;
         uint64_t *addresses;
 
-        if (file_pread(STDIN_FILENO, &request, sizeof(request), 0) != sizeof(request) || request.magic != LINES_MAGIC ||
-            request.n_addresses == 0 || request.n_addresses > LINES_MAX_ADDRESSES)
+        if (file_pread(STDIN_FILENO, &request, sizeof(request), 0) != sizeof(request) ||
+            request.magic != LINES_MAGIC || request.n_addresses == 0 ||
+            request.n_addresses > LINES_MAX_ADDRESSES)
                 _exit(1);
         addresses = must(reallocarray(NULL, request.n_addresses, sizeof(*addresses)));
         if (file_pread(STDIN_FILENO, addresses, request.n_addresses * sizeof(*addresses), sizeof(request)) !=

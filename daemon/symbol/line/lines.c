@@ -70,7 +70,8 @@ static Step parse_one(Cursor *cursor, uint32_t n, uint8_t *seen, LinesSink sink,
 
         if (!cursor_copy(cursor, &answer, sizeof(answer)))
                 return STEP_MORE;
-        if (answer.index >= n || seen[answer.index] || answer.n_frames == 0 || answer.n_frames > LINES_MAX_FRAMES)
+        if (answer.index >= n || seen[answer.index] || answer.n_frames == 0 ||
+            answer.n_frames > LINES_MAX_FRAMES)
                 return STEP_DAMAGED;
         step = parse_frames(cursor, frames, answer.n_frames);
         if (step != STEP_DONE)
@@ -104,8 +105,8 @@ static void limit(int resource, uint64_t value) {
 }
 
 /*
- * Between fork() and exec(): only what is safe in a signal handler. Descriptors are laid out above the ones that they
- * go to first, so that none is closed by the move of another.
+ * Between fork() and exec(): only what is safe in a signal handler. Descriptors are laid out above the ones
+ * that they go to first, so that none is closed by the move of another.
  */
 static _Noreturn void become_worker(const LinesOptions *options, int request, int answers, int file) {
         static char *const arguments[] = { (char *)LINES_WORKER_NAME, NULL }, *const environment[] = { NULL };
@@ -130,8 +131,9 @@ static _Noreturn void become_worker(const LinesOptions *options, int request, in
         limit(RLIMIT_NOFILE, 64);
         execve(program, arguments, environment);
         /*
-         * A process that samples may start no program any more (base/sandbox/confine.h). It is we then who read, in memory that is a copy
-         * and nobody's but ours; what was a lock of another thread is not needed for it.
+         * A process that samples may start no program any more (base/sandbox/confine.h). It is we then who
+         * read, in memory that is a copy and nobody's but ours; what was a lock of another thread is not
+         * needed for it.
          */
         _exit(errno == EPERM ? lines_worker() : 1);
 }
@@ -241,7 +243,8 @@ static void worker_deinit(Worker *worker) {
 int lines_read(int fd, const uint64_t *addresses, uint32_t n, const LinesOptions *options, LinesSink sink,
                void *userdata) {
         uint32_t timeout_ms = options && options->timeout_ms ? options->timeout_ms : LINES_DEFAULT_TIMEOUT_MS;
-        _cleanup_(worker_deinit) Worker worker = { .answers = -1, .n_addresses = n, .sink = sink, .userdata = userdata };
+        _cleanup_(worker_deinit)
+                Worker worker = { .answers = -1, .n_addresses = n, .sink = sink, .userdata = userdata };
         int r;
 
         if (n == 0 || n > LINES_MAX_ADDRESSES)

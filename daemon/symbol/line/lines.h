@@ -4,10 +4,10 @@
 /*
  * Source Lines
  *
- * Asks a process of its own for the lines and inlined functions at addresses of an object. DWARF is a program in a file
- * that somebody else wrote: it may be damaged, need any amount of memory, or never end. The process reads it with
- * libdw under limits of memory and CPU time, without privileges, and is killed at a deadline; what it had answered by
- * then counts.
+ * Asks a process of its own for the lines and inlined functions at addresses of an object. DWARF is a program
+ * in a file that somebody else wrote: it may be damaged, need any amount of memory, or never end. The process
+ * reads it with libdw under limits of memory and CPU time, without privileges, and is killed at a deadline;
+ * what it had answered by then counts.
  *
  *     we                                                the other: our own program, as `spanprof-lines`
  *     descriptor 0: number of addresses, addresses  →   sorts them, unit by unit
@@ -23,7 +23,8 @@
 
 enum {
         LINES_MAX_ADDRESSES = 4 << 20,  /* of one request */
-        LINES_MAX_FRAMES = 64,          /* inlined into each other; of more, those in the middle are left out */
+        /* inlined into each other; of more, those in the middle are left out */
+        LINES_MAX_FRAMES = 64,
         LINES_MAX_TEXT = 4096,          /* bytes of one name or path; longer ones are cut */
         LINES_DEFAULT_TIMEOUT_MS = 30000,
         LINES_MAX_DEPTH = 256,          /* of the tree of functions and blocks */
@@ -57,7 +58,9 @@ typedef struct LineFrame {
         uint32_t line;                  /* 0 = not known */
 } LineFrame;
 
-/* Takes the frames at one address, the innermost first. Texts live for the call. Non-zero ends the reading. */
+/*
+ * Takes the frames at one address, the innermost first. Texts live for the call. Non-zero ends the reading.
+ */
 typedef int (*LinesSink)(void *userdata, uint32_t index, const LineFrame *frames, size_t n);
 
 enum {
@@ -69,13 +72,15 @@ enum {
 typedef struct LinesOptions {
         const char *program;            /* what is started; NULL = /proc/self/exe */
         uint32_t timeout_ms;            /* 0 = 30,000 */
-        uint32_t cpu_s;                 /* seconds of CPU time; 0 = as many as the timeout has, and one more */
+        /* seconds of CPU time; 0 = as many as the timeout has, and one more */
+        uint32_t cpu_s;
         uint64_t max_memory;            /* bytes of data; 0 = 1 GiB */
 } LinesOptions;
 
 /*
- * @fd: the file with .debug_info, which stays the caller's. Each address is answered at most once, those of which nothing is
- * known not at all. Return: 0, LINES_E_* (@sink was called for what came before), the sink's code, -ENOMEM.
+ * @fd: the file with .debug_info, which stays the caller's. Each address is answered at most once, those of
+ * which nothing is known not at all. Return: 0, LINES_E_* (@sink was called for what came before), the sink's
+ * code, -ENOMEM.
  */
 int lines_read(int fd, const uint64_t *addresses, uint32_t n, const LinesOptions *options, LinesSink sink,
                void *userdata);

@@ -15,10 +15,13 @@
 #include "symbol/naming/code-source.h"
 
 #define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
-#define QUIET_NS NS_PER_SEC                     /* and, doubled until then, at one that had not: names may be this old */
-#define ABSENT_NS (16 * NS_PER_SEC)             /* the same, beginning with QUIET_NS, while there is no file, or none that can be read */
+/* and, doubled until then, at one that had not: names may be this old */
+#define QUIET_NS NS_PER_SEC
+/* the same, beginning with QUIET_NS, while there is no file, or none that can be read */
+#define ABSENT_NS (16 * NS_PER_SEC)
 #define UNUSED_NS (60 * NS_PER_SEC)             /* a process that was not asked for is forgotten */
-#define SHARE 10                                /* of the time, at most one part goes into looking at one process */
+/* of the time, at most one part goes into looking at one process */
+#define SHARE 10
 
 enum {
         DEFAULT_MAX_PROCESSES = 256,
@@ -180,8 +183,10 @@ static void schedule(Maker *maker, const CodeJob *code) {
         if (look->is_changed)
                 maker->interval_ns = GROWING_NS;
         else
-                maker->interval_ns = MIN(maker->interval_ns * 2, look->has_file && !look->n_failed ? QUIET_NS : ABSENT_NS);
-        maker->next_ns = code->end_ns + MAX(maker->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
+                maker->interval_ns = MIN(maker->interval_ns * 2,
+                                         look->has_file && !look->n_failed ? QUIET_NS : ABSENT_NS);
+        maker->next_ns = code->end_ns +
+                MAX(maker->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
         maker->is_wanted = maker->is_wanted || look->has_more;
 }
 
@@ -209,7 +214,9 @@ static void give_up_look(WorkerJob *job, void *userdata) {
         stat_add(COUNTER_CODE_FILES_STUCK, 1);
         if (!maker)
                 return;
-        log_warning("files in which process %d names its code hold up their reader: its code stays without names", (int)maker->pid);
+        log_warning(
+                "files in which process %d names its code hold up their reader: its code stays without names",
+                (int)maker->pid);
         maker->job = NULL;
         maker->is_stuck = true;
 }
@@ -224,7 +231,9 @@ static int start_look(CodeNames *names, Maker *maker) {
                 free(path);
                 return error_origin(-ENOMEM);
         }
-        code->job = (WorkerJob){ .work = look, .done = take_look, .stuck = give_up_look, .discard = discard_look };
+        code->job = (WorkerJob){
+                .work = look, .done = take_look, .stuck = give_up_look, .discard = discard_look
+        };
         code->maker = maker;
         code->source = code_source_ref(maker->source);
         code->place = maker->place;
@@ -275,8 +284,8 @@ static int want_look(CodeNames *names, Maker *maker, const Process *process) {
         return maker->used_ns < maker->next_ns ? 0 : start_look(names, maker);
 }
 
-int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                    size_t *sizep, bool *is_pastp) {
+int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns,
+                    const char **namep, size_t *sizep, bool *is_pastp) {
         Maker *maker = hashmap_get(&names->makers, process->generation);
         int r;
 
@@ -302,8 +311,12 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
         }
         if (r == CODE_SOURCE_E_BUSY)
                 return CODE_NAMES_E_LATER;
-        /* A file that was read after the sample would have named it; of a process without one nothing is expected. */
-        return maker->has_looked && (!maker->has_file || maker->begun_ns > time_ns) ? CODE_NAMES_E_NONE : CODE_NAMES_E_LATER;
+        /*
+         * A file that was read after the sample would have named it; of a process without one nothing is
+         * expected.
+         */
+        return maker->has_looked && (!maker->has_file || maker->begun_ns > time_ns) ? CODE_NAMES_E_NONE
+                                                                                    : CODE_NAMES_E_LATER;
 }
 
 /* Asked for each sample, named or not: here it shows that the process still runs. */

@@ -4,11 +4,12 @@
 /*
  * Names of Code That Is Made at Run Time
  *
- * An address in memory without a file means nothing to anybody once its process is gone, so it is named at once, by what
- * the process says of it (code-source.h). Files are looked for when a process is first met in such code, and looked at
- * again while it is met there: soon while they grow, ever less often, once a second at last, while they do not. So the
- * name of code that takes the place of other code may be up to a second late, and until then it is the other's. The
- * looking is done by a thread of its own, which starts with the first such process.
+ * An address in memory without a file means nothing to anybody once its process is gone, so it is named at
+ * once, by what the process says of it (code-source.h). Files are looked for when a process is first met in
+ * such code, and looked at again while it is met there: soon while they grow, ever less often, once a second
+ * at last, while they do not. So the name of code that takes the place of other code may be up to a second
+ * late, and until then it is the other's. The looking is done by a thread of its own, which starts with the
+ * first such process.
  */
 
 #include <stdbool.h>
@@ -29,24 +30,31 @@ enum {
 
 typedef struct CodeNamesLimits {
         uint32_t max_processes;         /* 0 = 256; the one that was asked for least recently goes */
-        size_t max_bytes;               /* of all their ranges and names; 0 = 64 MiB; one may exceed it alone */
+        /* of all their ranges and names; 0 = 64 MiB; one may exceed it alone */
+        size_t max_bytes;
         uint64_t time_limit_ns;           /* for one look; 0 = 10 s */
 } CodeNamesLimits;
 
-/* @limits may be NULL. @zygotes: of workers that read the files; NULL = they are read here. Return: 0, -ENOMEM. */
+/*
+ * @limits may be NULL. @zygotes: of workers that read the files; NULL = they are read here. Return: 0,
+ * -ENOMEM.
+ */
 int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits, Zygotes *zygotes);
 CodeNames *code_names_free(CodeNames *names);
 DEFINE_CLEANUP(CodeNames, code_names_free)
 
 /*
- * The function at @address of @process at @time_ns. The name is not terminated and lives until the next call; *is_pastp:
- * something else is there by now.
+ * The function at @address of @process at @time_ns. The name is not terminated and lives until the next call;
+ * *is_pastp: something else is there by now.
  * Return: 0, CODE_NAMES_E_*, -ENOMEM.
  */
-int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                    size_t *sizep, bool *is_pastp);
+int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns,
+                    const char **namep, size_t *sizep, bool *is_pastp);
 
-/* A number that is another one whenever something else may be known of the process' code; 0 = nothing is. Return: 0, -ENOMEM. */
+/*
+ * A number that is another one whenever something else may be known of the process' code; 0 = nothing is.
+ * Return: 0, -ENOMEM.
+ */
 int code_names_serial(CodeNames *names, const Process *process, uint64_t *serialp);
 
 /* Takes in what was found, and looks again where that is due. Return: 0, -ENOMEM. */

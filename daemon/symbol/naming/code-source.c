@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is opened in the way that sampling/process/object.c describes: seen first, and read only if it is what it should be. It
- * may be replaced, cut and written anew at any time, so it is the same one, at the place where reading goes on, only if
+ * A file is opened in the way that sampling/process/object.c describes: seen first, and read only if it is
+ * what it should be. It may be replaced, cut and written anew at any time, so it is the same one, at the
+ * place where reading goes on, only if
  *
  *     device and inode are the same, it is not shorter than that, and the last bytes before that place are the same
  *
@@ -33,18 +34,21 @@
 #include "symbol/jit/jitdump.h"
 #include "symbol/jit/perf-map.h"
 
-#define SLACK_NS NS_PER_SEC                     /* start times are in ticks, and times of files a little old */
+/* start times are in ticks, and times of files a little old */
+#define SLACK_NS NS_PER_SEC
 
 enum {
         STATUS_MAX = 16 << 10,
         LOOK_BYTES = 4 << 20,           /* of one file in one look */
         FILE_BYTES = 256 << 20,         /* of one file in all: what is behind is over the cap */
         LAST_BYTES = 64,
-        MAX_TRIES = 2,                  /* of one piece in one look: a worker may be killed by whoever does not mean it */
+        /* of one piece in one look: a worker may be killed by whoever does not mean it */
+        MAX_TRIES = 2,
         READ_E_FAILED = 100,            /* no worker could read it; apart from JITDUMP_E_* */
 };
 
-#define WORKER_NS (8 * NS_PER_SEC)              /* for all pieces of one look; less than whoever waits for the look has */
+/* for all pieces of one look; less than whoever waits for the look has */
+#define WORKER_NS (8 * NS_PER_SEC)
 
 /* One of the two files, as it was at the last look. */
 typedef struct CodeFile {
@@ -151,7 +155,8 @@ int code_parse_own_pid(const char *text, uint64_t *pidp) {
 
 /* Links within the target's own root may lead anywhere in it; the file itself must be none. */
 static int open_in_root(int proc_fd, const char *path) {
-        struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+                                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
         _cleanup_(closep) int root = openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         return root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
@@ -161,7 +166,8 @@ static int open_mapped(int proc_fd, const CodePlace *place) {
         char name[64];
         int fd;
 
-        snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)place->dump_start, (unsigned long)place->dump_end);
+        snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)place->dump_start,
+                 (unsigned long)place->dump_end);
         fd = openat(proc_fd, name, O_PATH | O_CLOEXEC);
         return fd < 0 ? open_in_root(proc_fd, place->dump_path) : fd;
 }
@@ -175,8 +181,8 @@ static bool is_older(const struct statx *stx, uint64_t start_time_ns) {
 }
 
 static bool is_believed(const struct statx *stx, uint32_t uid, uint64_t start_time_ns) {
-        return S_ISREG(stx->stx_mode) && (stx->stx_uid == uid || stx->stx_uid == 0) && !(stx->stx_mode & S_IWOTH) &&
-               !is_older(stx, start_time_ns);
+        return S_ISREG(stx->stx_mode) && (stx->stx_uid == uid || stx->stx_uid == 0) &&
+                !(stx->stx_mode & S_IWOTH) && !is_older(stx, start_time_ns);
 }
 
 static void begin_anew(CodeFile *file) {
@@ -195,10 +201,11 @@ static bool take_identity(CodeFile *file, const struct statx *stx, bool believed
 }
 
 /*
- * Looks at the file behind @path_fd, -1 = there is none. Return: a descriptor to read it by, or -1; *is_newp: and it was
- * not there at the last look.
+ * Looks at the file behind @path_fd, -1 = there is none. Return: a descriptor to read it by, or -1; *is_newp:
+ * and it was not there at the last look.
  */
-static int open_believed(CodeFile *file, int path_fd, uint32_t uid, uint64_t start_time_ns, CodeLook *look, bool *is_newp) {
+static int open_believed(CodeFile *file, int path_fd, uint32_t uid, uint64_t start_time_ns, CodeLook *look,
+                         bool *is_newp) {
         struct statx stx;
         int fd;
 
@@ -248,7 +255,8 @@ static int take_range(void *userdata, const CodeRange *range) {
 /* ---- pieces that are read here ---- */
 
 static int feed(CodeSource *source, CodeForm form, size_t size, uint64_t *skipp) {
-        uint64_t *malformedp = form == CODE_FORM_MAP ? &source->map.n_malformed : &source->dump.n_malformed, before = *malformedp;
+        uint64_t *malformedp = form == CODE_FORM_MAP ? &source->map.n_malformed : &source->dump.n_malformed,
+                 before = *malformedp;
         int r;
 
         if (form == CODE_FORM_MAP) {
@@ -307,7 +315,8 @@ static int take_answer(CodeSource *source, CodeForm form, uint64_t *skipp) {
         int r;
 
         memcpy(state_of(source, form), &work->state, code_wire_state_size(form));
-        r = code_wire_records(work->records, work->answer.size, form == CODE_FORM_MAP ? take_line : take_record, source);
+        r = code_wire_records(work->records, work->answer.size,
+                              form == CODE_FORM_MAP ? take_line : take_record, source);
         source->look->n_malformed += work->answer.n_malformed + source->dump.codes.n_unknown - n_unknown;
         *skipp = work->answer.skip;
         return r ? r : work->answer.result;
@@ -321,8 +330,10 @@ static int send_out(CodeSource *source, CodeForm form, size_t size) {
                 source->work = calloc(1, sizeof(*source->work));
                 if (!source->work)
                         return error_origin(-ENOMEM);
-                source->work->session = (WorkerSession){ .zygotes = source->zygotes, .end_ns = clock_monotonic_ns() + WORKER_NS,
-                                                 .counts = &source->look->workers, .socket = -1 };
+                source->work->session = (WorkerSession){ .zygotes = source->zygotes,
+                                                         .end_ns = clock_monotonic_ns() + WORKER_NS,
+                                                         .counts = &source->look->workers,
+                                                         .socket = -1 };
         }
         for (int i = 0; i < MAX_TRIES && r == WORKER_SESSION_E_DIED; i++)
                 r = ask(source, form, size);
@@ -345,12 +356,17 @@ static int take_piece(CodeSource *source, CodeForm form, size_t size, uint64_t *
         if (r)
                 return r;
         pthread_mutex_lock(&source->mutex);
-        r = !source->index ? 1 : source->zygotes ? take_answer(source, form, skipp) : feed(source, form, size, skipp);
+        r = !source->index        ? 1
+                : source->zygotes ? take_answer(source, form, skipp)
+                                  : feed(source, form, size, skipp);
         pthread_mutex_unlock(&source->mutex);
         return r;
 }
 
-/* From where reading goes on to the end, or as much as one look takes. Return: 0, JITDUMP_E_*, READ_E_FAILED, -ENOMEM. */
+/*
+ * From where reading goes on to the end, or as much as one look takes. Return: 0, JITDUMP_E_*, READ_E_FAILED,
+ * -ENOMEM.
+ */
 static int read_on(CodeSource *source, CodeFile *file, int fd, CodeForm form) {
         size_t done = 0;
 
@@ -359,7 +375,8 @@ static int read_on(CodeSource *source, CodeFile *file, int fd, CodeForm form) {
                 ssize_t n;
                 int r;
 
-                if (done && !goes_on(file, fd))         /* written anew meanwhile: the next look begins at its start */
+                /* written anew meanwhile: the next look begins at its start */
+                if (done && !goes_on(file, fd))
                         return 0;
                 if (file->n_read >= FILE_BYTES) {
                         source->look->n_over_cap++;
@@ -376,7 +393,8 @@ static int read_on(CodeSource *source, CodeFile *file, int fd, CodeForm form) {
                 remember_last(file, source->piece, (size_t)n);
                 file->at += (uint64_t)n + skip;
                 if (skip)
-                        file->n_last = 0;       /* those bytes lie elsewhere; the next piece brings new ones */
+                        /* those bytes lie elsewhere; the next piece brings new ones */
+                        file->n_last = 0;
                 file->n_read += (uint64_t)n;
                 done += (size_t)n;
                 source->look->is_changed = true;
@@ -394,7 +412,8 @@ static void fail(CodeSource *source) {
         source->look->failed = true;
 }
 
-static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid, uint32_t uid) {
+static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid,
+                        uint32_t uid) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
         char path[64];
         bool is_new;
@@ -412,7 +431,8 @@ static void look_at_map(CodeSource *source, int proc_fd, const CodePlace *place,
                 fail(source);
 }
 
-static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid, uint32_t uid) {
+static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place, uint64_t own_pid,
+                         uint32_t uid) {
         _cleanup_(closep) int path_fd = -1, fd = -1;
         uint64_t number;
         bool is_new;
@@ -435,8 +455,8 @@ static int read_owner(int proc_fd, uint64_t *own_pidp, uint32_t *uidp) {
         _cleanup_(freep) char *text = NULL;
         size_t size;
 
-        return file_read_at(proc_fd, "status", STATUS_MAX, &text, &size) || identity_parse_status(text, uidp) ||
-               code_parse_own_pid(text, own_pidp);
+        return file_read_at(proc_fd, "status", STATUS_MAX, &text, &size) ||
+                identity_parse_status(text, uidp) || code_parse_own_pid(text, own_pidp);
 }
 
 void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look) {
@@ -446,7 +466,8 @@ void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look
 
         *look = (CodeLook){ 0 };
         source->look = look;
-        if (!process_open_living(place->pid, place->start_time_ns, &proc_fd, NULL) && !read_owner(proc_fd, &own_pid, &uid)) {
+        if (!process_open_living(place->pid, place->start_time_ns, &proc_fd, NULL) &&
+            !read_owner(proc_fd, &own_pid, &uid)) {
                 look_at_map(source, proc_fd, place, own_pid, uid);
                 if (!look->failed)
                         look_at_dump(source, proc_fd, place, own_pid, uid);
@@ -458,14 +479,16 @@ void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look
 
 /* ---- asking ---- */
 
-int code_source_find(CodeSource *source, uint64_t address, uint64_t time_ns, char *name, size_t *sizep, bool *is_pastp) {
+int code_source_find(CodeSource *source, uint64_t address, uint64_t time_ns, char *name, size_t *sizep,
+                     bool *is_pastp) {
         const char *found;
         uint64_t start;
         size_t size;
 
         if (pthread_mutex_trylock(&source->mutex))
                 return CODE_SOURCE_E_BUSY;
-        found = source->index ? code_index_find(source->index, address, time_ns, &size, &start, is_pastp) : NULL;
+        found = source->index ? code_index_find(source->index, address, time_ns, &size, &start, is_pastp)
+                              : NULL;
         if (found) {
                 memcpy(name, found, size);
                 *sizep = size;

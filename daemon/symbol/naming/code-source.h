@@ -4,13 +4,14 @@
 /*
  * Code Source
  *
- * What one process says of the code that it makes while it runs: its perf-map (/tmp/perf-PID.map in its own root, by the
- * number that it has itself) and its jitdump (jit-PID.dump, which it maps executable), read from where the last look ended.
+ * What one process says of the code that it makes while it runs: its perf-map (/tmp/perf-PID.map in its own
+ * root, by the number that it has itself) and its jitdump (jit-PID.dump, which it maps executable), read from
+ * where the last look ended.
  *
- * One thread reads the files, which may take any time; another one asks for names and is never kept waiting. Files are
- * believed if they are regular, belong to the process' own user or to root, nobody else may write them, and they were
- * written since the process began. What they say is a name for a frame, and nothing else; a worker without rights reads it
- * where there are such (symbol/jit/code-wire.h).
+ * One thread reads the files, which may take any time; another one asks for names and is never kept waiting.
+ * Files are believed if they are regular, belong to the process' own user or to root, nobody else may write
+ * them, and they were written since the process began. What they say is a name for a frame, and nothing else;
+ * a worker without rights reads it where there are such (symbol/jit/code-wire.h).
  */
 
 #include <stdbool.h>
@@ -35,7 +36,8 @@ typedef struct CodePlace {
 /* What one look found. */
 typedef struct CodeLook {
         uint64_t n_taken, n_malformed, n_over_cap;      /* records, and lines */
-        unsigned n_opened, n_refused, n_unreadable;     /* files that were not there, or not so, at the last look */
+        /* files that were not there, or not so, at the last look */
+        unsigned n_opened, n_refused, n_unreadable;
         unsigned n_failed;              /* files that no worker could read on */
         WorkerSessionCounts workers;
         bool has_file;                  /* there is one to come back to */
@@ -52,8 +54,8 @@ enum {
 };
 
 /*
- * @limits may be NULL. @zygotes: of workers that read what the files say; NULL = it is read here. Return: 0 with one
- * reference, -ENOMEM.
+ * @limits may be NULL. @zygotes: of workers that read what the files say; NULL = it is read here. Return: 0
+ * with one reference, -ENOMEM.
  */
 int code_source_new(CodeSource **sourcep, const CodeIndexLimits *limits, Zygotes *zygotes);
 
@@ -66,14 +68,18 @@ DEFINE_CLEANUP(CodeSource, code_source_unref)
 void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look);
 
 /*
- * The asker's: the function at @address at @time_ns into @name, CODE_MAX_NAME bytes; *sizep of them are it. *is_pastp:
- * something else is there by now.
+ * The asker's: the function at @address at @time_ns into @name, CODE_MAX_NAME bytes; *sizep of them are it.
+ * *is_pastp: something else is there by now.
  * Return: 0, CODE_SOURCE_E_*.
  */
-int code_source_find(CodeSource *source, uint64_t address, uint64_t time_ns, char *name, size_t *sizep, bool *is_pastp);
+int code_source_find(CodeSource *source, uint64_t address, uint64_t time_ns, char *name, size_t *sizep,
+                     bool *is_pastp);
 
 /* Whether the last part of a path is jit-N.dump, and which N; for files that a process has mapped. */
 bool code_is_dump_path(const char *path, uint64_t *numberp);
 
-/* Pure. The number that the process has in its own namespace, from the text of /proc/PID/status. Return: 0, 1. */
+/*
+ * Pure. The number that the process has in its own namespace, from the text of /proc/PID/status. Return: 0,
+ * 1.
+ */
 int code_parse_own_pid(const char *text, uint64_t *pidp);

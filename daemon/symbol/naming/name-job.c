@@ -60,7 +60,8 @@ static int find(NameJob *job, uint32_t i, Symbolizer *symbolizer, const SymbolOb
 /* The vdso is the kernel's, and our own. */
 static int have_read(NameJob *job, Symbolizer *symbolizer, const SymbolObject *object) {
         int r = job->zygotes && !job->is_vdso
-                        ? symbol_session_run(job->zygotes, symbolizer, object, job->addresses, job->n, &job->workers) : 0;
+                ? symbol_session_run(job->zygotes, symbolizer, object, job->addresses, job->n, &job->workers)
+                : 0;
 
         job->is_failed = r == SYMBOL_SESSION_E_FAILED;
         return r;
@@ -95,8 +96,8 @@ static void look_up(WorkerJob *base, void *state) {
         job->fd = -1;
 }
 
-int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place,
-                 Zygotes *zygotes) {
+int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso,
+                 const NamePlace *place, Zygotes *zygotes) {
         NameJob *job = calloc(1, sizeof(*job));
         int r;
 

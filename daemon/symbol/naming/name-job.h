@@ -4,8 +4,8 @@
 /*
  * Name Job
  *
- * The thread's part of object-names: opens the file of one object, has it read, and looks up to 64 of its addresses up in it. A job owns
- * all that it uses, as its thread may be given up and go on alone.
+ * The thread's part of object-names: opens the file of one object, has it read, and looks up to 64 of its
+ * addresses up in it. A job owns all that it uses, as its thread may be given up and go on alone.
  */
 
 #include <stdbool.h>
@@ -52,9 +52,11 @@ typedef struct NameJob {
         int fd;
 } NameJob;
 
-/* @zygotes: of workers that read the file; NULL = it is read here, as the vdso always is. Return: 0, -ENOMEM. */
-int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso, const NamePlace *place,
-                 Zygotes *zygotes);
+/*
+ * @zygotes: of workers that read the file; NULL = it is read here, as the vdso always is. Return: 0, -ENOMEM.
+ */
+int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso,
+                 const NamePlace *place, Zygotes *zygotes);
 void name_job_discard(WorkerJob *job);
 
 /* For WorkerConfig: what the jobs of one thread share is a Symbolizer. */

@@ -43,8 +43,8 @@ Naming *naming_free(Naming *naming) {
 
 /* ---- while stacks are made ---- */
 
-static int name_code(void *userdata, const Process *process, uint64_t address, uint64_t time_ns, const char **namep,
-                     size_t *sizep, bool *is_pastp) {
+static int name_code(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                     const char **namep, size_t *sizep, bool *is_pastp) {
         static const enum counter counters[] = {
                 COUNTER_CODE_FRAMES_NAMED,
                 [CODE_NAMES_E_NONE] = COUNTER_CODE_FRAMES_NONE,
@@ -66,8 +66,8 @@ static int code_serial(void *userdata, const Process *process, uint64_t *serialp
         return r ? error_fold(r) : 0;
 }
 
-static int want_object(void *userdata, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
-                       FrameWord word) {
+static int want_object(void *userdata, const Window *window, const Process *process, const Mapping *mapping,
+                       uint64_t address, FrameWord word) {
         Naming *naming = userdata;
         int r = object_names_want(naming->objects, window, process, mapping, address, word);
 
@@ -75,8 +75,10 @@ static int want_object(void *userdata, const Window *window, const Process *proc
 }
 
 FramesNaming naming_hooks(Naming *naming) {
-        return (FramesNaming){ .code = naming->code ? name_code : NULL, .serial = naming->code ? code_serial : NULL,
-                               .object = naming->objects ? want_object : NULL, .userdata = naming };
+        return (FramesNaming){ .code = naming->code ? name_code : NULL,
+                               .serial = naming->code ? code_serial : NULL,
+                               .object = naming->objects ? want_object : NULL,
+                               .userdata = naming };
 }
 
 /* ---- between samples, and at the end of a window ---- */

@@ -4,13 +4,14 @@
 /*
  * Naming
  *
- * The stage between aggregation and encoding that gives frames the names of their functions, as far as that is wanted:
+ * The stage between aggregation and encoding that gives frames the names of their functions, as far as that
+ * is wanted:
  *
  *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote: nobody looks
  *     jit-symbols  on: code that a target makes while it runs, by what the target says of it (code-names.h)
  *
- * Nothing here is waited for: what is not known in time goes out without a name. With remote and off nothing is done
- * at all; with remote and on nothing is, before a target runs in memory without a file.
+ * Nothing here is waited for: what is not known in time goes out without a name. With remote and off nothing
+ * is done at all; with remote and on nothing is, before a target runs in memory without a file.
  */
 
 #include <stdbool.h>
@@ -28,7 +29,8 @@ typedef struct NamingConfig {
         bool objects;                   /* symbols = local */
         bool code;                      /* jit-symbols = on */
         uint64_t time_limit_ns;           /* for one question; 0 = 10 s */
-        Zygotes *zygotes;               /* of workers that read what targets wrote, borrowed; NULL = it is read here */
+        /* of workers that read what targets wrote, borrowed; NULL = it is read here */
+        Zygotes *zygotes;
 } NamingConfig;
 
 /* Return: 0, -ENOMEM. */

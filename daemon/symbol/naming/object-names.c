@@ -3,8 +3,8 @@
 /*
  *     frame ──want──▶ [object: addresses] ──work──▶ worker: name-job.c ──▶ names ──apply──▶ window
  *
- * A name is found by two steps, since frames of one window are met again and again: the frame's word in this window, and
- * if that is new, object and address.
+ * A name is found by two steps, since frames of one window are met again and again: the frame's word in this
+ * window, and if that is new, object and address.
  */
 #include "symbol/naming/object-names.h"
 
@@ -20,7 +20,8 @@
 #include "base/util/stat.h"
 #include "symbol/naming/name-job.h"
 
-#define DEFAULT_RETRY_NS (10 * NS_PER_SEC)      /* after a file could not be opened; another process may have it */
+/* after a file could not be opened; another process may have it */
+#define DEFAULT_RETRY_NS (10 * NS_PER_SEC)
 
 enum {
         DEFAULT_MAX_NAMES = 128 << 10,
@@ -71,7 +72,9 @@ struct ObjectNames {
 
 int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygotes *zygotes) {
         _cleanup_(object_names_freep) ObjectNames *names = calloc(1, sizeof(*names));
-        WorkerConfig worker = { .name = "names", .begin = name_job_begin, .end = name_job_end, .userdata = names };
+        WorkerConfig worker = {
+                .name = "names", .begin = name_job_begin, .end = name_job_end, .userdata = names
+        };
         int r;
 
         if (!names)
@@ -129,14 +132,16 @@ ObjectNames *object_names_free(ObjectNames *names) {
 
 static uint64_t build_hash(const Object *object, const char *path) {
         uint64_t hashes[3] = { hash_bytes(object->build_id_gnu, strlen(object->build_id_gnu)),
-                               hash_bytes(object->build_id_go, strlen(object->build_id_go)), hash_bytes(path, strlen(path)) };
+                               hash_bytes(object->build_id_go, strlen(object->build_id_go)),
+                               hash_bytes(path, strlen(path)) };
 
         return hash_bytes(hashes, sizeof(hashes));
 }
 
 /* Of two objects that hash to one number the later one has no names. */
 static bool is_same(const NamedObject *named, const Object *object, const char *path) {
-        return !strcmp(named->gnu, object->build_id_gnu) && !strcmp(named->go, object->build_id_go) && !strcmp(named->path, path);
+        return !strcmp(named->gnu, object->build_id_gnu) && !strcmp(named->go, object->build_id_go) &&
+                !strcmp(named->path, path);
 }
 
 static int new_object(const Mapping *mapping, NamedObject **namedp) {
@@ -283,8 +288,8 @@ static void begin_window(ObjectNames *names, const Window *window) {
         }
 }
 
-int object_names_want(ObjectNames *names, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
-                      FrameWord word) {
+int object_names_want(ObjectNames *names, const Window *window, const Process *process,
+                      const Mapping *mapping, uint64_t address, FrameWord word) {
         NamedObject *object = NULL;
         Name *name = NULL;
         int r;
@@ -309,10 +314,14 @@ int object_names_want(ObjectNames *names, const Window *window, const Process *p
 
 static enum counter counter_of(const NameJob *job, uint32_t i) {
         static const enum counter counters[SYMBOL_N_STATES] = {
-                [SYMBOL_STATE_NAMED] = COUNTER_NAMES_NONE,          [SYMBOL_STATE_DYNAMIC] = COUNTER_NAMES_NONE,
-                [SYMBOL_STATE_NO_ID] = COUNTER_NAMES_NO_ID,         [SYMBOL_STATE_ABSENT] = COUNTER_NAMES_UNREADABLE,
-                [SYMBOL_STATE_OTHER] = COUNTER_NAMES_OTHER,         [SYMBOL_STATE_UNREADABLE] = COUNTER_NAMES_UNREADABLE,
-                [SYMBOL_STATE_STRIPPED] = COUNTER_NAMES_STRIPPED,   [SYMBOL_STATE_LARGE] = COUNTER_NAMES_LARGE,
+                [SYMBOL_STATE_NAMED] = COUNTER_NAMES_NONE,
+                [SYMBOL_STATE_DYNAMIC] = COUNTER_NAMES_NONE,
+                [SYMBOL_STATE_NO_ID] = COUNTER_NAMES_NO_ID,
+                [SYMBOL_STATE_ABSENT] = COUNTER_NAMES_UNREADABLE,
+                [SYMBOL_STATE_OTHER] = COUNTER_NAMES_OTHER,
+                [SYMBOL_STATE_UNREADABLE] = COUNTER_NAMES_UNREADABLE,
+                [SYMBOL_STATE_STRIPPED] = COUNTER_NAMES_STRIPPED,
+                [SYMBOL_STATE_LARGE] = COUNTER_NAMES_LARGE,
         };
 
         return job->found[i].name ? COUNTER_NAMES_NAMED : counters[job->found[i].state];

@@ -4,13 +4,14 @@
 /*
  * Names of Functions in Files
  *
- * Native frames of a window get their functions from the files that targets map, by a thread that nobody waits for: an
- * address is asked for when it is first met, and when its window is closed it has its name, or goes out without one and
- * has it in the next. Answers are kept by build id, so each address of a file is looked up once, whoever runs it.
+ * Native frames of a window get their functions from the files that targets map, by a thread that nobody
+ * waits for: an address is asked for when it is first met, and when its window is closed it has its name, or
+ * goes out without one and has it in the next. Answers are kept by build id, so each address of a file is
+ * looked up once, whoever runs it.
  *
- * Files are opened as sampling/process/object.h describes: where a process has them mapped, and only those that it has read
- * before; so containers' and deleted files are, and nothing is that may never answer. Debug files are looked for on
- * this machine.
+ * Files are opened as sampling/process/object.h describes: where a process has them mapped, and only those
+ * that it has read before; so containers' and deleted files are, and nothing is that may never answer. Debug
+ * files are looked for on this machine.
  */
 
 #include <stddef.h>
@@ -24,21 +25,28 @@
 typedef struct ObjectNames ObjectNames;
 
 typedef struct ObjectNamesLimits {
-        uint32_t max_names;             /* addresses known; 0 = 131,072. Over it, all are forgotten at the next window */
+        /* addresses known; 0 = 131,072. Over it, all are forgotten at the next window */
+        uint32_t max_names;
         size_t max_text_bytes;          /* of their names; 0 = 32 MiB. The same */
-        uint32_t max_jobs;              /* that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
+        /* that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
+        uint32_t max_jobs;
         uint64_t time_limit_ns;           /* for one of them; 0 = 10 s */
         uint64_t retry_ns;              /* after a file could not be opened or read; 0 = 10 s */
 } ObjectNamesLimits;
 
-/* @limits may be NULL. @zygotes: of workers that read the files, borrowed; NULL = they are read here. Return: 0, -ENOMEM. */
+/*
+ * @limits may be NULL. @zygotes: of workers that read the files, borrowed; NULL = they are read here. Return:
+ * 0, -ENOMEM.
+ */
 int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygotes *zygotes);
 ObjectNames *object_names_free(ObjectNames *names);
 DEFINE_CLEANUP(ObjectNames, object_names_free)
 
-/* A frame of @window that lies at @address of the object of @mapping, which @process has. Return: 0, -ENOMEM. */
-int object_names_want(ObjectNames *names, const Window *window, const Process *process, const Mapping *mapping, uint64_t address,
-                      FrameWord word);
+/*
+ * A frame of @window that lies at @address of the object of @mapping, which @process has. Return: 0, -ENOMEM.
+ */
+int object_names_want(ObjectNames *names, const Window *window, const Process *process,
+                      const Mapping *mapping, uint64_t address, FrameWord word);
 
 /* Sends what was asked for on its way, and takes in what has come. Return: 0, -ENOMEM. */
 int object_names_work(ObjectNames *names);

@@ -22,12 +22,18 @@ enum ContextStorageMode {
 
 class ContextApi {
 public:
-        static bool initialize(const char *arguments = nullptr) noexcept { return spanprof_api_initialize(arguments); }
+  static bool initialize(const char *arguments = nullptr) noexcept {
+          return spanprof_api_initialize(arguments);
+  }
         static void shutdown() noexcept { spanprof_api_shutdown(); }
         static bool isInitialized() noexcept { return spanprof_api_is_initialized(); }
-        static ContextStorageMode getMode() noexcept { return static_cast<ContextStorageMode>(spanprof_api_get_mode()); }
+        static ContextStorageMode getMode() noexcept {
+                return static_cast<ContextStorageMode>(spanprof_api_get_mode());
+        }
 
-        static void set(uint64_t span_id, uint64_t root_span_id) noexcept { spanprof_api_set(span_id, root_span_id); }
+        static void set(uint64_t span_id, uint64_t root_span_id) noexcept {
+                spanprof_api_set(span_id, root_span_id);
+        }
         static void setOtel(uint64_t trace_id_high, uint64_t trace_id_low, uint64_t span_id) noexcept {
                 spanprof_context_set(trace_id_high, trace_id_low, span_id);
         }
@@ -39,7 +45,9 @@ public:
         }
         static void clear() noexcept { spanprof_context_clear(); }
 
-        static bool setTag(unsigned int index, uint32_t value) noexcept { return spanprof_api_set_tag(index, value) == 0; }
+        static bool setTag(unsigned int index, uint32_t value) noexcept {
+                return spanprof_api_set_tag(index, value) == 0;
+        }
         static uint32_t getTag(unsigned int index) noexcept { return spanprof_api_get_tag(index); }
 };
 
@@ -60,7 +68,9 @@ public:
                 if (isInitialized())
                         spanprof_context_stop();
         }
-        static bool isInitialized() noexcept { return spanprof_context_storage_in_use() == SPANPROF_CONTEXT_RING; }
+        static bool isInitialized() noexcept {
+                return spanprof_context_storage_in_use() == SPANPROF_CONTEXT_RING;
+        }
 
         static void set(uint64_t trace_id_high, uint64_t trace_id_low, uint64_t span_id) noexcept {
                 if (isInitialized())
@@ -69,7 +79,8 @@ public:
         static bool get(uint64_t &trace_id_high, uint64_t &trace_id_low, uint64_t &span_id) noexcept {
                 return isInitialized() && spanprof_api_get_otel(&trace_id_high, &trace_id_low, &span_id);
         }
-        static bool getByTid(int tid, uint64_t &trace_id_high, uint64_t &trace_id_low, uint64_t &span_id) noexcept {
+        static bool getByTid(int tid, uint64_t &trace_id_high, uint64_t &trace_id_low,
+                             uint64_t &span_id) noexcept {
                 return spanprof_api_get_otel_by_tid(tid, &trace_id_high, &trace_id_low, &span_id);
         }
 };

@@ -46,13 +46,15 @@ enum spanprof_context_storage {
 
 struct spanprof_context_options {
         uint32_t size;          /* sizeof(struct spanprof_context_options): later versions may be longer */
-        uint32_t capacity;      /* slots of the ring, 1 … 2^24; 0 = 65536. Threads whose ids are equal modulo it share one */
+        /* slots of the ring, 1 … 2^24; 0 = 65536. Threads whose ids are equal modulo it share one */
+        uint32_t capacity;
         uint32_t storage;       /* enum spanprof_context_storage */
 };
 
 /*
- * Reads options from words with commas between them: `ctxstorage=otel` (the ring; also `ring`), `ctxstorage=thread`,
- * `ctxstorage=profiler`, `capacity=N`. Other words are others'. Return: 0; -EINVAL = no such storage or capacity.
+ * Reads options from words with commas between them: `ctxstorage=otel` (the ring; also `ring`),
+ * `ctxstorage=thread`, `ctxstorage=profiler`, `capacity=N`. Other words are others'. Return: 0; -EINVAL = no
+ * such storage or capacity.
  */
 SPANPROF_PUBLIC int spanprof_context_parse(const char *text, struct spanprof_context_options *options);
 
@@ -62,8 +64,8 @@ SPANPROF_PUBLIC int spanprof_context_storage_in_use(void);
 /*
  * Begins: the ring of this process is published, and from here on readers may find it. Not
  * for signal handlers. 32 bytes of address space a slot; memory is used only
- * for slots of threads that set a context. With thread contexts, a process context without attributes is published unless
- * there is one; spanprof_otel_publish() says more.
+ * for slots of threads that set a context. With thread contexts, a process context without attributes is
+ * published unless there is one; spanprof_otel_publish() says more.
  *
  * A forked child goes on with what its parent has started (a ring is one of its own), with no context in it.
  *
@@ -77,8 +79,8 @@ SPANPROF_PUBLIC int spanprof_context_start(const struct spanprof_context_options
 /*
  * Withdraws the ring: readers find none, later sets do nothing until the next
  * start. Other threads may be inside of set(): the address space stays reserved for good,
- * the memory goes back. Of thread contexts the caller's is withdrawn at once, another thread's at its next set() or
- * clear(), or its end. Not for signal handlers. Does nothing if not started.
+ * the memory goes back. Of thread contexts the caller's is withdrawn at once, another thread's at its next
+ * set() or clear(), or its end. Not for signal handlers. Does nothing if not started.
  */
 SPANPROF_PUBLIC void spanprof_context_stop(void);
 
@@ -96,8 +98,8 @@ SPANPROF_PUBLIC void spanprof_context_set(uint64_t trace_high, uint64_t trace_lo
 SPANPROF_PUBLIC void spanprof_context_clear(void);
 
 /*
- * Adds an attribute to the span that was set: spanprof_otel_attribute() has the details. Return: 0; -ENOTSUP = only
- * thread contexts have attributes; -EINVAL, -ENOSPC.
+ * Adds an attribute to the span that was set: spanprof_otel_attribute() has the details. Return: 0; -ENOTSUP
+ * = only thread contexts have attributes; -EINVAL, -ENOSPC.
  */
 SPANPROF_PUBLIC int spanprof_context_attribute(uint8_t index, const char *value, size_t size);
 

@@ -5,9 +5,9 @@
 /*
  * Stations of Coroutines
  *
- * A program that calls this tells a tracer when each of its coroutines runs and waits: `spanprof coro -- PROGRAM`
- * starts it with a region of stations (spanprof/station.h), in which every coroutine has one. Without a tracer all calls
- * return at once and cost a comparison.
+ * A program that calls this tells a tracer when each of its coroutines runs and waits: `spanprof coro --
+ * PROGRAM` starts it with a region of stations (spanprof/station.h), in which every coroutine has one.
+ * Without a tracer all calls return at once and cost a comparison.
  *
  *     spanprof_coroutine_start();                             once, early
  *     struct spanprof_coroutine c;                            in the coroutine's frame
@@ -47,7 +47,10 @@ struct spanprof_coroutine {
  */
 SPANPROF_PUBLIC int spanprof_coroutine_start(void);
 
-/* Takes a station. @id: tells coroutines apart for people, e.g. the frame's address; addresses may come again. */
+/*
+ * Takes a station. @id: tells coroutines apart for people, e.g. the frame's address; addresses may come
+ * again.
+ */
 SPANPROF_PUBLIC void spanprof_coroutine_begin(struct spanprof_coroutine *coroutine, uint64_t id);
 
 /* @address: of the frame, or of the code that it waits at. */

@@ -86,7 +86,8 @@ protected:
         auto traced(Awaitable &&awaitable) {
                 using awaiter = decltype(detail::awaiter_of(std::forward<Awaitable>(awaitable)));
 
-                return traced_awaiter<awaiter>(detail::awaiter_of(std::forward<Awaitable>(awaitable)), &coroutine_);
+                return traced_awaiter<awaiter>(detail::awaiter_of(std::forward<Awaitable>(awaitable)),
+                                               &coroutine_);
         }
 
 private:

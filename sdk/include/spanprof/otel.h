@@ -18,8 +18,8 @@
  *     spanprof_otel_attribute(0, "/cart", 5);                 … on this route
  *     spanprof_otel_clear();                                  it no longer does
  *
- * A program that links the static library must export the variable: -Wl,--export-dynamic-symbol=otel_thread_ctx_v1 or
- * -rdynamic. With the shared library it is exported.
+ * A program that links the static library must export the variable:
+ * -Wl,--export-dynamic-symbol=otel_thread_ctx_v1 or -rdynamic. With the shared library it is exported.
  */
 
 #include <stddef.h>
@@ -50,9 +50,9 @@ struct spanprof_otel_process {
 SPANPROF_PUBLIC int spanprof_otel_publish(const struct spanprof_otel_process *process);
 
 /*
- * Says that the calling thread works for this span from now on, without attributes. A few nanoseconds; the first call of a
- * thread maps a page. Safe in signal handlers, also in one that interrupts set() itself. The end of the thread clears it;
- * a forked child begins without.
+ * Says that the calling thread works for this span from now on, without attributes. A few nanoseconds; the
+ * first call of a thread maps a page. Safe in signal handlers, also in one that interrupts set() itself. The
+ * end of the thread clears it; a forked child begins without.
  */
 SPANPROF_PUBLIC void spanprof_otel_set(uint64_t trace_high, uint64_t trace_low, uint64_t span);
 

@@ -4,15 +4,15 @@
 /*
  * Process Context: the layout that a process publishes
  *
- * One header at the start of a page (OpenTelemetry enhancement proposal 4719): private memory, usually of a memfd, named
- * OTEL_CTX where the kernel shows names. Its payload is a protobuf message:
+ * One header at the start of a page (OpenTelemetry enhancement proposal 4719): private memory, usually of a
+ * memfd, named OTEL_CTX where the kernel shows names. Its payload is a protobuf message:
  *
  *     field 1     Resource { repeated KeyValue attributes = 1; }
  *     field 2     repeated KeyValue, about the context of threads: threadlocal.schema_version (string) and
  *                 threadlocal.attribute_key_map (array of strings: index → name)
  *
- * An update sets the time to 0, changes the rest, and sets a new time: a reader that sees the same time before and
- * after has read one whole state.
+ * An update sets the time to 0, changes the rest, and sets a new time: a reader that sees the same time
+ * before and after has read one whole state.
  */
 
 #include <assert.h>

@@ -39,7 +39,8 @@ struct spanprof_ring_header {
 
 struct spanprof_ring_slot {
         uint64_t trace_id_high;         /* 0 from most writers */
-        uint64_t trace_id_low;          /* with a high half of 0 often the local root span's id, no trace id */
+        /* with a high half of 0 often the local root span's id, no trace id */
+        uint64_t trace_id_low;
         uint64_t span_id;
         uint8_t in_use;                 /* 1 = a write is in progress, 0 = may be read */
         uint8_t padding[7];

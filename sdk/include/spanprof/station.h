@@ -74,7 +74,9 @@ SPANPROF_STATION_ASSERT(sizeof(struct spanprof_station_region) == 1024, "header 
 SPANPROF_STATION_ASSERT(sizeof(struct spanprof_epoch) == 64, "an epoch is a cache line");
 SPANPROF_STATION_ASSERT(sizeof(struct spanprof_station) == 1024, "a station is 1024 bytes");
 #ifndef __cplusplus
-_Static_assert(offsetof(struct spanprof_epoch, seq) == 0x18 && offsetof(struct spanprof_epoch, is_active) == 0x3F, "layout");
+_Static_assert(offsetof(struct spanprof_epoch, seq) == 0x18 &&
+                       offsetof(struct spanprof_epoch, is_active) == 0x3F,
+               "layout");
 _Static_assert(offsetof(struct spanprof_station, epochs) == 0x40, "layout");
 _Static_assert(offsetof(struct spanprof_station_region, tracer_sleeping) == 0x14, "layout");
 #endif
