@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/util/log.h"
+#include "base/util/text.h"
 #include "cli/cli.h"
 #include "delivery/export/trouble.h"
 
@@ -75,7 +76,7 @@ static int report(int r, const Text *errors) {
                 return STATUS_FAILURE;
         }
         if (r) {
-                fputs(errors->data ? errors->data : "", stderr);
+                text_print_lines(errors->data ? errors->data : "", stderr);
                 return STATUS_CONFIG;
         }
         return STATUS_OK;

@@ -37,10 +37,8 @@ enum {
         MAX_READS = 1 << 20,
 };
 
-/* Text of a target, fit for a terminal. */
 static void print_text(const char *data, size_t size) {
-        for (size_t i = 0; i < size; i++)
-                putchar((unsigned char)data[i] < ' ' || data[i] == 0x7f ? '?' : data[i]);
+        text_print(data, size, stdout);
 }
 
 static void print_attribute(const ContextAttribute *attribute) {
@@ -260,7 +258,9 @@ static int print_all(Show *show, ObjectCache *objects) {
         if (r)
                 return r;
         process->thread = thread_context_find(process, &unread);
-        printf("pid %" PRIu32 " (%s)\n", process->pid, process->comm);
+        printf("pid %" PRIu32 " (", process->pid);
+        print_text(process->comm, strlen(process->comm));
+        printf(")\n");
         if (process->context)
                 print_process_context(process->context);
         else if (condition == PROCESS_CONTEXT_E_VERSION)

@@ -13,6 +13,7 @@
 #include "base/util/heap.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
+#include "base/util/text.h"
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
@@ -119,15 +120,14 @@ static double milliseconds(uint64_t from_ns, uint64_t to_ns) {
         return (double)(to_ns - from_ns) / NS_PER_MS;
 }
 
-/* Line by line: names that an input chose are in them, and drive no terminal. */
 static void print_read(const ConvertRun *run, FILE *to) {
-        _cleanup_(freep) char *lines = run->diagnostics.data ? strdup(run->diagnostics.data) : NULL;
-        char *next = lines, *line;
+        text_print_lines(run->diagnostics.data ? run->diagnostics.data : "", to);
+}
 
-        while ((line = strsep(&next, "\n")) && (*line || next)) {
-                print_clean(line, to);
-                fputc('\n', to);
-        }
+static void print_string(const Window *window, uint32_t index, FILE *to) {
+        const char *text = window_get_string(window, index, NULL);
+
+        text_print(text, strlen(text), to);
 }
 
 static void print_tables(FILE *to, const Window *window) {
@@ -143,9 +143,9 @@ static void print_profiles(FILE *to, const Window *window) {
                 const WindowProfile *profile = window_get_profile(window, i);
 
                 fputs("profile ", to);
-                print_clean(window_get_string(window, profile->names.type, NULL), to);
+                print_string(window, profile->names.type, to);
                 fputc('/', to);
-                print_clean(window_get_string(window, profile->names.unit, NULL), to);
+                print_string(window, profile->names.unit, to);
                 fprintf(to, ": %" PRIu64 " events in %u samples\n", profile->n_events, profile->n_samples);
         }
 }

@@ -13,6 +13,7 @@
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/log.h"
+#include "base/util/text.h"
 #include "cli/input.h"
 #include "cli/when.h"
 
@@ -37,8 +38,10 @@ static void show_progress(const char *name, uint64_t done, uint64_t size, void *
                 return;
         inputs->next_progress_ns = now_ns + PROGRESS_NEXT_NS;
         inputs->progress_shown = true;
-        fprintf(stderr, "\r%s: %3.0f %% of %.1f MiB\033[K", name,
-                size ? 100.0 * (double)done / (double)size : 100.0, (double)size / (1 << 20));
+        fputc('\r', stderr);
+        text_print(name, strlen(name), stderr);
+        fprintf(stderr, ": %3.0f %% of %.1f MiB\033[K", size ? 100.0 * (double)done / (double)size : 100.0,
+                (double)size / (1 << 20));
 }
 
 static void hide_progress(Inputs *inputs) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util/text.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/report-raw.h"
@@ -28,8 +29,10 @@ static int decode(const char *name, const char *data, size_t size, OtlpRequest *
 
 static int print_raw(const char *name, const OtlpRequest *request, bool titled) {
         titled |= strchr(name, ',') != NULL;
-        if (titled)
-                printf("%s:\n", name);
+        if (titled) {
+                text_print(name, strlen(name), stdout);
+                printf(":\n");
+        }
         raw_print(request, titled ? 2 : 0, stdout);
         return 0;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/util/log.h"
+#include "base/util/text.h"
 #include "cli/cli.h"
 #include "service/run/control.h"
 
@@ -44,8 +45,10 @@ static int run_status(Cli *cli) {
         _cleanup_(text_deinit) Text answer = { 0 };
         int r = ask(cli, "GET", cli->config.json ? "/status.json" : "/status", &answer);
 
-        if (!r)
+        if (!r && cli->config.json)
                 fputs(answer.data ? answer.data : "", stdout);
+        else if (!r)
+                text_print_lines(answer.data ? answer.data : "", stdout);
         return r;
 }
 

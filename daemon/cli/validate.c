@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util/log.h"
+#include "base/util/text.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "formats/otlp/decode.h"
@@ -20,13 +21,21 @@ typedef struct ValidateRun {
         bool invalid;
 } ValidateRun;
 
+static void print_masked(const Text *line) {
+        text_print(line->data ? line->data : "", line->size, stdout);
+        putchar('\n');
+}
+
 static void print_line(const ValidateFinding *finding, void *userdata) {
         ValidateRun *run = userdata;
+        _cleanup_(text_deinit) Text line = { 0 };
 
         if (run->n_findings++ >= MAX_LINES)
                 return;
-        printf("%s: %s: %s%s%s [%s]\n", run->name, finding->warning ? "warning" : "error", finding->path,
-               *finding->path ? ": " : "", finding->text, validate_rule_name(finding->rule));
+        text_printf(&line, "%s: %s: %s%s%s [%s]", run->name, finding->warning ? "warning" : "error",
+                    finding->path, *finding->path ? ": " : "", finding->text,
+                    validate_rule_name(finding->rule));
+        print_masked(&line);
 }
 
 static void print_object(const ValidateFinding *finding, void *userdata) {
@@ -53,17 +62,23 @@ static void print_head(ValidateRun *run) {
 }
 
 static void print_tail(const ValidateRun *run, const ValidateCounts *counts) {
-        if (run->config->json)
+        _cleanup_(text_deinit) Text more = { 0 }, line = { 0 };
+
+        if (run->config->json) {
                 printf("], \"valid\": %s, \"errors\": %llu, \"warnings\": %llu}",
                        counts->n_errors ? "false" : "true", (unsigned long long)counts->n_errors,
                        (unsigned long long)counts->n_warnings);
-        else if (run->n_findings > MAX_LINES)
-                printf("%s: … and %u more\n", run->name, run->n_findings - MAX_LINES);
-        if (!run->config->json)
-                printf("%s: %s, %llu error%s, %llu warning%s\n", run->name,
-                       counts->n_errors ? "invalid" : "valid", (unsigned long long)counts->n_errors,
-                       counts->n_errors == 1 ? "" : "s", (unsigned long long)counts->n_warnings,
-                       counts->n_warnings == 1 ? "" : "s");
+                return;
+        }
+        text_printf(&more, "%s: … and %u more", run->name,
+                    run->n_findings - MIN(run->n_findings, (unsigned)MAX_LINES));
+        text_printf(&line, "%s: %s, %llu error%s, %llu warning%s", run->name,
+                    counts->n_errors ? "invalid" : "valid", (unsigned long long)counts->n_errors,
+                    counts->n_errors == 1 ? "" : "s", (unsigned long long)counts->n_warnings,
+                    counts->n_warnings == 1 ? "" : "s");
+        if (run->n_findings > MAX_LINES)
+                print_masked(&more);
+        print_masked(&line);
 }
 
 static int validate_document(ValidateRun *run, const char *name, const char *data, size_t size) {

@@ -52,6 +52,9 @@ static void show(const uint8_t *data, size_t size, unsigned columns) {
                 n += (c & 0xc0) != 0x80;
                 if (c < ' ' || c == 0x7f || (c == 0xc2 && (unsigned char)text.data[i + 1] < 0xa0))
                         abort();
+                if (c == 0xe2 && (unsigned char)text.data[i + 1] == 0x80 &&
+                    (unsigned char)text.data[i + 2] - 0xaau < 5)
+                        abort();        /* U+202A to 202E */
         }
         if (n > columns || (text.size && !text_is_utf8(text.data, text.size)))
                 abort();

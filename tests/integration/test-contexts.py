@@ -651,10 +651,10 @@ class Contexts(session.TestCase):
         self.assertIn("it publishes nothing",
                       re.sub("thread contexts.*\n", "it publishes nothing",
                              self.contexts(child.pid).stdout))
-        self.publish(tell, resource={**self.RESOURCE, "shop.name": "a\x1b[31mb"})
+        self.publish(tell, resource={**self.RESOURCE, "shop.name": "a\x1b[31mb\u202ec\u009b\u200bd"})
         text = self.contexts(child.pid).stdout
         for line in ("    service.name = shop", "    shop.shards = 7", "    shop.canary = true",
-                     "    shop.share = 0.25", "    shop.name = a?[31mb", "    key 1: parity"):
+                     "    shop.share = 0.25", "    shop.name = a?[31mb?c??d", "    key 1: parity"):
             self.assertIn(line + "\n", text)
         self.assertRegex(text, r"thread contexts: static, module 0, offset -\d+")
         tell("header version")

@@ -469,6 +469,16 @@ class Convert(tap.TestCase):
         self.assertIn("jdk.?[31mXY", said)
         self.assertNotIn("\x1b", said)
 
+    def test_names_of_a_recording_forge_no_row(self):
+        whole = self.unpacked("async-profiler").read_bytes()
+        for name, shown in (("jdk.\nforged", "jdk.?forged"), ("jdk.\u202eLoad", "jdk.?Load")):
+            path = self.dir / "named.jfr"
+            path.write_bytes(whole.replace(b"jdk.CPULoad", name.encode()))
+            self.assertNotEqual(path.read_bytes(), whole)
+            _, said = self.convert(path)
+            self.assertRegex(said, rf"(?m)^{re.escape(shown)} +\d+ ")
+            self.assertNotRegex(said, "(?m)^forged|\u202e")
+
     def test_ends_at_once_when_it_is_told_to_while_it_sends(self):
         """To whom never answers. What was written beside is whole."""
         path, out = self.unpacked("datadog"), self.dir / "out.json"

@@ -290,6 +290,20 @@ class Identity(tap.TestCase):
         self.assertRegex(done.stderr, r"1 of \d+ processes would be profiled")
         self.assertIn("there is no process 4194304", done.stderr)
 
+    def test_what_targets_call_themselves_turns_no_line_around(self):
+        """A comm and the name of a service; spanprof's own words stay in their order."""
+        victim = self.spin({"OTEL_SERVICE_NAME": "a\u202eb\u2066c\u200bd\u009be"},
+                           code=f"open('/proc/self/comm', 'w').write('x\u202egnp.\u2028y')\n{SPIN}")
+        tap.wait_until(lambda: "x\u202egnp.\u2028y" in pathlib.Path(f"/proc/{victim.pid}/comm").read_text(),
+                       "the name")
+        shown = self.spanprof("targets", "--pid", victim.pid).stdout
+        self.assertRegex(shown, rf"(?m)^ *{victim.pid}  x\?gnp\.\?y  .* a\?b\?c\?d\?e  ")
+        self.assertNotRegex(shown, "[\u0080-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+        entries = json.loads(self.spanprof("targets", "--json", "--pid", victim.pid).stdout)
+        self.assertIn("a\u202eb\u2066c\u200bd", entries[0]["service"], "programs get it as it is")
+        shown = self.run_command([tap.SPANPROF, "contexts", victim.pid], expect=0).stdout
+        self.assertIn(f"pid {victim.pid} (x?gnp.?y)\n", shown)
+
     def test_targets_says_what_it_cannot_see(self):
         directory, victim = self.directory(), self.spin({"OTEL_SERVICE_NAME": "cart"})
         directory.chmod(0o755)

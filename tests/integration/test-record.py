@@ -457,13 +457,14 @@ class Terminal(Record):
         self.assertNotIn("\r", done.stderr + done.stdout)
 
     def test_names_of_victims_cannot_write_on_it(self):
-        hostile = self.where / "\x1b]0;owned\x07\x1b[2Jx"
+        hostile = self.where / "\x1b]0;owned\x07\x1b[2Jx\u202egnp\u200b\u2066"
         shutil.copy(session.LIB / "victim-shares", hostile)
         child, path, summary = self.begin("-F", "499", "--", hostile)
         session.wait_cpu([self.started(child)], 0.5)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
-        self.assertNotRegex(child.out + child.err, r"[\x00-\x09\x0b-\x1f\x7f]")
-        self.assertIn("?]0;owned??[2Jx", child.out)
+        self.assertNotRegex(child.out + child.err,
+                            r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
+        self.assertIn("?]0;owned??[2Jx?gnp??", child.out)
 
 
 class Unnamed(Record):

@@ -7,11 +7,16 @@ import os
 import random
 import re
 import subprocess
+import sys
+import unicodedata
 
 import payload
 import tap
 from payload import TRACE, protobuf
 from wire import field, varint
+
+# format characters that one sees
+SIGNS = "".join(map(chr, (*range(0x600, 0x606), 0x6dd, 0x70f, 0x890, 0x891, 0x8e2, 0x110bd, 0x110cd)))
 
 
 class Report(tap.TestCase):
@@ -169,6 +174,40 @@ class Report(tap.TestCase):
             self.assertNotRegex(text, "\x1b|\x07")
             if args != ["--json"]:
                 self.assertNotIn("\x9b", text)
+
+    def test_marks_that_nobody_sees_are_masked(self):
+        """All of those that Python's tables of Unicode know: in every form for people, and in none for programs."""
+        marks = [c for c in map(chr, range(sys.maxunicode + 1))
+                 if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in SIGNS and c != "\0"]
+        self.assertGreater(len(marks), 200)
+        request = self.payload()
+        name = "<".join(marks) + "Пул汉😀" + SIGNS
+        request["dictionary"]["stringTable"][8] = name
+        request["resourceProfiles"][0]["resource"]["attributes"][2]["value"][
+            "stringValue"] = "svc\u202ecvs\u2028"
+        path = self.write("a.json", request)
+        wanted = "<".join("?" * len(marks)) + "Пул汉😀" + SIGNS
+        for args in ([], ["--format", "markdown"]):
+            text = self.spanprof("report", *args, path).stdout
+            self.assertIn(wanted if not args else wanted.replace("<", "\\<"), text)
+            self.assertIn("svc?cvs?", text)
+            self.assertEqual({c for c in text if c in marks}, {"\n"}, args)
+        self.assertEqual({c for c in self.spanprof("report", "--raw", path).stdout if c in marks}, {"\n"})
+        self.spanprof("convert", path, "-o", self.dir / "b.json")
+        self.assertIn(name,
+                      json.loads((self.dir / "b.json").read_text())["dictionary"]["stringTable"],
+                      "programs get it as it is")
+
+    def test_validate_masks_what_it_quotes(self):
+        request = self.payload()
+        request["dictionary"]["stringTable"][1] = "sam-\u202eples\u200b"
+        path = self.write("a\u202eb.json", request)
+        text = self.spanprof("validate", path).stdout
+        self.assertIn("a?b.json: ", text)
+        self.assertIn("sam-?ples?", text)
+        self.assertNotRegex(text, "[\u202e\u200b]")
+        self.assertIn("sam-\u202eples\u200b",
+                      self.spanprof("validate", "--json", path).stdout, "programs get it as it is")
 
     def test_raw_prints_every_field(self):
         request = self.payload()

@@ -280,14 +280,14 @@ class OnTerminal(session.TestCase):
 
     def test_hostile_names_write_nothing_but_text(self):
         """Screen raises at any sequence that top itself does not use, and at control characters."""
-        hostile = self.directory() / "a\x1b]0;owned\x07\x1b[2J\u202eb\r\n\x7fc"
+        hostile = self.directory() / "a\x1b]0;owned\x07\x1b[2J\u202eb\r\n\x7f\u200b\u2028c"
         shutil.copy(session.LIB / "victim-shares", hostile)
         victim = self.spawn([hostile])
         victim.wait_for(r"^pid \d+")
         terminal = Terminal(self, "-p", victim.pid)
-        terminal.wait(r"share_50 +a\?\]0;owned\?\?\[2J\?b\?\?\?c$")
+        terminal.wait(r"share_50 +a\?\]0;owned\?\?\[2J\?b\?{5}c$")
         terminal.type("4")
-        terminal.wait(r"a\?\]0;owned\?\?\[2J\?b\?\?\?c +\d+$")
+        terminal.wait(r"a\?\]0;owned\?\?\[2J\?b\?{5}c +\d+$")
         terminal.type("q")
         terminal.end()
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #include "formats/report/coroutines-private.h"
+#include "formats/report/json-writer.h"
 
 #define MS UINT64_C(1000000)
 
@@ -156,4 +158,20 @@ Test(coroutines, reads_a_station_to_the_letter) {
         cr_assert_neq(trace_station_parse("1,2,3,4,1,0,0,5,6,7,8,9,10,0x11,0,0,0,0x0,0x0,0", 47, &row), 0);
         cr_assert_neq(trace_station_parse("1,2,x,4,1,0,0,5,6,7,8,9,10,0x11,0", 33, &row), 0);
         cr_assert_neq(trace_station_parse("", 0, &row), 0);
+}
+
+/* Functions' names are in a page of coroutines; in JSON for programs they stay as they are. */
+Test(coroutines, mask_texts_in_a_page_alone) {
+        for (int in_markup = 0; in_markup < 2; in_markup++) {
+                char data[64] = "";
+                FILE *out = fmemopen(data, sizeof(data), "w");
+                JsonWriter json = { .out = out, .in_markup = in_markup };
+
+                cr_assert_not_null(out);
+                json_text(&json, NULL, "a\xE2\x80\xAE<b\n\xD0\x96");
+                fclose(out);
+                cr_expect_str_eq(data,
+                                 in_markup ? "\"a\xEF\xBF\xBD\\u003cb\xEF\xBF\xBD\xD0\x96\""
+                                           : "\"a\xE2\x80\xAE<b\\u000a\xD0\x96\"");
+        }
 }

@@ -111,6 +111,17 @@ Test(doctor, knows_that_perfmon_passes_a_paranoid_kernel) {
         }
 }
 
+/* Files and processes of others are named in it. */
+Test(doctor, masks_what_it_quotes) {
+        Text text = { 0 };
+
+        doctor_add(&doctor, "a", DOCTOR_WARN, "move \xE2\x80\xAE" "f", "%s", "x\nfail  y\x1b");
+        doctor_print(&doctor, &text);
+        cr_assert_not_null(strstr(text.data, " x?fail  y?\n"));
+        cr_assert_not_null(strstr(text.data, "move ?f\n"));
+        text_deinit(&text);
+}
+
 Test(doctor, prints_the_fix_of_what_is_not_well_and_counts_failures) {
         Text text = { 0 };
 

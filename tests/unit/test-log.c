@@ -11,6 +11,12 @@ Test(log, writes_one_line_whatever_a_target_calls_itself, .init = cr_redirect_st
         cr_assert_stderr_eq_str("spanprof: [pid 7] a?spanprof: b?[31m???\xc3\xbc is a target\n");
 }
 
+Test(log, masks_what_turns_writing_around_or_is_not_seen, .init = cr_redirect_stderr) {
+        log_info("%s", "evil\xE2\x80\xAEgnp.exe\xC2\x9B" "31m\xE2\x80\x8B\xE2\x80\xA8\x9B");
+        fflush(stderr);
+        cr_assert_stderr_eq_str("spanprof: evil?gnp.exe?31m???\n");
+}
+
 Test(log, lets_one_message_pass_and_counts_the_others) {
         LogLimit limit = { 0 };
         uint64_t n_skipped = 7;

@@ -164,11 +164,20 @@ Test(page, cleans_and_cuts_texts) {
         } cases[] = {
                 { "plain", "plain" },
                 { "Grüße", "Grüße" },
-                { "a\nb\x7f", "a\xEF\xBF\xBD" "b\xEF\xBF\xBD" },
-                { "\xE2\x80\xAE" "exe", "\xEF\xBF\xBD" "exe" },         /* U+202E turns what follows round */
+                { "a\nb\x7f",
+                  "a\xEF\xBF\xBD"
+                  "b\xEF\xBF\xBD" },
+                { "\xE2\x80\xAE"
+                  "exe",
+                  "\xEF\xBF\xBD"
+                  "exe" }, /* U+202E turns what follows round */
                 { "\xE2\x81\xA6x\xE2\x81\xA9", "\xEF\xBF\xBDx\xEF\xBF\xBD" },
-                { "\xC2\x85x", "\xEF\xBF\xBDx" },                       /* U+0085, a control */
-                { "\xE2\x80\xA6", "\xE2\x80\xA6" },                     /* an ellipsis is none */
+                { "\xC2\x85x", "\xEF\xBF\xBDx" },   /* U+0085, a control */
+                { "\xE2\x80\xA6", "\xE2\x80\xA6" }, /* an ellipsis is none */
+                { "\xF3\xA0\x81\x81"
+                  "a\xE1\xA0\x8E\xC2\xAD",
+                  "\xEF\xBF\xBD"
+                  "a\xEF\xBF\xBD\xEF\xBF\xBD" }, /* U+E0041, 180E, 00AD */
                 { "bad\xFF", "bad\xEF\xBF\xBD" },
                 { "cut\xE2\x80", "cut\xEF\xBF\xBD\xEF\xBF\xBD" },
         };

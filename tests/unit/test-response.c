@@ -140,7 +140,9 @@ Test(response_clean, makes_one_printable_line) {
         char line[16];
 
         response_clean(line, sizeof(line), "a\nb\033[2Jc\r\n", 10);
-        cr_assert_str_eq(line, "a b [2Jc");
+        cr_assert_str_eq(line, "a b?[2Jc");
+        response_clean(line, sizeof(line), "a\xE2\x80\xAE" "b\xC2\x9B" "c", 8);
+        cr_assert_str_eq(line, "a?b?c", "U+202E, U+009B");
         response_clean(line, sizeof(line), "\xFFok", 3);
         cr_assert_str_eq(line, "\xEF\xBF\xBDok");
         response_clean(line, sizeof(line), "0123456789abc\xC3\xA4zzz", 18);

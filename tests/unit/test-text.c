@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/util/text.h"
@@ -92,4 +94,55 @@ Test(text, writes_json_strings) {
         text_append_json(&text, "");
         cr_assert_str_eq(text.data, "\"\"");
         text_deinit(&text);
+}
+
+/* Those of Unicode's categories that the standard names; test-report-forms.py goes through all of them. */
+Test(text, masks_what_drives_or_disguises) {
+        static const struct {
+                const char *text, *shown;
+        } cases[] = {
+                { "", "" },
+                { "main", "main" },
+                { "a\nb\x1b[2Jc\x7f", "a?b?[2Jc?" },
+                { "a\xC2\x9B"
+                  "31m\xC2\x80\xC2\xA0",
+                  "a?31m?\xC2\xA0" }, /* C1; a hard blank stays */
+                { "evil\xE2\x80\xAEgnp.exe\xE2\x80\xAA\xE2\x81\xA6\xE2\x81\xA9",
+                  "evil?gnp.exe???" }, /* U+202E, 202A, 2066, 2069 */
+                { "\xE2\x80\x8B\xE2\x80\x8F\xD8\x9C\xE2\x81\xA0\xE2\x81\xA4",
+                  "?????" },                                     /* U+200B, 200F, 061C, 2060, 2064 */
+                { "\xEF\xBB\xBFx\xE1\xA0\x8E\xC2\xAD", "?x??" }, /* U+FEFF, 180E, 00AD */
+                { "\xF3\xA0\x80\x81\xF3\xA0\x81\xBFz", "??z" },  /* U+E0001, E007F */
+                { "a\xE2\x80\xA8"
+                  "b\xE2\x80\xA9"
+                  "c",
+                  "a?b?c" }, /* U+2028, 2029 */
+                { "\x9B"
+                  "31m\xC2\xC2\x9B\xE2\x80",
+                  "?31m????" },                                  /* no UTF-8; U+009B in it */
+                { "\xC3\xA9\xA9\xD0\x96", "\xC3\xA9?\xD0\x96" }, /* a byte too many */
+                { "\xD0\x9F\xD1\x83\xD0\xBB \xE6\xB1\x89 \xF0\x9F\x98\x80\xEF\xB8\x8F",
+                  "\xD0\x9F\xD1\x83\xD0\xBB \xE6\xB1\x89 \xF0\x9F\x98\x80\xEF\xB8\x8F" },
+                { "\xD8\x80\xDB\x9D", "\xD8\x80\xDB\x9D" }, /* Arabic signs that one sees */
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                char copy[64];
+                Text text = { 0 };
+
+                strcpy(copy, cases[i].text);
+                text_mask(copy);
+                cr_expect_str_eq(copy, cases[i].shown, "%zu", i);
+                text_append_masked(&text, cases[i].text);
+                cr_expect_str_eq(text.data ? text.data : "", cases[i].shown, "%zu", i);
+                text_deinit(&text);
+        }
+}
+
+Test(text, prints_masked, .init = cr_redirect_stdout) {
+        text_print("a\0b\n\xE2\x80\xAE\xE2\x80", 9, stdout);
+        putchar('|');
+        text_print_lines("one\x1b\n\nt\xE2\x80\x8Bwo\nthree", stdout);
+        fflush(stdout);
+        cr_assert_stdout_eq_str("a?b?" "???|one?\n\nt?wo\nthree");
 }

@@ -12,6 +12,7 @@
 #include "base/util/clock.h"
 #include "base/util/log-journal.h"
 #include "base/util/stat.h"
+#include "base/util/text.h"
 
 enum {
         LOG_LINE_MAX = 2048,
@@ -63,16 +64,6 @@ static bool stderr_is_journal(void) {
         known = text && sscanf(text, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
                 st.st_dev == device && st.st_ino == inode;
         return known;
-}
-
-/*
- * Names that a target chose for itself are in here: a line break would forge a message, an escape drives the
- * terminal.
- */
-static void mask_controls(char *text) {
-        for (; *text; text++)
-                if ((unsigned char)*text < 0x20 || *text == 0x7F)
-                        *text = '?';
 }
 
 /*
@@ -144,15 +135,16 @@ void log_write_event(int level, LogEvent event, const char *reason, const char *
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        mask_controls(text);
+        text_mask(text);
         put(&(Entry){ .level = level, .id = event_ids[event], .reason = reason, .text = text });
 }
 
+/* Masked, since names that a target chose for itself are in it: a line break would forge a message. */
 static void emit(int level, uint32_t pid, const char *format, va_list args) {
         char text[LOG_LINE_MAX];
 
         vsnprintf(text, sizeof(text), format, args);
-        mask_controls(text);
+        text_mask(text);
         put(&(Entry){ .level = level, .pid = pid, .text = text });
 }
 

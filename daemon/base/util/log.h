@@ -4,9 +4,9 @@
 /*
  * Log
  *
- * One line a message: control characters in it become `?`. Goes to the journal as a structured entry when
- * standard error is the journal (JOURNAL_STREAM names it), else to standard error as `spanprof: text`. Never
- * fails.
+ * One line a message, masked (base/util/text.h). Goes to the journal as a structured entry when standard
+ * error is the journal (JOURNAL_STREAM names it), else to standard error as
+ * `spanprof: text`. Never fails.
  */
 
 #include <stdint.h>

@@ -2,7 +2,6 @@
 #include "base/util/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 int text_u64(const char *text, uint64_t max, uint64_t *valuep) {
@@ -105,6 +104,110 @@ size_t text_repair_utf8(char *to, const char *text, size_t size) {
         }
         to[length] = 0;
         return length;
+}
+
+/*
+ * What nobody sees, or what changes how its neighbours are seen: Unicode's Cc, Zl and Zp, of Cf what has no
+ * shape of its own (Arabic signs of numbers and the like have one), the other Default_Ignorable_Code_Points,
+ * and noncharacters. Selectors of variants (U+FE00 to FE0F, U+E0100 to E01EF) may stay: emoji and Han names
+ * need them, and they move nothing.
+ */
+static const struct {
+        uint32_t first, last;
+} unshown[] = {
+        { 0x0000, 0x001F },
+        { 0x007F, 0x009F },             /* DEL, C1 */
+        { 0x00AD, 0x00AD },             /* soft hyphen */
+        { 0x034F, 0x034F },             /* joiner of graphemes */
+        { 0x061C, 0x061C },             /* Arabic letter mark */
+        { 0x115F, 0x1160 },             /* Hangul fillers */
+        { 0x17B4, 0x17B5 },
+        { 0x180E, 0x180E },
+        { 0x200B, 0x200F },             /* of no width; marks of direction */
+        { 0x2028, 0x202E },             /* ends of line and paragraph; embeddings, overrides */
+        { 0x2060, 0x206F },             /* of no width; isolates */
+        { 0x3164, 0x3164 },
+        { 0xFEFF, 0xFEFF },             /* byte order mark */
+        { 0xFFA0, 0xFFA0 },
+        { 0xFFF0, 0xFFFB },             /* not assigned; annotations between lines */
+        { 0xFFFE, 0xFFFF },
+        { 0x13430, 0x1343F },           /* layout of hieroglyphs */
+        { 0x1BCA0, 0x1BCA3 },           /* of shorthand */
+        { 0x1D173, 0x1D17A },           /* of music */
+        { 0xE0000, 0xE00FF },           /* tags */
+        { 0xE01F0, 0xE0FFF },
+};
+
+/* @p: a well-formed sequence of @n bytes. */
+static uint32_t code_point(const uint8_t *p, size_t n) {
+        uint32_t c = n == 1 ? p[0] : p[0] & (0x7Fu >> n);
+
+        for (size_t i = 1; i < n; i++)
+                c = c << 6 | (p[i] & 0x3F);
+        return c;
+}
+
+static bool is_unshown(uint32_t c) {
+        for (size_t i = 0; i < ARRAY_SIZE(unshown) && c >= unshown[i].first; i++)
+                if (c <= unshown[i].last)
+                        return true;
+        return false;
+}
+
+size_t text_character(const char *text, size_t size, bool *shownp) {
+        const uint8_t *p = (const uint8_t *)text;
+        size_t n = p[0] >= ' ' && p[0] < 0x7F ? 1 : utf8_sequence(p, size);
+
+        *shownp = n && !is_unshown(code_point(p, n));
+        return MAX(n, (size_t)1);
+}
+
+void text_mask(char *text) {
+        char *to = text;
+        bool shown;
+
+        while (*text) {
+                size_t n = text_character(text, SIZE_MAX, &shown);
+
+                if (shown)
+                        memmove(to, text, n);
+                else
+                        *to = '?';
+                to += shown ? n : 1;
+                text += n;
+        }
+        *to = 0;
+}
+
+void text_append_masked(Text *text, const char *value) {
+        bool shown;
+
+        for (size_t n; *value; value += n) {
+                n = text_character(value, SIZE_MAX, &shown);
+                text_append(text, shown ? value : "?", shown ? n : 1);
+        }
+}
+
+void text_print(const char *text, size_t size, FILE *out) {
+        bool shown;
+
+        for (size_t i = 0, n; i < size; i += n) {
+                n = text_character(text + i, size - i, &shown);
+                fwrite(shown ? text + i : "?", 1, shown ? n : 1, out);
+        }
+}
+
+void text_print_lines(const char *text, FILE *out) {
+        while (*text) {
+                size_t n = strcspn(text, "\n");
+
+                text_print(text, n, out);
+                text += n;
+                if (*text) {
+                        fputc('\n', out);
+                        text++;
+                }
+        }
 }
 
 void text_deinit(Text *text) {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/util/macro.h"
 
@@ -31,6 +32,25 @@ bool text_is_utf8(const char *text, size_t size);
  */
 size_t text_repair_utf8(char *to, const char *text, size_t size);
 
+/*
+ * A stranger's text on its way to people: a terminal, a log, a page. What would drive or disguise there is
+ * masked: controls, ends of lines, what turns the direction of writing or is not seen at all
+ * (daemon/base/util/text.c has the list), and bytes that are no UTF-8. Files for programs get text as it is.
+ *
+ * Return: bytes of the character at @text, or 1 if there is none; *shownp: whether it may be shown. @size:
+ * bytes that are there, at least 1; SIZE_MAX if a NUL ends them.
+ */
+size_t text_character(const char *text, size_t size, bool *shownp);
+
+/* Masks by `?`, in place. */
+void text_mask(char *text);
+
+/* Prints @size bytes, masked by `?`. */
+void text_print(const char *text, size_t size, FILE *out);
+
+/* Prints several lines, of which each is masked but for its end. */
+void text_print_lines(const char *text, FILE *out);
+
 /* A growing buffer of text; after a failed allocation it stays as it is and `failed` is set. */
 typedef struct Text {
         char *data;                     /* NUL-terminated, or NULL when empty */
@@ -40,6 +60,8 @@ typedef struct Text {
 
 void text_deinit(Text *text);
 void text_append(Text *text, const char *data, size_t size);
+/* @value, masked by `?`. */
+void text_append_masked(Text *text, const char *value);
 /* @value as a JSON string, with its quotes; bytes that are no UTF-8 are repaired. */
 void text_append_json(Text *text, const char *value);
 _printf_(2, 3) void text_printf(Text *text, const char *format, ...);

@@ -126,32 +126,11 @@ void screen_draw(const Text *page) {
         text_deinit(&out);
 }
 
-static size_t character_size(const char *text) {
-        size_t n = 1;
-
-        while (((unsigned char)text[n] & 0xc0) == 0x80)
-                n++;
-        return n;
-}
-
-/*
- * C0, DEL; C1, which UTF-8 has as C2 80 to C2 9F; U+202A to U+202E and U+2066 to U+2069, which turn writing
- * around.
- */
-static bool is_control(const unsigned char *c) {
-        if (c[0] < 0x20 || c[0] == 0x7f)
-                return true;
-        if (c[0] == 0xc2)
-                return c[1] >= 0x80 && c[1] < 0xa0;
-        return c[0] == 0xe2 &&
-                ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) ||
-                 (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
-}
-
 static size_t count_characters(const char *text) {
         size_t n = 0;
+        bool shown;
 
-        for (; *text; text += character_size(text))
+        for (; *text; text += text_character(text, SIZE_MAX, &shown))
                 n++;
         return n;
 }
@@ -159,14 +138,12 @@ static size_t count_characters(const char *text) {
 void screen_text(Text *to, const char *text, unsigned columns, bool fill) {
         bool is_cut = count_characters(text) > columns;
         unsigned n = 0;
+        bool shown;
 
         for (; *text && n + is_cut < columns; n++) {
-                size_t size = character_size(text);
+                size_t size = text_character(text, SIZE_MAX, &shown);
 
-                if (is_control((const unsigned char *)text))
-                        text_append(to, "?", 1);
-                else
-                        text_append(to, text, size);
+                text_append(to, shown ? text : "?", shown ? size : 1);
                 text += size;
         }
         if (is_cut && columns) {

@@ -35,7 +35,7 @@ void screen_size(unsigned *rowsp, unsigned *columnsp);
 void screen_draw(const Text *page);
 
 /*
- * Appends at most @columns characters of a stranger's @text, filled up with blanks to so many if @fill.
- * Controls of terminals, and of the direction of writing, become `?`.
+ * Appends at most @columns characters of a stranger's @text, filled up with blanks to so many if @fill. It is
+ * masked (base/util/text.h).
  */
 void screen_text(Text *to, const char *text, unsigned columns, bool fill);

@@ -7,6 +7,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/stat.h"
+#include "base/util/text.h"
 #include "formats/report/text-table.h"
 
 enum { INDENT = 2 };
@@ -100,7 +101,7 @@ static int print_truncated(const Counts *counts, FILE *out) {
         fprintf(out, "  truncated  %.1f %% of the stacks", percent(counts->n_truncated, counts->n_events));
         for (size_t i = 0; i < n; i++) {
                 fprintf(out, "%s", i ? ", " : ": ");
-                print_clean(rows[i].texts[0], out);
+                text_print(rows[i].texts[0], strlen(rows[i].texts[0]), out);
                 fprintf(out, " %" PRIu64, rows[i].self);
         }
         fprintf(out, "\n");
@@ -134,7 +135,7 @@ static int print_unnamed(const Counts *counts, FILE *out) {
         if (n_files > least) {
                 fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
                         percent(n_files, counts->n_events));
-                print_clean(most, out);
+                text_print(most, strlen(most), out);
                 fprintf(out, ": packages of debug symbols name them\n");
         }
         return r;

@@ -24,8 +24,10 @@ void response_clean(char *to, size_t room, const char *text, size_t size) {
                 size--;
         n = text_repair_utf8(repaired, text, MIN(size, (size_t)RESPONSE_MESSAGE_MAX));
         for (size_t i = 0; i < n; i++)
-                if ((unsigned char)repaired[i] < ' ' || repaired[i] == 0x7F)
+                if (strchr("\t\r\n", repaired[i]))     /* several lines become one; NUL there is none */
                         repaired[i] = ' ';
+        text_mask(repaired);
+        n = strlen(repaired);
         /* cut between characters, not inside one */
         for (cut = MIN(n, room - 1); cut && cut < n && ((unsigned char)repaired[cut] & 0xC0) == 0x80; cut--)
                 ;

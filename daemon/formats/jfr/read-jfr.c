@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util/log.h"
+#include "base/util/text.h"
 #include "formats/convert/convert.h"
 #include "formats/jfr/jfr.h"
 #include "formats/jfr/mask.h"
@@ -83,6 +84,11 @@ static int add_payload(Convert *convert, const Source *source, uint32_t profile,
         return r ? r : convert_add_payload(convert, profile, "jfr", take(data), size);
 }
 
+static void note_size(Text *diagnostics, const Source *source) {
+        text_append_masked(diagnostics, source->name);
+        text_printf(diagnostics, ": %llu bytes\n", (unsigned long long)source->packed_size);
+}
+
 static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         const ConvertOptions *asked = convert->options;
         Input userdata = { convert, source };
@@ -102,8 +108,7 @@ static int read_jfr(Convert *convert, const Source *source, Text *problem) {
         int r, q = 0;
 
         if (convert->diagnostics)
-                text_printf(convert->diagnostics, "%s: %llu bytes\n", source->name,
-                            (unsigned long long)source->packed_size);
+                note_size(convert->diagnostics, source);
         r = jfr_read(&input, &options, convert->window, &result, convert->diagnostics, problem);
         if (r < 0)
                 return r;

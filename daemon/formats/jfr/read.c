@@ -13,6 +13,7 @@
 
 #include "base/util/error.h"
 #include "base/util/macro.h"
+#include "base/util/text.h"
 #include "formats/jfr/read-private.h"
 
 enum {
@@ -234,6 +235,16 @@ static int by_count(const void *a, const void *b) {
         return x->n_read > y->n_read ? -1 : x->n_read < y->n_read;
 }
 
+/* Of a name that the recording chose, a newline would be another row. */
+static void print_type(const JfrTypeCount *type, const char *chosen, Text *text) {
+        _cleanup_(text_deinit) Text name = { 0 };
+
+        text_append_masked(&name, chosen);
+        text_printf(text, "%-44s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
+                    name.data ? name.data : "", type->n_read, type->n_converted, type->n_out_of_time,
+                    type->n_failed, type->n_read - type->n_converted - type->n_out_of_time - type->n_failed);
+}
+
 static void print_types(const JfrReader *reader, const uint32_t *order, uint32_t n, Text *text) {
         text_printf(text, "%-44s %12s %12s %12s %12s %12s\n", "events", "read", "converted", "out of time",
                     "failed", "no sample");
@@ -241,12 +252,7 @@ static void print_types(const JfrReader *reader, const uint32_t *order, uint32_t
                 const JfrTypeCount *type = &reader->types[order[i]];
 
                 if (type->n_read)
-                        text_printf(text,
-                                    "%-44s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64
-                                    "\n",
-                                    (const char *)intern_get(&reader->type_names, order[i])->data,
-                                    type->n_read, type->n_converted, type->n_out_of_time, type->n_failed,
-                                    type->n_read - type->n_converted - type->n_out_of_time - type->n_failed);
+                        print_type(type, intern_get(&reader->type_names, order[i])->data, text);
         }
 }
 

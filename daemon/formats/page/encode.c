@@ -72,9 +72,17 @@ static void put(Bytes *bytes, uint64_t value) {
 
 /* What is no table */
 
+/* Strings of the model are masked already; titles, facts and names of files are not. */
+static void append_shown(Text *json, const char *text) {
+        _cleanup_(text_deinit) Text shown = { 0 };
+
+        text_append_masked(&shown, text);
+        text_append_json(json, shown.data ? shown.data : "");
+}
+
 static void put_text(Text *json, const char *key, const char *value) {
         text_printf(json, ",\"%s\":", key);
-        text_append_json(json, value);
+        append_shown(json, value);
 }
 
 static void put_kinds(const PageModel *model, Text *json) {
@@ -117,7 +125,7 @@ static void put_facts(const PageOptions *options, Text *json) {
                 text_printf(json, i ? ",[" : "[");
                 text_append_json(json, options->facts[i].name);
                 text_printf(json, ",");
-                text_append_json(json, options->facts[i].value);
+                append_shown(json, options->facts[i].value);
                 text_printf(json, "]");
         }
         text_printf(json, "]");

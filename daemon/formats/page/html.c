@@ -58,7 +58,7 @@ int page_title(const PageModel *model, Text *title) {
         int r = 0;
 
         if (model->options->title)
-                text_append(title, model->options->title, strlen(model->options->title));
+                text_append_masked(title, model->options->title);
         else
                 r = put_processes(model, title);
         return !r && title->failed ? error_origin(-ENOMEM) : r;

@@ -16,40 +16,16 @@ int page_intern(Intern *intern, const void *data, size_t size, uint32_t *indexp)
         return r == INTERN_E_FOUND ? 0 : r;
 }
 
-/*
- * Bytes of the character at @p if it must not be shown: controls, and what turns the direction of the text
- * around it.
- */
-static size_t harmful(const unsigned char *p) {
-        if (p[0] < 0x20 || p[0] == 0x7F)
-                return 1;
-        if (p[0] == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0)                        /* U+0080 … U+009F */
-                return 2;
-        if (p[0] == 0xD8 && p[1] == 0x9C)                                       /* U+061C */
-                return 2;
-        if (p[0] == 0xE2 && p[1] == 0x80 &&
-            ((p[2] >= 0x8B && p[2] <= 0x8F) || (p[2] >= 0xA8 && p[2] <= 0xAE)))
-                /* U+200B … 200F, 2028 … 202E */
-                return 3;
-        if (p[0] == 0xE2 && p[1] == 0x81 && p[2] >= 0xA0 && p[2] <= 0xAF)       /* U+2060 … 206F */
-                return 3;
-        if (p[0] == 0xEF && ((p[1] == 0xBB && p[2] == 0xBF) || (p[1] == 0xBF && p[2] >= 0xBE)))
-                return 3;                                                       /* U+FEFF, U+FFFE, U+FFFF */
-        return 0;
-}
-
+/* Masked by U+FFFD, which a browser shows as what it is. */
 static size_t clean(char *to, const char *text) {
         size_t size = 0;
+        bool shown;
 
-        for (const unsigned char *p = (const unsigned char *)text; *p;) {
-                size_t n = harmful(p);
-
-                if (n) {
-                        memcpy(to + size, "\xEF\xBF\xBD", 3);
-                        size += 3;
-                        p += n;
-                } else
-                        to[size++] = (char)*p++;
+        for (size_t n, length; *text; text += n) {
+                n = text_character(text, SIZE_MAX, &shown);
+                length = shown ? n : 3;
+                memcpy(to + size, shown ? text : "\xEF\xBF\xBD", length);
+                size += length;
         }
         return size;
 }

@@ -4,15 +4,24 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/util/text.h"
+
 static void print_string(JsonWriter *json, const char *text) {
+        bool shown;
+
         fputc('"', json->out);
-        for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-                if (*c == '"' || *c == '\\')
-                        fprintf(json->out, "\\%c", *c);
-                else if (*c < 0x20 || *c == 0x7f || (json->in_markup && *c == '<'))
-                        fprintf(json->out, "\\u%04x", *c);
+        for (size_t n; *text; text += n) {
+                unsigned char c = (unsigned char)*text;
+
+                n = text_character(text, SIZE_MAX, &shown);
+                if (c == '"' || c == '\\')
+                        fprintf(json->out, "\\%c", c);
+                else if (json->in_markup && !shown)
+                        fputs("\xEF\xBF\xBD", json->out);
+                else if (c < 0x20 || c == 0x7f || (json->in_markup && c == '<'))
+                        fprintf(json->out, "\\u%04x", c);
                 else
-                        fputc(*c, json->out);
+                        fwrite(text, 1, n, json->out);
         }
         fputc('"', json->out);
 }

@@ -5,7 +5,8 @@
  * JSON Writer
  *
  * Prints JSON as it comes: groups are opened and closed by the caller, commas and escapes are put here. Text
- * is UTF-8 already; control characters are escaped.
+ * is UTF-8 already; control characters are escaped. What people look at in a page is masked by U+FFFD
+ * (base/util/text.h).
  */
 
 #include <stdbool.h>
@@ -15,7 +16,7 @@
 typedef struct JsonWriter {
         FILE *out;
         bool comma;                     /* something stands before in this object or list */
-        bool in_markup;                 /* no `<` is printed: the text stands in HTML */
+        bool in_markup;                 /* no `<` is printed, and text is masked: it stands in HTML */
 } JsonWriter;
 
 /* @key: NULL in a list. @bracket: `{` or `[`, and `}` or `]` at the end. */

@@ -8,6 +8,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/macro.h"
+#include "base/util/text.h"
 #include "formats/otlp/message-field.h"
 
 enum {
@@ -20,17 +21,20 @@ typedef struct Raw {
         FILE *out;
 } Raw;
 
+/* What is masked elsewhere is seen here byte by byte. */
 static void print_quoted(const char *text, size_t size, FILE *out) {
-        fputc('"', out);
-        for (size_t i = 0; i < size; i++) {
-                unsigned char c = (unsigned char)text[i];
+        bool shown;
 
-                if (c == '"' || c == '\\')
-                        fprintf(out, "\\%c", c);
-                else if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] - 0x80u < 0x20u))
-                        fprintf(out, "\\x%02x", c);
+        fputc('"', out);
+        for (size_t i = 0, n; i < size; i += n) {
+                n = text_character(text + i, size - i, &shown);
+                if (text[i] == '"' || text[i] == '\\')
+                        fprintf(out, "\\%c", text[i]);
+                else if (shown)
+                        fwrite(text + i, 1, n, out);
                 else
-                        fputc(c, out);
+                        for (size_t j = 0; j < n; j++)
+                                fprintf(out, "\\x%02x", (unsigned char)text[i + j]);
         }
         fputc('"', out);
 }

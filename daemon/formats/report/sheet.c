@@ -9,6 +9,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/text.h"
 
 Sheet sheet_make(FILE *out, unsigned width, bool markdown) {
         return (Sheet){ out, width ? MIN(MAX(width, 80u), 200u) : SHEET_DEFAULT_WIDTH, markdown };
@@ -30,7 +31,7 @@ void sheet_print(const Sheet *sheet, const char *text) {
                 fputc('?', sheet->out);
                 return;
         }
-        text_clean(copy);
+        text_mask(copy);
         if (sheet->markdown)
                 print_markdown(copy, sheet->out);
         else

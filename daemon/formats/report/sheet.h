@@ -5,8 +5,7 @@
  * Sheet
  *
  * Headings, facts and tables for people, as text that fits a terminal or as Markdown. What profiles bring
- * (names) passes through here: control characters do not reach a terminal, and nothing of a name is taken for
- * Markdown.
+ * (names) passes through here: it is masked (base/util/text.h), and nothing of a name is taken for Markdown.
  */
 
 #include <stdbool.h>
@@ -54,7 +53,7 @@ int sheet_table(const Sheet *sheet, TextTable *table, const char *title, size_t 
 /* `… and 3 more functions`, if there are more. */
 void sheet_more(const Sheet *sheet, size_t n_rows, size_t n_shown, const char *what);
 
-/* Text in a cell or a line of the sheet: without control characters, and none of it Markdown. */
+/* Text in a cell or a line of the sheet: masked, and none of it Markdown. */
 void sheet_print(const Sheet *sheet, const char *text);
 
 /* A part of a whole in percent. */

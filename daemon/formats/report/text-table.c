@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/text.h"
 
 enum {
         GAP = 2,                        /* between columns */
@@ -34,30 +35,6 @@ size_t text_columns(const char *text) {
         for (; *text; text++)
                 n += is_first_byte(*text);
         return n;
-}
-
-/*
- * C0 and DEL are one byte; C1 (U+0080 to U+009F) is C2 80 to C2 9F in UTF-8, and terminals obey it as well.
- */
-void text_clean(char *text) {
-        char *to = text;
-
-        for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-                if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) {
-                        *to++ = '?';
-                        at++;
-                } else
-                        *to++ = *at < 0x20 || *at == 0x7f ? '?' : (char)*at;
-        }
-        *to = 0;
-}
-
-void print_clean(const char *text, FILE *out) {
-        _cleanup_(freep) char *copy = strdup(text);
-
-        if (copy)
-                text_clean(copy);
-        fputs(copy ? copy : "?", out);
 }
 
 static bool make_room(TextTable *table) {
@@ -88,7 +65,7 @@ void text_table_add(TextTable *table, const char *format, ...) {
                 table->failed = true;
                 return;
         }
-        text_clean(text);
+        text_mask(text);
         cell = arena_string(&table->arena, text, strlen(text));
         if (!cell || !make_room(table)) {
                 table->failed = true;

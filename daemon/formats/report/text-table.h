@@ -5,8 +5,8 @@
  * Text Table
  *
  * Rows of cells in columns that fit a width: wide enough for what they hold, and where all would be too
- * wide, columns that may be cut give way, the widest first. Cells are shown without control
- * characters, since they come from profiles and go to terminals.
+ * wide, columns that may be cut give way, the widest first. Cells are masked (base/util/text.h),
+ * since they come from profiles and go to terminals.
  */
 
 #include <stdbool.h>
@@ -50,9 +50,3 @@ int text_table_print(const TextTable *table, unsigned indent, unsigned width, FI
 
 /* Characters of UTF-8 text (all taken as one column wide). */
 size_t text_columns(const char *text);
-
-/* Prints @text with each control character as `?`. */
-void print_clean(const char *text, FILE *out);
-
-/* Replaces each control character by `?`, in place. */
-void text_clean(char *text);

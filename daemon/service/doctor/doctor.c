@@ -33,9 +33,12 @@ size_t doctor_print(const Doctor *doctor, Text *text) {
         for (size_t i = 0; i < doctor->n_findings; i++) {
                 const Finding *finding = &doctor->findings[i];
 
-                text_printf(text, "%-5s %-24s %s\n", words[finding->verdict], finding->name, finding->text);
+                text_printf(text, "%-5s %-24s ", words[finding->verdict], finding->name);
+                text_append_masked(text, finding->text);
                 if (*finding->fix)
-                        text_printf(text, "%-30s → %s\n", "", finding->fix);
+                        text_printf(text, "\n%-30s → ", "");
+                text_append_masked(text, finding->fix);
+                text_printf(text, "\n");
         }
         text_printf(text, "%zu ok, %zu warning%s, %zu failed\n", count(doctor, DOCTOR_OK),
                     count(doctor, DOCTOR_WARN), count(doctor, DOCTOR_WARN) == 1 ? "" : "s",
