@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who a target is: what the daemon ships, and `targets` lists, of real processes in real control groups."""
 import collections
+import hmac
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import uuid
 
 import groups
 import tap
@@ -102,6 +105,36 @@ class Identity(tap.TestCase):
             self.assertNotIn(b"hunter2", path.read_bytes())
         counters = json.loads((directory / "summary").read_text())["counters"]
         self.assertEqual(counters["environment_attributes_invalid_total"], 1)
+
+    def test_the_id_of_the_machine_is_hashed_unless_it_is_asked_for(self):
+        """Hashed by Python, as sd_id128_get_machine_app_specific(3) describes it, for the application that ABI.md names."""
+        path = pathlib.Path("/etc/machine-id")
+        if not path.exists() or not re.fullmatch("[0-9a-f]{32}\n?", path.read_text()):
+            tap.skip("machine: it has no id")
+        machine = path.read_text().strip()
+        application = re.search("application id `([0-9a-f]{32})`",
+                                (tap.SOURCE_DIR / "docs/ABI.md").read_text())[1]
+        digest = hmac.new(bytes.fromhex(machine), bytes.fromhex(application), "sha256").digest()
+        hashed = uuid.UUID(bytes=digest[:16], version=4).hex
+        victim = self.spin()
+        for options, expected in (((), hashed), (("--host-id", "hashed"), hashed),
+                                  (("--host-id", "machine"), machine), (("--host-id", "none"), None)):
+            with self.subTest(options=options):
+                directory, daemon = self.run_daemon("--pid", victim.pid, *options)
+                found = self.wait_resources(directory, victim.pid)[victim.pid][0]
+                self.assertEqual(daemon.stop(), 0, daemon)
+                self.assertEqual(found.get("host.id"), expected)
+                self.assertEqual(found["host.name"], os.uname().nodename)
+                if "machine" not in options:
+                    self.assertFalse([p for p in directory.iterdir() if machine.encode() in p.read_bytes()])
+            out = self.directory() / "a.json"
+            self.spanprof("record", "--pid", victim.pid, "--duration", "500ms", "-o", out, *options)
+            attributes = json.loads(out.read_text())["resourceProfiles"][0]["resource"]["attributes"]
+            self.assertEqual(
+                {a["key"]: a["value"]["stringValue"] for a in attributes if a["key"] == "host.id"},
+                {"host.id": expected} if expected else {})
+        self.assertIn("`plain` is not one of its values",
+                      self.spanprof("run", "--host-id", "plain", expect=2).stderr)
 
     def test_variables_of_the_daemon_are_about_itself_and_not_about_its_targets(self):
         victim = self.spin()

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <systemd/sd-id128.h>
 #include <unistd.h>
 
 #include "base/util/error.h"
-#include "base/util/file.h"
 
 enum {
         ATTRIBUTES_MAX_KEYS = 1 << 16,
@@ -251,21 +251,34 @@ static void add_int(ResourceBuilder *builder, const char *key, int64_t value) {
         builder->n += !builder->r;
 }
 
-/* The host's name and id (machine-id(5)), read once. */
-static void add_host(ResourceBuilder *builder) {
-        static char name[256], id[64];
-        char *data;
-        size_t size;
+/* What hashed ids are made of beside the machine's: another one would be another name for each host. */
+#define APPLICATION_ID SD_ID128_MAKE(a5,6b,ef,a2,62,56,45,a3,b7,b0,c3,43,22,89,76,21)
 
-        if (!name[0]) {
+/*
+ * machine-id(5) asks not to show the plain id to others, since it names the machine to all that runs there.
+ */
+static void add_host_id(ResourceBuilder *builder) {
+        char text[SD_ID128_STRING_MAX];
+        sd_id128_t id;
+        int r;
+
+        if (builder->filter->host_id == LABEL_HOST_NONE)
+                return;
+        if (builder->filter->host_id == LABEL_HOST_MACHINE)
+                r = sd_id128_get_machine(&id);
+        else
+                r = sd_id128_get_machine_app_specific(APPLICATION_ID, &id);
+        if (r >= 0)     /* an image may have none */
+                add_string(builder, "host.id", sd_id128_to_string(id, text));
+}
+
+static void add_host(ResourceBuilder *builder) {
+        static char name[256];
+
+        if (!name[0])
                 gethostname(name, sizeof(name) - 1);
-                if (!file_read("/etc/machine-id", sizeof(id) - 1, &data, &size)) {
-                        memcpy(id, data, strcspn(data, "\n"));
-                        free(data);
-                }
-        }
         add_string(builder, "host.name", name);
-        add_string(builder, "host.id", id);
+        add_host_id(builder);
 }
 
 /* Never from a thread's name: it changes with what the thread does. */

@@ -25,11 +25,20 @@ enum {
         CONTEXT_ATTRIBUTES_MAX_KEYS = 256,          /* an index is one byte */
 };
 
+/* What a resource says as host.id. */
+typedef enum LabelHostId {
+        /* of the machine and of spanprof: it leads to no other telemetry */
+        LABEL_HOST_HASHED,
+        LABEL_HOST_MACHINE,                     /* machine-id(5) */
+        LABEL_HOST_NONE,
+} LabelHostId;
+
 /* Which attributes are wanted: globs on their keys (resource, sample and context alike). Borrowed. */
 typedef struct AttributeFilter {
         char *const *allow, *const *deny;
         size_t n_allow, n_deny;                 /* n_allow = 0: all */
         bool coroutine_ids;                     /* add coroutine.id, which says nothing new */
+        LabelHostId host_id;
 } AttributeFilter;
 
 bool attribute_filter_allows(const AttributeFilter *filter, const char *key);

@@ -69,6 +69,7 @@ typedef struct Config {
 
         ConfigList attributes_allow, attributes_deny;   /* globs on keys */
         bool coroutine_ids;
+        char *host_id;                  /* hashed, machine, none */
 
         /* sampling */
         uint64_t frequency;             /* Hz */

@@ -157,10 +157,20 @@ static int make_targets(Daemon *daemon) {
         return error_fold(r);
 }
 
+static LabelHostId host_id_of(const Config *config) {
+        if (!strcmp(config->host_id, "machine"))
+                return LABEL_HOST_MACHINE;
+        return strcmp(config->host_id, "none") ? LABEL_HOST_HASHED : LABEL_HOST_NONE;
+}
+
 static int make_aggregator(Daemon *daemon) {
         const ConfigList *allow = &daemon->config->attributes_allow, *deny = &daemon->config->attributes_deny;
-        AttributeFilter filter = { allow->items, deny->items, allow->n_items, deny->n_items,
-                                   daemon->config->coroutine_ids };
+        AttributeFilter filter = { allow->items,
+                                   deny->items,
+                                   allow->n_items,
+                                   deny->n_items,
+                                   daemon->config->coroutine_ids,
+                                   host_id_of(daemon->config) };
         int r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
 
         if (r)
