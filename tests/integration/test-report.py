@@ -209,6 +209,29 @@ class Report(tap.TestCase):
         self.assertIn("sam-\u202eples\u200b",
                       self.spanprof("validate", "--json", path).stdout, "programs get it as it is")
 
+    def test_json_of_the_first_drafts_is_read_by_the_names_of_the_proto(self):
+        def snake(value):
+            if isinstance(value, dict):
+                return {
+                    re.sub("[A-Z]", lambda m: "_" + m[0].lower(), key): snake(item)
+                    for key, item in value.items()
+                }
+            return [snake(item) for item in value] if isinstance(value, list) else value
+
+        request = self.payload()
+        self.assertIn("resource_profiles", snake(request))
+        self.assertEqual(self.spanprof("report", self.write("a.json", snake(request))).stdout,
+                         self.spanprof("report", self.write("b.json", request)).stdout)
+        profile = snake(request)["resource_profiles"][0]["scope_profiles"][0]["profiles"][0]
+        self.assertIn("sample_type", profile)
+        old = snake(request)
+        # it was a list once
+        old["resource_profiles"][0]["scope_profiles"][0]["profiles"][0]["sample_type"] = [
+            profile["sample_type"]
+        ]
+        self.assertRegex(self.spanprof("report", self.write("c.json", old), expect=1).stderr,
+                         r"resource_profiles\[0\]\.scope_profiles\[0\]\.profiles\[0\]\.sample_type")
+
     def test_raw_prints_every_field(self):
         request = self.payload()
         request["resourceProfiles"][0]["schemaUrl"] = "https://example.org/schema"

@@ -91,11 +91,41 @@ Test(json, ignores_unknown_names_and_nulls) {
         char where[128];
 
         cr_assert_eq(
-                parse("{\"resource_profiles\":7,\"later\":{\"x\":[1]},\"dictionary\":null}", &request, where),
+                parse("{\"resourceprofiles\":7,\"later\":{\"x\":[1]},\"dictionary\":null}", &request, where),
                 0);
-        cr_assert_eq(request->n_resource_profiles, 0, "snake_case is not a name in OTLP");
+        cr_assert_eq(request->n_resource_profiles, 0);
         cr_assert_null(request->dictionary);
         protobuf_c_message_free_unpacked(&request->base, NULL);
+}
+
+/* The golden text, with each lowerCamelCase name as the .proto has it. */
+Test(json, reads_the_names_of_the_proto_as_well) {
+        uint8_t data[sizeof(golden_request)];
+        char text[2 * sizeof(golden_json)], *to = text, where[128];
+        bool in_string = false, is_key = false;
+        OtlpRequest *request;
+
+        for (const char *at = golden_json; *at; at++) {
+                if (*at == '"') {
+                        in_string = !in_string;
+                        is_key = in_string && strchr(at + 1, '"')[1] == ':';
+                }
+                if (in_string && is_key && *at >= 'A' && *at <= 'Z')
+                        *to++ = '_';
+                *to++ = in_string && is_key && *at >= 'A' && *at <= 'Z' ? (char)(*at + 32) : *at;
+        }
+        *to = 0;
+        cr_assert_not_null(strstr(text, "\"resource_profiles\":"));
+        cr_assert_null(strstr(text, "\"resourceProfiles\":"));
+        cr_assert_eq(parse(text, &request, where), 0, "%s", where);
+        cr_assert_eq(protobuf_c_message_get_packed_size(&request->base), sizeof(data));
+        protobuf_c_message_pack(&request->base, data);
+        cr_assert_arr_eq(data, golden_request, sizeof(data));
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+        expect_bad("{\"resource_profiles\":[],\"resourceProfiles\":[]}", OTLP_JSON_E_SHAPE,
+                   "resourceProfiles");
+        expect_bad("{\"resource_profiles\":[{\"scope_profiles\":[{\"profiles\":[{\"sample_type\":[]}]}]}]}",
+                   OTLP_JSON_E_SHAPE, "resource_profiles[0].scope_profiles[0].profiles[0].sample_type");
 }
 
 Test(json, names_the_path_of_what_is_wrong) {

@@ -258,10 +258,12 @@ static int read_field(Reader *reader, const cJSON *item, const ProtobufCFieldDes
         return read_value(reader, item, field, field_place(message, field));
 }
 
+/* Also by the names of the .proto, as protobuf's own parsers do: the first drafts of profiles came so. */
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor,
                                                   const char *name) {
         for (unsigned i = 0; i < descriptor->n_fields; i++)
-                if (json_name_equals(descriptor->fields[i].name, name))
+                if (json_name_equals(descriptor->fields[i].name, name) ||
+                    !strcmp(descriptor->fields[i].name, name))
                         return &descriptor->fields[i];
         return NULL;
 }

@@ -7,7 +7,8 @@
  * One printer and one reader for all messages, both driven by protobuf-c's
  * message descriptors. JSON rules of OTLP: lowerCamelCase names; trace ids, span ids
  * and profile ids as hex; other bytes base64; 64-bit integers as decimal strings; enums as
- * numbers; zero values left out; unknown names ignored on the way in.
+ * numbers; zero values left out; unknown names ignored on the way in. There the names of the .proto
+ * (resource_profiles) are taken as well, as protobuf's own parsers take them.
  */
 
 #include <protobuf-c/protobuf-c.h>
