@@ -46,6 +46,7 @@ OURS = {
     ("samples", "count"): ("cpu", "nanoseconds", True, {"times", "value"}),
     ("off_cpu", "nanoseconds"): ("off_cpu", "nanoseconds", False, {"both", "value"}),
     ("wall", "nanoseconds"): ("wall", "nanoseconds", True, {"value"}),
+    ("wall", "count"): ("wall", "nanoseconds", True, {"times", "value", "both"}),
     ("lock_contention", "nanoseconds"): ("lock_contention", "nanoseconds", False, {"value"}),
     ("alloc_space", "bytes"): ("space", "bytes", True, {"value"}),
     ("alloc_objects", "count"): ("space", "bytes", True, {"value"}),

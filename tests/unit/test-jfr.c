@@ -39,7 +39,7 @@ static void check_events(const Read *read) {
         cr_assert_eq(read->r, 0, "%s", read->problem.data);
         cr_expect_eq(total(read, "samples", "count"), 2 * 3);
         cr_expect_eq(total(read, "execution_samples", "count"), 2);
-        cr_expect_eq(total(read, "wall-samples", "count"), 2 * 5);
+        cr_expect_eq(total(read, "wall", "count"), 2 * 5);
         cr_expect_eq(total(read, "datadog_wall_samples", "count"), 2 * 7);
         cr_expect_eq(total(read, "alloc_space", "bytes"), 2 * 2048);
         cr_expect_eq(total(read, "datadog_alloc_space", "bytes"), 2 * 2500);
@@ -129,7 +129,8 @@ Test(jfr, takes_spans_and_says_where_the_trace_is_from) {
         link = window_get_link(read.window, sample.link);
         cr_expect_arr_eq(link->span_id, ((uint8_t[]){ 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88 }), 8);
         cr_expect_arr_eq(link->trace_id, ((uint8_t[16]){ [15] = 0x99 }), 16);
-        cr_expect_str_eq(attribute(&read, sample.attributes, "trace.id.source"), "local_root_span");
+        cr_expect_str_eq(attribute(&read, sample.attributes, "datadog.local_root_span_id"),
+                         "0000000000000099");
         cr_expect_str_eq(attribute(&read, sample.attributes, "endpoint"), "/pay");
         cr_expect_str_eq(attribute(&read, sample.attributes, "profile.type"), "cpu");
         cr_expect_str_eq(attribute(&read, sample.attributes, "jfr.event"), "datadog.ExecutionSample");
@@ -285,6 +286,23 @@ Test(jfr, takes_periods_from_the_settings) {
         end(&maker, &read);
 }
 
+/* Those that the profilers' own documents name: default.jfc of the JDK, and java-profiler. */
+Test(jfr, takes_the_usual_periods_where_there_are_none) {
+        JfrMaker maker = make();
+        Read read;
+
+        maker_begin_chunk(&maker);
+        MAKER_EVENT(&maker, MAKER_JDK_EXECUTION, { 5000 }, { 1 }, { 1 }, { 1 });
+        MAKER_EVENT(&maker, MAKER_DD_EXECUTION, { 5000 }, { 2 }, { 2 }, { 1 }, { 2 }, { 3 },
+                    { .text = "/pay" });
+        maker_end_chunk(&maker);
+        read = read_all(&maker);
+        cr_expect_eq(period(&read, "execution_samples"), 20000000);
+        cr_expect_eq(period(&read, "samples"), 10000000);
+        cr_expect_not_null(strstr(read.diagnostics.data, "periods: some are not in the recording"));
+        end(&maker, &read);
+}
+
 static void put_setting(JfrMaker *maker, unsigned class, const char *name, const char *value) {
         MAKER_EVENT(maker, MAKER_SETTING, { 5000 }, { class }, { .text = name }, { .text = value });
 }
@@ -314,7 +332,7 @@ Test(jfr, tells_what_async_profiler_took_execution_samples_at) {
         read = read_all(&maker);
         cr_expect_eq(total(&read, "samples", "count"), 2 + 2);
         cr_expect_eq(period(&read, "samples"), (2 * 10000000 + 2 * 30000000) / 4);
-        cr_expect_eq(total(&read, "wall-samples", "count"), 4 + 6 + 4 + 4);
+        cr_expect_eq(total(&read, "wall", "count"), 4 + 6 + 4 + 4);
         cr_expect_eq(total(&read, "cache-misses", "count"), 2);
         cr_expect_eq(period(&read, "cache-misses"), 1000);
         cr_expect_eq(window_n_profiles(read.window), 3);

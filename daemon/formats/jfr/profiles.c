@@ -13,8 +13,11 @@
 #include "base/util/macro.h"
 #include "formats/jfr/read-private.h"
 
-/* Intervals of async-profiler where it says 0: what it takes then. */
-enum { DEFAULT_CPU_NS = 10000000, DEFAULT_WALL_NS = 50000000 };
+/*
+ * Intervals of profilers that are told none, or 0: of async-profiler and Datadog's, which has its ways, and
+ * of the JDK's default.jfc.
+ */
+enum { DEFAULT_CPU_NS = 10000000, DEFAULT_WALL_NS = 50000000, DEFAULT_JDK_NS = 20000000 };
 
 /* The seed's words for the attribute `profile.type`, and OTLP's for the profile. */
 static const struct {
@@ -22,7 +25,7 @@ static const struct {
         bool timed;
 } measures[JFR_N_MEASURES] = {
         [JFR_CPU] = { "cpu", "samples", "count", "cpu", "nanoseconds", true },
-        [JFR_WALL] = { "wall", "wall-samples", "count", "wall", "nanoseconds", true },
+        [JFR_WALL] = { "wall", "wall", "count", "wall", "nanoseconds", true },
         [JFR_ALLOC] = { "alloc-samples", "alloc_space", "bytes", "space", "bytes" },
         [JFR_LOCK] = { "lock-contention", "lock_contention", "nanoseconds", "lock_contention",
                        "nanoseconds" },
@@ -33,13 +36,14 @@ static const struct {
 static const struct {
         JfrMeasure measure;
         const char *type;               /* where it is not the first */
+        uint64_t period_ns;             /* where the recording has none */
 } groups[JFR_N_GROUPS] = {
-        [JFR_DATADOG_CPU] = { JFR_CPU, "datadog_samples" },
-        [JFR_CPU_TIME] = { JFR_CPU, "cpu_time_samples" },
-        [JFR_EXECUTION] = { JFR_CPU, "execution_samples" },
-        [JFR_ASYNC_WALL] = { JFR_WALL, "wall_clock_samples" },
-        [JFR_DATADOG_WALL] = { JFR_WALL, "datadog_wall_samples" },
-        [JFR_NATIVE_METHOD] = { JFR_WALL, "native_method_samples" },
+        [JFR_DATADOG_CPU] = { JFR_CPU, "datadog_samples", DEFAULT_CPU_NS },
+        [JFR_CPU_TIME] = { JFR_CPU, "cpu_time_samples", DEFAULT_JDK_NS },
+        [JFR_EXECUTION] = { JFR_CPU, "execution_samples", DEFAULT_JDK_NS },
+        [JFR_ASYNC_WALL] = { JFR_WALL, "wall_clock_samples", DEFAULT_WALL_NS },
+        [JFR_DATADOG_WALL] = { JFR_WALL, "datadog_wall_samples", DEFAULT_WALL_NS },
+        [JFR_NATIVE_METHOD] = { JFR_WALL, "native_method_samples", DEFAULT_JDK_NS },
         [JFR_TLAB] = { JFR_ALLOC, "tlab_space" },
         [JFR_DATADOG_ALLOC] = { JFR_ALLOC, "datadog_alloc_space" },
         [JFR_ALLOC_SAMPLE] = { JFR_ALLOC, "sampled_alloc_space" },
@@ -255,15 +259,28 @@ static double mean_of_own(const JfrReader *reader) {
         return n > 0 ? sum / n : 0;
 }
 
+/* Receivers refuse or misread a period of 0: then it is what its profiler takes when nobody tells it. */
+static uint64_t usual_period(const JfrReader *reader, JfrGroup group) {
+        if (is_event_group(reader, group))
+                return 0;
+        return group == JFR_EXECUTION && reader->by_async ? (uint64_t)DEFAULT_CPU_NS
+                                                          : groups[group].period_ns;
+}
+
 /* Of bytes, values are scaled to what was allocated already: without a setting each stands for itself. */
-static double period_now(const JfrReader *reader, JfrGroup group) {
+static double period_now(JfrReader *reader, JfrGroup group) {
         JfrMeasure measure = groups[group].measure;
 
         if (measure == JFR_LOCK)
                 return 0;
         if (group == JFR_CPU_TIME && mean_of_own(reader) > 0)
                 return mean_of_own(reader);
-        return (double)(measures[measure].timed ? reader->periods[group] : MAX(reader->periods[group], 1u));
+        if (!measures[measure].timed)
+                return (double)MAX(reader->periods[group], 1u);
+        if (reader->periods[group])
+                return (double)reader->periods[group];
+        reader->period_assumed |= usual_period(reader, group) > 0;
+        return (double)usual_period(reader, group);
 }
 
 /* Of several periods it becomes the mean, so that number times period is what was measured. */
@@ -275,7 +292,8 @@ void jfr_profiles_end_chunk(JfrReader *reader) {
                         continue;
                 n = window_get_profile(reader->window, reader->profiles[i] - 1)->n_events -
                         reader->n_periods[i];
-                reader->period_sums[i] += period_now(reader, i) * (double)n;
+                if (n)
+                        reader->period_sums[i] += period_now(reader, i) * (double)n;
                 reader->n_periods[i] += n;
         }
 }

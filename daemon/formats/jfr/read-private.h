@@ -147,6 +147,7 @@ typedef struct JfrReader {
         uint32_t type_attributes[JFR_N_GROUPS];
         uint64_t periods[JFR_N_GROUPS]; /* ns or bytes, as the settings say; 0 = they do not */
         bool interval_said;             /* that of JFR_EXECUTION is async-profiler's */
+        bool period_assumed;            /* the recording has none of a profile */
         bool by_async;                  /* async-profiler wrote this chunk */
         Text event;                     /* what it took jdk.ExecutionSample at; empty = it does not say */
         bool has_execution;             /* this chunk has had jdk.ExecutionSample */

@@ -273,6 +273,9 @@ static void print_diagnostics(const JfrReader *reader, Text *text) {
                     " stacks truncated; samples without their stack: %" PRIu64 "\n",
                     reader->n_chunks, counts->n_stacks, counts->n_frames, counts->n_remote_frames,
                     counts->n_truncated, counts->n_stacks_missing);
+        if (reader->period_assumed)
+                text_printf(text,
+                            "periods: some are not in the recording, and the usual ones of their profiler\n");
         text_printf(text, "libraries with a build id: %u; events whose combination was known: %" PRIu64 "\n",
                     reader->n_libraries, reader->combinations.n_known);
 }

@@ -5,6 +5,8 @@
  * Attributes are looked up on their own before that: there are far fewer sets of them than samples.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/util/error.h"
@@ -26,23 +28,24 @@ static void put_big_endian(uint8_t *to, uint64_t value) {
 
 /*
  * Datadog's events have a span and the root span of the process, and no trace: the trace's id is then the
- * root's, with zeros above, and an attribute says so.
+ * root's, with zeros above, and an attribute says so (*rootp, 0 = it is a real trace's), the same one as of
+ * threads that publish such ids.
  */
 static int make_link(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *linkp,
-                     bool *by_rootp) {
+                     uint64_t *rootp) {
         bool has_trace = plan->fields[JFR_SLOT_TRACE] && slots[JFR_SLOT_TRACE];
         uint64_t root = plan->fields[JFR_SLOT_ROOT] ? slots[JFR_SLOT_ROOT] : 0;
         WindowLink link = { 0 };
 
         *linkp = 0;
-        *by_rootp = false;
+        *rootp = 0;
         if (!plan->fields[JFR_SLOT_SPAN] || !slots[JFR_SLOT_SPAN] || (!has_trace && !root))
                 return 0;
         if (has_trace && plan->fields[JFR_SLOT_TRACE_HIGH])
                 put_big_endian(link.trace_id, slots[JFR_SLOT_TRACE_HIGH]);
         put_big_endian(link.trace_id + 8, has_trace ? slots[JFR_SLOT_TRACE] : root);
         put_big_endian(link.span_id, slots[JFR_SLOT_SPAN]);
-        *by_rootp = !has_trace;
+        *rootp = has_trace ? 0 : root;
         return window_link(reader->window, &link, linkp);
 }
 
@@ -125,8 +128,16 @@ static int add_event_name(JfrReader *reader, JfrClassState *state, Set *set) {
         return r;
 }
 
+static int add_root(JfrReader *reader, uint64_t root, Set *set) {
+        char text[17];
+
+        snprintf(text, sizeof(text), "%016" PRIx64, root);
+        return window_attribute_string(reader->window, "datadog.local_root_span_id", text, 16,
+                                       &set->attributes[set->n++]);
+}
+
 static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots,
-                    bool truncated, bool by_root, uint32_t *attributesp) {
+                    bool truncated, uint64_t root, uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
         Set set = { .attributes = { reader->type_attributes[group] }, .n = 1 };
         int r = add_event_name(reader, state, &set);
@@ -134,9 +145,8 @@ static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
         if (!r && truncated)
                 r = window_attribute_string(reader->window, "profile.stack.truncated", "depth", 5,
                                             &set.attributes[set.n++]);
-        if (!r && by_root)
-                r = window_attribute_string(reader->window, "trace.id.source", "local_root_span", 15,
-                                            &set.attributes[set.n++]);
+        if (!r && root)
+                r = add_root(reader, root, &set);
         if (!r)
                 r = add_thread(reader, plan, slots, &set);
         if (!r)
@@ -147,9 +157,9 @@ static int make_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
 }
 
 static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, const uint64_t *slots,
-                    bool truncated, bool by_root, uint32_t *attributesp) {
+                    bool truncated, uint64_t root, uint32_t *attributesp) {
         const JfrPlan *plan = state->plan;
-        JfrHash hash = plan->hash + ((uint64_t)truncated << 1 | by_root);
+        JfrHash hash = plan->hash + truncated + (JfrHash)root * plan->keys[JFR_SLOT_ROOT];
         const JfrKnown *known;
         JfrLookup lookup;
         int r;
@@ -163,7 +173,7 @@ static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
                 *attributesp = known->index;
                 return 0;
         }
-        r = make_set(reader, state, group, slots, truncated, by_root, attributesp);
+        r = make_set(reader, state, group, slots, truncated, root, attributesp);
         if (!r)
                 jfr_remember(&lookup, *attributesp);
         return r;
@@ -173,7 +183,8 @@ int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slo
                     uint32_t *samplep) {
         const JfrPlan *plan = state->plan;
         uint32_t stack, link, attributes;
-        bool truncated, by_root;
+        uint64_t root;
+        bool truncated;
         JfrGroup group;
         int r;
 
@@ -183,9 +194,9 @@ int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slo
         if (!r)
                 r = find_stack(reader, plan, slots, &stack, &truncated);
         if (!r)
-                r = make_link(reader, plan, slots, &link, &by_root);
+                r = make_link(reader, plan, slots, &link, &root);
         if (!r)
-                r = find_set(reader, state, group, slots, truncated, by_root, &attributes);
+                r = find_set(reader, state, group, slots, truncated, root, &attributes);
         return r ? r : window_sample_number(reader->window, *profilep, stack, attributes, link, samplep);
 }
 

@@ -25,6 +25,7 @@ static const KnownType known_types[] = {
         { "samples", "count", "cpu", "nanoseconds", true, SAMPLE_TIMES | SAMPLE_VALUE },
         { "off_cpu", "nanoseconds", "off_cpu", "nanoseconds", false, SAMPLE_BOTH | SAMPLE_VALUE },
         { "wall", "nanoseconds", "wall", "nanoseconds", true, SAMPLE_VALUE },
+        { "wall", "count", "wall", "nanoseconds", true, SAMPLE_TIMES | SAMPLE_VALUE | SAMPLE_BOTH },
         { "lock_contention", "nanoseconds", "lock_contention", "nanoseconds", false, SAMPLE_VALUE },
         { "alloc_space", "bytes", "space", "bytes", true, SAMPLE_VALUE },
         { "alloc_objects", "count", "space", "bytes", true, SAMPLE_VALUE },

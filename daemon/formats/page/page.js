@@ -20,7 +20,7 @@ const KEYS = [
 
 /** Words for what is measured. */
 function kindName(kind) {
-        const known = { samples: "CPU samples", off_cpu: "Off-CPU time", suspended: "Suspended coroutines", wall: "Wall clock", "wall-samples": "Wall clock samples",
+        const known = { samples: "CPU samples", off_cpu: "Off-CPU time", suspended: "Suspended coroutines", wall: "Wall clock",
                         lock_contention: "Lock waits", alloc_space: "Allocated bytes", alloc_objects: "Allocated objects",
                         inuse_space: "Live bytes", native_alloc_space: "Native allocations" }[kind.type];
 
