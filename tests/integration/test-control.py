@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 
 import fault_server
 import prometheus
@@ -150,6 +151,29 @@ class Status(Case):
         self.assertEqual(run.child.err, "")
         run.stop(check=False)
         self.assertEqual(run.child.status, 0)
+
+    def test_whoever_answers_drives_no_terminal(self):
+        path = self.directory() / "status.sock"
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(str(path))
+        listener.listen()
+        said = "spanprof \x1b[2J\u202eb\nlost 7\u200b\n".encode()
+
+        def answer():
+            for head in (b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 503 No\r\n"):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(head + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(said) +
+                                       said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.assertEqual(self.spanprof("status", "--control", path).stdout, "spanprof ?[2J?b\nlost 7?\n")
+        self.assertIn("the daemon says: 503 spanprof ?[2J?b?lost 7??",
+                      self.spanprof("status", "--control", path, expect=1).stderr)
 
     def test_fails_when_none_runs(self):
         done = self.spanprof("status", "--control", self.directory() / "none.sock", expect=1)

@@ -336,6 +336,11 @@ class Identity(tap.TestCase):
         self.assertIn("a\u202eb\u2066c\u200bd", entries[0]["service"], "programs get it as it is")
         shown = self.run_command([tap.SPANPROF, "contexts", victim.pid], expect=0).stdout
         self.assertIn(f"pid {victim.pid} (x?gnp.?y)\n", shown)
+        directory, daemon = self.run_daemon("--pid", victim.pid, "--log-level", "debug")
+        self.wait_resources(directory, victim.pid)
+        self.assertEqual(daemon.stop(), 0, daemon)
+        self.assertIn(f"[pid {victim.pid}] x?gnp.?y is a target", daemon.err)
+        self.assertNotRegex(daemon.err, "[\u202a-\u202e\u2028]")
 
     def test_targets_says_what_it_cannot_see(self):
         directory, victim = self.directory(), self.spin({"OTEL_SERVICE_NAME": "cart"})

@@ -108,9 +108,8 @@ size_t text_repair_utf8(char *to, const char *text, size_t size) {
 
 /*
  * What nobody sees, or what changes how its neighbours are seen: Unicode's Cc, Zl and Zp, of Cf what has no
- * shape of its own (Arabic signs of numbers and the like have one), the other Default_Ignorable_Code_Points,
- * and noncharacters. Selectors of variants (U+FE00 to FE0F, U+E0100 to E01EF) may stay: emoji and Han names
- * need them, and they move nothing.
+ * shape of its own (Arabic signs of numbers have one), and other Default_Ignorable_Code_Points. Selectors of
+ * variants (U+FE00 to FE0F, U+E0100 to E01EF) may stay: emoji and Han names need them, and they move nothing.
  */
 static const struct {
         uint32_t first, last;

@@ -34,8 +34,8 @@ size_t text_repair_utf8(char *to, const char *text, size_t size);
 
 /*
  * A stranger's text on its way to people: a terminal, a log, a page. What would drive or disguise there is
- * masked: controls, ends of lines, what turns the direction of writing or is not seen at all
- * (daemon/base/util/text.c has the list), and bytes that are no UTF-8. Files for programs get text as it is.
+ * masked: controls, ends of lines, what turns the direction of writing or is not seen (text.c has the list),
+ * and bytes that are no UTF-8. Files for programs get text as it is.
  *
  * Return: bytes of the character at @text, or 1 if there is none; *shownp: whether it may be shown. @size:
  * bytes that are there, at least 1; SIZE_MAX if a NUL ends them.

@@ -33,7 +33,7 @@ void response_read_error(Response *response, const char *content_type, const uin
 void response_read_reply(Response *response, const HttpReply *reply);
 
 /*
- * Copies text so that it fits into a log line: bad UTF-8 repaired, lines joined, the rest masked
- * (base/util/text.h), cut at @room.
+ * Copies text so that it fits into a log line: bad UTF-8 repaired, lines joined, masked (base/util/text.h),
+ * cut at @room.
  */
 void response_clean(char *to, size_t room, const char *text, size_t size);

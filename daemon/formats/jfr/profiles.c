@@ -14,8 +14,7 @@
 #include "formats/jfr/read-private.h"
 
 /*
- * Intervals of profilers that are told none, or 0: of async-profiler and Datadog's, which has its ways, and
- * of the JDK's default.jfc.
+ * Intervals where nobody has said one, or 0: of async-profiler and Datadog's, and of the JDK's default.jfc.
  */
 enum { DEFAULT_CPU_NS = 10000000, DEFAULT_WALL_NS = 50000000, DEFAULT_JDK_NS = 20000000 };
 

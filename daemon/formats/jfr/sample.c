@@ -28,8 +28,8 @@ static void put_big_endian(uint8_t *to, uint64_t value) {
 
 /*
  * Datadog's events have a span and the root span of the process, and no trace: the trace's id is then the
- * root's, with zeros above, and an attribute says so (*rootp, 0 = it is a real trace's), the same one as of
- * threads that publish such ids.
+ * root's, with zeros above, and an attribute says so, the same one as of threads that publish such ids.
+ * *rootp: 0 = it is a trace's.
  */
 static int make_link(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, uint32_t *linkp,
                      uint64_t *rootp) {

@@ -123,8 +123,8 @@ const Option option_table[] = {
           .help = "never send attributes whose key matches, whatever is allowed" },
         { "host-id", 0, OPTION_CHOICE, RUN | RECORD, "export", FIELD(host_id), "hashed",
           .choices = "hashed machine none", .argument = "WHICH",
-          .help = "host.id of resources: the machine's id hashed for spanprof alone; the id of /etc/machine-id itself, to join with "
-                  "other telemetry; or none" },
+          .help = "host.id of resources: the machine's id hashed for spanprof alone; the id of "
+                  "/etc/machine-id itself, to join with other telemetry; or none" },
         { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(coroutine_ids), "off",
           .help = "add coroutine.id = STATION-BIRTH to samples of coroutines: one word for a backend to group by, and a new value for each coroutine" },
 
