@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/convert-trace.h"
 #include "cli/inputs.h"
+#include "coro/trace/side-file.h"
 #include "coro/trace/trace-read.h"
 #include "coro/trace/trace-side-files.h"
 
@@ -24,15 +25,18 @@ bool convert_is_trace(const char *path) {
 }
 
 /* By its first bytes: names are not to be trusted with what is given as input. */
-static bool find_form(const char *path, TraceForm *formp) {
+static bool find_form(const char *path, TraceForm *formp, OutfileReaders *readers) {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         char start[256] = { 0 };
         ssize_t n = fd < 0 ? -1 : file_pread(fd, start, sizeof(start) - 1, 0);
+        struct stat status;
 
-        if (n < 0) {
+        if (n < 0 || fstat(fd, &status) < 0) {
                 log_error("%s: cannot be read: %s", path, strerror(errno));
                 return false;
         }
+        outfile_note_input(readers, &status);
+        side_file_note(path, readers);
         if (!memcmp(start, "SQLite format 3", 16))
                 *formp = TRACE_SQLITE;
         else if (start[strspn(start, " \t\r\n")] == '{')
@@ -159,6 +163,7 @@ static int copy_all(const char *path, TraceForm form, Copying *copying, uint64_t
 
 static int copy_inputs(const Cli *cli, TraceWriter *writer, uint64_t *n_eventsp) {
         Hashmap owners = { 0 };
+        OutfileReaders readers = { 0 };
         int status = STATUS_OK;
         TraceForm form;
 
@@ -167,7 +172,7 @@ static int copy_inputs(const Cli *cli, TraceWriter *writer, uint64_t *n_eventsp)
                                     .owners = cli->n_arguments > 1 ? &owners : NULL,
                                     .number = (uintptr_t)i + 1 };
 
-                find_form(cli->arguments[i], &form);
+                find_form(cli->arguments[i], &form, &readers);
                 status |= copy_all(cli->arguments[i], form, &copying, n_eventsp);
                 trace_sample_deinit(&copying.sample);
         }
@@ -183,7 +188,7 @@ static int open_output(const char *path, const TraceOptions *options, TraceWrite
         r = trace_writer_new(writerp, path, form, options);
         if (r == TRACE_E_FOREIGN)
                 log_error("%s: there is a file that is no database; it is left alone", path);
-        else if (r)
+        else if (r && r != TRACE_E_REFUSED)
                 log_error("%s: cannot be written: %s", path, strerror(r < 0 ? -r : errno));
         return r ? STATUS_FAILURE : STATUS_OK;
 }
@@ -191,13 +196,14 @@ static int open_output(const char *path, const TraceOptions *options, TraceWrite
 int convert_traces(const Cli *cli) {
         _cleanup_(trace_writer_freep) TraceWriter *writer = NULL;
         const char *output = cli->config.output;
-        TraceOptions options = { .mode = 0644 };
+        TraceOptions options = { .mode = 0644, .whole = true };
         uint64_t n_events = 0, n_dropped;
         TraceForm form;
         int status;
 
         for (int i = 0; i < cli->n_arguments; i++) {
-                if (!find_form(cli->arguments[i], &form) || inputs_is_output(cli->arguments[i], output))
+                if (!find_form(cli->arguments[i], &form, &options.readers) ||
+                    inputs_is_output(cli->arguments[i], output))
                         return STATUS_FAILURE;
                 look_at_columns(cli->arguments[i], form, &options);
         }

@@ -195,6 +195,7 @@ static int read_inputs(ConvertRun *run) {
 
 static int write_output(ConvertRun *run) {
         run->outputs.path = run->config->output;
+        run->outputs.readers = run->inputs.readers;
         return outputs_write(&run->outputs, run->writer, &run->convert);
 }
 

@@ -123,19 +123,25 @@ static char *derive_name(const char *input, const char *ending) {
 }
 
 static int write_export(const char *input, const char *output, TraceForm form) {
-        TraceOptions options = { .mode = 0644, .payload_column = trace_mentions_payload(input) };
+        TraceOptions options = { .mode = 0644,
+                                 .whole = true,
+                                 .payload_column = trace_mentions_payload(input) };
         TraceReadCounts counts;
         TraceWriter *writer = NULL;
+        struct stat status;
         uint64_t n_dropped;
-        int r = trace_writer_new(&writer, output, form, &options);
+        int r;
 
+        if (!stat(input, &status))
+                outfile_note_input(&options.readers, &status);
+        r = trace_writer_new(&writer, output, form, &options);
         if (!r)
                 r = trace_read(input, TRACE_JSONL, put_event, writer, &counts);
         if (!r)
                 r = trace_writer_close(writer, &n_dropped);
         if (r == TRACE_E_FOREIGN)
                 log_error("%s: there is a file that is no database; it is left alone", output);
-        else if (r)
+        else if (r && r != TRACE_E_REFUSED)
                 log_error("cannot convert %s to %s: %s", input, output, strerror(r < 0 ? -r : errno));
         else
                 log_info("%" PRIu64 " events from %s to %s", counts.n_events, input, output);

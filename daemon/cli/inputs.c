@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/util/text.h"
 #include "cli/input.h"
 #include "cli/when.h"
+#include "coro/trace/side-file.h"
 
 enum {
         PROGRESS_FIRST_NS = NS_PER_SEC,         /* quick work says nothing */
@@ -123,12 +125,23 @@ static int set_options(Inputs *inputs) {
         return set_times(inputs);
 }
 
+/* Return: as file_read(). */
+static int read_noted(Inputs *inputs, const char *path, char **datap, size_t *sizep) {
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        struct stat status;
+
+        if (fd < 0 || fstat(fd, &status) < 0)
+                return FILE_E_UNREADABLE;
+        outfile_note_input(&inputs->readers, &status);
+        return file_read_fd(fd, MAX_SPANS_BYTES, datap, sizep);
+}
+
 static int read_spans(Inputs *inputs) {
         const char *path = inputs->config->spans;
         _cleanup_(freep) char *data = NULL;
         SpanListProblem problem;
         size_t size;
-        int r = file_read(path, MAX_SPANS_BYTES, &data, &size);
+        int r = read_noted(inputs, path, &data, &size);
 
         if (r == FILE_E_UNREADABLE)
                 return input_mistake(path, "cannot be read", strerror(errno));
@@ -270,6 +283,8 @@ int inputs_open(Inputs *inputs, size_t index, Source *source) {
         }
         inputs->stdin_used |= !strcmp(path, "-");
         r = source_open(source, path, &problem);
+        outfile_note_input(&inputs->readers, &source->status);
+        side_file_note(path, &inputs->readers);
         if (r > 0)
                 inputs_mistake(inputs, source, &problem);
         text_deinit(&problem);

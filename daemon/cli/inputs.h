@@ -9,6 +9,7 @@
  * end it: the others, and what could be read of this one, count.
  */
 
+#include "base/util/outfile.h"
 #include "cli/cli.h"
 #include "formats/convert/convert.h"
 #include "formats/report/spans.h"
@@ -21,6 +22,7 @@ typedef struct Inputs {
         const char **resource;
         SpanList *spans;                /* of --spans, or NULL */
         Intern seen;
+        OutfileReaders readers;         /* of all that was opened so far */
         uint64_t next_progress_ns;
         bool progress_shown, stdin_used;
         size_t n_read;                  /* inputs without a mistake */

@@ -21,7 +21,7 @@ const ConvertWriter *outputs_find_writer(const char *path, const char *format) {
 }
 
 static int cannot_write(const Outputs *outputs, int r) {
-        log_error("%s: cannot be written: %s", outputs->path, strerror(-r));
+        log_error("%s: cannot be written: %s", outputs->path, outfile_problem(r));
         return STATUS_FAILURE;
 }
 
@@ -53,7 +53,8 @@ static int write_documents(Outputs *outputs, const ConvertWriter *writer, const 
 }
 
 int outputs_write(Outputs *outputs, const ConvertWriter *writer, const Convert *convert) {
-        int r = outfile_open_ordinary(&outputs->file, outputs->path);
+        OutfileOptions options = { .mode = 0666, .readers = outputs->readers, .for_caller = true };
+        int r = outfile_open(&outputs->file, outputs->path, &options);
 
         if (r)
                 r = cannot_write(outputs, r);

@@ -6,11 +6,12 @@
  * standard output.
  */
 
-#include "cli/desk/outfile.h"
+#include "base/util/outfile.h"
 #include "formats/convert/convert.h"
 
 typedef struct Outputs {
         const char *path;               /* `-` = standard output */
+        OutfileReaders readers;         /* of what it is made from */
         Outfile file;
         uint64_t n_bytes;
 } Outputs;

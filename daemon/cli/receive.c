@@ -184,7 +184,7 @@ static int open_store(Receive *receive) {
                 return 0;
         r = store_new(&receive->store, receive->output, &limits);
         if (r == STORE_E_DIRECTORY)
-                log_error("cannot store in %s: %s", receive->output, strerror(errno));
+                log_error("cannot store in %s: %s", receive->output, store_problem());
         return r ? STATUS_FAILURE : 0;
 }
 

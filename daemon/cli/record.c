@@ -6,11 +6,11 @@
 
 #include "base/util/clock.h"
 #include "base/util/log.h"
+#include "base/util/outfile.h"
 #include "base/util/stat.h"
 #include "cli/cli.h"
 #include "cli/desk/about.h"
 #include "cli/desk/counts.h"
-#include "cli/desk/outfile.h"
 #include "cli/desk/session.h"
 #include "cli/desk/tables.h"
 #include "cli/missing-lines.h"
@@ -20,6 +20,9 @@
 #define DEFAULT_OUTPUT "spanprof.html"
 #define WINDOW_NS (2 * NS_PER_SEC)              /* how often the recording takes in what was sampled */
 #define PROGRESS_NS (200 * NS_PER_MS)
+
+/* It says what ran on the machine. */
+static const OutfileOptions recording = { .mode = 0600, .for_caller = true, .keeps_old = true };
 
 typedef struct Record {
         Cli *cli;
@@ -78,9 +81,9 @@ static int check_output(Record *record) {
                           record->writer->name);
                 return STATUS_USAGE;
         }
-        r = outfile_check(record->path);
+        r = outfile_check(record->path, &recording);
         if (r)
-                log_error("%s: cannot be written: %s", record->path, strerror(-r));
+                log_error("%s: cannot be written: %s", record->path, outfile_problem(r));
         return r ? STATUS_FAILURE : 0;
 }
 
@@ -158,10 +161,10 @@ static int write_document(const uint8_t *data, size_t size, uint64_t n_events, v
 
 static int write_file(Record *record) {
         Text problem = { 0 };
-        int r = outfile_open(&record->output, record->path);
+        int r = outfile_open(&record->output, record->path, &recording);
 
         if (r) {
-                log_error("%s: cannot be written: %s", record->path, strerror(-r));
+                log_error("%s: cannot be written: %s", record->path, outfile_problem(r));
                 return STATUS_FAILURE;
         }
         r = record->writer->write(&record->convert, write_document, record, &problem);
@@ -171,10 +174,12 @@ static int write_file(Record *record) {
         if (!r && !record->output.size && !strcmp(record->writer->name, "json"))
                 /* without a sample there is no request, but a document there is */
                 r = outfile_write(&record->output, "{}\n", 3);
+        if (r > 0)
+                return STATUS_FAILURE;
         if (!r)
                 r = outfile_finish(&record->output);
-        if (r < 0)
-                log_error("%s: cannot be written: %s", record->path, strerror(-r));
+        if (r)
+                log_error("%s: cannot be written: %s", record->path, outfile_problem(r));
         return r ? STATUS_FAILURE : 0;
 }
 
@@ -218,7 +223,7 @@ static int close_window(Record *record) {
 static void say_where(const Record *record) {
         if (record->session.signal)
                 log_notice("ended by %s", strsignal(record->session.signal));
-        if (record->output.path)
+        if (strcmp(record->path, "-"))
                 log_notice("%s: %.1f KiB", record->path, (double)record->output.size / 1024);
 }
 

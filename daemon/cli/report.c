@@ -8,9 +8,9 @@
 
 #include "base/util/heap.h"
 #include "base/util/log.h"
+#include "base/util/outfile.h"
 #include "base/util/text.h"
 #include "cli/cli.h"
-#include "cli/desk/outfile.h"
 #include "cli/inputs.h"
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
@@ -65,28 +65,29 @@ static int find_form(ReportRun *run) {
         return run->writer ? 0 : STATUS_USAGE;
 }
 
-static int cannot_write(const ReportRun *run, int error) {
+static int cannot_write(const ReportRun *run, int r) {
         log_error("%s: cannot be written: %s", *run->config->output ? run->config->output : "standard output",
-                  strerror(error));
+                  outfile_problem(r));
         return STATUS_FAILURE;
 }
 
 /* Of a file, the stream writes into what becomes one only when it is whole. */
 static int open_output(ReportRun *run) {
+        OutfileOptions options = { .mode = 0666, .readers = run->inputs.readers, .for_caller = true };
         const char *path = run->config->output;
         int fd, r;
 
         run->out = stdout;
         if (!*path || !strcmp(path, "-"))
                 return 0;
-        r = outfile_open_ordinary(&run->file, path);
+        r = outfile_open(&run->file, path, &options);
         if (r)
-                return cannot_write(run, -r);
+                return cannot_write(run, r);
         fd = fcntl(run->file.fd, F_DUPFD_CLOEXEC, 0);
         run->out = fd < 0 ? NULL : fdopen(fd, "w");
         if (run->out)
                 return 0;
-        r = errno;
+        r = -errno;
         closep(&fd);
         return cannot_write(run, r);
 }
@@ -96,11 +97,11 @@ static int close_output(ReportRun *run) {
         int r = 0;
 
         if (fflush(out) || ferror(out))
-                r = errno ? errno : EIO;
+                r = errno ? -errno : -EIO;
         if (out != stdout && fclose(out) && !r)
-                r = errno;
+                r = -errno;
         if (!r)
-                r = -outfile_finish(&run->file);
+                r = outfile_finish(&run->file);
         return r ? cannot_write(run, r) : 0;
 }
 
@@ -268,6 +269,7 @@ static int write_window(ReportRun *run) {
                 log_error("nothing to write: no input has an event that counts");
                 r = STATUS_FAILURE;
         }
+        outputs.readers = run->inputs.readers;
         if (!r)
                 r = outputs_write(&outputs, run->writer, &convert);
         convert_deinit(&convert);

@@ -12,6 +12,7 @@
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/log.h"
+#include "base/util/outfile.h"
 #include "base/util/stat.h"
 #include "cli/cli.h"
 #include "delivery/spool/spool.h"
@@ -121,10 +122,9 @@ static int extract(const Cli *cli) {
 
         if (r)
                 return r;
-        if (mkdir(path, 0700) == 0 || errno == EEXIST)
-                directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (directory < 0) {
-                log_error("cannot store in %s: %s", path, strerror(errno));
+        r = outfile_open_directory(path, &directory);
+        if (r) {
+                log_error("cannot store in %s: %s", path, outfile_problem(r));
                 return STATUS_FAILURE;
         }
         for (size_t i = 0; i < spool_n(spool); i++) {

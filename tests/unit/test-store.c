@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/util/file.h"
@@ -140,16 +142,17 @@ Test(store, refuses_at_its_limits_and_sees_new_room) {
 }
 
 Test(store, leaves_nothing_behind_when_it_cannot_write) {
-        char data[4096] = { 0 };
         Store *store = open_store(&wide);
+        struct rlimit limit;
         uint64_t number;
 
-        /* with the pid in its name a temporary file is ours, so a directory of that name is in the way */
-        snprintf(data, sizeof(data), ".pb.%d.tmp", (int)getpid());
-        cr_assert_eq(mkdir(path_of(data), 0700), 0);
-        cr_assert_eq(put(store, "pb", "json", &number), STORE_E_WRITE);
-        cr_assert_eq(count_files(), 1);
-        cr_assert_eq(rmdir(path_of(data)), 0);
+        signal(SIGXFSZ, SIG_IGN);
+        cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 5, limit.rlim_max }), 0);
+        cr_assert_eq(put(store, "protobuf", "json", &number), STORE_E_WRITE);
+        cr_assert_eq(errno, EFBIG);
+        cr_assert_eq(count_files(), 0, "the JSON was written, and is gone");
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
         cr_assert_eq(put(store, "pb", "json", &number), 0);
         store_free(store);
 }
@@ -162,6 +165,8 @@ Test(store, says_when_there_can_be_no_directory) {
         cr_assert_eq(errno, ENOTDIR);
         cr_assert_eq(store_new(&store, "/nonexistent/deeper", &wide), STORE_E_DIRECTORY);
         cr_assert_eq(errno, ENOENT);
+        cr_assert_eq(store_new(&store, "/tmp", &wide), STORE_E_DIRECTORY);
+        cr_assert_not_null(strstr(store_problem(), "others may write"), "%s", store_problem());
         cr_assert_null(store);
         cr_assert_eq(store_new(&store, path_of("new"), &wide), 0);
         store_free(store);

@@ -37,7 +37,7 @@ int output_open(Output *output, const CoroOptions *options) {
         output->progress_ns = output->begin_ns;
         if (r == TRACE_E_FOREIGN)
                 log_error("%s: there is a file that is no database; it is left alone", options->output);
-        else if (r > 0)
+        else if (r > 0 && r != TRACE_E_REFUSED)
                 log_error("cannot write %s: %s", options->output, strerror(errno));
         if (r)
                 return r > 0 ? CORO_E_FAILED : r;

@@ -43,46 +43,54 @@ int side_file_name(const char *trace, SideFile which, char **namep) {
         return error_origin(-ENOMEM);
 }
 
-int side_file_check(const char *name, SideFile which) {
-        _cleanup_(closep) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-        const char *begin = kinds[which].start;
-        char start[32] = { 0 };
-        struct stat st;
+/* Pair with outfile_deinit(). */
+static int find(const char *name, SideFile which, const OutfileOptions *options, Outfile *file) {
+        int r = outfile_find(file, name, options);
 
-        if (fd < 0 && errno == ENOENT)
-                return 0;
-        if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-            (st.st_size &&
-             (file_pread(fd, start, strlen(begin), 0) != (ssize_t)strlen(begin) || strcmp(start, begin))))
-                return SIDE_FILE_E_FOREIGN;
-        return 0;
+        return r ? r : outfile_expect(file, kinds[which].start, strlen(kinds[which].start));
 }
 
-int side_file_remove(const char *name, SideFile which) {
-        int r = side_file_check(name, which);
+int side_file_check(const char *name, SideFile which, const OutfileOptions *options) {
+        _cleanup_(outfile_deinit) Outfile file = OUTFILE_NONE;
 
-        return r ? r : unlink(name) && errno != ENOENT ? SIDE_FILE_E_FAILED : 0;
+        return find(name, which, options, &file);
 }
 
-/*
- * t.jsonl and t.csv have one name for it, and whoever converts one to the other reads the old one: so it is a
- * new file.
- */
-int side_file_create(const char *name, SideFile which, mode_t mode, FILE **filep) {
-        int r = side_file_remove(name, which);
+int side_file_remove(const char *name, SideFile which, const OutfileOptions *options) {
+        _cleanup_(outfile_deinit) Outfile file = OUTFILE_NONE;
+        int r = find(name, which, options, &file);
+
+        return r ? r : outfile_remove(&file, "");
+}
+
+int side_file_create(const char *name, SideFile which, const OutfileOptions *options, Outfile *file,
+                     FILE **streamp) {
         _cleanup_(closep) int fd = -1;
-        FILE *file;
+        int r = find(name, which, options, file);
+        FILE *stream;
 
+        if (!r)
+                r = outfile_begin(file);
         if (r)
                 return r;
-        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        file = fd < 0 ? NULL : fdopen(fd, "w");
-        if (!file)
-                return SIDE_FILE_E_FAILED;
+        fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
+        stream = fd < 0 ? NULL : fdopen(fd, "w");
+        if (!stream)
+                return -errno;
         take_fd(fd);
-        fprintf(file, "%s\n", kinds[which].first);
-        *filep = file;
+        fprintf(stream, "%s\n", kinds[which].first);
+        *streamp = stream;
         return 0;
+}
+
+void side_file_note(const char *trace, OutfileReaders *readers) {
+        for (int i = 0; i < N_SIDE_FILES; i++) {
+                _cleanup_(freep) char *name = NULL;
+                struct stat status;
+
+                if (!side_file_name(trace, i, &name) && name && !stat(name, &status))
+                        outfile_note_input(readers, &status);
+        }
 }
 
 /* Beside a trace of a stranger may lie anything: a pipe would be waited for. */

@@ -84,25 +84,36 @@ static int execute(TraceDb *db, const char *sql, const char *what) {
         return lib.sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(db, what);
 }
 
-/* Only a database may be replaced. */
-static int remove_old(const char *path) {
-        static const char *const others[] = { "", "-wal", "-shm", "-journal" };
-        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        char start[16] = { 0 }, name[4096];
-        struct stat st;
+/* Only a database may be replaced. Its log would be taken for the new one's. */
+static int make_file(Outfile *file) {
+        static const char magic[] = "SQLite format 3";
+        static const char *const others[] = { "-wal", "-shm", "-journal" };
+        int r = outfile_expect(file, magic, sizeof(magic));
 
-        if (fd < 0)
-                return errno == ENOENT ? 0 : TRACE_E_FOREIGN;
-        if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-            (st.st_size &&
-             (file_pread(fd, start, sizeof(start), 0) != sizeof(start) ||
-              memcmp(start, "SQLite format 3", sizeof(start)))))
+        for (size_t i = 0; !r && i < ARRAY_SIZE(others); i++)
+                r = outfile_remove(file, others[i]);
+        return r ? r : outfile_begin(file);
+}
+
+/*
+ * *pathp: of a file that is there and empty, owned by the caller. Return: 0, TRACE_E_FOREIGN,
+ * TRACE_E_REFUSED, -ENOMEM.
+ */
+static int prepare_file(const char *path, const TraceOptions *options, char **pathp) {
+        OutfileOptions file_options = { .mode = options->mode, .readers = options->readers, .by_path = true };
+        _cleanup_(outfile_deinit) Outfile file = OUTFILE_NONE;
+        int r = outfile_find(&file, path, &file_options);
+
+        if (!r)
+                r = make_file(&file);
+        if (r == OUTFILE_E_KIND)
                 return TRACE_E_FOREIGN;
-        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
-                snprintf(name, sizeof(name), "%s%s", path, others[i]);
-                unlink(name);
+        if (r) {
+                log_error("%s: cannot be written: %s", path, outfile_problem(r));
+                return TRACE_E_REFUSED;
         }
-        return 0;
+        *pathp = strdup(outfile_path(&file));
+        return *pathp ? 0 : error_origin(-ENOMEM);
 }
 
 static unsigned n_columns(const TraceDb *db) {
@@ -143,7 +154,7 @@ static int create(TraceDb *db, const char *path) {
         int r;
 
         if (lib.sqlite3_open_v2(path, &db->sqlite,
-                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
                                 NULL) != SQLITE_OK)
                 return fail(db, path);
         snprintf(sql, sizeof(sql), schema, db->extra ? extra_columns : "");
@@ -154,21 +165,17 @@ static int create(TraceDb *db, const char *path) {
 }
 
 int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options) {
+        _cleanup_(freep) char *plain = NULL;
         TraceDb *db;
-        int fd, r = library_load(&library) ? TRACE_E_FAILED : remove_old(path);
+        int r = library_load(&library) ? TRACE_E_FAILED : prepare_file(path, options, &plain);
 
         if (r)
                 return r;
-        /* SQLite has no mode */
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options->mode);
-        if (fd < 0)
-                return TRACE_E_FAILED;
-        close(fd);
         db = calloc(1, sizeof(*db));
         if (!db)
                 return error_origin(-ENOMEM);
         db->extra = options->extra;
-        r = create(db, path);
+        r = create(db, plain);
         if (r) {
                 trace_db_free(db);
                 return r;

@@ -11,7 +11,10 @@
 
 typedef struct TraceDb TraceDb;
 
-/* In the place of an old one. Return: 0, TRACE_E_FAILED (a message was logged), TRACE_E_FOREIGN, -ENOMEM. */
+/*
+ * In the place of an old one. Return: 0, TRACE_E_FAILED and TRACE_E_REFUSED (a message was logged),
+ * TRACE_E_FOREIGN, -ENOMEM.
+ */
 int trace_db_new(TraceDb **dbp, const char *path, const TraceOptions *options);
 
 /* Return: 0, TRACE_E_FAILED (a message was logged). */

@@ -2,7 +2,6 @@
 #include "coro/trace/trace.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
-#include "base/util/file.h"
 #include "base/util/log.h"
 #include "coro/trace/side-file.h"
 #include "coro/trace/sink.h"
@@ -30,11 +28,12 @@ enum {
 struct TraceWriter {
         TraceForm form;
         TraceOptions options;
-        int fd;                         /* of lines */
+        Outfile file;                   /* of lines */
         TraceDb *db;
         struct {
                 char *path;             /* NULL = none */
-                FILE *file;             /* NULL = nothing was to be said yet */
+                Outfile file;
+                FILE *stream;           /* NULL = nothing was to be said yet */
         } side_files[N_SIDE_FILES];
         uint64_t flushed_ns, n_bytes, n_dropped;
         uint64_t until_ns;              /* when stations were looked at last */
@@ -74,27 +73,41 @@ static void drain(TraceWriter *writer) {
                 writer->buffer = sink_swap(writer->sink, writer->n_buffered);
                 writer->error = writer->error ? writer->error : sink_error(writer->sink);
         } else if (!writer->error && writer->n_buffered &&
-                   file_write(writer->fd, writer->buffer, writer->n_buffered)) {
+                   outfile_write(&writer->file, writer->buffer, writer->n_buffered)) {
                 writer->error = errno ? errno : EIO;
         }
         writer->n_buffered = 0;
 }
 
+/* Readers follow a trace while it grows, unless it is made of another one. */
+static OutfileOptions file_options(const TraceOptions *options) {
+        return (OutfileOptions){ .mode = options->mode,
+                                 .readers = options->readers,
+                                 .live = !options->whole,
+                                 .append = options->append };
+}
+
+static int refuse(const char *path, int r) {
+        if (r == -ENOMEM)
+                return r;
+        log_error("%s: cannot be written: %s", path, outfile_problem(r));
+        return TRACE_E_REFUSED;
+}
+
 static int open_lines(TraceWriter *writer, const char *path) {
         const TraceOptions *options = &writer->options;
-        int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (options->append ? O_APPEND : O_TRUNC);
+        const OutfileOptions file = file_options(options);
         const char *header = trace_csv_header(options->extra, options->payload_column);
         int r;
 
-        writer->fd = strcmp(path, "-") ? open(path, flags, options->mode)
-                                       : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-        if (writer->fd < 0)
-                return TRACE_E_FAILED;
+        r = outfile_open(&writer->file, path, &file);
+        if (r)
+                return refuse(path, r);
         writer->parts = calloc(N_PARTS, sizeof(*writer->parts));
         if (!writer->parts)
                 return error_origin(-ENOMEM);
         if (options->behind)
-                r = sink_new(&writer->sink, writer->fd, &writer->buffer);
+                r = sink_new(&writer->sink, writer->file.fd, &writer->buffer);
         else
                 r = (writer->buffer = malloc(BUFFER)) ? 0 : error_origin(-ENOMEM);
         if (r)
@@ -105,11 +118,11 @@ static int open_lines(TraceWriter *writer, const char *path) {
         return 0;
 }
 
-static void say_side_file(const char *path, int why) {
-        if (why == SIDE_FILE_E_FOREIGN)
-                log_error("%s: there is a file that no trace has left; it is left alone", path);
-        else
-                log_error("%s: cannot be replaced: %s", path, strerror(errno));
+static int refuse_companion(const char *path, int r) {
+        if (r != OUTFILE_E_KIND)
+                return refuse(path, r);
+        log_error("%s: there is a file that no trace has left; it is left alone", path);
+        return TRACE_E_REFUSED;
 }
 
 static int name_side_files(TraceWriter *writer, const char *path) {
@@ -123,14 +136,15 @@ static int name_side_files(TraceWriter *writer, const char *path) {
 }
 
 /* First side_file_check(), then side_file_remove(): an old trace stays whole if there cannot be a new one. */
-static int clear_side_files(TraceWriter *writer, int (*step)(const char *name, SideFile which)) {
+static int clear_side_files(TraceWriter *writer,
+                            int (*step)(const char *name, SideFile which, const OutfileOptions *options)) {
+        const OutfileOptions options = file_options(&writer->options);
         int r = 0;
 
         for (int i = 0; !r && i < N_SIDE_FILES && writer->options.fresh; i++)
-                if (writer->side_files[i].path && (r = step(writer->side_files[i].path, i)))
-                        say_side_file(writer->side_files[i].path, r);
-        errno = r == SIDE_FILE_E_FOREIGN ? EEXIST : errno;
-        return r ? TRACE_E_FAILED : 0;
+                if (writer->side_files[i].path && (r = step(writer->side_files[i].path, i, &options)))
+                        r = refuse_companion(writer->side_files[i].path, r);
+        return r;
 }
 
 int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, const TraceOptions *options) {
@@ -141,7 +155,9 @@ int trace_writer_new(TraceWriter **writerp, const char *path, TraceForm form, co
                 return error_origin(-ENOMEM);
         writer->form = form;
         writer->options = *options;
-        writer->fd = -1;
+        writer->file = OUTFILE_NONE;
+        for (int i = 0; i < N_SIDE_FILES; i++)
+                writer->side_files[i].file = OUTFILE_NONE;
         r = name_side_files(writer, path);
         if (!r)
                 r = clear_side_files(writer, side_file_check);
@@ -220,16 +236,18 @@ static TraceStation looked_at_now(TraceWriter *writer, const TraceStation *stati
  * made.
  */
 static FILE *side_file(TraceWriter *writer, SideFile which) {
-        FILE **filep = &writer->side_files[which].file;
+        const OutfileOptions options = file_options(&writer->options);
         const char *path = writer->side_files[which].path;
+        FILE **streamp = &writer->side_files[which].stream;
+        int r = 0;
 
-        int r = *filep || !path ? 0 : side_file_create(path, which, writer->options.mode, filep);
-
-        if (r)
-                say_side_file(path, r);
-        if (r)
-                writer->error = r == SIDE_FILE_E_FOREIGN ? EEXIST : errno;
-        return *filep;
+        if (!*streamp && path)
+                r = side_file_create(path, which, &options, &writer->side_files[which].file, streamp);
+        if (r) {
+                refuse_companion(path, r);
+                writer->error = r < 0 ? -r : EEXIST;
+        }
+        return *streamp;
 }
 
 void trace_writer_station(TraceWriter *writer, const TraceStation *told) {
@@ -283,6 +301,23 @@ uint64_t trace_writer_n_stalls(const TraceWriter *writer) {
         return writer->sink ? sink_n_stalls(writer->sink) : 0;
 }
 
+static void finish_file(TraceWriter *writer, Outfile *file) {
+        int r = writer->error ? 0 : outfile_finish(file);
+
+        if (r)
+                writer->error = r < 0 ? -r : EEXIST;
+}
+
+static void finish_companion(TraceWriter *writer, SideFile which) {
+        FILE *stream = take(writer->side_files[which].stream);
+
+        if (!stream)
+                return;
+        if ((ferror(stream) | fclose(stream)) && !writer->error)
+                writer->error = errno ? errno : EIO;
+        finish_file(writer, &writer->side_files[which].file);
+}
+
 int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
         if (writer->db) {
                 if (trace_db_close(writer->db) && !writer->error)
@@ -293,12 +328,9 @@ int trace_writer_close(TraceWriter *writer, uint64_t *n_droppedp) {
                 if (writer->sink && sink_finish(writer->sink) && !writer->error)
                         writer->error = sink_error(writer->sink);
         }
-        for (int i = 0; i < N_SIDE_FILES; i++) {
-                FILE *file = writer->side_files[i].file;
-
-                if (file && (fflush(file) || ferror(file)) && !writer->error)
-                        writer->error = errno ? errno : EIO;
-        }
+        for (int i = 0; i < N_SIDE_FILES; i++)
+                finish_companion(writer, i);
+        finish_file(writer, &writer->file);
         *n_droppedp = writer->n_dropped;
         errno = writer->error;
         return writer->error ? TRACE_E_FAILED : 0;
@@ -308,16 +340,16 @@ TraceWriter *trace_writer_free(TraceWriter *writer) {
         if (!writer)
                 return NULL;
         for (int i = 0; i < N_SIDE_FILES; i++) {
-                if (writer->side_files[i].file)
-                        fclose(writer->side_files[i].file);
+                if (writer->side_files[i].stream)
+                        fclose(writer->side_files[i].stream);
+                outfile_deinit(&writer->side_files[i].file);
                 free(writer->side_files[i].path);
         }
         if (!writer->sink)
                 free(writer->buffer);
         sink_free(writer->sink);
         free(writer->parts);
-        if (writer->fd >= 0)
-                close(writer->fd);
+        outfile_deinit(&writer->file);
         trace_db_free(writer->db);
         free(writer);
         return NULL;

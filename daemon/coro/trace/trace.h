@@ -26,6 +26,7 @@
 #include <sys/types.h>
 
 #include "base/util/macro.h"
+#include "base/util/outfile.h"
 #include "coro/station/station.h"
 
 typedef enum TraceForm {
@@ -46,6 +47,8 @@ typedef struct TraceOptions {
         bool fresh;
         bool append;                    /* JSON lines go behind what is there */
         mode_t mode;                    /* of files that are made */
+        bool whole;                     /* lines: there is nothing before trace_writer_close() */
+        OutfileReaders readers;         /* of what it is made from */
         /* of the file; what comes then is dropped and counted; 0 = no limit */
         uint64_t max_bytes;
 } TraceOptions;
@@ -84,6 +87,7 @@ enum {
         TRACE_E_ENDING,                 /* no form has this ending */
         TRACE_E_FAILED,                 /* cannot be made or written: see trace_writer_problem() or errno */
         TRACE_E_FOREIGN,                /* there is a file that is no database */
+        TRACE_E_REFUSED,                /* cannot be made there; a message was logged */
 };
 
 /* By its ending. Return: 0, TRACE_E_ENDING. */

@@ -10,6 +10,7 @@
 
 #include "base/util/error.h"
 #include "base/util/file.h"
+#include "base/util/outfile.h"
 #include "base/util/text.h"
 
 enum { NAME_ROOM = 40 };
@@ -20,6 +21,8 @@ struct Store {
         uint64_t next;                  /* number of the next request */
         uint64_t bytes, n_files;        /* in the directory, as last seen */
 };
+
+static const char *problem = "";
 
 /* NNNNNN.pb or NNNNNN.json, at least six digits. Return: 0, or 1 = some other file. */
 static int parse_name(const char *name, uint64_t *numberp) {
@@ -59,19 +62,29 @@ static int scan(Store *store) {
         return 0;
 }
 
+const char *store_problem(void) {
+        return problem;
+}
+
 int store_new(Store **storep, const char *path, const StoreLimits *limits) {
         _cleanup_(store_freep) Store *store = calloc(1, sizeof(*store));
+        int r;
 
         if (!store)
                 return error_origin(-ENOMEM);
         store->limits = *limits;
         store->next = 1;
-        if (mkdir(path, 0700) < 0 && errno != EEXIST)
-                store->fd = -1;
-        else
-                store->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (store->fd < 0 || faccessat(store->fd, ".", W_OK | X_OK, AT_EACCESS) || scan(store))
+        store->fd = -1;
+        r = outfile_open_directory(path, &store->fd);
+        if (r) {
+                problem = outfile_problem(r);
+                errno = MAX(-r, 0);
                 return STORE_E_DIRECTORY;
+        }
+        if (faccessat(store->fd, ".", W_OK | X_OK, AT_EACCESS) || scan(store)) {
+                problem = strerror(errno);
+                return STORE_E_DIRECTORY;
+        }
         *storep = take(store);
         return 0;
 }
@@ -90,15 +103,14 @@ static int is_full(const Store *store, uint64_t size) {
 }
 
 /* Writes a file under a name that no reader looks for. Return: 0, STORE_E_WRITE. */
-static int write_temporary(Store *store, const char *name, const void *data, size_t size) {
-        _cleanup_(closep) int fd = -1;
+static int write_temporary(Store *store, char name[32], const void *data, size_t size) {
+        _cleanup_(closep) int fd = outfile_open_temporary(store->fd, name);
         int r;
 
-        /* left behind by somebody who was killed */
-        unlinkat(store->fd, name, 0);
-        fd = openat(store->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
+        if (fd < 0) {
+                errno = -fd;
                 return STORE_E_WRITE;
+        }
         r = file_write(fd, data, size);
         if (r < 0) {
                 unlinkat(store->fd, name, 0);
@@ -148,14 +160,12 @@ static int publish_both(Store *store, const char *json, const char *protobuf) {
 int store_put(Store *store, const void *protobuf, size_t protobuf_size, const void *json, size_t json_size,
               uint64_t *numberp) {
         uint64_t size = (uint64_t)protobuf_size + json_size;
-        char names[2][NAME_ROOM];
+        char names[2][32] = { 0 };
         int r, error;
 
         /* somebody may have made room */
         if (is_full(store, size) && (scan(store) || is_full(store, size)))
                 return STORE_E_LIMIT;
-        snprintf(names[0], NAME_ROOM, ".json.%d.tmp", (int)getpid());
-        snprintf(names[1], NAME_ROOM, ".pb.%d.tmp", (int)getpid());
         r = write_temporary(store, names[0], json, json_size);
         if (!r)
                 r = write_temporary(store, names[1], protobuf, protobuf_size);
@@ -163,8 +173,9 @@ int store_put(Store *store, const void *protobuf, size_t protobuf_size, const vo
                 r = publish_both(store, names[0], names[1]);
         if (r) {
                 error = errno;
-                unlinkat(store->fd, names[0], 0);
-                unlinkat(store->fd, names[1], 0);
+                for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                        if (*names[i])
+                                unlinkat(store->fd, names[i], 0);
                 errno = error;
                 return r;
         }

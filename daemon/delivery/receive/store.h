@@ -24,13 +24,16 @@ typedef struct StoreLimits {
 
 enum {
         _STORE_E_SUCCESS,
-        STORE_E_DIRECTORY,              /* cannot be made or opened; errno says why */
+        STORE_E_DIRECTORY,              /* cannot be made or opened, or belongs to others: store_problem() */
         STORE_E_LIMIT,                  /* as many bytes or files as it may have; nothing was stored */
         STORE_E_WRITE,                  /* disk full and the like; errno says why; nothing was stored */
 };
 
 /* Makes the last part of @path if it is missing. Return: 0, STORE_E_DIRECTORY, -ENOMEM. */
 int store_new(Store **storep, const char *path, const StoreLimits *limits);
+
+/* Why the last store_new() failed, for people. */
+const char *store_problem(void);
 Store *store_free(Store *store);
 DEFINE_CLEANUP(Store, store_free)
 

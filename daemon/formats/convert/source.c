@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/util/error.h"
 #include "base/util/file.h"
@@ -238,21 +237,20 @@ static int unreadable(Text *problem, int error) {
 int source_open(Source *source, const char *path, Text *problem) {
         _cleanup_(freep) uint8_t *piece = NULL;
         bool from_stdin = !strcmp(path, "-");
-        struct stat status;
         ssize_t n;
 
         *source = (Source){ .name = from_stdin ? "standard input" : path };
         source->fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                                 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        if (source->fd < 0 || fstat(source->fd, &status) < 0)
+        if (source->fd < 0 || fstat(source->fd, &source->status) < 0)
                 return unreadable(problem, errno);
         piece = malloc(PIECE);
         if (!piece)
                 return error_origin(-ENOMEM);
-        if (S_ISREG(status.st_mode) && !from_stdin) {
+        if (S_ISREG(source->status.st_mode) && !from_stdin) {
                 n = file_pread(source->fd, piece, UNPACK_MAGIC, 0);
                 if (n >= 0 && !unpack_is_packed(piece, (size_t)n)) {
-                        source->size = source->packed_size = (uint64_t)status.st_size;
+                        source->size = source->packed_size = (uint64_t)source->status.st_size;
                         return 0;
                 }
         }

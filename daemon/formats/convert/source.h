@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/util/macro.h"
 #include "base/util/text.h"
@@ -22,6 +23,7 @@ typedef struct Source {
         uint8_t *data;
         uint64_t size;
         uint64_t packed_size;           /* bytes as they came */
+        struct stat status;             /* of what was opened */
 } Source;
 
 enum {

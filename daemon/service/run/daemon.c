@@ -19,6 +19,7 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
+#include "base/util/outfile.h"
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
 #include "service/run/daemon-private.h"
@@ -184,7 +185,7 @@ static int check_summary(const char *path) {
 
         if (!r)
                 return 0;
-        log_error("cannot write the summary %s: %s", path, strerror(-r));
+        log_error("cannot write the summary %s: %s", path, outfile_problem(r));
         return DAEMON_E_UNUSABLE;
 }
 
@@ -436,7 +437,7 @@ static int report(Daemon *daemon) {
         r = summary_write(&summary, daemon->config->summary);
         if (!r)
                 return 0;
-        log_error("cannot write %s: %s", daemon->config->summary, strerror(-r));
+        log_error("cannot write %s: %s", daemon->config->summary, outfile_problem(r));
         return DAEMON_E_SUMMARY;
 }
 

@@ -2,16 +2,14 @@
 #include "service/run/summary.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
-#include "base/util/file.h"
 #include "base/util/log.h"
+#include "base/util/outfile.h"
 #include "base/util/stat.h"
 #include "base/util/text.h"
 
@@ -158,41 +156,20 @@ static void append_summary(Text *text, const Summary *summary) {
         text_printf(text, "}}\n");
 }
 
-/* Written beside @path first, so that a full disk leaves no half of it. */
-static int open_beside(const char *path, char *beside, size_t size) {
-        int fd;
-
-        if ((size_t)snprintf(beside, size, "%s.new", path) >= size)
-                return -ENAMETOOLONG;
-        fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-        return fd < 0 ? -errno : fd;
-}
+/* It says what runs on this machine. Nobody may keep the daemon from ending: a pipe needs a reader. */
+static const OutfileOptions ours_alone = { .mode = 0600, .impatient = true };
 
 int summary_check(const char *path) {
-        char beside[PATH_MAX];
-        int fd = open_beside(path, beside, sizeof(beside));
-
-        if (fd < 0)
-                return fd;
-        close(fd);
-        unlink(beside);
-        return 0;
+        return outfile_check(path, &ours_alone);
 }
 
-static int write_beside(const Text *text, const char *path) {
-        _cleanup_(closep) int fd = -1;
-        char beside[PATH_MAX];
-        int r;
+static int write_text(const Text *text, const char *path) {
+        _cleanup_(outfile_deinit) Outfile file = OUTFILE_NONE;
+        int r = outfile_open(&file, path, &ours_alone);
 
-        fd = open_beside(path, beside, sizeof(beside));
-        if (fd < 0)
-                return fd;
-        r = file_write(fd, text->data, text->size);
-        if (!r && rename(beside, path) < 0)
-                r = -errno;
-        if (r)
-                unlink(beside);
-        return r;
+        if (!r)
+                r = outfile_write(&file, text->data, text->size);
+        return r ? r : outfile_finish(&file);
 }
 
 int summary_write(const Summary *summary, const char *path) {
@@ -201,7 +178,7 @@ int summary_write(const Summary *summary, const char *path) {
 
         append_summary(&text, summary);
         if (!text.failed)
-                r = write_beside(&text, path);
+                r = write_text(&text, path);
         text_deinit(&text);
-        return r < 0 ? error_origin(r) : 0;
+        return r < 0 ? error_origin(r) : r;
 }

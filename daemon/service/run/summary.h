@@ -35,9 +35,10 @@ double summary_coverage(const Summary *summary);
 void summary_log(const Summary *summary);
 
 /*
- * Whether summary_write() could write @path now: better said at the start than at the end. Return: 0, -errno.
+ * Whether summary_write() could write @path now: better said at the start than at the end. Return: as
+ * outfile_check().
  */
 int summary_check(const char *path);
 
-/* Writes @path as JSON, replacing it as a whole. Return: 0, or -errno. */
+/* Writes @path as JSON, replacing a file as a whole. Return: 0, OUTFILE_E_*, or -errno. */
 int summary_write(const Summary *summary, const char *path);
