@@ -88,6 +88,7 @@ const Verb verb_coro = {
                 "file: JSON lines, CSV or SQLite, by the ending of --output (default: " DEFAULT_OUTPUT
                 "; - for standard output).\n"
                 "With --pid it reads the regions that running processes have mapped, under whatever name, and changes nothing.\n"
+                "A database needs a directory that nobody else may change (not /tmp).\n"
                 "Where the program's code lay is kept beside it, so that `spanprof report` names functions (--no-places: not).\n"
                 "What was overwritten before it could be read is counted exactly and named in the trace. Ends with the\n"
                 "command and with its exit status; 125 is a failure of spanprof, 126 and 127 a command that does not start.\n"

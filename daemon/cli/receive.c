@@ -304,7 +304,7 @@ const Verb verb_receive = {
                 "With --forward each request is passed on as well, or alone if there is no --output. Stops at Ctrl-C.\n"
                 "\n"
                 "Examples:\n"
-                "  spanprof receive -o /tmp/profiles\n"
+                "  spanprof receive -o profiles\n"
                 "  spanprof receive --port 0 --forward http://collector:4318",
         .run = run,
 };

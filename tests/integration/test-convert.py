@@ -597,7 +597,7 @@ class Convert(tap.TestCase):
             self.assertEqual([p.name for p in out.iterdir()], [name])
             (out / name).unlink()
         done = self.spanprof("report", path, "--format", "text", "-o", "/dev/full", expect=1)
-        self.assertIn("/dev/full: cannot be written: No space left on device", done.stderr)
+        self.assertIn("/dev/full: cannot be written: it is a device", done.stderr)
         done = self.run_command(["sh", "-c", 'exec "$@" >/dev/full', "sh", tap.SPANPROF, "report", path],
                                 expect=1)
         self.assertIn("standard output: cannot be written: No space left on device", done.stderr)

@@ -31,6 +31,7 @@ const char *outfile_problem(int r) {
                         "remove it, or choose another name",
                 [OUTFILE_E_DEVICE] =
                         "it is a device or a socket: choose a file, a pipe, a terminal, /dev/null, or - for standard output",
+                [OUTFILE_E_UNREAD] = "nobody reads this pipe: start its reader first",
                 [OUTFILE_E_OLD] =
                         "what is called so with .old behind it belongs to another user, or is no file: remove it, or choose another name",
                 [OUTFILE_E_NAMES] =
@@ -108,6 +109,7 @@ typedef struct Walk {
         struct stat parent;             /* of that */
         char *rest;                     /* of the path */
         unsigned n_links;
+        bool hidden;                    /* below a directory that only we, root or its group may enter */
         bool exposed;                   /* a stranger may change the way */
         int there;                      /* the end of it */
         struct stat status;
@@ -122,14 +124,18 @@ static void walk_deinit(Walk *walk) {
 }
 
 static int enter(Walk *walk, int fd) {
+        bool trusted;
+
         if (fd < 0)
                 return -errno;
         closep(&walk->directory);
         walk->directory = fd;
         if (fstat(fd, &walk->parent) < 0)
                 return -errno;
-        walk->exposed |= !is_trusted(walk->parent.st_uid) ||
-                (is_for_all(&walk->parent) && !(walk->parent.st_mode & S_ISVTX));
+        trusted = is_trusted(walk->parent.st_uid);
+        walk->exposed |= !walk->hidden &&
+                (!trusted || (is_for_all(&walk->parent) && !(walk->parent.st_mode & S_ISVTX)));
+        walk->hidden |= trusted && !(walk->parent.st_mode & S_IXOTH);
         return 0;
 }
 
@@ -310,29 +316,36 @@ static void fd_name(char name[32], int fd) {
         snprintf(name, 32, "/proc/self/fd/%d", fd);
 }
 
-/* A database has files beside it that the library opens by name: nobody else may be able to put any there. */
-static int find_path(Outfile *file) {
+/*
+ * Whether nobody else can put anything into a directory, or another one into its place. *pathp: of @name
+ * there, owned by the caller.
+ */
+static int find_path(int directory, const char *name, char **pathp) {
         _cleanup_(walk_deinit) Walk walk = { .directory = -1, .there = -1 };
-        char link[32], directory[PATH_MAX];
+        _cleanup_(freep) char *path = NULL;
+        char link[32], text[PATH_MAX];
         struct stat ours;
         ssize_t n;
         int r;
 
-        fd_name(link, file->directory);
-        n = readlink(link, directory, sizeof(directory) - 1);
-        if (n < 0 || fstat(file->directory, &ours) < 0)
+        fd_name(link, directory);
+        n = readlink(link, text, sizeof(text) - 1);
+        if (n < 0 || fstat(directory, &ours) < 0)
                 return -errno;
-        directory[n] = 0;
-        if (asprintf(&file->path, "%s/%s", n > 1 ? directory : "", file->name) < 0) {
-                file->path = NULL;
+        text[n] = 0;
+        if (asprintf(&path, "%s/%s", n > 1 ? text : "", name) < 0) {
+                path = NULL;
                 return -ENOMEM;
         }
-        r = walk_to(&walk, file->path);
+        r = walk_to(&walk, path);
         if (r)
                 return r;
         if (walk.parent.st_dev != ours.st_dev || walk.parent.st_ino != ours.st_ino)
                 return OUTFILE_E_CHANGED;
-        return walk.exposed || is_for_all(&walk.parent) ? OUTFILE_E_SHARED : 0;
+        if (walk.exposed || (is_for_all(&walk.parent) && !walk.hidden))
+                return OUTFILE_E_SHARED;
+        *pathp = take(path);
+        return 0;
 }
 
 static int old_name(const Outfile *file, char name[NAME_MAX + 1]) {
@@ -363,7 +376,7 @@ static int judge_all(Outfile *file) {
         if (!r && file->options.by_path && is_written_into(file))
                 r = OUTFILE_E_KIND;
         if (!r && file->options.by_path)
-                r = find_path(file);
+                r = find_path(file->directory, file->name, &file->path);
         if (!r && file->options.keeps_old && !is_written_into(file))
                 r = judge_old(file);
         return r;
@@ -559,16 +572,17 @@ static int publish(Outfile *file, bool stays_open) {
 }
 
 static int open_as_it_is(Outfile *file) {
-        int wait = file->options.impatient && S_ISFIFO(file->status.st_mode) ? O_NONBLOCK : 0;
+        int no_wait = file->options.impatient && S_ISFIFO(file->status.st_mode) ? O_NONBLOCK : 0;
         char name[32];
 
         fd_name(name, file->there);
-        file->fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY | wait | (file->options.append ? O_APPEND : 0));
+        file->fd = open(name,
+                        O_WRONLY | O_CLOEXEC | O_NOCTTY | no_wait | (file->options.append ? O_APPEND : 0));
         if (file->fd < 0)
-                return -errno;
+                return no_wait && errno == ENXIO ? OUTFILE_E_UNREAD : -errno;
         if (S_ISCHR(file->status.st_mode) && !is_null(&file->status) && !isatty(file->fd))
                 return OUTFILE_E_DEVICE;
-        return wait && fcntl(file->fd, F_SETFL, O_WRONLY) < 0 ? -errno : 0;
+        return no_wait && fcntl(file->fd, F_SETFL, O_WRONLY) < 0 ? -errno : 0;
 }
 
 int outfile_begin(Outfile *file) {
@@ -661,8 +675,10 @@ int outfile_open_directory(const char *path, int *fdp) {
                 return -errno;
         if (!is_trusted(status.st_uid))
                 return OUTFILE_E_OWNER;
-        if (is_for_all(&status))
-                return OUTFILE_E_SHARED;
+        free(take(plain));
+        r = find_path(fd, ".", &plain);
+        if (r)
+                return r;
         *fdp = take_fd(fd);
         return 0;
 }

@@ -28,6 +28,7 @@ enum {
         /* belongs to the caller of sudo, who may not read all that it would be made from */
         OUTFILE_E_READERS,
         OUTFILE_E_DEVICE,
+        OUTFILE_E_UNREAD,               /* a pipe that nobody reads, and whose reader is not waited for */
         OUTFILE_E_OLD,                  /* FILE.old is not ours */
         OUTFILE_E_NAMES,                /* has several names, and would be written to in place */
         OUTFILE_E_SHARED,               /* others may change the directory, or one above it */
@@ -108,8 +109,8 @@ int outfile_finish(Outfile *file);
 
 /*
  * A directory for many outputs, made (0700) if it is not there. It must be ours, root's or of the caller of
- * sudo, and nobody else may write to it. Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED,
- * -errno.
+ * sudo, and nobody else may be able to write to it or to one above it. Return: 0, OUTFILE_E_LINK,
+ * OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
  */
 int outfile_open_directory(const char *path, int *fdp);
 

@@ -47,6 +47,8 @@ int side_file_name(const char *trace, SideFile which, char **namep) {
 static int find(const char *name, SideFile which, const OutfileOptions *options, Outfile *file) {
         int r = outfile_find(file, name, options);
 
+        if (r == -EISDIR)
+                return OUTFILE_E_KIND;
         return r ? r : outfile_expect(file, kinds[which].start, strlen(kinds[which].start));
 }
 
