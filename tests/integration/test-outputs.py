@@ -322,7 +322,8 @@ class Outputs(tap.TestCase):
     def test_a_directory_of_received_requests_is_nobody_elses(self):
         theirs = self.place("theirs", 0o755, STRANGER)
         self.link(self.sticky / "link", self.private, STRANGER)
-        for path, what in ((theirs, "belongs to another user"), (self.sticky, "others may write"),
+        everybodys = self.place("everybodys", 0o777)
+        for path, what in ((theirs, "belongs to another user"), (everybodys, "others may write"),
                            (self.sticky / "link", "a link on the way")):
             done = self.spanprof("receive", "--port", "0", "-o", path, expect=FAILURE, env=self.env)
             self.assertIn(what, done.stderr)

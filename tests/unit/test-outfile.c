@@ -490,8 +490,11 @@ Test(outfile, makes_directories_for_many) {
         cr_expect_eq(status.st_mode, S_IFDIR | 0700);
         cr_assert_eq(outfile_open_directory("new", &fd), 0);
         close(fd);
-        cr_assert_eq(chmod("new", 01777), 0);
+        cr_assert_eq(chmod("new", 0777), 0);
         cr_expect_eq(outfile_open_directory("new", &fd), OUTFILE_E_SHARED);
+        cr_assert_eq(chmod("new", 01777), 0);
+        cr_assert_eq(outfile_open_directory("new", &fd), 0);
+        close(fd);
         cr_expect_eq(outfile_open_directory("none/deeper", &fd), -ENOENT);
         cr_expect_eq(outfile_open_directory("", &fd), -ENOENT);
         put("x", "", 0600, 0);

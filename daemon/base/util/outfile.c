@@ -316,36 +316,29 @@ static void fd_name(char name[32], int fd) {
         snprintf(name, 32, "/proc/self/fd/%d", fd);
 }
 
-/*
- * Whether nobody else can put anything into a directory, or another one into its place. *pathp: of @name
- * there, owned by the caller.
- */
-static int find_path(int directory, const char *name, char **pathp) {
+/* Whether nobody else can put anything into a directory, or another one into its place. */
+static int find_path(Outfile *file) {
         _cleanup_(walk_deinit) Walk walk = { .directory = -1, .there = -1 };
-        _cleanup_(freep) char *path = NULL;
         char link[32], text[PATH_MAX];
         struct stat ours;
         ssize_t n;
         int r;
 
-        fd_name(link, directory);
+        fd_name(link, file->directory);
         n = readlink(link, text, sizeof(text) - 1);
-        if (n < 0 || fstat(directory, &ours) < 0)
+        if (n < 0 || fstat(file->directory, &ours) < 0)
                 return -errno;
         text[n] = 0;
-        if (asprintf(&path, "%s/%s", n > 1 ? text : "", name) < 0) {
-                path = NULL;
+        if (asprintf(&file->path, "%s/%s", n > 1 ? text : "", file->name) < 0) {
+                file->path = NULL;
                 return -ENOMEM;
         }
-        r = walk_to(&walk, path);
+        r = walk_to(&walk, file->path);
         if (r)
                 return r;
         if (walk.parent.st_dev != ours.st_dev || walk.parent.st_ino != ours.st_ino)
                 return OUTFILE_E_CHANGED;
-        if (walk.exposed || (is_for_all(&walk.parent) && !walk.hidden))
-                return OUTFILE_E_SHARED;
-        *pathp = take(path);
-        return 0;
+        return walk.exposed || (is_for_all(&walk.parent) && !walk.hidden) ? OUTFILE_E_SHARED : 0;
 }
 
 static int old_name(const Outfile *file, char name[NAME_MAX + 1]) {
@@ -376,7 +369,7 @@ static int judge_all(Outfile *file) {
         if (!r && file->options.by_path && is_written_into(file))
                 r = OUTFILE_E_KIND;
         if (!r && file->options.by_path)
-                r = find_path(file->directory, file->name, &file->path);
+                r = find_path(file);
         if (!r && file->options.keeps_old && !is_written_into(file))
                 r = judge_old(file);
         return r;
@@ -675,10 +668,8 @@ int outfile_open_directory(const char *path, int *fdp) {
                 return -errno;
         if (!is_trusted(status.st_uid))
                 return OUTFILE_E_OWNER;
-        free(take(plain));
-        r = find_path(fd, ".", &plain);
-        if (r)
-                return r;
+        if (is_for_all(&status) && !(status.st_mode & S_ISVTX))
+                return OUTFILE_E_SHARED;
         *fdp = take_fd(fd);
         return 0;
 }
