@@ -329,9 +329,9 @@ class Outputs(tap.TestCase):
             self.assertIn(what, done.stderr)
 
     def test_standard_output(self):
-        for words in (["convert", self.profile, "-o", "-", "--format",
-                       "folded"], ["convert", self.profile, "-o", "/dev/stdout", "--format", "folded"]):
-            self.assertEqual(self.spanprof(*words, env=self.env).stdout, "main;work 3\n")
+        for output in ("-", "/dev/stdout"):
+            done = self.spanprof("convert", self.profile, "-o", output, "--format", "folded", env=self.env)
+            self.assertEqual(done.stdout, "main;work 3\n")
         done = self.write("run --summary", "-")
         self.assertIn("ticks", json.loads(done.stdout))
         self.assertEqual(self.spanprof("coro", "-o", "-", "--", "true", env=self.env).stdout, "")

@@ -109,8 +109,9 @@ int outfile_finish(Outfile *file);
 
 /*
  * A directory for many outputs, made (0700) if it is not there. It must be ours, root's or of the caller of
- * sudo, and if everybody may write to it, it must be sticky: who makes each file anew (O_EXCL,
- * RENAME_NOREPLACE) is safe there. Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
+ * sudo. If everybody may write to it, it must be sticky: whoever makes each file anew (O_EXCL,
+ * RENAME_NOREPLACE) is safe there.
+ * Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
  */
 int outfile_open_directory(const char *path, int *fdp);
 
