@@ -8,6 +8,7 @@
 #include "base/util/stat.h"
 #include "cli/cli.h"
 #include "service/run/daemon.h"
+#include "service/run/demotion.h"
 #include "service/run/self.h"
 
 enum { ZYGOTE_WAIT_MS = 5000 };        /* it takes some ten */
@@ -93,7 +94,8 @@ static Zygotes *start_zygotes(void) {
         return zygotes_free(zygotes);
 }
 
-static int run(Cli *cli) {
+/* As who we are now. */
+static int run_confined(Cli *cli) {
         _cleanup_(zygotes_freep) Zygotes *zygotes = start_zygotes();
         Run run = { .cli = cli, .reloads = !has_terminal(), .totals.zygotes = zygotes };
         int r;
@@ -112,6 +114,17 @@ static int run(Cli *cli) {
         return r ? STATUS_FAILURE : STATUS_OK;
 }
 
+static int run(Cli *cli) {
+        Demotion demotion;
+        int status, r = demotion_enter(&demotion, &cli->config);
+
+        if (r < 0)
+                log_error("cannot give up the rights of root: %s", strerror(-r));
+        status = r ? r > 0 ? STATUS_CONFIG : STATUS_FAILURE : run_confined(cli);
+        demotion_end(&demotion);
+        return status;
+}
+
 const Verb verb_run = {
         .name = "run",
         .bit = VERB_RUN,
@@ -124,7 +137,8 @@ const Verb verb_run = {
                 "a process is profiled if any of them fits and no --exclude does.\n"
                 "SIGHUP reads the configuration anew, and keeps the one in force if the new one is wrong; of a daemon on\n"
                 "a terminal it is the end.\n"
-                "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.\n"
+                "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Root's daemon becomes the user of --run-as\n"
+                "with those capabilities alone that it needs, once it has opened its sockets.\n"
                 "\n"
                 "  spanprof run                                   profile what publishes spans, ship to localhost:4318\n"
                 "  spanprof run -C 'nginx*' -d 30s                profile nginx for half a minute\n"

@@ -9,6 +9,7 @@
  *
  *     zygotes     no capabilities, no new privileges, limits, and the system calls of a worker and of fork()
  *     worker      a child of it: calls that compute and read, anything else is its end
+ *     sweeper     of root's capabilities the one to remove files; it reads one pipe, and unlinks
  */
 
 enum {
@@ -18,3 +19,4 @@ enum {
 /* For a process with one thread. Return: 0, -errno: then it is not to be trusted with anything. */
 int sandbox_enter_zygote(void);
 int sandbox_enter_worker(void);
+int sandbox_enter_sweeper(void);

@@ -4,12 +4,14 @@
 /*
  * Directories
  *
- * Those of procfs whose entries are numbers: processes, or the threads of one.
+ * Those of procfs whose entries are numbers: processes, or the threads of one. And one of files of ours,
+ * given to another user.
  */
 
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* For _cleanup_(). */
 static inline void closedirp(DIR **dirp) {
@@ -22,3 +24,17 @@ static inline void closedirp(DIR **dirp) {
  * is none any more.
  */
 bool directory_next_number(DIR *dir, uint32_t *numberp);
+
+enum {
+        _DIRECTORY_E_SUCCESS,
+        /* it holds what @is_ours() does not know, a link or a directory: all stays as it was */
+        DIRECTORY_E_FOREIGN,
+};
+
+/*
+ * Makes the last part of @path (mode 0700) if it is missing, and gives it with all that is in it to a user:
+ * if root owns it, nobody else may write there, and it holds nothing but regular files that @is_ours() knows
+ * by their names. What another user owns already stays theirs, and what cannot be opened is left for who
+ * needs it to say. Return: 0, DIRECTORY_E_FOREIGN, -errno.
+ */
+int directory_give(const char *path, uid_t uid, gid_t gid, bool (*is_ours)(const char *name));

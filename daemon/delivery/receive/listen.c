@@ -17,7 +17,34 @@
 #include "base/util/log.h"
 #include "base/util/macro.h"
 
-enum { LOCK_TRIES = 100, LOCK_PAUSE_US = 10000 };
+enum { LOCK_TRIES = 100, LOCK_PAUSE_US = 10000, MAX_KEPT = 4, NO_PORT = UINT32_MAX };
+
+typedef struct Kept {
+        char where[256];                /* a path, or an address */
+        uint32_t port;                  /* NO_PORT = a path */
+        int fd;
+} Kept;
+
+static Kept kept[MAX_KEPT];
+static size_t n_kept;
+
+/* Return: whether there is one. Who gets it may close it. */
+static bool find_kept(const char *where, uint32_t port, int *fdp) {
+        for (size_t i = 0; i < n_kept; i++)
+                if (kept[i].port == port && !strcmp(kept[i].where, where)) {
+                        *fdp = fcntl(kept[i].fd, F_DUPFD_CLOEXEC, 0);
+                        return *fdp >= 0;
+                }
+        return false;
+}
+
+static void keep(const char *where, uint32_t port, int fd) {
+        Kept *place = &kept[n_kept++];
+
+        snprintf(place->where, sizeof(place->where), "%s", where);
+        place->port = port;
+        place->fd = fd;
+}
 
 static int complain(const char *address, uint16_t port, int error) {
         const char *hint = "";
@@ -43,6 +70,8 @@ int listen_open(const char *address, uint16_t port_number, int *fdp) {
         char port[8];
         int r, one = 1;
 
+        if (find_kept(address, port_number, fdp))
+                return 0;
         snprintf(port, sizeof(port), "%u", port_number);
         r = getaddrinfo(address, port, &hints, &info);
         if (r) {
@@ -98,6 +127,8 @@ int listen_open_path(const char *path, unsigned mode, int *fdp) {
         _cleanup_(closep) int fd = -1, lock = -1;
         struct stat st;
 
+        if (find_kept(path, NO_PORT, fdp))
+                return 0;
         if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >=
             sizeof(address.sun_path))
                 return fail_path(ENAMETOOLONG);
@@ -120,6 +151,22 @@ int listen_open_path(const char *path, unsigned mode, int *fdp) {
         }
         *fdp = take_fd(fd);
         return 0;
+}
+
+int listen_keep(const char *address, uint16_t port) {
+        int fd, r = n_kept == MAX_KEPT ? LISTEN_E_FULL : listen_open(address, port, &fd);
+
+        if (!r)
+                keep(address, port, fd);
+        return r;
+}
+
+int listen_keep_path(const char *path, unsigned mode) {
+        int fd, r = n_kept == MAX_KEPT ? LISTEN_E_FULL : listen_open_path(path, mode, &fd);
+
+        if (!r)
+                keep(path, NO_PORT, fd);
+        return r;
 }
 
 void listen_url(int fd, char *url, size_t size_url) {

@@ -16,6 +16,7 @@ enum {
         LISTEN_E_PORT,                  /* taken, or not allowed; a message with a hint was logged */
         /* no socket could be made there; errno says why, EADDRINUSE: somebody listens */
         LISTEN_E_PATH,
+        LISTEN_E_FULL,                  /* as many are kept as can be */
 };
 
 /* @address: numeric or a name; @port: 0 = any free one. Return: 0, LISTEN_E_*. */
@@ -26,6 +27,13 @@ int listen_open(const char *address, uint16_t port, int *fdp);
  * several who would do so at the same time one does. Return: 0, LISTEN_E_PATH.
  */
 int listen_open_path(const char *path, unsigned mode, int *fdp);
+
+/*
+ * Opens ahead, while we may still, what the calls above with the same address or path give out from then on,
+ * each time the same socket: it stays open until we end. Return: as those; LISTEN_E_FULL.
+ */
+int listen_keep(const char *address, uint16_t port);
+int listen_keep_path(const char *path, unsigned mode);
 
 /* `http://ADDRESS:PORT` of what @fd really listens on. */
 void listen_url(int fd, char *url, size_t size);

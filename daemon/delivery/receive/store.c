@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/util/directory.h"
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/outfile.h"
@@ -64,6 +65,17 @@ static int scan(Store *store) {
 
 const char *store_problem(void) {
         return problem;
+}
+
+/* Whether a file in the store is a request, or what a killed receiver was writing (outfile_open_temporary()). */
+static bool is_ours(const char *name) {
+        uint64_t number;
+
+        return !parse_name(name, &number) || !strncmp(name, ".spanprof-", strlen(".spanprof-"));
+}
+
+int store_give(const char *path, uint32_t uid, uint32_t gid) {
+        return directory_give(path, uid, gid, is_ours);
 }
 
 int store_new(Store **storep, const char *path, const StoreLimits *limits) {

@@ -37,6 +37,13 @@ const char *store_problem(void);
 Store *store_free(Store *store);
 DEFINE_CLEANUP(Store, store_free)
 
+/*
+ * For root, before it becomes another user: gives the store at @path, made if it is missing, to that one, as
+ * directory_give().
+ * Return: 0, DIRECTORY_E_FOREIGN, -errno.
+ */
+int store_give(const char *path, uint32_t uid, uint32_t gid);
+
 /* Stores both forms of one request under the next number. Return: 0, STORE_E_LIMIT, STORE_E_WRITE. */
 int store_put(Store *store, const void *protobuf, size_t protobuf_size, const void *json, size_t json_size,
               uint64_t *numberp);

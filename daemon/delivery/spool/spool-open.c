@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util/directory.h"
 #include "base/util/error.h"
 #include "delivery/spool/spool-private.h"
 
@@ -199,6 +200,17 @@ int spool_follow(Spool *spool) {
         if (r == SPOOL_E_UNUSABLE)
                 return SPOOL_E_FAILED;
         return r ? error_fold(r) : 0;
+}
+
+static bool is_ours(const char *name) {
+        SpoolEntry entry;
+
+        return !strcmp(name, "lock") || !strcmp(name, SPOOL_TEMPORARY) || is_aside(name) ||
+                !parse_name(name, &entry);
+}
+
+int spool_give(const char *path, uint32_t uid, uint32_t gid) {
+        return directory_give(path, uid, gid, is_ours);
 }
 
 int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool read_only) {

@@ -63,6 +63,13 @@ enum {
         SPOOL_E_FAILED,                 /* could not be written; errno says why; nothing was stored */
 };
 
+/*
+ * For root, before it becomes another user: gives the spool at @path, made if it is missing, to that one, as
+ * directory_give().
+ * Return: 0, DIRECTORY_E_FOREIGN, -errno.
+ */
+int spool_give(const char *path, uint32_t uid, uint32_t gid);
+
 /* Why the last spool_new() of this thread gave SPOOL_E_UNUSABLE. */
 const char *spool_problem(void);
 

@@ -111,6 +111,7 @@ typedef struct Config {
         uint64_t max_cpu;               /* percent of one CPU; 0 = no limit */
         uint64_t max_memory_bytes;      /* resident; 0 = no limit */
         char *summary;                  /* file for the counters at the end */
+        char *run_as;                   /* name or number; "" = spanprof or nobody */
         char *log_level;
 
         /* receiver */

@@ -143,6 +143,8 @@ const Option option_table[] = {
           .help = "that the daemon itself may have resident; above it sampling pauses (0: no limit)" },
         { "summary", 0, OPTION_STRING, RUN | RECORD, "daemon", FIELD(summary), "", .argument = "FILE",
           .help = "write all counters to FILE as JSON at the end" },
+        { "run-as", 0, OPTION_STRING, RUN | RECEIVE, "daemon", FIELD(run_as), "", .argument = "USER",
+          .help = "who root's daemon becomes, by name or number; root to stay it (empty: spanprof, or nobody where there is no such user)" },
         { "log-level", 0, OPTION_CHOICE, SAMPLERS | RECEIVE | CORO | CONVERT | VERB_SPOOL, "daemon",
           FIELD(log_level), "info", .choices = "error warning notice info debug", .argument = "LEVEL",
           .help = "least important messages to show" },

@@ -9,6 +9,7 @@
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
+#include "delivery/receive/listen.h"
 #include "delivery/receive/receiver.h"
 #include "service/run/daemon-private.h"
 #include "service/run/metrics.h"
@@ -195,6 +196,37 @@ static int serve_metrics(Control *control) {
         if (r)
                 return r > 0 ? CONTROL_E_UNUSABLE : r;
         log_info("metrics are at %s/metrics", receiver_url(control->port));
+        return 0;
+}
+
+enum { FIRST_FREE_PORT = 1024, SOCKET_MODE = 0660 };
+
+static void keep_path(const char *path, const char **paths) {
+        if (listen_keep_path(path, SOCKET_MODE))
+                return;         /* said when it is needed */
+        while (*paths)
+                paths++;
+        paths[0] = path;
+        paths[1] = NULL;
+}
+
+/* A port that anybody may take can be taken later. */
+static int keep_port(const char *where) {
+        char host[256];
+        uint16_t port;
+
+        if (split_address(where, host, sizeof(host), &port) || !port || port >= FIRST_FREE_PORT)
+                return 0;
+        return listen_keep(host, port) ? CONTROL_E_UNUSABLE : 0;
+}
+
+int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
+        paths[0] = NULL;
+        keep_path(*config->control ? config->control : CONTROL_DEFAULT, paths);
+        if (*config->metrics == '/')
+                keep_path(config->metrics, paths);
+        else if (*config->metrics)
+                return keep_port(config->metrics);
         return 0;
 }
 

@@ -14,6 +14,8 @@
 
 typedef struct Control Control;
 
+enum { CONTROL_N_PATHS = 2 };           /* sockets in the filesystem: its own, that of metrics */
+
 enum {
         _CONTROL_E_SUCCESS,
         CONTROL_E_UNUSABLE,             /* the socket or port that was asked for cannot be had; logged */
@@ -24,6 +26,12 @@ enum {
 int control_new(Control **controlp, Daemon *daemon);
 Control *control_free(Control *control);
 DEFINE_CLEANUP(Control, control_free)
+
+/*
+ * Listens ahead, for a daemon that will not have the right to. @paths: those of @config that it has made,
+ * ended by NULL. What is wrong with a path says control_new(). Return: 0, CONTROL_E_UNUSABLE.
+ */
+int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]);
 
 /* Asks the daemon behind the socket @path. *statusp: of HTTP. Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM. */
 int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -159,8 +160,44 @@ static void append_summary(Text *text, const Summary *summary) {
 /* It says what runs on this machine. Nobody may keep the daemon from ending: a pipe needs a reader. */
 static const OutfileOptions ours_alone = { .mode = 0600, .impatient = true };
 
+/* The file that summary_keep() has opened; `path` is "" while there is none. */
+static struct {
+        char path[PATH_MAX];
+        Outfile file;
+} kept = { .file = OUTFILE_NONE };
+
+int summary_keep(const char *path) {
+        OutfileOptions options = ours_alone;
+        int r;
+
+        options.live = true;
+        r = outfile_open(&kept.file, path, &options);
+        if (r) {
+                outfile_deinit(&kept.file);
+                kept.file = OUTFILE_NONE;
+                return r;
+        }
+        snprintf(kept.path, sizeof(kept.path), "%s", path);
+        return 0;
+}
+
+static bool is_kept(const char *path) {
+        return *kept.path && !strcmp(kept.path, path);
+}
+
 int summary_check(const char *path) {
-        return outfile_check(path, &ours_alone);
+        return is_kept(path) ? 0 : outfile_check(path, &ours_alone);
+}
+
+static int write_kept(const Text *text) {
+        int r = outfile_write(&kept.file, text->data, text->size);
+
+        if (!r)
+                r = outfile_finish(&kept.file);
+        outfile_deinit(&kept.file);
+        kept.file = OUTFILE_NONE;
+        *kept.path = '\0';
+        return r;
 }
 
 static int write_text(const Text *text, const char *path) {
@@ -178,7 +215,7 @@ int summary_write(const Summary *summary, const char *path) {
 
         append_summary(&text, summary);
         if (!text.failed)
-                r = write_text(&text, path);
+                r = is_kept(path) ? write_kept(&text) : write_text(&text, path);
         text_deinit(&text);
         return r < 0 ? error_origin(r) : r;
 }

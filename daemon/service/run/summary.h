@@ -40,5 +40,11 @@ void summary_log(const Summary *summary);
  */
 int summary_check(const char *path);
 
+/*
+ * Opens @path for a daemon that will not have the right to later: an empty file takes its place now, and
+ * summary_write() fills that. Return: 0, OUTFILE_E_*, -errno.
+ */
+int summary_keep(const char *path);
+
 /* Writes @path as JSON, replacing a file as a whole. Return: 0, OUTFILE_E_*, or -errno. */
 int summary_write(const Summary *summary, const char *path);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Demotion
+ *
+ * Root's daemon opens what only root may (sockets, the summary, a spool that it gives away), and then becomes
+ * the user of `run-as` with the capabilities of the systemd unit. What needs root later does not work: a
+ * reload goes on with what is open. A daemon that somebody else has started goes on as who it is.
+ */
+
+#include "base/sandbox/rights.h"
+#include "base/sandbox/sweeper.h"
+#include "base/util/macro.h"
+#include "service/config/config.h"
+
+typedef struct Demotion {
+        RightsUser user;
+        bool stays;                     /* the user id does */
+        Sweeper *sweeper;               /* NULL = nothing to remove at the end */
+} Demotion;
+
+enum {
+        _DEMOTION_E_SUCCESS,
+        DEMOTION_E_UNUSABLE,            /* the configuration; the reason was logged */
+};
+
+/* For a process with one thread. Return: 0, DEMOTION_E_UNUSABLE, -errno. */
+int demotion_enter(Demotion *demotion, const Config *config);
+void demotion_end(Demotion *demotion);
+
+/*
+ * The part that `receive` shares: who to become. *staysp: for want of capabilities, logged, or as was asked
+ * for. Return: as above.
+ */
+int demotion_choose(const Config *config, RightsUser *user, bool *staysp);
+
+/* Becomes that user, or nobody else, with @capabilities at most; logs what came of it. Return: 0, -errno. */
+int demotion_drop(const RightsUser *user, bool stays, uint64_t capabilities);
