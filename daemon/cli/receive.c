@@ -4,9 +4,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <systemd/sd-event.h>
+#include <unistd.h>
 
+#include "base/sandbox/confine.h"
 #include "base/util/clock.h"
+#include "base/util/directory.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "cli/cli.h"
@@ -18,6 +22,7 @@
 #include "formats/otlp/json.h"
 #include "formats/otlp/messages.h"
 #include "service/config/config-exporter.h"
+#include "service/run/demotion.h"
 
 #define DEFAULT_OUTPUT "spanprof-received"
 
@@ -264,6 +269,61 @@ static void print_summary(const Receive *receive) {
         printf("\n");
 }
 
+/* What somebody else's store gets is theirs. */
+static void follow_owner(const char *path, RightsUser *user) {
+        struct stat st;
+
+        if (stat(path, &st) || st.st_uid == 0)
+                return;
+        user->uid = st.st_uid;
+        user->gid = st.st_gid;
+        snprintf(user->name, sizeof(user->name), "%u", user->uid);
+}
+
+static void give_store(const Receive *receive, RightsUser *user, bool *staysp) {
+        int r = *staysp || !receive->store ? 0 : store_give(receive->output, user->uid, user->gid);
+
+        if (r)
+                log_notice("stays user 0, without capabilities: %s cannot be given to user `%s` (%s)",
+                           receive->output, user->name,
+                           r > 0 ? "it holds what is none of a store's" : strerror(-r));
+        *staysp |= r != 0;
+        if (!*staysp && receive->store)
+                follow_owner(receive->output, user);
+}
+
+/* The files of TLS are read at each connection to the next receiver. */
+static uint64_t needed_capabilities(const Config *config) {
+        bool forwards = *config->forward &&
+                (*config->certificate || *config->client_certificate || *config->client_key);
+
+        return forwards ? RIGHTS_OF(CAP_DAC_READ_SEARCH) : 0;
+}
+
+/* Whoever has started it: it starts nothing and looks into no process. */
+static int drop_rights(const Receive *receive) {
+        const Config *config = receive->config;
+        RightsUser user;
+        bool stays;
+        int r;
+
+        if (geteuid() == 0) {
+                r = demotion_choose(config, &user, &stays);
+                if (r)
+                        return STATUS_CONFIG;
+                give_store(receive, &user, &stays);
+                r = demotion_drop(&user, stays, needed_capabilities(config));
+                if (r) {
+                        log_error("cannot give up the rights of root: %s", strerror(-r));
+                        return STATUS_FAILURE;
+                }
+        }
+        r = confine();
+        if (r < 0)
+                log_debug("no filter of system calls: %s", strerror(-r));
+        return 0;
+}
+
 static int run(Cli *cli) {
         Receive receive = { .config = &cli->config };
         int r = STATUS_FAILURE;
@@ -276,6 +336,8 @@ static int run(Cli *cli) {
                 r = open_exporter(&receive);
         if (!r)
                 r = open_receiver(&receive);
+        if (!r)
+                r = drop_rights(&receive);
         if (!r) {
                 print_start(&receive);
                 r = sd_event_loop(receive.event) < 0 ? STATUS_FAILURE : STATUS_OK;
@@ -300,6 +362,9 @@ const Verb verb_receive = {
                 "each request as NNNNNN.pb and NNNNNN.json, readable by you alone; numbers go on from what is there.\n"
                 "Nothing stored is ever removed: at --max-bytes or --max-files, or when the disk is full, requests are\n"
                 "answered 503 with Retry-After, so that senders keep their samples and try again.\n"
+                "\n"
+                "Started as root, it becomes the user of --run-as without any capability once it listens, and its directory\n"
+                "goes to that user; to one that belongs to somebody else it writes as its owner.\n"
                 "\n"
                 "With --forward each request is passed on as well, or alone if there is no --output. Stops at Ctrl-C.\n"
                 "\n"
