@@ -137,3 +137,20 @@ Test(doctor, prints_the_fix_of_what_is_not_well_and_counts_failures) {
                                     "1 ok, 1 warning, 1 failed\n");
         text_deinit(&text);
 }
+
+Test(doctor, says_who_the_daemon_will_be_and_whom_that_may_write) {
+        const RightsUser other = { 1000, 1000, "other" }, root = { 0, 0, "root" };
+        static const Verdict verdicts[] = { DOCTOR_OK, DOCTOR_OK, DOCTOR_WARN, DOCTOR_WARN, DOCTOR_FAIL };
+
+        doctor_judge_user(&doctor, 1000, &other, false);
+        doctor_judge_user(&doctor, 0, &other, true);
+        doctor_judge_user(&doctor, 0, &other, false);
+        doctor_judge_user(&doctor, 0, &root, true);
+        doctor_judge_user(&doctor, 0, NULL, true);
+        for (size_t i = 0; i < 5; i++) {
+                cr_assert_eq(doctor.findings[i].verdict, verdicts[i], "%zu", i);
+                cr_assert_eq(!!strstr(doctor.findings[i].text, "other processes of root"),
+                             verdicts[i] == DOCTOR_WARN);
+        }
+        cr_assert(strstr(doctor.findings[1].text, "`other`"));
+}

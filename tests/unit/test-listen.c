@@ -148,3 +148,38 @@ Test(listen, does_without_a_lock_that_a_stranger_keeps) {
         close(fd);
         close(lock);
 }
+
+Test(listen, what_is_kept_is_given_out_each_time_and_outlives_who_got_it) {
+        int fds[2], client;
+
+        cr_assert_eq(listen_keep_path(path, 0600), 0);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(listen_open_path(path, 0600, &fds[i]), 0);
+                client = try_connect();
+                cr_assert_geq(client, 0);
+                close(client);
+                close(fds[i]);
+        }
+        cr_assert_eq(listen_open_path("/no/such/directory/socket", 0600, &fds[0]), LISTEN_E_PATH,
+                     "another path is not it");
+        cr_assert_eq(unlink(path), 0);
+        cr_assert_eq(listen_open_path(path, 0600, &fds[0]), 0, "open, wherever its name went");
+        close(fds[0]);
+}
+
+Test(listen, a_kept_port_is_the_same_one_and_there_is_room_for_few) {
+        char urls[2][64];
+        int fd, n = 0;
+
+        cr_assert_eq(listen_keep("127.0.0.1", 0), 0);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(listen_open("127.0.0.1", 0, &fd), 0);
+                listen_url(fd, urls[i], sizeof(urls[i]));
+                close(fd);
+        }
+        cr_assert_str_eq(urls[0], urls[1]);
+        while (n < 100 && !listen_keep("127.0.0.1", 0))
+                n++;
+        cr_assert_lt(n, 100);
+        cr_assert_eq(listen_keep_path(path, 0600), LISTEN_E_FULL);
+}

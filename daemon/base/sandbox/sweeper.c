@@ -47,14 +47,22 @@ static bool look(Litter *litter, const char *path) {
 }
 
 /*
+ * A filesystem may give the number of a file that is gone to the next one at once; nobody writes a socket, so
+ * its time stays.
+ */
+static bool is_same(const struct stat *a, const struct stat *b) {
+        return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+               a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/*
  * Under the lock that delivery/receive/listen.c takes, so that no other daemon puts its own there in between.
  */
 static void sweep(const Litter *litter) {
         struct stat st;
 
         flock(litter->directory, LOCK_EX | LOCK_NB);
-        if (!fstatat(litter->directory, litter->name, &st, AT_SYMLINK_NOFOLLOW) &&
-            st.st_dev == litter->st.st_dev && st.st_ino == litter->st.st_ino)
+        if (!fstatat(litter->directory, litter->name, &st, AT_SYMLINK_NOFOLLOW) && is_same(&st, &litter->st))
                 unlinkat(litter->directory, litter->name, 0);
 }
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sandbox/rights.h"
 #include "base/sandbox/zygotes.h"
 #include "base/util/file.h"
 #include "base/util/gzip.h"
@@ -264,6 +265,36 @@ void doctor_judge_capabilities(Doctor *doctor, const char *status) {
         }
 }
 
+#define WRITABLE "whoever takes it over may write into other processes of root"
+
+void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, bool can_change) {
+        if (uid != 0)
+                doctor_add(doctor, "user", DOCTOR_OK, NULL,
+                           "%u: CAP_SYS_PTRACE reads all memory, and writes that of no other user", uid);
+        else if (!becomes)
+                doctor_add(doctor, "user", DOCTOR_FAIL, "make that user, or give run-as= a number",
+                           "there is none of the name that run-as= says");
+        else if (becomes->uid == 0)
+                doctor_add(doctor, "user", DOCTOR_WARN, "leave run-as= empty",
+                           "stays root, as run-as= says: " WRITABLE);
+        else if (!can_change)
+                doctor_add(doctor, "user", DOCTOR_WARN,
+                           "grant CAP_SETUID, CAP_SETGID and CAP_CHOWN: they are given up at the start",
+                           "cannot become `%s`: " WRITABLE, becomes->name);
+        else
+                doctor_add(
+                        doctor, "user", DOCTOR_OK, NULL,
+                        "`run` becomes `%s`, keeps what is held of these six capabilities, and reads all memory, but writes that of no other user",
+                        becomes->name);
+}
+
+static void check_user(Doctor *doctor) {
+        RightsUser becomes;
+        bool known = !rights_find_user(doctor->config->run_as, &becomes);
+
+        doctor_judge_user(doctor, geteuid(), known ? &becomes : NULL, rights_can_change());
+}
+
 void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon) {
         doctor_add(doctor, "perf_event_paranoid", paranoid > 2 && !has_perfmon ? DOCTOR_FAIL : DOCTOR_OK,
                    "grant CAP_PERFMON, or sysctl kernel.perf_event_paranoid=2", "%" PRId64 "%s", paranoid,
@@ -314,6 +345,7 @@ void doctor_check_rights(Doctor *doctor) {
         int64_t paranoid;
 
         doctor_judge_capabilities(doctor, status ? status : "");
+        check_user(doctor);
         if (!machine_setting("perf_event_paranoid", &paranoid))
                 doctor_judge_paranoid(doctor, paranoid, holds(effective(status ? status : ""), 38, true));
         doctor_check_seccomp(doctor, status ? status : "", holds(effective(status ? status : ""), 39, true));
