@@ -10,7 +10,6 @@
 
 #include "base/sandbox/confine.h"
 #include "base/util/clock.h"
-#include "base/util/directory.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "cli/cli.h"

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <systemd/sd-event.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/sandbox/rights.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/log.h"
@@ -148,6 +150,25 @@ static int send_all(Exporter *exporter, sd_event *event) {
         return stat_lost() ? STATUS_FAILURE : STATUS_OK;
 }
 
+/*
+ * So that root leaves no file in it that the daemon, who is not root, could not open. Files of TLS may be
+ * root's.
+ */
+static int become_owner(const char *path) {
+        RightsUser owner = { 0 };
+        struct stat st;
+        int r;
+
+        if (geteuid() != 0 || stat(path, &st) || st.st_uid == 0)
+                return 0;
+        owner.uid = st.st_uid;
+        owner.gid = st.st_gid;
+        r = rights_drop(&owner, RIGHTS_OF(CAP_DAC_READ_SEARCH));
+        if (r)
+                log_error("%s: belongs to user %u, who we cannot become: %s", path, owner.uid, strerror(-r));
+        return r ? STATUS_FAILURE : 0;
+}
+
 static int flush(const Cli *cli) {
         ExporterConfig config = config_exporter_spooled(&cli->config, cli->config.profiles_url);
         _cleanup_(exporter_freep) Exporter *exporter = NULL;
@@ -155,6 +176,8 @@ static int flush(const Cli *cli) {
         int r = STATUS_FAILURE;
 
         config.spool_required = true;
+        if (become_owner(cli->config.spool))
+                return STATUS_FAILURE;
         if (sd_event_new(&event) < 0)
                 return STATUS_FAILURE;
         if (!exporter_new(&exporter, event, &config)) {

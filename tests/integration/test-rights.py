@@ -18,7 +18,7 @@ import subprocess
 import otlp_read
 import session
 import tap
-from fault_server import Server, ok, status
+from fault_server import Server, closed_port, ok, status
 
 NUMBERS = {
     "dac_read_search": 2, "sys_ptrace": 19, "syslog": 34, "perfmon": 38, "bpf": 39, "checkpoint_restore": 40
@@ -300,6 +300,23 @@ class Choice(Case):
         self.assertEqual(run.child.wait(), 78, run.child)
         self.assertIn("holds what is none of a spool's", run.log)
         self.assertEqual((folder.stat().st_uid, (folder / "passwd").stat().st_uid), (0, 0))
+
+    def test_what_it_has_left_in_the_spool_root_lists_and_sends_and_the_next_one_has_it(self):
+        user, folder, victim = becomes(), self.directory() / "spool", self.stranger()
+        run = self.start("--pid", victim.pid, "--spool", folder,
+                         endpoint=f"http://127.0.0.1:{closed_port(self)}")
+        tap.wait_until(lambda: [*folder.glob("*.batch")], "a request in the spool")
+        run.stop(check=False)
+        listed = json.loads(self.spanprof("spool", "ls", "--spool", folder, "--json").stdout)
+        self.assertEqual({entry["state"] for entry in listed}, {"protobuf"})
+        (folder / "lock").unlink()
+        receiver = session.Receiver(self)
+        self.spanprof("spool", "flush", "--spool", folder, "--endpoint", receiver.url)
+        self.assertEqual([*folder.glob("*.batch")], [])
+        self.assertEqual((folder / "lock").stat().st_uid, user.pw_uid, "made by who owns the spool")
+        again = self.start("--pid", victim.pid, "--spool", folder, receiver=receiver)
+        again.stop(check=False)
+        self.assertNotIn("spool", again.log.split("stopped after")[0])
 
     def test_the_command_of_record_keeps_the_rights_of_its_caller(self):
         folder = self.directory()

@@ -6,6 +6,7 @@ import oracle
 
 oracle.enter()
 
+import os
 import random
 import shutil
 import signal
@@ -107,8 +108,10 @@ class Killed(session.TestCase):
         self.play = status(503)
         run = self.begin()
         tap.wait_until(self.files, f"a batch on the disk; {run.child}")
+        owner = self.spool.stat().st_uid        # who the daemon is by now: what is root's it may not write
         shutil.rmtree(self.spool)
         self.spool.mkdir(0o700)
+        os.chown(self.spool, owner, owner)
         new = self.spool.stat().st_ino
         tap.wait_until(self.files, f"a batch in the new directory; {run.child}")
         self.assertEqual(self.spool.stat().st_ino, new)
