@@ -26,6 +26,8 @@ class Manager:
         self.path = test.directory() / "notify"
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(self.path))
+        self.path.chmod(0o777)          # as systemd's is: who reads knows by SCM_CREDENTIALS who sent
+        self.path.parent.chmod(0o755)
         self.messages = []
         # senders wait for a manager that does not read
         threading.Thread(target=self._read_all, daemon=True).start()

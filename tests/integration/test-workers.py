@@ -64,7 +64,10 @@ def helpers(run):
     children = [
         int(pid) for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
     ]
-    children = [pid for pid in children if status_of(pid).get("State", "Z")[0] not in "ZX"]
+    children = [
+        pid for pid in children
+        if status_of(pid).get("State", "Z")[0] not in "ZX" and status_of(pid).get("Name") != "spanprof-sweep"
+    ]
     nurseries = [pid for pid in children if "/dev/null" in (descriptors(pid) or ())]
     return nurseries, [pid for pid in children if pid not in nurseries]
 

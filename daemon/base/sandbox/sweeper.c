@@ -6,6 +6,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/sandbox/sandbox.h"
-#include "base/sandbox/zygotes.h"
 #include "base/util/error.h"
 
 enum { MAX_SOCKETS = 4 };
@@ -66,17 +66,14 @@ static void sweep(const Litter *litter) {
                 unlinkat(litter->directory, litter->name, 0);
 }
 
-/*
- * Named as the daemon's other helpers are, which are no targets. Signals for a whole group of processes are
- * not for it.
- */
+/* Signals for a whole group of processes are not for it. */
 static _Noreturn void serve(const Litter *litter, size_t n, int pipe) {
         sigset_t all;
         char byte;
 
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
-        prctl(PR_SET_NAME, ZYGOTE_COMM, 0, 0, 0);
+        prctl(PR_SET_NAME, SWEEPER_COMM, 0, 0, 0);
         if (sandbox_enter_sweeper())
                 _exit(1);
         while (read(pipe, &byte, 1) < 0 && errno == EINTR)

@@ -12,6 +12,8 @@
 
 #include "base/util/macro.h"
 
+#define SWEEPER_COMM "spanprof-sweep"   /* its name in /proc */
+
 typedef struct Sweeper Sweeper;
 
 /*
