@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -90,10 +91,14 @@ static int in_child(void (*check)(void)) {
 static void become_stranger(void) {
         const RightsUser user = { STRANGER, STRANGER, "stranger" }, root = { 0, 0, "root" };
 
+        int signal = 0;
+
         hold(rights_can_change());
+        hold(prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0) == 0);
         hold(rights_drop(&user, RIGHTS_OF(CAP_SYS_PTRACE)) == 0);
         hold(getuid() == STRANGER && geteuid() == STRANGER && getgid() == STRANGER);
         hold(getgroups(0, NULL) == 0);
+        hold(prctl(PR_GET_PDEATHSIG, &signal, 0, 0, 0) == 0 && signal == SIGUSR1);
         hold(status_of("CapPrm:") == RIGHTS_OF(CAP_SYS_PTRACE));
         hold(status_of("CapEff:") == RIGHTS_OF(CAP_SYS_PTRACE));
         hold(status_of("CapInh:") + status_of("CapAmb:") + status_of("CapBnd:") == 0);

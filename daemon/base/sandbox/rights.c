@@ -90,8 +90,21 @@ static void drop_bounding_set(void) {
                 prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
 }
 
+/*
+ * The kernel forgets with the user whether a process is to die with its parent; who started us wants that
+ * still.
+ */
+static int change_user(const RightsUser *user) {
+        int signal = 0, r;
+
+        prctl(PR_GET_PDEATHSIG, &signal, 0, 0, 0);
+        r = become(user);
+        prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0);
+        return r;
+}
+
 int rights_drop(const RightsUser *user, uint64_t capabilities) {
-        int r = user ? become(user) : 0;
+        int r = user ? change_user(user) : 0;
 
         if (!user)
                 (void)!setgroups(0, NULL);
