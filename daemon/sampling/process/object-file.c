@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/util/file.h"
+#include "base/util/intern.h"
 #include "base/util/macro.h"
 #include "sampling/process/deleted.h"
 
@@ -113,46 +114,90 @@ static bool is_entry(int fd, const struct statx *stx, const ObjectSource *source
         return !by_path && !same_device && has_name(fd, source->path);
 }
 
-/* Reads what statx() knows without asking a server. Return: 0, OBJECT_E_UNREADABLE. */
-static int file_key(int fd, const ObjectSource *source, bool by_path, ObjectFile *keyp) {
-        struct statx stx;
+/* What statx() knows without asking a server. Return: whether it is a regular file. */
+static bool look(int fd, struct statx *stx) {
+        return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME, stx) &&
+                S_ISREG(stx->stx_mode);
+}
 
-        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) ||
-            !S_ISREG(stx.stx_mode) || !is_entry(fd, &stx, source, by_path))
+static int64_t time_ns(const struct statx_timestamp *time) {
+        return time->tv_sec * INT64_C(1000000000) + time->tv_nsec;
+}
+
+static ObjectFile known_by(const struct statx *stx) {
+        return (ObjectFile){ .device = makedev(stx->stx_dev_major, stx->stx_dev_minor),
+                             .inode = stx->stx_ino,
+                             .size = stx->stx_size,
+                             .mtime_ns = time_ns(&stx->stx_mtime),
+                             .ctime_ns = time_ns(&stx->stx_ctime),
+                             .btime_ns = stx->stx_mask & STATX_BTIME ? time_ns(&stx->stx_btime) : 0 };
+}
+
+bool object_file_is_same(const ObjectFile *then, const ObjectFile *now) {
+        return then->device == now->device && then->inode == now->inode && then->size == now->size &&
+               then->mtime_ns == now->mtime_ns && then->btime_ns == now->btime_ns &&
+               (then->btime_ns || then->ctime_ns == now->ctime_ns);
+}
+
+uint64_t object_file_number(const ObjectFile *file) {
+        return hash_bytes(file, sizeof(*file)) ?: 1;
+}
+
+int object_file_number_of(int fd, uint64_t *numberp, uid_t *ownerp) {
+        struct statx stx;
+        ObjectFile file;
+
+        if (!look(fd, &stx))
                 return OBJECT_E_UNREADABLE;
-        *keyp = (ObjectFile){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
-                              .inode = stx.stx_ino,
-                              .size = stx.stx_size,
-                              .mtime_ns = stx.stx_mtime.tv_sec * INT64_C(1000000000) +
-                                      stx.stx_mtime.tv_nsec };
+        file = known_by(&stx);
+        *numberp = object_file_number(&file);
+        *ownerp = stx.stx_uid;
         return 0;
 }
 
 int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, ObjectFile *filep) {
         _cleanup_(closep) int fd = -1;
+        struct statx stx;
         bool by_path;
-        int r;
 
         if (!is_local(source, memory_device))
                 return OBJECT_E_REMOTE;
         fd = open_mapped(source, &by_path);
-        r = fd < 0 ? OBJECT_E_UNREADABLE : file_key(fd, source, by_path, filep);
-        if (!r)
-                *path_fdp = take_fd(fd);
-        return r;
+        if (fd < 0 || !look(fd, &stx) || !is_entry(fd, &stx, source, by_path))
+                return OBJECT_E_UNREADABLE;
+        *filep = known_by(&stx);
+        *path_fdp = take_fd(fd);
+        return 0;
+}
+
+/* Opens what was found, if it is the one. */
+static int open_same(const ObjectFile *file, int path_fd, int *fdp) {
+        struct statx stx;
+        ObjectFile now;
+
+        if (path_fd < 0 || !look(path_fd, &stx))
+                return OBJECT_E_MOVED;
+        now = known_by(&stx);
+        if (!object_file_is_same(file, &now))
+                return OBJECT_E_MOVED;
+        *fdp = file_open_seen(path_fd);
+        return *fdp < 0 ? OBJECT_E_UNREADABLE : 0;
 }
 
 int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path,
                      int *fdp) {
-        const MapsEntry where = { .start = start, .end = end, .inode = file->inode };
+        const MapsEntry where = { .start = start, .end = end };
         const ObjectSource source = { .proc_fd = proc_fd, .entry = &where, .path = path };
-        _cleanup_(closep) int path_fd = -1;
         bool by_path;
-        ObjectFile now;
+        _cleanup_(closep) int path_fd = open_mapped(&source, &by_path);
 
-        path_fd = open_mapped(&source, &by_path);
-        if (path_fd < 0 || file_key(path_fd, &source, by_path, &now) || memcmp(&now, file, sizeof(now)))
-                return OBJECT_E_UNREADABLE;
-        *fdp = file_open_seen(path_fd);
-        return *fdp < 0 ? OBJECT_E_UNREADABLE : 0;
+        return open_same(file, path_fd, fdp);
+}
+
+int object_file_open_here(const ObjectFile *file, const char *path, int *fdp) {
+        _cleanup_(closep) int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path_fd = -1;
+        const ObjectSource source = { .proc_fd = self, .path = path };
+
+        path_fd = object_file_open_by_path(&source);
+        return open_same(file, path_fd, fdp);
 }

@@ -8,16 +8,21 @@
  * chosen who answers.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "sampling/process/maps.h"
 #include "sampling/process/mounts.h"
 
-/* What a file is known by. */
+/*
+ * What a file is known by. Its owner sets size and mtime as he likes, and inode numbers are used again; ctime
+ * and btime are the kernel's word alone.
+ */
 typedef struct ObjectFile {
         uint64_t device, inode, size;
-        int64_t mtime_ns;
+        int64_t mtime_ns, ctime_ns;
+        int64_t btime_ns;               /* 0 = the filesystem does not tell */
 } ObjectFile;
 
 enum {
@@ -25,6 +30,7 @@ enum {
         OBJECT_E_UNREADABLE,            /* no regular file, no access, or no ELF64; counted */
         OBJECT_E_REMOTE,                /* its filesystem may leave a read unanswered; counted */
         OBJECT_E_FULL,                  /* the cache is full of objects in use; counted */
+        OBJECT_E_MOVED,                 /* of object_file_open(): it is not there, or another file is */
 };
 
 /* Where a file is to be found: a mapping of a process. */
@@ -47,7 +53,23 @@ int object_file_open_by_path(const ObjectSource *source);
 
 /*
  * The same file again, for reading: opened where a process has it mapped, and only if it still is the same.
- * @proc_fd: directory /proc/PID. Return: 0 and *fdp (owned by the caller), OBJECT_E_UNREADABLE.
+ * @proc_fd: directory /proc/PID. Return: 0 and *fdp (owned by the caller), OBJECT_E_MOVED,
+ * OBJECT_E_UNREADABLE.
  */
 int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64_t end, const char *path,
                      int *fdp);
+
+/* The same at @path in our own root, as far as the kernel has its name in its cache. Return: as before. */
+int object_file_open_here(const ObjectFile *file, const char *path, int *fdp);
+
+/*
+ * Pure. Whether @now is the file that was known as @then. A new name or mode, or the loss of its last name,
+ * changes ctime and nothing else; without btime that cannot be told from another file.
+ */
+bool object_file_is_same(const ObjectFile *then, const ObjectFile *now);
+
+/* A number of the file, which nobody can choose, alike for equal ones in this process; never 0. */
+uint64_t object_file_number(const ObjectFile *file);
+
+/* The number and the owner of what @fd is a descriptor of. Return: 0, OBJECT_E_UNREADABLE. */
+int object_file_number_of(int fd, uint64_t *numberp, uid_t *ownerp);

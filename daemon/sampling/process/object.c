@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is opened with care (object-file.h), and read once: known by device, inode, size and time of its
- * last change, it is one object wherever it is mapped. One that nobody maps any more stays known for a while.
+ * A file is opened with care (object-file.h), and read once: known by device, inode, size and its times, it
+ * is one object wherever it is mapped. One that nobody maps any more stays known for a while.
  */
 #include "sampling/process/object.h"
 
@@ -176,6 +176,7 @@ static int add_file(ObjectCache *cache, const ObjectFile *key, Entry **entryp) {
                 return error_fold(r);
         }
         entry->object.id = ++cache->last_id;
+        entry->object.file = object_file_number(key);
         cache->n_all++;
         link_unused(cache, entry);
         *entryp = entry;

@@ -6,8 +6,8 @@
  *
  * One ELF file (or the vdso's image) as frames need it: build ids, PT_LOAD
  * segments, entry point. Shared by all mappings of the same file: the cache
- * knows files by (dev, inode, mtime, size), keeps a bounded number and drops
- * those without users, least recently used first.
+ * knows files by what the kernel says of them (ObjectFile), keeps a bounded
+ * number and drops those without users, least recently used first.
  *
  * Files are chosen by targets, so they are opened with care: nothing but
  * regular files, never one whose filesystem may leave a read unanswered.
@@ -33,6 +33,8 @@ typedef ElfSegment Segment;
 
 typedef struct Object {
         uint64_t id;                    /* never reused in this process; for caches outside */
+        /* object_file_number(): alike for the same file that was read anew; 0 = the vdso */
+        uint64_t file;
         unsigned n_refs;
         bool readable;                  /* false: no ELF64; kept so that it is not read again */
         char build_id_gnu[2 * OBJECT_MAX_BUILD_ID + 1];         /* lower-case hex; "" = none */
@@ -46,7 +48,8 @@ typedef struct Object {
         uint64_t entry;                 /* e_entry */
         ThreadSymbol thread_symbol;     /* form 0 = none */
         bool thread_symbol_waits;       /* … known so far: somebody else was asked */
-        uint64_t window_serial;         /* scratch for frames: the window whose module index is below */
+        uint64_t window_serial;         /* scratch for frames: the window whose module index is below … */
+        uint32_t window_path;           /* … under this path, a string of it */
         uint32_t window_module[OBJECT_MAX_SEGMENTS];
 } Object;
 
@@ -81,7 +84,7 @@ int object_vdso(ObjectCache *cache, Object **objectp, uint64_t *sizep);
 /*
  * The file of @object again, for another reader: opened where a process has it mapped, and only if it still
  * is the same file. @proc_fd: directory /proc/PID. Not for the vdso. Return: 0 and *fdp (owned by the
- * caller), OBJECT_E_UNREADABLE.
+ * caller), OBJECT_E_MOVED, OBJECT_E_UNREADABLE.
  */
 int object_reopen(const Object *object, int proc_fd, uint64_t start, uint64_t end, const char *path,
                   int *fdp);
