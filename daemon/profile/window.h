@@ -77,6 +77,8 @@ typedef struct WindowModule {
         uint32_t build_id_htlhash;      /* 32 hex digits; 0 = none */
         uint64_t start, limit;          /* ELF addresses of the executable range; start < limit */
         uint64_t offset;                /* file offset of start */
+        /* keeps files apart that are alike in all of this; not sent; 0 = nobody asks */
+        uint64_t file;
 } WindowModule;
 
 typedef struct WindowFunction {

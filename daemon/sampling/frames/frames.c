@@ -90,37 +90,44 @@ size_t frames_memory(const Frames *frames) {
                (frames->kernel ? kernel_memory(frames->kernel) : 0);
 }
 
-/* The module of a segment in this window, looked up once a window. */
-static int module_index(Window *window, const Mapping *mapping, uint32_t segment, uint32_t *indexp) {
+static int make_module(Window *window, const Object *object, WindowModule *row, uint32_t *indexp) {
+        int r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row->build_id_gnu);
+
+        if (!r)
+                r = window_string(window, object->build_id_go, strlen(object->build_id_go),
+                                  &row->build_id_go);
+        if (!r)
+                r = window_string(window, object->htlhash, strlen(object->htlhash), &row->build_id_htlhash);
+        return r ? r : window_module(window, row, indexp);
+}
+
+/*
+ * The module of a segment in this window, looked up once a window as long as all that map the file see it at
+ * one path: who mounts it elsewhere has a module of his own. With names of files the file itself belongs to
+ * it, as its build id is its maker's choice.
+ */
+static int module_index(const Frames *frames, Window *window, const Mapping *mapping, uint32_t segment,
+                        uint32_t *indexp) {
         Object *object = mapping->object;
         const Segment *load = &object->segments[segment];
         WindowModule row = { .start = load->address,
                              .limit = load->address + load->memory_size,
-                             .offset = load->offset };
-        int r;
+                             .offset = load->offset,
+                             .file = frames->naming.object ? object->file : 0 };
+        int r = window_string(window, mapping->path, strlen(mapping->path), &row.path);
 
-        if (object->window_serial != window_serial(window)) {
+        if (r)
+                return r;
+        if (object->window_serial != window_serial(window) || object->window_path != row.path) {
                 memset(object->window_module, 0, sizeof(object->window_module));
                 object->window_serial = window_serial(window);
+                object->window_path = row.path;
         }
-        if (!object->window_module[segment]) {
-                r = window_string(window, mapping->path, strlen(mapping->path), &row.path);
-                if (!r)
-                        r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu),
-                                          &row.build_id_gnu);
-                if (!r)
-                        r = window_string(window, object->build_id_go, strlen(object->build_id_go),
-                                          &row.build_id_go);
-                if (!r)
-                        r = window_string(window, object->htlhash, strlen(object->htlhash),
-                                          &row.build_id_htlhash);
-                if (!r)
-                        r = window_module(window, &row, &object->window_module[segment]);
-                if (r)
-                        return r;
-        }
-        *indexp = object->window_module[segment];
-        return 0;
+        if (!object->window_module[segment])
+                r = make_module(window, object, &row, &object->window_module[segment]);
+        if (!r)
+                *indexp = object->window_module[segment];
+        return r;
 }
 
 static int unknown_frame(Window *window, enum counter counter, uint64_t pc, FrameWord *wordp) {
@@ -175,12 +182,12 @@ static int object_frame(Frames *frames, Window *window, const Process *process, 
         if (mapping->kind == MAPPING_UNREADABLE ||
             object_address(mapping->object, pc - mapping->start + mapping->offset, &address, &segment))
                 return unknown_frame(window, COUNTER_FRAMES_UNREADABLE, pc, wordp);
-        r = module_index(window, mapping, segment, &module);
+        r = module_index(frames, window, mapping, segment, &module);
         if (r)
                 return r;
         stat_add(mapping->kind == MAPPING_VDSO ? COUNTER_FRAMES_VDSO : COUNTER_FRAMES_NATIVE, 1);
         r = window_native_frame(window, FRAME_MARK_NATIVE, module, address, wordp);
-        if (!r && naming->object)
+        if (!r && naming->object && module)     /* without one, frames of all files are alike */
                 r = naming->object(naming->userdata, window, process, mapping, address, *wordp);
         return r;
 }
