@@ -77,6 +77,7 @@ struct Window {
         uint32_t n_frame_types;
         uint32_t mark_types[FRAME_MARK_TABLE];  /* string of a native frame's mark, made on first use */
         Hashmap names;                          /* frame word → function that it was given */
+        Hashmap alike;                          /* hash of a module without its file → how many there are */
         uint32_t *module_attributes;            /* a set for each module */
         uint32_t module_attributes_size;
 

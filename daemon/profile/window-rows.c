@@ -87,8 +87,20 @@ int window_string(Window *window, const char *text, size_t size, uint32_t *index
         return r < 0 ? error_fold(r) : r;
 }
 
-/* The build ids as attributes: the same row for every module that shares one. */
-static int build_id_set(Window *window, const WindowModule *module, uint32_t *indexp) {
+/* How many modules there are that differ from @module in the file alone. */
+static uint64_t count_alike(const Window *window, const WindowModule *module, uint64_t *keyp) {
+        WindowModule plain = *module;
+
+        plain.file = 0;
+        *keyp = hash_bytes(&plain, sizeof(plain));
+        return (uintptr_t)hashmap_get(&window->alike, *keyp);
+}
+
+/*
+ * The build ids as attributes: the same row for every module that shares one. @n_alike: 0 = none differs in
+ * the file alone.
+ */
+static int module_set(Window *window, const WindowModule *module, uint64_t n_alike, uint32_t *indexp) {
         const struct {
                 const char *key;
                 uint32_t value;
@@ -97,7 +109,7 @@ static int build_id_set(Window *window, const WindowModule *module, uint32_t *in
                 { "process.executable.build_id.go", module->build_id_go },
                 { "process.executable.build_id.htlhash", module->build_id_htlhash },
         };
-        uint32_t set[ARRAY_SIZE(ids)];
+        uint32_t set[WINDOW_MODULE_ATTRIBUTES];
         size_t n = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
@@ -112,11 +124,18 @@ static int build_id_set(Window *window, const WindowModule *module, uint32_t *in
                 if (r)
                         return r;
         }
+        if (n_alike) {
+                int r = window_attribute_int(window, "spanprof.file", (int64_t)n_alike + 1, &set[n++]);
+
+                if (r)
+                        return r;
+        }
         return window_attribute_set(window, set, n, indexp);
 }
 
 int window_module(Window *window, const WindowModule *module, uint32_t *indexp) {
         WindowModule row = *module;
+        uint64_t alike, n_alike;
         uint32_t index, set;
         int r;
 
@@ -128,7 +147,10 @@ int window_module(Window *window, const WindowModule *module, uint32_t *indexp) 
                 row.start = row.limit = 0;
         if (!intern_find(&window->modules, &row, sizeof(row), indexp))
                 return 0;
-        r = build_id_set(window, &row, &set);
+        n_alike = count_alike(window, &row, &alike);
+        r = module_set(window, &row, n_alike, &set);
+        if (!r)
+                r = hashmap_put(&window->alike, alike, (void *)(uintptr_t)(n_alike + 1));
         if (!r)
                 r = window_grow((void **)&window->module_attributes, &window->module_attributes_size,
                                 window->modules.n_items, sizeof(*window->module_attributes));

@@ -113,6 +113,7 @@ Window *window_free(Window *window) {
         free(window->resources);
         free(window->module_attributes);
         hashmap_deinit(&window->names);
+        hashmap_deinit(&window->alike);
         window_free_samples(window);
         free(window);
         return NULL;
@@ -214,7 +215,7 @@ size_t window_memory(const Window *window) {
         size_t size = sizeof(*window) + window->arena.total + window->log.total +
                       window->resources_size * sizeof(*window->resources) +
                       window->module_attributes_size * sizeof(*window->module_attributes) +
-                      window->names.n_slots * sizeof(HashmapEntry) +
+                      (window->names.n_slots + window->alike.n_slots) * sizeof(HashmapEntry) +
                       window->profiles_size * sizeof(*window->profiles) +
                       window->sums_size * sizeof(*window->sums);
 

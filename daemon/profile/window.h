@@ -63,6 +63,7 @@ static inline uint32_t window_frame_row(FrameWord word) {
 enum {
         FRAME_ADDRESS_BITS = 44,
         FRAME_MODULE_BITS = 17,
+        WINDOW_MODULE_ATTRIBUTES = 4,   /* at most */
         WINDOW_MAX_STRING = 64 << 10,   /* longer ones are cut, at the border of a character */
         WINDOW_MAX_SET = 128,           /* attributes of one sample or resource */
         WINDOW_MAX_DEPTH = 64 << 10,    /* frames of one stack; more are WINDOW_E_FULL */
@@ -77,7 +78,7 @@ typedef struct WindowModule {
         uint32_t build_id_htlhash;      /* 32 hex digits; 0 = none */
         uint64_t start, limit;          /* ELF addresses of the executable range; start < limit */
         uint64_t offset;                /* file offset of start */
-        /* keeps files apart that are alike in all of this; not sent; 0 = nobody asks */
+        /* object_file_number(): keeps files apart that are alike in all of this; 0 = nobody asks */
         uint64_t file;
 } WindowModule;
 
@@ -320,7 +321,10 @@ const FrameWord *window_get_stack(const Window *window, uint32_t index, size_t *
 const WindowLink *window_get_link(const Window *window, uint32_t index);
 const WindowAttribute *window_get_attribute(const Window *window, uint32_t index);
 const uint32_t *window_get_attribute_set(const Window *window, uint32_t index, size_t *np);
-/* The set with the build ids of a module as process.executable.build_id.*; made with the module. */
+/*
+ * The set with the build ids of a module as process.executable.build_id.*, made with the module. The second
+ * and later ones of those that differ in the file alone have a number as well, spanprof.file.
+ */
 uint32_t window_get_module_attributes(const Window *window, uint32_t module);
 /* The attribute profile.frame.type of a frame's type; 0 for none. */
 uint32_t window_get_type_attribute(const Window *window, uint32_t type);

@@ -11,7 +11,6 @@
 enum {
         N_TABLES = 7,
         EMPTY_ROW = 2,                  /* tag and length of row 0 */
-        MAX_BUILD_IDS = 3,
         FIRST_WORDS = 256,
 };
 
@@ -166,7 +165,7 @@ int32_t dictionary_link(Dictionary *dictionary, uint32_t index) {
 
 typedef struct MappingRow {
         OtlpMapping message;
-        int32_t attributes[MAX_BUILD_IDS];
+        int32_t attributes[WINDOW_MODULE_ATTRIBUTES];
 } MappingRow;
 
 static void fill_mapping(Dictionary *dictionary, uint32_t index, MappingRow *row) {
