@@ -281,6 +281,8 @@
         X(NAMES_OTHER, "names_total", "result=\"other_build\"", "whose file has another build id by now") \
         X(NAMES_UNREADABLE, "names_total", "result=\"unreadable\"", \
                 "whose file could not be opened or read") \
+        X(NAMES_GONE, "names_total", "result=\"gone\"", \
+                "whose processes had ended before their file was opened; asked of the next") \
         X(NAMES_STUCK, "names_total", "result=\"stuck\"", "whose file held up its reader, and was given up") \
         X(NAMES_LARGE, "names_total", "result=\"too_large\"", \
                 "in files with more symbols than a worker has memory for") \

@@ -95,6 +95,7 @@ static const char *name_in_object(PlaceNames *names, const Place *place, uint64_
                                   .build_id_gnu = object->build_id_gnu,
                                   .build_id_go = object->build_id_go,
                                   .build_id_htlhash = object->htlhash,
+                                  .file = object->file,
                                   .source = &source };
         uint32_t segment;
         uint64_t at;

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/util/error.h"
 #include "base/util/file.h"
 #include "base/util/gzip.h"
+#include "sampling/process/object-file.h"
 
 enum {
         MAX_LINK = 512,                 /* bytes of .gnu_debuglink */
@@ -111,7 +113,7 @@ static bool place_by_id(DebugSearch *search, const char *root) {
         n = snprintf(search->path, sizeof(search->path), "%s/.build-id/%.2s/%s.debug", search->directory, id,
                      id + 2);
         search->root = root;
-        search->by_link = false;
+        search->by_link = search->is_beside = false;
         return n >= 0 && (size_t)n < sizeof(search->path);
 }
 
@@ -125,6 +127,7 @@ static bool place_by_link(DebugSearch *search, const char *before, const char *b
                      search->link->name);
         search->root = symbol_object_root(search->object);
         search->by_link = true;
+        search->is_beside = !*before;
         return n >= 0 && (size_t)n < sizeof(search->path);
 }
 
@@ -145,25 +148,50 @@ static bool place(DebugSearch *search, unsigned at) {
         }
 }
 
-bool debug_search_next(DebugSearch *search) {
-        while (search->at < DEBUG_N_PLACES)
-                if (place(search, search->at++))
-                        return true;
-        return false;
+/* Whether the owner of the object, or root, has laid @fd beside it. */
+static bool may_lie_beside(const DebugSearch *search, int fd) {
+        const SymbolObject *object = search->object;
+        _cleanup_(closep) int own = -1;
+        uint64_t size, number;
+        SymbolState state;
+        struct stat st;
+        uid_t owner;
+
+        if (!object->file)
+                return true;
+        return !symbol_file_look(search->root, object->path, &own, &size, &state) &&
+                !object_file_number_of(own, &number, &owner) && number == object->file && !fstat(fd, &st) &&
+                (st.st_uid == owner || st.st_uid == 0) && !(st.st_mode & S_IWOTH);
+}
+
+int debug_search_next(DebugSearch *search, int *fdp, uint64_t *sizep) {
+        while (search->at < DEBUG_N_PLACES) {
+                _cleanup_(closep) int fd = -1;
+                SymbolState state;
+
+                if (!place(search, search->at++) ||
+                    symbol_file_look(search->root, search->path, &fd, sizep, &state) ||
+                    (search->is_beside && !may_lie_beside(search, fd)))
+                        continue;
+                *fdp = take_fd(fd);
+                return 0;
+        }
+        return 1;
 }
 
 int debug_file_open(SymbolFile *file, const SymbolObject *object, const ElfImage *own,
                     const char *debug_directory, DebugUse use) {
         DebugSearch search = { .object = object, .directory = debug_directory };
         DebugLink link;
-        int r = own ? debug_link_read(own, &link) : 1;
+        int r = own ? debug_link_read(own, &link) : 1, fd;
+        uint64_t size;
 
         search.link = r ? NULL : &link;
-        while (r >= 0 && debug_search_next(&search)) {
+        while (r >= 0 && !debug_search_next(&search, &fd, &size)) {
                 SymbolFile new = SYMBOL_FILE_NULL;
                 SymbolState state;
 
-                r = symbol_file_open_path(&new, search.root, search.path, &state);
+                r = symbol_file_take(&new, fd, size, &state);
                 if (!r)
                         r = debug_file_check(object, &new, search.by_link ? &link.crc : NULL, use);
                 if (!r) {

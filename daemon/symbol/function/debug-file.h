@@ -11,6 +11,10 @@
  *                         DIR/name, DIR/.debug/name, /usr/lib/debug/DIR/name
  *
  * A debug file's own link is not followed.
+ *
+ * DIR is where some target sees the object, and anybody may have made a folder of that name here. Of an
+ * object whose file is known, a file in DIR counts only if the object itself lies at its path here, and the
+ * file belongs to its owner or to root, and not everybody may write it.
  */
 
 #include <stdbool.h>
@@ -42,8 +46,8 @@ int debug_link_parse(const char *data, size_t size, const char **namep, uint32_t
 int debug_link_read(const ElfImage *own, DebugLink *link);
 
 /*
- * Where a debug file may be, one place after the other; each is to be looked at, and believed only if it is
- * one.
+ * Where a debug file may be, one place after the other; each is believed only if it is one:
+ * debug_file_check().
  */
 typedef struct DebugSearch {
         const SymbolObject *object;     /* borrowed, as the next two */
@@ -53,9 +57,11 @@ typedef struct DebugSearch {
         char path[DEBUG_MAX_PATH];
         const char *root;               /* for symbol_file_look() */
         bool by_link;                   /* its sum counts */
+        bool is_beside;                 /* it lies in DIR */
 } DebugSearch;
 
-bool debug_search_next(DebugSearch *search);
+/* Opens the file at the next place that has one. Return: 0 with *fdp and *sizep; 1 = there are no more. */
+int debug_search_next(DebugSearch *search, int *fdp, uint64_t *sizep);
 
 /*
  * Whether @file is the object's, and serves @use. @crcp: the sum in the link, NULL = by build id alone.

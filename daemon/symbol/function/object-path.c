@@ -15,6 +15,7 @@
 #include "base/util/file.h"
 #include "base/util/unpack.h"
 #include "sampling/process/htlhash.h"
+#include "sampling/process/object-file.h"
 
 enum {
         VDSO_MAX_BYTES = 16 << 10,      /* x86-64: two pages; reads stop at the end of its mapping */
@@ -81,6 +82,30 @@ int symbol_source_open(const SymbolSource *source, int *fdp, uint64_t *sizep, Sy
         return 0;
 }
 
+/* A file that took the place of the one that is meant has its path, and may have any build id. */
+static int open_by_path(const SymbolObject *object, int *fdp, uint64_t *sizep, SymbolState *statep) {
+        _cleanup_(closep) int fd = -1;
+        uint64_t number, size;
+        uid_t owner;
+
+        *statep = SYMBOL_STATE_ABSENT;
+        if (object->path[0] != '/' ||
+            symbol_file_look(symbol_object_root(object), object->path, &fd, &size, statep))
+                return 1;
+        *statep = SYMBOL_STATE_OTHER;
+        if (object->file && (object_file_number_of(fd, &number, &owner) || number != object->file))
+                return 1;
+        *fdp = take_fd(fd);
+        *sizep = size;
+        return 0;
+}
+
+int symbol_object_open(const SymbolObject *object, int *fdp, uint64_t *sizep, SymbolState *statep) {
+        if (object->source && object->source->open)
+                return symbol_source_open(object->source, fdp, sizep, statep);
+        return open_by_path(object, fdp, sizep, statep);
+}
+
 static int read_shape(SymbolFile *file, int fd, uint64_t base, uint64_t size, SymbolState *statep) {
         SymbolFile new = { .fd = fd, .image = { .fd = -1 } };
         int r = elf_image_init(&new.image, fd, base, size);
@@ -128,18 +153,12 @@ static int open_any(SymbolFile *file, const SymbolObject *object, SymbolState *s
         uint64_t size;
         int fd, r;
 
-        *statep = SYMBOL_STATE_ABSENT;
         if (!strcmp(object->path, "[vdso]"))
                 return open_vdso(file, statep);
-        if (object->source && object->source->open) {
-                if (symbol_source_open(object->source, &fd, &size, statep))
-                        return 1;
-                r = read_shape(file, fd, 0, size, statep);
-                return r < 0 ? error_fold(r) : r;
-        }
-        return object->path[0] == '/'
-                ? symbol_file_open_path(file, symbol_object_root(object), object->path, statep)
-                : 1;
+        if (symbol_object_open(object, &fd, &size, statep))
+                return 1;
+        r = read_shape(file, fd, 0, size, statep);
+        return r < 0 ? error_fold(r) : r;
 }
 
 static bool is_set(const char *id) {
@@ -151,7 +170,10 @@ bool symbol_object_has_id(const SymbolObject *object) {
                 is_set(object->build_id_htlhash);
 }
 
-/* By the GNU id if the profile has one, else by Go's, else by the content. */
+/*
+ * By the GNU id if the profile has one, else by Go's, else by the content, unless it was opened as the file
+ * itself.
+ */
 int symbol_file_check(const SymbolObject *object, const SymbolFile *file) {
         char hash[HTLHASH_HEX_SIZE];
         ImageIds ids;
@@ -163,6 +185,8 @@ int symbol_file_check(const SymbolObject *object, const SymbolFile *file) {
                 return strcmp(object->build_id_gnu, ids.gnu) != 0;
         if (is_set(object->build_id_go))
                 return strcmp(object->build_id_go, ids.go) != 0;
+        if (object->file)
+                return 0;
         r = htlhash_read(file->fd, file->image.size, hash);
         return r ? r : strcmp(object->build_id_htlhash, hash) != 0;
 }
@@ -172,7 +196,7 @@ int symbol_file_open(SymbolFile *file, const SymbolObject *object, SymbolState *
         int r;
 
         *statep = SYMBOL_STATE_NO_ID;
-        if (!symbol_object_has_id(object))
+        if (!symbol_object_has_id(object) && !object->file)
                 return 1;
         r = open_any(&new, object, statep);
         if (!r) {

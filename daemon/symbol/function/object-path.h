@@ -16,7 +16,8 @@
 
 /*
  * Where to get an object that cannot be opened by its path here: of a process in a container, or deleted. Not
- * part of what an object is known by: whoever comes first gives the file for all.
+ * part of what an object is known by: whoever comes first gives the file for all. An object with a `file`
+ * gets that one.
  */
 typedef struct SymbolSource {
         /*
@@ -33,6 +34,8 @@ typedef struct SymbolObject {
         const char *build_id_gnu;       /* lower-case hex; "" = none */
         const char *build_id_go;        /* "" = none */
         const char *build_id_htlhash;   /* counts if there is none of the others; NULL or "" = none */
+        /* object_file_number(): no other file counts, whatever id it has; 0 = not known */
+        uint64_t file;
         const SymbolSource *source;     /* NULL = by path */
 } SymbolObject;
 
@@ -56,7 +59,7 @@ typedef struct SymbolFile {
 
 #define SYMBOL_FILE_NULL { .fd = -1, .image = { .fd = -1 } }
 
-/* Whether it is known by anything: else no file can be believed. */
+/* Whether it is known by an id: else only the file itself can be believed. */
 bool symbol_object_has_id(const SymbolObject *object);
 
 static inline const char *symbol_object_root(const SymbolObject *object) {
@@ -75,11 +78,17 @@ int symbol_file_open(SymbolFile *file, const SymbolObject *object, SymbolState *
 int symbol_file_look(const char *root, const char *path, int *fdp, uint64_t *sizep, SymbolState *statep);
 int symbol_source_open(const SymbolSource *source, int *fdp, uint64_t *sizep, SymbolState *statep);
 
+/*
+ * The object's own file, from its source or by path; by path only the very file, if that is known. Return: as
+ * before.
+ */
+int symbol_object_open(const SymbolObject *object, int *fdp, uint64_t *sizep, SymbolState *statep);
+
 /* Reads its shape. Return: 0; 1 with *statep; -ENOMEM. symbol_file_take() has the descriptor in any case. */
 int symbol_file_take(SymbolFile *file, int fd, uint64_t size, SymbolState *statep);
 int symbol_file_open_path(SymbolFile *file, const char *root, const char *path, SymbolState *statep);
 
-/* Whether it is the object. Return: 0; 1 = another build; -ENOMEM. */
+/* Whether it is the object; of one without an id its own file is. Return: 0; 1 = another build; -ENOMEM. */
 int symbol_file_check(const SymbolObject *object, const SymbolFile *file);
 
 /*

@@ -133,8 +133,10 @@ static int serve_table(int socket, const SymbolRequest *request, int fd) {
                                       .max_string_bytes = symbol_default_limits.max_string_bytes,
                                       .may_map = true };
         Serving serving = { .socket = socket,
-                            .object = {
-                                    .path = "", .build_id_gnu = request->gnu, .build_id_go = request->go } };
+                            .object = { .path = "",
+                                        .build_id_gnu = request->gnu,
+                                        .build_id_go = request->go,
+                                        .file = request->is_itself } };
         const ObjectSymbols to = {
                 .limits = &limits, .open_debug = open_debug, .sink = take_list, .userdata = &serving
         };
@@ -144,7 +146,8 @@ static int serve_table(int socket, const SymbolRequest *request, int fd) {
         SymbolGo go;
         int r;
 
-        if (!symbol_object_has_id(&serving.object) || request->state >= SYMBOL_N_STATES)
+        if ((!symbol_object_has_id(&serving.object) && !request->is_itself) ||
+            request->state >= SYMBOL_N_STATES)
                 return SERVE_E_OVER;
         r = object_symbols_read(&to, open_own(&own, &serving, request, fd, &state) ? &own : NULL, &state,
                                 &go);

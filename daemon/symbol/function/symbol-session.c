@@ -43,13 +43,12 @@ static bool is_elf(int fd) {
 static int offer_next(Work *work, DebugSearch *search, bool *is_endp) {
         SymbolOffer offer = { .magic = SYMBOL_WIRE_MAGIC };
         _cleanup_(closep) int fd = -1;
-        SymbolState state;
 
-        while (!offer.has_file && debug_search_next(search)) {
+        while (!offer.has_file) {
                 closep(&fd);
                 fd = -1;
-                if (symbol_file_look(search->root, search->path, &fd, &offer.size, &state))
-                        continue;
+                if (debug_search_next(search, &fd, &offer.size))
+                        break;
                 offer.has_file = is_elf(fd);
                 offer.by_link = search->by_link;
         }
@@ -128,8 +127,12 @@ static void put_ids(SymbolRequest *request, const SymbolObject *object) {
 }
 
 static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep, SymbolGo *gop) {
-        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC, .kind = SYMBOL_ASK_TABLE, .size = work->size,
-                                  .has_file = work->fd >= 0, .state = work->state };
+        SymbolRequest request = { .magic = SYMBOL_WIRE_MAGIC,
+                                  .kind = SYMBOL_ASK_TABLE,
+                                  .size = work->size,
+                                  .has_file = work->fd >= 0,
+                                  .state = work->state,
+                                  .is_itself = work->object->file != 0 };
         SymbolAnswer answer;
         int r = worker_session_begin(&work->session);
 
@@ -145,21 +148,13 @@ static int ask_table(Work *work, SymbolTable **tablep, SymbolState *statep, Symb
 }
 
 static void open_own(Work *work) {
-        const SymbolSource *source = work->object->source;
-        int r;
-
-        if (source && source->open)
-                r = symbol_source_open(source, &work->fd, &work->size, &work->state);
-        else
-                r = symbol_file_look(symbol_object_root(work->object), work->object->path, &work->fd,
-                                     &work->size, &work->state);
-        if (r)
+        if (symbol_object_open(work->object, &work->fd, &work->size, &work->state))
                 work->fd = -1;
 }
 
-/* No build id, or one that is longer than any, is no reason to read. */
+/* No build id of a file that is not known, or one that is longer than any, is no reason to read. */
 static bool can_be_known(const SymbolObject *object) {
-        return (object->build_id_gnu[0] || object->build_id_go[0]) &&
+        return (object->file || object->build_id_gnu[0] || object->build_id_go[0]) &&
                 strlen(object->build_id_gnu) < SYMBOL_WIRE_ID && strlen(object->build_id_go) < SYMBOL_WIRE_ID;
 }
 

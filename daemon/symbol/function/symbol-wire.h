@@ -40,7 +40,8 @@ typedef struct SymbolRequest {
         uint32_t has_file;
         uint32_t state;                 /* why there is none */
         uint32_t n, bytes;              /* READABLE: names, and all that follows */
-        uint32_t style, zero;
+        uint32_t style;
+        uint32_t is_itself;             /* the file is what is meant, also without a build id */
         char gnu[SYMBOL_WIRE_ID], go[SYMBOL_WIRE_ID];   /* the object's build ids */
 } SymbolRequest;
 

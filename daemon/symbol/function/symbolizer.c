@@ -22,7 +22,8 @@ enum {
 
 /* Objects that cannot be read are remembered too, so that each is tried once. */
 typedef struct Entry {
-        char *path, *gnu, *go, *htlhash;        /* the key */
+        char *path, *gnu, *go, *htlhash;        /* the key, with … */
+        uint64_t file;                  /* … this */
         SymbolTable *table;             /* NULL = none */
         SymbolState state;
         SymbolGo go_state;
@@ -156,6 +157,7 @@ static int entry_new(Entry **entryp, const SymbolObject *object) {
         if (!entry)
                 return error_origin(-ENOMEM);
         line_cache_init(&entry->lines);
+        entry->file = object->file;
         entry->path = strdup(object->path);
         entry->gnu = strdup(text_of(object->build_id_gnu));
         entry->go = strdup(text_of(object->build_id_go));
@@ -170,13 +172,18 @@ static uint64_t add_hash(uint64_t hash, const char *text) {
         return hash * UINT64_C(0x9e3779b97f4a7c15) + hash_bytes(text, strlen(text));
 }
 
-static uint64_t key_of(const char *path, const char *gnu, const char *go, const char *htlhash) {
-        return add_hash(add_hash(add_hash(add_hash(0, path), gnu), go), htlhash);
+static uint64_t key_of(uint64_t file, const char *path, const char *gnu, const char *go,
+                       const char *htlhash) {
+        return add_hash(add_hash(add_hash(add_hash(file, path), gnu), go), htlhash);
+}
+
+static uint64_t key_of_entry(const Entry *entry) {
+        return key_of(entry->file, entry->path, entry->gnu, entry->go, entry->htlhash);
 }
 
 static void drop(Symbolizer *symbolizer, uint32_t index) {
         Entry *entry = symbolizer->entries[index];
-        uint64_t key = key_of(entry->path, entry->gnu, entry->go, entry->htlhash);
+        uint64_t key = key_of_entry(entry);
 
         if (hashmap_get(&symbolizer->by_key, key) == entry)
                 hashmap_remove(&symbolizer->by_key, key);
@@ -212,8 +219,7 @@ static void account(Symbolizer *symbolizer, Entry *entry) {
 }
 
 static int insert(Symbolizer *symbolizer, Entry *entry) {
-        int r = hashmap_put(&symbolizer->by_key, key_of(entry->path, entry->gnu, entry->go, entry->htlhash),
-                            entry);
+        int r = hashmap_put(&symbolizer->by_key, key_of_entry(entry), entry);
 
         if (r)
                 return error_fold(r);
@@ -228,7 +234,7 @@ static int insert(Symbolizer *symbolizer, Entry *entry) {
 }
 
 static bool matches(const Entry *entry, const SymbolObject *object) {
-        return !strcmp(entry->gnu, text_of(object->build_id_gnu)) &&
+        return entry->file == object->file && !strcmp(entry->gnu, text_of(object->build_id_gnu)) &&
                 !strcmp(entry->go, text_of(object->build_id_go)) && !strcmp(entry->path, object->path) &&
                 !strcmp(entry->htlhash, text_of(object->build_id_htlhash));
 }
@@ -240,8 +246,8 @@ static Entry *lookup(Symbolizer *symbolizer, const SymbolObject *object) {
         if (entry && matches(entry, object))
                 return entry;
         entry = hashmap_get(&symbolizer->by_key,
-                            key_of(object->path, text_of(object->build_id_gnu), text_of(object->build_id_go),
-                                   text_of(object->build_id_htlhash)));
+                            key_of(object->file, object->path, text_of(object->build_id_gnu),
+                                   text_of(object->build_id_go), text_of(object->build_id_htlhash)));
         return entry && matches(entry, object) ? entry : NULL;
 }
 

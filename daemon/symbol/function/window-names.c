@@ -68,6 +68,7 @@ static SymbolObject object_of(const WindowNames *names, uint32_t index) {
                 .build_id_gnu = window_get_string(names->window, module->build_id_gnu, NULL),
                 .build_id_go = window_get_string(names->window, module->build_id_go, NULL),
                 .build_id_htlhash = window_get_string(names->window, module->build_id_htlhash, NULL),
+                .file = module->file,
                 .source = options && options->source ? options->source(options->userdata, module) : NULL,
         };
 }

@@ -22,20 +22,72 @@ void name_job_end(void *state) {
         symbolizer_free(state);
 }
 
+/* ---- where the file is ---- */
+
+static bool is_of_one_process(const NamePlace *a, const NamePlace *b) {
+        return a->pid == b->pid && a->start_time_ns == b->start_time_ns;
+}
+
+static void drop_place(NamePlaces *places, uint32_t at) {
+        places->n--;
+        memmove(&places->items[at], &places->items[at + 1], (places->n - at) * sizeof(places->items[0]));
+}
+
+void name_places_add(NamePlaces *places, const NamePlace *place) {
+        uint32_t at = 0;
+
+        while (at < places->n && !is_of_one_process(&places->items[at], place))
+                at++;
+        if (at < places->n)
+                drop_place(places, at);
+        if (places->n == NAME_MAX_PLACES)
+                drop_place(places, NAME_MAX_PLACES - 1);
+        for (at = places->n; at && places->items[at - 1].start_time_ns > place->start_time_ns; at--)
+                places->items[at] = places->items[at - 1];
+        places->items[at] = *place;
+        places->n++;
+}
+
+void name_places_remove(NamePlaces *places, const NamePlaces *gone) {
+        for (uint32_t i = 0; i < gone->n; i++)
+                for (uint32_t at = places->n; at-- > 0;)
+                        if (!memcmp(&places->items[at], &gone->items[i], sizeof(gone->items[i])))
+                                drop_place(places, at);
+}
+
+/* Return: 0, OBJECT_E_MOVED = it has ended, or has something else there, OBJECT_E_UNREADABLE. */
+static int open_place(NameJob *job, const NamePlace *place) {
+        _cleanup_(closep) int proc_fd = -1;
+
+        if (process_open_living(place->pid, place->start_time_ns, &proc_fd, NULL))
+                return OBJECT_E_MOVED;
+        return object_file_open(&job->subject.file, proc_fd, place->start, place->end, job->subject.path,
+                                &job->fd);
+}
+
+/* Return: whether it was opened. */
+static bool open_file(NameJob *job) {
+        bool is_there = false;
+
+        for (uint32_t i = 0; i < job->places.n; i++) {
+                int r = open_place(job, &job->places.items[i]);
+
+                if (!r)
+                        return true;
+                is_there = is_there || r == OBJECT_E_UNREADABLE;
+                if (r == OBJECT_E_MOVED)
+                        job->gone.items[job->gone.n++] = job->places.items[i];
+        }
+        job->is_gone = !is_there;
+        return !object_file_open_here(&job->subject.file, job->subject.path, &job->fd);
+}
+
+/* ---- what is in it ---- */
+
 static int hand_out(void *userdata) {
         NameJob *job = userdata;
 
         return take_fd(job->fd);
-}
-
-static int open_file(NameJob *job) {
-        const NamePlace *place = &job->place;
-        _cleanup_(closep) int proc_fd = -1;
-
-        if (job->is_vdso)
-                return 0;
-        return process_open_living(place->pid, place->start_time_ns, &proc_fd, NULL) ||
-               object_file_open(&place->file, proc_fd, place->start, place->end, job->path, &job->fd);
 }
 
 /* @textp: a copy that lives as long as the job; NULL stays NULL. Return: 0, -ENOMEM. */
@@ -59,7 +111,7 @@ static int find(NameJob *job, uint32_t i, Symbolizer *symbolizer, const SymbolOb
 
 /* The vdso is the kernel's, and our own. */
 static int have_read(NameJob *job, Symbolizer *symbolizer, const SymbolObject *object) {
-        int r = job->zygotes && !job->is_vdso
+        int r = job->zygotes && !job->subject.is_vdso
                 ? symbol_session_run(job->zygotes, symbolizer, object, job->addresses, job->n, &job->workers)
                 : 0;
 
@@ -79,9 +131,13 @@ static void look_up(WorkerJob *base, void *state) {
         NameJob *job = (NameJob *)base;
         SymbolizerStats before = { 0 };
         const SymbolSource source = { .open = hand_out, .userdata = job };
-        const SymbolObject object = { .path = job->path, .build_id_gnu = job->gnu, .build_id_go = job->go,
-                                      .source = job->is_vdso ? NULL : &source };
-        int r = !state || open_file(job);
+        const NameSubject *subject = &job->subject;
+        const SymbolObject object = { .path = subject->path,
+                                      .build_id_gnu = subject->gnu,
+                                      .build_id_go = subject->go,
+                                      .file = subject->is_vdso ? 0 : object_file_number(&subject->file),
+                                      .source = subject->is_vdso ? NULL : &source };
+        int r = !state || !(subject->is_vdso || symbolizer_knows(state, &object) || open_file(job));
 
         if (state)
                 before = *symbolizer_stats(state);
@@ -96,8 +152,7 @@ static void look_up(WorkerJob *base, void *state) {
         job->fd = -1;
 }
 
-int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *path, bool is_vdso,
-                 const NamePlace *place, Zygotes *zygotes) {
+int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes) {
         NameJob *job = calloc(1, sizeof(*job));
         int r;
 
@@ -105,12 +160,12 @@ int name_job_new(NameJob **jobp, const char *gnu, const char *go, const char *pa
                 return error_origin(-ENOMEM);
         job->job = (WorkerJob){ .work = look_up, .discard = name_job_discard };
         job->fd = -1;
-        job->is_vdso = is_vdso;
-        job->place = *place;
+        job->subject = *subject;
+        job->places = *places;
         job->zygotes = zygotes ? zygotes_ref(zygotes) : NULL;
-        r = keep(job, gnu, &job->gnu);
-        r = r ? r : keep(job, go, &job->go);
-        r = r ? r : keep(job, path, &job->path);
+        r = keep(job, subject->gnu, &job->subject.gnu);
+        r = r ? r : keep(job, subject->go, &job->subject.go);
+        r = r ? r : keep(job, subject->path, &job->subject.path);
         if (r) {
                 name_job_discard(&job->job);
                 return r;

@@ -4,7 +4,8 @@
  *     frame ──want──▶ [object: addresses] ──work──▶ worker: name-job.c ──▶ names ──apply──▶ window
  *
  * A name is found by two steps, since frames of one window are met again and again: the frame's word in this
- * window, and if that is new, object and address.
+ * window, and if that is new, object and address. Words of two files differ, as their modules do
+ * (WindowModule).
  */
 #include "symbol/naming/object-names.h"
 
@@ -18,15 +19,15 @@
 #include "base/util/hashmap.h"
 #include "base/util/intern.h"
 #include "base/util/stat.h"
+#include "sampling/process/object.h"
 #include "symbol/naming/name-job.h"
 
-/* after a file could not be opened; another process may have it */
-#define DEFAULT_RETRY_NS (10 * NS_PER_SEC)
+#define DEFAULT_RETRY_NS (10 * NS_PER_SEC)      /* after a file could not be opened where it is */
 
 enum {
         DEFAULT_MAX_NAMES = 128 << 10,
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
-        MAX_IDS = 64 << 10,             /* of files, which may be many of one build */
+        MAX_OBJECTS = 16 << 10,
         NO_TEXT = UINT32_MAX,
         MAX_DOUBLINGS = 6,              /* of that, after workers have failed: eleven minutes */
 };
@@ -42,15 +43,15 @@ typedef struct Name {
 } Name;
 
 struct NamedObject {
-        char *gnu, *go, *path;          /* owned */
-        bool is_vdso;
+        NameSubject subject;            /* its texts are owned */
+        uint64_t file;                  /* Object.file */
         Hashmap names;                  /* address → Name */
         Name *asked[NAME_JOB_MAX];      /* not sent yet */
         uint32_t n_asked;
         NamedObject *next_asked;        /* among those that have some */
         uint64_t retry_ns;
         unsigned n_failed;              /* times in a row that no worker could read it */
-        NamePlace place;                /* where it was met last */
+        NamePlaces places;              /* where it was met */
 };
 
 struct ObjectNames {
@@ -59,8 +60,7 @@ struct ObjectNames {
         Worker *worker;
         uint64_t window_serial;
         Hashmap words;                  /* frame word of this window → Name */
-        Hashmap ids;                    /* Object.id → NamedObject */
-        Hashmap builds;                 /* hash of build ids and path → NamedObject; each is in here once */
+        Hashmap objects;                /* hash of file and path → NamedObject */
         Arena rows;                     /* Names */
         Intern texts;
         uint32_t n_names, n_waiting;
@@ -97,9 +97,9 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygo
 
 static void free_object(NamedObject *object) {
         hashmap_deinit(&object->names);
-        free(object->gnu);
-        free(object->go);
-        free(object->path);
+        free((char *)object->subject.gnu);
+        free((char *)object->subject.go);
+        free((char *)object->subject.path);
         free(object);
 }
 
@@ -107,10 +107,9 @@ static void clear(ObjectNames *names) {
         HashmapEntry *entry;
         uint32_t at = 0;
 
-        while ((entry = hashmap_next(&names->builds, &at)))
+        while ((entry = hashmap_next(&names->objects, &at)))
                 free_object(entry->value);
-        hashmap_deinit(&names->builds);
-        hashmap_deinit(&names->ids);
+        hashmap_deinit(&names->objects);
         hashmap_deinit(&names->words);
         arena_deinit(&names->rows);
         intern_deinit(&names->texts);
@@ -130,18 +129,19 @@ ObjectNames *object_names_free(ObjectNames *names) {
 
 /* ---- wanting ---- */
 
-static uint64_t build_hash(const Object *object, const char *path) {
-        uint64_t hashes[3] = { hash_bytes(object->build_id_gnu, strlen(object->build_id_gnu)),
-                               hash_bytes(object->build_id_go, strlen(object->build_id_go)),
-                               hash_bytes(path, strlen(path)) };
+static const char *path_of(const Mapping *mapping) {
+        return mapping->kind == MAPPING_VDSO ? "[vdso]" : mapping->path;
+}
 
-        return hash_bytes(hashes, sizeof(hashes));
+static uint64_t object_key(const Mapping *mapping) {
+        uint64_t parts[2] = { mapping->object->file, hash_bytes(path_of(mapping), strlen(path_of(mapping))) };
+
+        return hash_bytes(parts, sizeof(parts));
 }
 
 /* Of two objects that hash to one number the later one has no names. */
-static bool is_same(const NamedObject *named, const Object *object, const char *path) {
-        return !strcmp(named->gnu, object->build_id_gnu) && !strcmp(named->go, object->build_id_go) &&
-                !strcmp(named->path, path);
+static bool is_same(const NamedObject *named, const Mapping *mapping) {
+        return named->file == mapping->object->file && !strcmp(named->subject.path, path_of(mapping));
 }
 
 static int new_object(const Mapping *mapping, NamedObject **namedp) {
@@ -149,11 +149,14 @@ static int new_object(const Mapping *mapping, NamedObject **namedp) {
 
         if (!named)
                 return error_origin(-ENOMEM);
-        named->gnu = strdup(mapping->object->build_id_gnu);
-        named->go = strdup(mapping->object->build_id_go);
-        named->path = strdup(mapping->kind == MAPPING_VDSO ? "[vdso]" : mapping->path);
-        named->is_vdso = mapping->kind == MAPPING_VDSO;
-        if (!named->gnu || !named->go || !named->path) {
+        named->file = mapping->object->file;
+        named->subject = (NameSubject){ .gnu = strdup(mapping->object->build_id_gnu),
+                                        .go = strdup(mapping->object->build_id_go),
+                                        .path = strdup(path_of(mapping)),
+                                        .is_vdso = mapping->kind == MAPPING_VDSO };
+        if (!named->subject.is_vdso)
+                named->subject.file = object_file(mapping->object);
+        if (!named->subject.gnu || !named->subject.go || !named->subject.path) {
                 free_object(named);
                 return error_origin(-ENOMEM);
         }
@@ -161,42 +164,44 @@ static int new_object(const Mapping *mapping, NamedObject **namedp) {
         return 0;
 }
 
+static int add_object(ObjectNames *names, const Mapping *mapping, uint64_t key, NamedObject **namedp) {
+        NamedObject *named = NULL;
+        int r = new_object(mapping, &named);
+
+        if (r)
+                return error_fold(r);
+        r = hashmap_put(&names->objects, key, named);
+        if (r) {
+                free_object(named);
+                return error_fold(r);
+        }
+        names->is_over = names->is_over || names->objects.n_entries > MAX_OBJECTS;
+        *namedp = named;
+        return 0;
+}
+
 /* *namedp stays NULL if it can have none. */
 static int find_object(ObjectNames *names, const Mapping *mapping, NamedObject **namedp) {
-        const char *path = mapping->kind == MAPPING_VDSO ? "[vdso]" : mapping->path;
-        NamedObject *named = hashmap_get(&names->ids, mapping->object->id);
-        uint64_t hash;
-        int r = 0;
+        uint64_t key = object_key(mapping);
+        NamedObject *named = hashmap_get(&names->objects, key);
+        int r;
 
         if (!named) {
-                hash = build_hash(mapping->object, path);
-                named = hashmap_get(&names->builds, hash);
-                if (named && !is_same(named, mapping->object, path))
-                        return 0;
-                if (!named) {
-                        r = new_object(mapping, &named);
-                        if (r)
-                                return error_fold(r);
-                        r = hashmap_put(&names->builds, hash, named);
-                        if (r) {
-                                free_object(named);
-                                return error_fold(r);
-                        }
-                }
-                r = hashmap_put(&names->ids, mapping->object->id, named);
-                names->is_over = names->is_over || names->ids.n_entries > MAX_IDS;
+                r = add_object(names, mapping, key, &named);
+                if (r)
+                        return error_fold(r);
         }
-        *namedp = named;
-        return r ? error_fold(r) : 0;
+        if (is_same(named, mapping))
+                *namedp = named;
+        return 0;
 }
 
 static void note_place(NamedObject *object, const Process *process, const Mapping *mapping) {
-        object->place = (NamePlace){
-                .pid = (pid_t)process->pid, .start_time_ns = process->start_time_ns,
-                .start = mapping->start, .end = mapping->end,
-        };
-        if (!object->is_vdso)
-                object->place.file = object_file(mapping->object);
+        name_places_add(&object->places,
+                        &(NamePlace){ .pid = (pid_t)process->pid,
+                                      .start_time_ns = process->start_time_ns,
+                                      .start = mapping->start,
+                                      .end = mapping->end });
 }
 
 /* *namep stays NULL over the cap. */
@@ -246,8 +251,7 @@ static void give_up(WorkerJob *base, void *userdata) {
 
 static int send_job(ObjectNames *names, NamedObject *object) {
         NameJob *job;
-        int r = name_job_new(&job, object->gnu, object->go, object->path, object->is_vdso, &object->place,
-                             names->zygotes);
+        int r = name_job_new(&job, &object->subject, &object->places, names->zygotes);
 
         if (r)
                 return error_fold(r);
@@ -268,7 +272,7 @@ static int send_job(ObjectNames *names, NamedObject *object) {
         return r < 0 ? error_fold(r) : 0;
 }
 
-static int ask(ObjectNames *names, NamedObject *object, Name *name) {
+static void note_asked(ObjectNames *names, NamedObject *object, Name *name) {
         name->state = NAME_ASKED;
         names->n_waiting++;
         if (!object->n_asked) {
@@ -276,6 +280,10 @@ static int ask(ObjectNames *names, NamedObject *object, Name *name) {
                 names->first_asked = object;
         }
         object->asked[object->n_asked++] = name;
+}
+
+static int ask(ObjectNames *names, NamedObject *object, Name *name) {
+        note_asked(names, object, name);
         return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names);
 }
 
@@ -296,18 +304,21 @@ int object_names_want(ObjectNames *names, const Window *window, const Process *p
 
         if (names->window_serial != window_serial(window))
                 begin_window(names, window);
-        if (hashmap_get(&names->words, word))
+        name = hashmap_get(&names->words, word);
+        if (name && (name->state == NAME_KNOWN || name->state == NAME_NONE))
                 return 0;
         r = find_object(names, mapping, &object);
-        if (!r && object)
+        if (!r && object && !name)
                 r = find_name(names, object, address, &name);
-        if (r || !name)
+        if (r || !object || !name)
                 return r;
         r = hashmap_put(&names->words, word, name);
-        if (r || name->state != NAME_NEW || clock_monotonic_ns() < object->retry_ns)
+        if (r || name->state == NAME_KNOWN || name->state == NAME_NONE)
                 return r;
         note_place(object, process, mapping);
-        return ask(names, object, name);
+        return name->state == NAME_ASKED || clock_monotonic_ns() < object->retry_ns
+                ? 0
+                : ask(names, object, name);
 }
 
 /* ---- answers ---- */
@@ -380,17 +391,28 @@ static void try_later(const ObjectNames *names, NamedObject *object, bool is_fai
         object->retry_ns = clock_monotonic_ns() + (names->limits.retry_ns << doublings);
 }
 
+/* Processes that were met meanwhile; if there are none, whoever is met next is asked. */
+static void ask_others(ObjectNames *names, NamedObject *object, const NameJob *job) {
+        for (uint32_t i = 0; i < job->n && object->places.n && object->n_asked < NAME_JOB_MAX; i++)
+                note_asked(names, object, job->names[i]);
+}
+
 static void take_answers(WorkerJob *base, void *userdata) {
         NameJob *job = (NameJob *)base;
         NamedObject *object = job->object;
         ObjectNames *names = userdata;
 
         count(job);
-        if (job->is_unopened) {
+        name_places_remove(&object->places, &job->gone);
+        if (job->is_unopened && job->is_gone && !job->is_failed) {
+                give_back(names, job, COUNTER_NAMES_GONE);
+                ask_others(names, object, job);
+        } else if (job->is_unopened) {
                 give_back(names, job, job->is_failed ? COUNTER_NAMES_FAILED : COUNTER_NAMES_UNREADABLE);
                 try_later(names, object, job->is_failed);
         } else {
                 object->n_failed = 0;
+                object->retry_ns = 0;
                 names->n_waiting -= job->n;
                 for (uint32_t i = 0; i < job->n; i++)
                         take_answer(names, job, i);
@@ -456,12 +478,16 @@ int object_names_apply(ObjectNames *names, Window *window) {
 }
 
 int object_names_wait(ObjectNames *names, uint64_t end_ns) {
-        int r = object_names_work(names);
+        bool is_idle;
 
-        if (r || !names->n_waiting)
-                return r;
-        worker_wait(names->worker, end_ns);
-        worker_collect(names->worker, clock_monotonic_ns());
+        do {
+                int r = object_names_work(names);
+
+                if (r)
+                        return error_fold(r);
+                is_idle = worker_wait(names->worker, end_ns);
+                worker_collect(names->worker, clock_monotonic_ns());
+        } while (is_idle && names->first_asked);
         return 0;
 }
 

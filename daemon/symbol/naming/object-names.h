@@ -6,12 +6,14 @@
  *
  * Native frames of a window get their functions from the files that targets map, by a thread that nobody
  * waits for: an address is asked for when it is first met, and when its window is closed it has its name, or
- * goes out without one and has it in the next. Answers are kept by build id, so each address of a file is
- * looked up once, whoever runs it.
+ * goes out without one and has it in the next. Answers are kept by file (ObjectFile) and path, so each
+ * address is looked up once, whoever runs it. A build id is no key: whoever makes a file chooses it, and a
+ * path is whatever a process has mounted.
  *
- * Files are opened as sampling/process/object.h describes: where a process has them mapped, and only those
- * that it has read before; so containers' and deleted files are, and nothing is that may never answer. Debug
- * files are looked for on this machine.
+ * Files are opened as sampling/process/object-file.h describes: where a process has them mapped, and only
+ * those that it has read before; so containers' and deleted files are, and nothing is that may never answer.
+ * Any process that maps the file will do, so a few are remembered, and one that has ended costs nothing.
+ * Debug files are looked for on this machine (symbol/function/debug-file.h).
  */
 
 #include <stddef.h>
@@ -31,7 +33,7 @@ typedef struct ObjectNamesLimits {
         /* that wait, of up to 64 addresses of one object; 0 = 256. Over it: dropped */
         uint32_t max_jobs;
         uint64_t time_limit_ns;           /* for one of them; 0 = 10 s */
-        uint64_t retry_ns;              /* after a file could not be opened or read; 0 = 10 s */
+        uint64_t retry_ns;              /* after a file that is there could not be opened or read; 0 = 10 s */
 } ObjectNamesLimits;
 
 /*
