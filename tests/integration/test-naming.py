@@ -16,6 +16,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 
 import fuse_server
 import otlp_read
@@ -375,6 +376,169 @@ class Local(session.NamingCase):
         self.assertEqual({f.name for s in result.of(hostile.pid) for f in s.frames if f.path == str(path)},
                          {""}, "the address stays")
         self.check_names(result, otlp_read.Symbols(), {str(path): "/no/such/file"})
+
+    def program(self, name="program"):
+        """A copy of a victim that anybody may run, long enough that neither its head nor its tail has a name. Its path."""
+        path = self.directory() / name
+        path.parent.chmod(0o755)
+        path.write_bytes((session.LIB / "victim-chain").read_bytes() + bytes(8192))
+        path.chmod(0o755)
+        return path
+
+    def stranger(self, lie, path):
+        """A process of nobody that has mounted @lie over @path, and runs it."""
+        for tool in ("setpriv", "unshare"):
+            tap.need_tool(tool)
+        os.chown(lie, 65534, 65534)
+        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user",
+                  "--map-root-user", "--mount")
+        if subprocess.run([*nobody, "true"], capture_output=True, check=False).returncode:
+            tap.skip("kernel: no user namespaces for users")
+        child = self.spawn([*nobody, "sh", "-c", f"mount --bind {lie} {path} && exec {path} 20"])
+        child.wait_for(r"^pid \d+")
+        self.assertEqual(pathlib.Path(f"/proc/{child.pid}/exe").readlink(), path)
+        return child
+
+    def check_not_lied_to(self, lie, path, lies):
+        """Whom the daemon meets first is the stranger; what the honest process runs has its own names all the same."""
+        honest = self.spawn([path, "20"])
+        honest.wait_for(r"^pid \d+")
+        os.kill(honest.pid, signal.SIGSTOP)
+        stranger = self.stranger(lie, path)
+        run = self.start("--pid", stranger.pid, "--pid", honest.pid, *HZ, "--symbols", "local")
+        self.wait_named(run, stranger.pid, lies)
+        os.kill(honest.pid, signal.SIGCONT)
+        self.wait_for(
+            run,
+            lambda samples: sum(s.resource["process.pid"] == honest.pid and any(f.name and f.path == str(path)
+                                                                                for f in s.frames)
+                                for s in samples) >= 100, "100 samples with names")
+        result = run.stop()
+        names = {pid: {f.name for s in result.of(pid) for f in s.frames if f.path == str(path)} - {""}
+                 for pid in (honest.pid, stranger.pid)}
+        self.assertIn("chain_leaf", names[honest.pid])
+        self.assertNotIn(lies, names[honest.pid])
+        self.assertNotIn("chain_leaf", names[stranger.pid])
+
+    def test_a_stranger_with_the_same_path_and_build_id(self):
+        """A user mounts a program of his own over that of another, in a namespace of his own; its build id is what he told the linker."""
+        tap.need_tool("cc")
+        path = self.program()
+        lie, build_id = path.parent / "lie", otlp_read.Symbols().build_id(path)
+        source = path.parent / "lie.c"
+        source.write_text('''__asm__(".text\\n.globl attacker_says_so\\n.type attacker_says_so,@function\\n"
+                                 "attacker_says_so: 1: jmp 1b\\n.fill 0x4000,1,0x90\\n.size attacker_says_so,.-attacker_says_so");
+                void attacker_says_so(void);
+                int printf(const char *, ...), getpid(void), fflush(void *);
+                int main(void) { printf("pid %d\\n", getpid()); fflush((void *)0); attacker_says_so(); return 0; }'''
+                          )
+        self.run_command(["cc", "-o", lie, source, f"-Wl,--build-id=0x{build_id}"], expect=0)
+        self.assertEqual(otlp_read.Symbols().build_id(lie), build_id)
+        self.check_not_lied_to(lie, path, "attacker_says_so")
+
+    def test_a_stranger_that_is_alike_but_for_its_names(self):
+        """The same code with the same build id, size, time, head and tail: only the kernel tells these files apart."""
+        path = self.program()
+        lie, data = path.parent / "lie", path.read_bytes()
+        lie.write_bytes(data.replace(b"chain_leaf", b"evil__leaf").replace(b"chain_frame", b"evil__frame"))
+        lie.chmod(0o755)
+        self.assertEqual([data[:4096], data[-4096:]], [lie.read_bytes()[:4096], lie.read_bytes()[-4096:]])
+        os.utime(lie, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+        self.check_not_lied_to(lie, path, "evil__leaf")
+
+    def test_a_file_that_takes_the_place_of_another(self):
+        """It has the path, the build id, the size and the time of the one before, whose process still runs."""
+        path = self.program()
+        data, times = path.read_bytes(), path.stat()
+        before = self.spawn([path, "20"])
+        before.wait_for(r"^pid \d+")
+        new = path.parent / "new"
+        new.write_bytes(data.replace(b"chain_leaf", b"later_leaf"))
+        new.chmod(0o755)
+        os.utime(new, ns=(times.st_atime_ns, times.st_mtime_ns))
+        new.rename(path)
+        after = self.spawn([path, "20"])
+        after.wait_for(r"^pid \d+")
+        run = self.start("--pid", before.pid, "--pid", after.pid, *HZ, "--symbols", "local")
+        self.wait_named(run, before.pid, "chain_leaf")
+        self.wait_named(run, after.pid, "later_leaf")
+        result = run.stop()
+        for pid, wrong in ((before.pid, "later_leaf"), (after.pid, "chain_leaf")):
+            self.assertNotIn(wrong, {f.name for s in result.of(pid) for f in s.frames})
+
+    def test_a_file_that_is_written_anew_in_its_place(self):
+        """The inode, the size and the time stay as they were."""
+        path = self.program()
+        data, times = path.read_bytes(), path.stat()
+        run, wait = self.start_counted("--comm", path.name, *HZ, "--symbols", "local")
+        first = self.spawn([path, "20"])
+        self.wait_named(run, first.pid, "chain_leaf")
+        first.stop()
+        with path.open("r+b") as file:
+            file.write(data.replace(b"chain_leaf", b"later_leaf"))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        self.assertEqual([path.stat().st_ino, path.stat().st_mtime_ns], [times.st_ino, times.st_mtime_ns])
+        second = self.spawn([path, "20"])
+        self.wait_named(run, second.pid, "later_leaf")
+        result = run.stop()
+        self.assertNotIn("chain_leaf", {f.name for s in result.of(second.pid) for f in s.frames})
+
+    def test_a_file_without_a_build_id(self):
+        path = self.program()
+        self.run_command(["objcopy", "--remove-section", ".note.gnu.build-id", path], expect=0)
+        victim = self.spawn([path, "20"])
+        victim.wait_for(r"^pid \d+")
+        run = self.start("--pid", victim.pid, *HZ, "--symbols", "local")
+        self.wait_named(run, victim.pid, "main", "chain_leaf")
+        self.assertEqual(run.stop().counter("names_total", "no_build_id"), 0)
+
+    def test_a_stripped_twin_has_no_names_of_the_other(self):
+        path = self.program()
+        twin = path.parent / "twin"
+        shutil.copy(path, twin)
+        self.run_command(["strip", twin], expect=0)
+        hidden = self.spawn(
+            ["unshare", "--mount", "sh", "-c", f"mount --bind {twin} {path} && exec {path} 20"])
+        hidden.wait_for(r"^pid \d+")
+        run, wait = self.start_counted("--comm", path.name, *HZ, "--symbols", "local")
+        wait(1, "spanprof_names_total", result="stripped")
+        whole = self.spawn([path, "20"])
+        self.wait_named(run, whole.pid, "main", "chain_leaf")
+        result = run.stop()
+        self.assertEqual({f.name for s in result.of(hidden.pid) for f in s.frames if f.path == str(path)},
+                         {""})
+
+    def test_a_library_keeps_its_names_beside_short_processes(self):
+        """Each of them maps the C library, mostly met last and mostly gone when its file is asked for."""
+        directory = self.directory()
+        short = self.spawn(["sh", "-c", f"while :; do {session.LIB / 'victim-short'} 3 >/dev/null; done"])
+        user = directory / "user.py"
+        user.write_text(
+            "import time\nwhile True:\n  for n in range(1, 400): sorted(str(n).encode() * n); '%.17g' % n ** .5; time.time()\n"
+        )
+        run, wait = self.start_counted("--all", *HZ, "--symbols", "local")
+        wait(20, "spanprof_names_total", result="named")
+        python = self.spawn([sys.executable, user])
+        run.wait_events(3000, python.pid, 120)
+        short.kill()
+        result, symbols = run.stop(), otlp_read.Symbols()
+        seen, unnamed = {}, set()
+        for sample in result.samples:
+            for frame in sample.frames:
+                if "/libc." in frame.path:
+                    seen.setdefault((frame.path, frame.address), []).append(
+                        (sample.time_ns, bool(frame.name)))
+        self.assertTrue(seen)
+        for place, looks in seen.items():
+            windows = sorted({time_ns // 1_000_000_000 for time_ns, _ in looks})
+            late = [named for time_ns, named in looks if time_ns > looks[0][0] + 5_000_000_000]
+            if windows and late and not all(late):
+                unnamed.add(place)
+        table = {
+            place for place in unnamed
+            if symbols.object(*place[:1], symbols.build_id(place[0])).name(place[1]) != "[unknown]"
+        }
+        self.assertEqual(table, set(), f"{len(seen)} addresses of the C library")
 
     def test_nothing_runs_for_remote(self):
         victim = self.victim("chain", 20)
