@@ -15,6 +15,7 @@
 #include "base/util/stat.h"
 #include "service/run/worker-main.h"
 #include "symbol/function/symbol-wire.h"
+#include "symbol/naming/name-job.h"
 #include "symbol/naming/object-names.h"
 
 #define LONG_NS (60 * NS_PER_SEC)
@@ -77,7 +78,7 @@ static FrameWord want(uintptr_t pc) {
         const Mapping *mapping = mapping_of(pc);
         const Object *object = mapping->object;
         uint32_t segment, module;
-        WindowModule row = { 0 };
+        WindowModule row = { .file = object->file };
         uint64_t address;
         FrameWord word;
 
@@ -196,18 +197,138 @@ Test(object_names, drops_what_the_queue_has_no_room_for) {
         cr_assert(is_library_function(words[1]));
 }
 
-Test(object_names, leaves_a_file_alone_that_cannot_be_opened) {
+static const NamePlace places_of[] = {
+        { .pid = 1, .start_time_ns = 10 }, { .pid = 2, .start_time_ns = 20 },
+        { .pid = 3, .start_time_ns = 30 }, { .pid = 4, .start_time_ns = 40 },
+        { .pid = 5, .start_time_ns = 50 }, { .pid = 6, .start_time_ns = 5 },
+};
+
+static void check_pids(const NamePlaces *places, const char *expected) {
+        char pids[64] = "";
+
+        for (uint32_t i = 0; i < places->n; i++)
+                snprintf(pids + strlen(pids), sizeof(pids) - strlen(pids), "%d ", (int)places->items[i].pid);
+        cr_assert_str_eq(pids, expected);
+}
+
+Test(object_names, remembers_the_processes_that_began_first_and_the_last_one) {
+        NamePlace moved = places_of[1];
+        NamePlaces places = { 0 }, gone = { 0 };
+
+        for (int i = 3; i >= 0; i--)
+                name_places_add(&places, &places_of[i]);
+        check_pids(&places, "1 2 3 4 ");
+        name_places_add(&places, &places_of[4]);
+        check_pids(&places, "1 2 3 5 ");
+        name_places_add(&places, &places_of[5]);
+        check_pids(&places, "6 1 2 3 ");
+        moved.start = 4096;
+        name_places_add(&places, &moved);
+        check_pids(&places, "6 1 2 3 ");
+        name_places_add(&gone, &places_of[0]);
+        name_places_add(&gone, &places_of[1]);
+        name_places_remove(&places, &gone);
+        check_pids(&places, "6 2 3 ");          /* 2 has been met elsewhere meanwhile */
+}
+
+/* This program's file has its path here, and is it. */
+Test(object_names, needs_no_process_for_a_file_that_lies_at_its_path) {
         FrameWord word;
 
         process->start_time_ns += 1;            /* another process, which is gone */
         word = want((uintptr_t)object_names_marker);
         answer();
+        cr_assert_str_eq(name_of(word), "object_names_marker");
+}
+
+/* A copy of this program that is mapped and has no path any more. Return: where the marker is in it. */
+static char *map_deleted_copy(void) {
+        const Mapping *mapping = mapping_of((uintptr_t)object_names_marker);
+        char path[] = "/tmp/spanprof-test-XXXXXX", command[128];
+        int fd = mkstemp(path);
+        char *map;
+
+        snprintf(command, sizeof(command), "cat /proc/%d/exe >%s", getpid(), path);
+        cr_assert_eq(system(command), 0);
+        map = mmap(NULL, mapping->end - mapping->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
+                   (off_t)mapping->offset);
+        cr_assert_neq(map, MAP_FAILED);
+        cr_assert_eq(unlink(path), 0);
+        close(fd);
+        return map + ((uintptr_t)object_names_marker - mapping->start);
+}
+
+/* A process that has ended is no reason to wait: the next one that maps the file is asked at once. */
+Test(object_names, asks_the_next_process_at_once) {
+        char *marker = map_deleted_copy();
+        FrameWord word;
+
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        process->start_time_ns += 1;
+        word = want((uintptr_t)marker);
+        answer();
         cr_assert_str_eq(name_of(word), "");
-        cr_assert_eq(stat_get(COUNTER_NAMES_UNREADABLE), 1);
-        window_free(window);
-        cr_assert_eq(window_new(&window, 2, 0, NULL), 0);
-        want((uintptr_t)object_names_marker);
-        cr_assert_eq(object_names_n_waiting(names), 0, "not again at once");
+        cr_assert_eq(stat_get(COUNTER_NAMES_GONE), 1);
+        cr_assert_eq(stat_get(COUNTER_NAMES_UNREADABLE), 0);
+        process->start_time_ns -= 1;
+        cr_assert_eq(want((uintptr_t)marker), word);
+        cr_assert_eq(object_names_n_waiting(names), 1);
+        answer();
+        cr_assert_str_eq(name_of(word), "object_names_marker");
+}
+
+/* One that was met before goes on when those behind it have ended. */
+Test(object_names, asks_those_that_were_met_before) {
+        char *marker = map_deleted_copy();
+        FrameWord words[2];
+
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        words[0] = want((uintptr_t)marker);
+        process->start_time_ns += 1;
+        words[1] = want((uintptr_t)marker + 1);
+        process->start_time_ns -= 1;
+        answer();
+        for (int i = 0; i < 2; i++)
+                cr_assert_str_eq(name_of(words[i]), "object_names_marker");
+        cr_assert_eq(stat_get(COUNTER_NAMES_GONE), 0);
+}
+
+/* A table that is there needs nobody. */
+Test(object_names, needs_no_file_twice) {
+        char *marker = map_deleted_copy();
+        FrameWord word;
+
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        want((uintptr_t)marker);
+        answer();
+        process->start_time_ns += 1;
+        word = want((uintptr_t)marker + 1);
+        answer();
+        cr_assert_str_eq(name_of(word), "object_names_marker");
+        cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_LOADED), 1);
+}
+
+/* Two files of one path and one build id. */
+Test(object_names, keeps_files_apart_that_say_the_same_of_themselves) {
+        const Mapping *own = mapping_of((uintptr_t)object_names_marker);
+        char *marker = map_deleted_copy();
+        Mapping *copy;
+        FrameWord words[2];
+
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        own = mapping_of((uintptr_t)object_names_marker);
+        copy = (Mapping *)mapping_of((uintptr_t)marker);
+        cr_assert_neq(own->object->file, copy->object->file);
+        cr_assert_str_eq(own->object->build_id_gnu, copy->object->build_id_gnu);
+        free(copy->path);
+        copy->path = strdup(own->path);
+        words[0] = want((uintptr_t)object_names_marker);
+        words[1] = want((uintptr_t)marker);
+        cr_assert_neq(words[0], words[1]);
+        answer();
+        for (int i = 0; i < 2; i++)
+                cr_assert_str_eq(name_of(words[i]), "object_names_marker");
+        cr_assert_eq(stat_get(COUNTER_SYMBOL_TABLES_LOADED), 2, "each for itself");
 }
 
 Test(object_names, forgets_all_when_there_are_too_many) {

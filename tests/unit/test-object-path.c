@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "sampling/process/object-file.h"
 #include "service/run/worker-main.h"
 #include "symbol/function/debug-file.h"
 #include "symbol/function/symbol-session.h"
@@ -77,7 +78,7 @@ static void compare(const SymbolObject *object, uint64_t address, const SymbolNa
         WorkerSessionCounts counts = { 0 };
         SymbolName name;
 
-        if (!object->build_id_gnu[0] && !object->build_id_go[0])
+        if (!object->build_id_gnu[0] && !object->build_id_go[0] && !object->file)
                 return;
         if (!zygotes) {
                 cr_assert_eq(zygotes_new(&zygotes), 0);
@@ -225,6 +226,54 @@ Test(object, survives_a_bomb, .init = with_id) {
         cr_assert_eq(add_mini_debuginfo("truncate -s 256M bomb && xz -0 -T1 -c bomb >mini.xz && rm bomb"), 0);
         expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "a bomb");
         cr_assert_lt(symbolizer_memory(symbolizer), 1 << 20);
+}
+
+/* Gives an object the number of the file that is at its path now. */
+static void know_file(SymbolObject *object) {
+        int fd = open(object->path, O_PATH | O_CLOEXEC);
+        uid_t owner;
+
+        cr_assert_eq(object_file_number_of(fd, &object->file, &owner), 0);
+        close(fd);
+}
+
+Test(object, of_a_known_file_takes_no_other, .init = with_id) {
+        SymbolObject object = program();
+
+        know_file(&object);
+        expect(&object, SYMBOL_STATE_NAMED, "hidden", "itself");
+        cr_assert_eq(shell("cp -p program copy && mv copy program"), 0);
+        expect(&object, SYMBOL_STATE_OTHER, NULL, "a copy, to the last byte");
+}
+
+Test(object, of_a_known_file_needs_no_id, .init = without_id) {
+        SymbolObject object = program();
+
+        object.build_id_htlhash = "";
+        expect(&object, SYMBOL_STATE_NO_ID, NULL, "any file");
+        know_file(&object);
+        expect(&object, SYMBOL_STATE_NAMED, "hidden", "the file");
+}
+
+/* Any user may have made a folder that is called as the one in which a target sees its file. */
+Test(object, of_a_known_file_takes_debug_files_of_its_owner, .init = with_id) {
+        SymbolObject object = program();
+
+        if (geteuid() != 0)
+                cr_skip_test("root: gives files to others");
+        cr_assert_eq(
+                shell("objcopy --only-keep-debug whole names.debug && strip program && "
+                      "objcopy --add-gnu-debuglink=names.debug program && chmod 644 names.debug && chown 65534 names.debug"),
+                0);
+        know_file(&object);
+        expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "a stranger's");
+        cr_assert_eq(shell("chown 0 names.debug && chmod 666 names.debug"), 0);
+        expect(&object, SYMBOL_STATE_DYNAMIC, NULL, "that anybody may write");
+        cr_assert_eq(shell("chmod 644 names.debug"), 0);
+        expect(&object, SYMBOL_STATE_NAMED, "hidden", "its owner's");
+        cr_assert_eq(shell("chown 65534 names.debug program"), 0);
+        know_file(&object);
+        expect(&object, SYMBOL_STATE_NAMED, "hidden", "another owner's, of both");
 }
 
 /* Links that go round, and links to what is no plain name: nothing is followed beyond one file. */

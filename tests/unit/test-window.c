@@ -30,6 +30,35 @@ static uint32_t module(Window *window, uint64_t limit, uint64_t offset) {
         return index;
 }
 
+/* Rows of OTLP must differ, so the second and third say that they are others. */
+Test(window, numbers_modules_that_differ_in_their_file_alone) {
+        Window *window;
+        uint32_t indexes[3], again;
+
+        cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+        for (uint64_t i = 0; i < 3; i++) {
+                WindowModule row = { .path = string(window, "/bin/x"),
+                                     .build_id_gnu = string(window, "0a1b"),
+                                     .limit = 9,
+                                     .file = 100 + i };
+                const uint32_t *set;
+                const WindowAttribute *last;
+                size_t n;
+
+                cr_assert_eq(window_module(window, &row, &indexes[i]), 0);
+                cr_assert_eq(window_module(window, &row, &again), 0);
+                cr_assert_eq(again, indexes[i]);
+                cr_assert(!i || indexes[i] != indexes[i - 1]);
+                set = window_get_attribute_set(window, window_get_module_attributes(window, indexes[i]), &n);
+                cr_assert_eq(n, i ? 2 : 1);
+                last = window_get_attribute(window, set[n - 1]);
+                if (i)
+                        cr_assert(!strcmp(window_get_string(window, last->key, NULL), "spanprof.file") &&
+                                  last->integer == (int64_t)i + 1);
+        }
+        window_free(window);
+}
+
 static uint32_t cpu_profile(Window *window, uint64_t key) {
         uint32_t resource, profile;
 
