@@ -276,8 +276,7 @@
                 "addresses in files whose function was found (symbols = local)") \
         X(NAMES_NONE, "names_total", "result=\"none\"", "that lie in no function that the file tells of") \
         X(NAMES_STRIPPED, "names_total", "result=\"stripped\"", "in files without any symbols") \
-        X(NAMES_NO_ID, "names_total", "result=\"no_build_id\"", \
-                "in files without a build id: none can be believed") \
+        X(NAMES_NO_ID, "names_total", "result=\"no_build_id\"", "in what has neither a file nor a build id") \
         X(NAMES_OTHER, "names_total", "result=\"other_build\"", "whose file has another build id by now") \
         X(NAMES_UNREADABLE, "names_total", "result=\"unreadable\"", \
                 "whose file could not be opened or read") \
