@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <cJSON.h>
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -245,4 +247,78 @@ Test(json, refuses_values_nested_without_end) {
         text_printf(&text, "}]}}]}");
         cr_assert_eq(parse(text.data, &request, where), OTLP_JSON_E_SHAPE);
         text_deinit(&text);
+}
+
+typedef struct Pieces {
+        Text text;
+        size_t largest;
+        int end_after;                  /* pieces; -1 = never */
+} Pieces;
+
+static int on_piece(const char *data, size_t size, void *userdata) {
+        Pieces *pieces = userdata;
+
+        text_append(&pieces->text, data, size);
+        pieces->largest = size > pieces->largest ? size : pieces->largest;
+        return pieces->end_after-- ? 0 : 7;
+}
+
+Test(json, hands_on_the_same_in_pieces) {
+        enum { SIZE = 1 << 20 };
+        OtlpAnyValue value = OTLP_ANY_VALUE_INIT;
+        Pieces pieces = { .end_after = -1 };
+        Text whole = { 0 };
+        char *string = malloc(SIZE + 1);
+
+        memset(string, 'x', SIZE);
+        memset(string + SIZE / 2, '\n', SIZE / 4);
+        string[SIZE] = 0;
+        value.value_case = OTLP_ANY_STRING;
+        value.string_value = string;
+        otlp_json_print(&whole, &value.base, 1);
+        cr_assert_eq(otlp_json_write(&value.base, 1, on_piece, &pieces), 0);
+        cr_assert_str_eq(pieces.text.data, whole.data);
+        cr_assert_leq(pieces.largest, 2 * 65536);
+        text_deinit(&pieces.text);
+        pieces.end_after = 2;
+        cr_assert_eq(otlp_json_write(&value.base, 1, on_piece, &pieces), 7, "what it returned");
+        cr_assert_eq(pieces.end_after, -1, "and it was not called again");
+        text_deinit(&pieces.text);
+        text_deinit(&whole);
+        free(string);
+}
+
+static size_t in_use(void) {
+        return mallinfo2().uordblks + mallinfo2().hblkhd;
+}
+
+/* By what malloc() really gave for both trees, which are there at the same time. */
+Test(json, says_beforehand_what_reading_takes) {
+        static const char *const pieces[] = { "0,", "\"\",", "\"1\",", "{},", "[],", "{\"a\":1}," };
+
+        for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+                OtlpRequest *request = NULL;
+                Text text = { 0 };
+                char where[128];
+                size_t before, least;
+                cJSON *tree;
+
+                text_printf(&text, "{\"resourceProfiles\":[");
+                for (unsigned j = 0; j < 10000; j++)
+                        text_printf(&text, "%s", "{},");
+                text_printf(&text, "{}],\"unknown\":[");
+                for (unsigned j = 0; j < 100000; j++)
+                        text_printf(&text, "%s", pieces[i]);
+                text_printf(&text, "0]}");
+                before = in_use();
+                tree = cJSON_ParseWithLength(text.data, text.size);
+                cr_assert_not_null(tree);
+                cr_assert_eq(parse(text.data, &request, where), 0, "%s: %s", pieces[i], where);
+                least = in_use() - before;
+                cJSON_Delete(tree);
+                cr_expect_geq(otlp_json_memory(text.data, text.size), least, "%s", pieces[i]);
+                cr_expect_leq(otlp_json_memory("[0]", 3), 1000, "no more than some for each");
+                protobuf_c_message_free_unpacked(&request->base, NULL);
+                text_deinit(&text);
+        }
 }

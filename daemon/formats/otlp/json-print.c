@@ -1,20 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/util/error.h"
 #include "formats/otlp/json-name.h"
 #include "formats/otlp/json.h"
 #include "formats/otlp/message-field.h"
+
+enum { PIECE = 64 << 10 };
 
 typedef struct Printer {
         Text *text;
         int pretty;
         int depth;
+        OtlpJsonTake *on_piece;            /* NULL = all stays in @text */
+        void *userdata;
+        int r;                          /* what it returned; not 0: nothing more is printed */
 } Printer;
 
+/* Hands on what is there, unless it is less than a piece and more may come. */
+static void hand_on(Printer *printer, size_t least) {
+        Text *text = printer->text;
+
+        if (!printer->on_piece || printer->r || text->failed || text->size < least)
+                return;
+        printer->r = text->size ? printer->on_piece(text->data, text->size, printer->userdata) : 0;
+        text->size = 0;
+}
+
+static void append(Printer *printer, const char *data, size_t size) {
+        while (printer->on_piece && size > PIECE) {
+                text_append(printer->text, data, PIECE);
+                hand_on(printer, PIECE);
+                data += PIECE;
+                size -= PIECE;
+                if (printer->r)
+                        return;
+        }
+        text_append(printer->text, data, size);
+        hand_on(printer, PIECE);
+}
+
+static bool is_over(const Printer *printer) {
+        return printer->r || printer->text->failed;
+}
+
 static void put(Printer *printer, const char *text) {
-        text_append(printer->text, text, strlen(text));
+        append(printer, text, strlen(text));
 }
 
 static void new_line(Printer *printer) {
@@ -32,7 +66,7 @@ static void print_name(Printer *printer, const char *name) {
 
                 if (c == '_' && name[1] >= 'a' && name[1] <= 'z')
                         c = (char)(*++name - 'a' + 'A');
-                text_append(printer->text, &c, 1);
+                append(printer, &c, 1);
         }
         put(printer, printer->pretty ? "\": " : "\":");
 }
@@ -41,19 +75,19 @@ static void print_name(Printer *printer, const char *name) {
 static void print_plain(Printer *printer, const char *string, size_t size) {
         size_t from = 0;
 
-        for (size_t i = 0; i < size; i++) {
+        for (size_t i = 0; i < size && !is_over(printer); i++) {
                 unsigned char c = (unsigned char)string[i];
 
                 if (c >= 0x20 && c != '"' && c != '\\')
                         continue;
-                text_append(printer->text, string + from, i - from);
+                append(printer, string + from, i - from);
                 if (c < 0x20)
                         text_printf(printer->text, "\\u%04x", c);
                 else
                         text_printf(printer->text, "\\%c", c);
                 from = i + 1;
         }
-        text_append(printer->text, string + from, size - from);
+        append(printer, string + from, size - from);
 }
 
 static void print_string(Printer *printer, const char *string) {
@@ -77,7 +111,7 @@ static void print_string(Printer *printer, const char *string) {
 static void print_base64(Printer *printer, const ProtobufCBinaryData *data) {
         static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-        for (size_t i = 0; i < data->len; i += 3) {
+        for (size_t i = 0; i < data->len && !is_over(printer); i += 3) {
                 size_t n = data->len - i < 3 ? data->len - i : 3;
                 uint32_t bits = (uint32_t)data->data[i] << 16;
                 char group[4] = "====";
@@ -86,7 +120,7 @@ static void print_base64(Printer *printer, const ProtobufCBinaryData *data) {
                 bits |= n > 2 ? data->data[i + 2] : 0;
                 for (size_t j = 0; j <= n; j++)
                         group[j] = digits[bits >> (18 - 6 * j) & 63];
-                text_append(printer->text, group, 4);
+                append(printer, group, 4);
         }
 }
 
@@ -94,7 +128,7 @@ static void print_bytes(Printer *printer, const ProtobufCFieldDescriptor *field,
                         const ProtobufCBinaryData *data) {
         put(printer, "\"");
         if (json_is_hex(field)) {
-                for (size_t i = 0; i < data->len; i++) {
+                for (size_t i = 0; i < data->len && !is_over(printer); i++) {
                         char hex[3];
 
                         text_to_hex(hex, data->data + i, 1);
@@ -159,7 +193,7 @@ static void print_array(Printer *printer, const ProtobufCMessage *message,
 
         put(printer, "[");
         printer->depth++;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && !is_over(printer); i++) {
                 if (i)
                         put(printer, ",");
                 new_line(printer);
@@ -195,7 +229,7 @@ static void print_message(Printer *printer, const ProtobufCMessage *message) {
         }
         put(printer, "{");
         printer->depth++;
-        for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        for (unsigned i = 0; i < message->descriptor->n_fields && !is_over(printer); i++) {
                 const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
 
                 if (!is_set(message, field))
@@ -219,4 +253,13 @@ void otlp_json_print(Text *text, const ProtobufCMessage *message, int pretty) {
         Printer printer = { .text = text, .pretty = pretty };
 
         print_message(&printer, message);
+}
+
+int otlp_json_write(const ProtobufCMessage *message, int pretty, OtlpJsonTake *on_piece, void *userdata) {
+        _cleanup_(text_deinit) Text text = { 0 };
+        Printer printer = { .text = &text, .pretty = pretty, .on_piece = on_piece, .userdata = userdata };
+
+        print_message(&printer, message);
+        hand_on(&printer, 0);
+        return text.failed ? error_origin(-ENOMEM) : printer.r;
 }

@@ -23,7 +23,16 @@
 #include "formats/otlp/json-name.h"
 #include "formats/otlp/message-field.h"
 
-enum { MAX_DEPTH = 32 };
+enum {
+        MAX_DEPTH = 32,
+        /*
+         * What malloc() gives for an element of cJSON's tree and its place in our message; for what stands in
+         * quotes; for a message.
+         */
+        PER_VALUE = 96,
+        PER_STRING = 64,
+        PER_OBJECT = 256,
+};
 
 typedef struct Reader {
         char *where;
@@ -317,6 +326,33 @@ static int syntax_error(Reader *reader, const char *data, size_t size, const cha
         snprintf(reader->where, reader->where_size, "line %zu, column %zu", line,
                  (size_t)(end - line_start) + 1);
         return OTLP_JSON_E_SYNTAX;
+}
+
+/* Of a string that opens at @at. Return: its closing quote, or the last byte. */
+static size_t skip_string(const char *data, size_t size, size_t at) {
+        for (at++; at < size && data[at] != '"'; at++)
+                at += data[at] == '\\';
+        return at;
+}
+
+size_t otlp_json_memory(const char *data, size_t size) {
+        size_t memory = 3 * size;       /* the text, and each string in both trees */
+
+        for (size_t i = 0; i < size; i++)
+                switch (data[i]) {
+                case '"':
+                        i = skip_string(data, size, i);
+                        memory += PER_STRING;
+                        break;
+                case '{':
+                        memory += PER_OBJECT;
+                        break;
+                case '[':
+                case ',':
+                        memory += PER_VALUE;
+                        break;
+                }
+        return memory;
 }
 
 int otlp_json_parse(const ProtobufCMessageDescriptor *descriptor, const char *data, size_t size,

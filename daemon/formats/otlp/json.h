@@ -25,6 +25,18 @@ enum {
 /* Appends @message to @text, indented when @pretty. Check text->failed afterwards. */
 void otlp_json_print(Text *text, const ProtobufCMessage *message, int pretty);
 
+/* Return: 0 = go on; anything else ends the printing. */
+typedef int OtlpJsonTake(const char *data, size_t size, void *userdata);
+
+/*
+ * The same, handed on piece by piece: it takes no memory for the whole. Return: 0, what @on_piece returned,
+ * -ENOMEM.
+ */
+int otlp_json_write(const ProtobufCMessage *message, int pretty, OtlpJsonTake *on_piece, void *userdata);
+
+/* Some upper bound of what otlp_json_parse() will allocate for this text, which need not be JSON. */
+size_t otlp_json_memory(const char *data, size_t size);
+
 /*
  * Reads a message of @descriptor. *messagep is owned by the caller (protobuf_c_message_free_unpacked).
  * @where (with @where_size bytes) gets the path of the offending element on error, or for
