@@ -41,9 +41,17 @@ static int ask(Cli *cli, const char *method, const char *page, Text *answer) {
         return STATUS_FAILURE;
 }
 
+static const char *page_of(const Config *config) {
+        if (!strcmp(config->probe, "health"))
+                return "/healthz";
+        if (!strcmp(config->probe, "ready"))
+                return "/readyz";
+        return config->json ? "/status.json" : "/status";
+}
+
 static int run_status(Cli *cli) {
         _cleanup_(text_deinit) Text answer = { 0 };
-        int r = ask(cli, "GET", cli->config.json ? "/status.json" : "/status", &answer);
+        int r = ask(cli, "GET", page_of(&cli->config), &answer);
 
         if (!r && cli->config.json)
                 fputs(answer.data ? answer.data : "", stdout);
@@ -74,7 +82,12 @@ const Verb verb_status = {
         .arguments = "",
         .reads_files = true,
         .summary = "what the daemon that runs does, has delivered and lost",
-        .description = "Asks the daemon by its control socket. Fails if none runs.",
+        .description =
+                "Asks the daemon by its control socket. Fails if none runs, or does not answer within 5 s.\n"
+                "\n"
+                "For health checks (`exec` in Kubernetes, HealthCmd= of Podman): --probe health fails unless its loop turns,\n"
+                "--probe ready also while the kernel half is not attached or mappings are not current. They need no port,\n"
+                "so that nobody on the network can make them fail.",
         .run = run_status,
 };
 

@@ -112,6 +112,30 @@ class Kubernetes(tap.TestCase):
             self.assertNotIn("privileged: true", text)
             self.assertIn('drop: ["ALL"]', text)
 
+    def test_health_is_asked_without_the_network_and_metrics_are_for_prometheus(self):
+        for name in ("daemonset.yaml", "sidecar.yaml"):
+            objects, container = documents(name), container_of(name)
+            probes = {kind: probe for kind, probe in container.items() if kind.endswith("Probe")}
+            self.assertIn("livenessProbe", probes)
+            for probe in probes.values():
+                self.assertEqual(probe["exec"]["command"][:3], ["/usr/sbin/spanprof", "status", "--probe"])
+                self.assertGreater(probe["timeoutSeconds"], 5,
+                                   "what `status` waits itself, so that it can say why")
+            self.assertIn("/run/spanprof", [mount["mountPath"] for mount in container["volumeMounts"]],
+                          "the control socket's")
+            owner = next(d for d in objects if d["kind"] in ("Pod", "DaemonSet"))
+            labels = owner["spec"].get("template", owner)["metadata"]["labels"]
+            policy = next(d for d in objects if d["kind"] == "NetworkPolicy")
+            self.assertEqual(policy["metadata"].get("namespace"), owner["metadata"].get("namespace"))
+            self.assertLessEqual(policy["spec"]["podSelector"]["matchLabels"].items(), labels.items())
+            self.assertEqual(policy["spec"]["policyTypes"], ["Ingress"])
+            ports = {port["name"] for each in pod_of(objects)["containers"] for port in each.get("ports", ())}
+            opened = {
+                port["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for port in rule["ports"]
+            }
+            self.assertEqual(set(opened), ports, "nothing else of the pod is closed by it")
+            self.assertTrue(opened["metrics"])
+
     def test_volumes_and_configuration_fit(self):
         for name in ("daemonset.yaml", "sidecar.yaml"):
             objects = documents(name)
@@ -226,6 +250,30 @@ class Image(session.TestCase):
                 lost = "capabilities that are missing" in run.err
                 self.assertEqual(lost, name == "sidecar.yaml", run.err)
 
+    def test_probes_by_exec_answer_in_it(self):
+        """Without a shell, without a port, with the capabilities of the container alone."""
+        root, victim, receiver = self.image(), self.victim("chain", 5), session.Receiver(self)
+        (root / "run/spanprof").mkdir(parents=True)
+        for name in ("daemonset.yaml", "sidecar.yaml"):
+            with self.subTest(example=name):
+                probes = [
+                    probe["exec"]["command"] for kind, probe in container_of(name).items()
+                    if kind.endswith("Probe")
+                ]
+
+                def probe(command):
+                    done = subprocess.run(command, preexec_fn=self.inside(root, capabilities(name)), env={},
+                                          capture_output=True, text=True, timeout=tap.PATIENCE)
+                    return done.returncode, done.stdout
+
+                run = self.spawn(["/usr/sbin/spanprof", "run", "--pid", victim.pid],
+                                 preexec_fn=self.inside(root, capabilities(name)),
+                                 env={"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
+                for command in probes:
+                    tap.wait_until(lambda: probe(command) == (0, "ok\n"), "it is well")
+                self.assertEqual(run.stop(), 0)
+                self.assertEqual([probe(command) for command in probes], [(1, "")] * len(probes))
+
     def service(self):
         """A container whose processes the others of its pod see; its program publishes contexts."""
         bundle = self.directory()
@@ -310,6 +358,8 @@ class Image(session.TestCase):
             "samples in spans", 2 * tap.PATIENCE)
         port = re.search(r"metrics are at (http://127\.0\.0\.1:\d+)/", sidecar.output)[1]
         self.assertEqual(urllib.request.urlopen(port + "/healthz", timeout=tap.PATIENCE).status, 200)
+        probe = container_of("sidecar.yaml")["livenessProbe"]["exec"]["command"]
+        self.assertEqual(sidecar.execute(probe), (0, "ok\n"))
         sidecar.kill("TERM")
         tap.wait_until(lambda: sidecar.state()["status"] == "stopped", "the end of the sidecar")
         self.assertRegex(sidecar.output, r"[1-9]\d* samples delivered \+ 0 lost")

@@ -3,7 +3,7 @@
 
     # runs detached; the test ends it. Skips with a reason where that cannot be
     box = runc.Box(test, bundle, configuration)
-    box.pid, box.output, box.kill("TERM")
+    box.pid, box.output, box.kill("TERM"), box.execute(["/bin/true"])
 """
 import json
 import pathlib
@@ -46,6 +46,11 @@ class Box:
 
     def kill(self, name):
         self.runc("kill", self.id, name)
+
+    def execute(self, command):
+        """As a probe by exec does: (status, output) of @command in the container."""
+        done = self.runc("exec", self.id, *command)
+        return done.returncode, done.stdout
 
     def remove(self):
         self.runc("delete", "--force", self.id)

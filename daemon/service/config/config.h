@@ -127,6 +127,7 @@ typedef struct Config {
         bool raw;
         char *spans;
         bool json;                      /* targets too */
+        char *probe;                    /* none, health, ready */
         uint64_t top;                   /* rows of each table */
 
         bool diff;
