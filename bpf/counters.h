@@ -318,6 +318,18 @@
                 "times that no process was left which starts them: the daemon stops, to be started again") \
         X(NURSERIES_REPLACED, "workers_total", "event=\"nursery_replaced\"", \
                 "processes that start them, in place of one that was gone") \
+        X(CONNECTIONS_IDLE, "connections_closed_total", "reason=\"idle\"", \
+          "kept after an answer, and no other request came") \
+        X(CONNECTIONS_SLOW_HEADERS, "connections_closed_total", "reason=\"slow_headers\"", \
+          "headers that were not whole in time") \
+        X(CONNECTIONS_SLOW_BODY, "connections_closed_total", "reason=\"slow_body\"", \
+          "a body below the least rate") \
+        X(CONNECTIONS_SLOW_ANSWER, "connections_closed_total", "reason=\"slow_answer\"", \
+          "an answer that was read below the least rate") \
+        X(CONNECTIONS_ADDRESS_FULL, "connections_closed_total", "reason=\"address_full\"", \
+          "the oldest of an address that had as many as one may have") \
+        X(CONNECTIONS_FULL, "connections_closed_total", "reason=\"full\"", \
+          "the oldest of all, when there were as many as there may be") \
         X(LOG_LOST, "log_messages_lost_total", "", \
                 "messages that standard error or the journal did not take soon") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
