@@ -25,8 +25,18 @@
 
 #define DEFAULT_OUTPUT "spanprof-received"
 
-/* A tree of JSON takes some thirty times its text, protobuf four times. */
-enum { MAX_JSON_BYTES = 16 << 20 };
+/*
+ * What one request may take, beyond what is free of charge, in proportion to what its sender had to send.
+ * Honest ones, compressed, take some thirty to sixty times that as a message, and as much as JSON; bombs take
+ * tens of thousands.
+ */
+enum {
+        MAX_JSON_BYTES = 16 << 20,      /* received as JSON: its tree takes thirty times the text */
+        FREE_MEMORY = 64 << 20,
+        FREE_TWIN = 16 << 20,           /* JSON that is stored */
+        MAX_TWIN = 256 << 20,
+        MAX_RATIO = 128,
+};
 
 typedef struct Receive {
         const Config *config;
@@ -37,6 +47,8 @@ typedef struct Receive {
         const char *output;
         bool stopping;
         uint64_t n_requests, n_samples;
+        uint64_t n_overexpanded;        /* refused for the memory or the JSON that they would take */
+        uint64_t n_over_share;          /* refused since their sender has its share of the store */
         uint64_t first, last;           /* numbers of stored requests, 0 = none */
 } Receive;
 
@@ -64,86 +76,156 @@ static uint64_t count_samples(const OtlpRequest *request) {
         return n;
 }
 
-static ReceiverVerdict decode(const uint8_t *data, size_t size, bool json, ProtobufCMessage **messagep,
-                              char *why, size_t why_size) {
+static uint64_t allowance(const ReceiverRequest *request, uint64_t free_bytes) {
+        return free_bytes + (uint64_t)request->n_sent * MAX_RATIO;
+}
+
+static ReceiverVerdict overexpanded(Receive *receive, const ReceiverRequest *request, const char *as,
+                                    char *why, size_t why_size) {
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        receive->n_overexpanded++;
+        snprintf(why, why_size, "the request would take too much %s for what was sent; send it in parts", as);
+        if (log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("refused %zu bytes from %s: they would take too much %s (%" PRIu64
+                            " more since the last message)",
+                            request->n_sent, request->sender, as, n_skipped);
+        return RECEIVER_TOO_LARGE;
+}
+
+static ReceiverVerdict decode_json(Receive *receive, const ReceiverRequest *request,
+                                   ProtobufCMessage **messagep, char *why, size_t why_size) {
+        const char *text = (const char *)request->data;
         char where[128] = "";
         int r;
 
-        if (json && size > MAX_JSON_BYTES) {
+        if (request->size > MAX_JSON_BYTES) {
                 snprintf(why, why_size, "JSON of more than %d MiB; send protobuf", MAX_JSON_BYTES >> 20);
                 return RECEIVER_TOO_LARGE;
         }
-        if (json) {
-                r = otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, (const char *)data, size, messagep, where,
-                                    sizeof(where));
-                if (r > 0)
-                        snprintf(why, why_size, "no ExportProfilesServiceRequest in JSON: %s%s",
-                                 r == OTLP_JSON_E_SYNTAX ? "syntax error" : "wrong value at ", where);
-        } else {
-                r = otlp_decode(OTLP_REQUEST_DESCRIPTOR, data, size, messagep);
-                if (r > 0)
-                        snprintf(why, why_size, "no ExportProfilesServiceRequest in protobuf%s",
-                                 r == OTLP_DECODE_E_TOO_DEEP  ? ": nested too deeply" :
-                                 r == OTLP_DECODE_E_TOO_LARGE ? ": it would take too much memory" : "");
+        if (otlp_json_memory(text, request->size) > allowance(request, FREE_MEMORY))
+                return overexpanded(receive, request, "memory", why, why_size);
+        r = otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, text, request->size, messagep, where, sizeof(where));
+        if (!r)
+                return RECEIVER_TAKEN;
+        if (r > 0)
+                snprintf(why, why_size, "no ExportProfilesServiceRequest in JSON: %s%s",
+                         r == OTLP_JSON_E_SYNTAX ? "syntax error" : "wrong value at ", where);
+        return r > 0 ? RECEIVER_MALFORMED : RECEIVER_BUSY;
+}
+
+static ReceiverVerdict decode_protobuf(Receive *receive, const ReceiverRequest *request,
+                                       ProtobufCMessage **messagep, char *why, size_t why_size) {
+        int r = otlp_decode(OTLP_REQUEST_DESCRIPTOR, request->data, request->size,
+                            allowance(request, FREE_MEMORY), messagep);
+
+        if (!r)
+                return RECEIVER_TAKEN;
+        if (r == OTLP_DECODE_E_TOO_LARGE)
+                return overexpanded(receive, request, "memory", why, why_size);
+        snprintf(why, why_size, "no ExportProfilesServiceRequest in protobuf%s",
+                 r == OTLP_DECODE_E_TOO_DEEP ? ": nested too deeply" : "");
+        return RECEIVER_MALFORMED;
+}
+
+static ReceiverVerdict decode(Receive *receive, const ReceiverRequest *request, ProtobufCMessage **messagep,
+                              char *why, size_t why_size) {
+        snprintf(why, why_size, "out of memory");
+        return request->json ? decode_json(receive, request, messagep, why, why_size) :
+                               decode_protobuf(receive, request, messagep, why, why_size);
+}
+
+static const char *describe_refusal(int r) {
+        switch (r) {
+        case STORE_E_LIMIT:
+                return "it is at its limit (--max-bytes, --max-files); remove what is not needed";
+        case STORE_E_SHARE:
+                return "it is at its limit for this sender (7/8 of --max-bytes, --max-files); the rest is for others";
+        default:
+                return strerror(errno);
         }
-        if (r < 0)
-                snprintf(why, why_size, "out of memory");
-        return r < 0 ? RECEIVER_BUSY : r ? RECEIVER_MALFORMED : RECEIVER_TAKEN;
 }
 
 /* A sender comes back every few seconds, and there may be many. */
-static void complain_of_store(const Receive *receive, int r) {
-        const char *why = r == STORE_E_LIMIT
-                ? "it is at its limit (--max-bytes, --max-files); remove what is not needed"
-                : strerror(errno);
+static void complain_of_store(const Receive *receive, const char *sender, int r) {
+        const char *why = describe_refusal(r);
         static LogLimit limit;
         uint64_t n_skipped;
 
         if (!log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
                 return;
         if (n_skipped)
-                log_error("cannot store a request in %s: %s (%" PRIu64 " more since the last message)",
-                          receive->output, why, n_skipped);
+                log_error("cannot store a request from %s in %s: %s (%" PRIu64
+                          " more since the last message)",
+                          sender, receive->output, why, n_skipped);
         else
-                log_error("cannot store a request in %s: %s", receive->output, why);
+                log_error("cannot store a request from %s in %s: %s", sender, receive->output, why);
 }
 
-static ReceiverVerdict keep(Receive *receive, const uint8_t *data, size_t size,
-                            const ProtobufCMessage *message, char *why, size_t why_size) {
-        _cleanup_(text_deinit) Text json = { 0 };
-        uint64_t number;
-        int r;
+static int append_piece(const char *data, size_t size, void *file) {
+        return store_append(file, data, size);
+}
 
-        otlp_json_print(&json, message, 1);
-        if (json.failed || !json.data) {
-                snprintf(why, why_size, "out of memory");
-                return RECEIVER_BUSY;
+static int print_message(StoreFile *file, void *message) {
+        return otlp_json_write(message, 1, append_piece, file);
+}
+
+/* For the sender. */
+static const char *describe_store(int r) {
+        switch (r) {
+        case STORE_E_LIMIT:
+                return "the receiver's store is full (--max-bytes, --max-files)";
+        case STORE_E_SHARE:
+                return "this sender's share of the receiver's store is full (--max-bytes, --max-files)";
+        default:
+                return r < 0 ? "out of memory" : "the receiver cannot write to its store";
         }
-        r = store_put(receive->store, data, size, json.data, json.size, &number);
-        if (r) {
-                complain_of_store(receive, r);
-                snprintf(why, why_size, "%s",
-                         r == STORE_E_LIMIT ? "the receiver's store is full (--max-bytes, --max-files)"
-                                            : "the receiver cannot write to its store");
-                return RECEIVER_BUSY;
-        }
+}
+
+static ReceiverVerdict explain_store(Receive *receive, const ReceiverRequest *request, int r, char *why,
+                                     size_t why_size) {
+        if (r == STORE_E_JSON)
+                return overexpanded(receive, request, "room as JSON", why, why_size);
+        receive->n_over_share += r == STORE_E_SHARE;
+        if (r > 0)
+                complain_of_store(receive, request->sender, r);
+        snprintf(why, why_size, "%s", describe_store(r));
+        return RECEIVER_BUSY;
+}
+
+/* @data: as protobuf, however it came. */
+static ReceiverVerdict keep(Receive *receive, const ReceiverRequest *request, const uint8_t *data,
+                            size_t size, ProtobufCMessage *message, char *why, size_t why_size) {
+        const StoreRequest stored = {
+                .sender = request->sender, .protobuf = data, .protobuf_size = size,
+                .print = print_message, .userdata = message,
+                .max_json_bytes = MIN(allowance(request, FREE_TWIN), (uint64_t)MAX_TWIN),
+        };
+        uint64_t number;
+        int r = store_put(receive->store, &stored, &number);
+
+        if (r)
+                return explain_store(receive, request, r, why, why_size);
         receive->first = receive->first ? receive->first : number;
         receive->last = number;
         log_debug("stored %s/%06" PRIu64 ".pb", receive->output, number);
         return RECEIVER_TAKEN;
 }
 
-static ReceiverVerdict on_request(const uint8_t *data, size_t size, bool json, char *why, size_t why_size,
+static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, size_t why_size,
                                   void *userdata) {
         _cleanup_(message_freep) ProtobufCMessage *message = NULL;
         _cleanup_(freep) uint8_t *packed = NULL;
+        const uint8_t *data = request->data;
+        size_t size = request->size;
         Receive *receive = userdata;
-        ReceiverVerdict verdict = decode(data, size, json, &message, why, why_size);
+        ReceiverVerdict verdict = decode(receive, request, &message, why, why_size);
         uint64_t n_samples;
 
         if (verdict != RECEIVER_TAKEN)
                 return verdict;
-        if (json) {
+        if (request->json) {
                 size = protobuf_c_message_get_packed_size(message);
                 data = packed = malloc(size + 1);
                 if (!packed)
@@ -152,7 +234,7 @@ static ReceiverVerdict on_request(const uint8_t *data, size_t size, bool json, c
         }
         n_samples = count_samples((const OtlpRequest *)message);
         if (receive->store)
-                verdict = keep(receive, data, size, message, why, why_size);
+                verdict = keep(receive, request, data, size, message, why, why_size);
         if (verdict == RECEIVER_TAKEN && receive->exporter &&
             exporter_submit(receive->exporter, data, size, n_samples))
                 log_error("out of memory: a request was not forwarded");
@@ -251,17 +333,39 @@ static void print_start(const Receive *receive) {
         fflush(stdout);
 }
 
-static void print_summary(const Receive *receive) {
+static void print_refused(const Receive *receive) {
         const ReceiverCounts *counts = receiver_counts(receive->receiver);
 
+        if (!(counts->n_malformed + counts->n_misplaced + counts->n_too_large + counts->n_busy))
+                return;
+        printf(", refused %" PRIu64 " malformed, %" PRIu64 " misplaced, %" PRIu64
+               " too large (of which %" PRIu64 " expand too far), %" PRIu64
+               " for want of room (of which %" PRIu64 " of senders with their share)",
+               counts->n_malformed, counts->n_misplaced, counts->n_too_large,
+               counts->n_overexpanded + receive->n_overexpanded, counts->n_busy, receive->n_over_share);
+}
+
+/* Connections that were idle are no news. */
+static void print_closed(void) {
+        uint64_t headers = stat_get(COUNTER_CONNECTIONS_SLOW_HEADERS),
+                 body = stat_get(COUNTER_CONNECTIONS_SLOW_BODY),
+                 answer = stat_get(COUNTER_CONNECTIONS_SLOW_ANSWER),
+                 address = stat_get(COUNTER_CONNECTIONS_ADDRESS_FULL),
+                 full = stat_get(COUNTER_CONNECTIONS_FULL);
+
+        if (headers + body + answer + address + full)
+                printf(", closed connections: %" PRIu64 " slow headers, %" PRIu64 " slow body, %" PRIu64
+                       " slow answer, %" PRIu64 " too many of an address, %" PRIu64 " too many",
+                       headers, body, answer, address, full);
+}
+
+static void print_summary(const Receive *receive) {
         printf("received %" PRIu64 " requests with %" PRIu64 " samples", receive->n_requests,
                receive->n_samples);
         if (receive->first)
                 printf(", stored as %06" PRIu64 " to %06" PRIu64, receive->first, receive->last);
-        if (counts->n_malformed + counts->n_refused + counts->n_busy)
-                printf(", refused %" PRIu64 " malformed, %" PRIu64 " misplaced or too large, %" PRIu64
-                       " for want of room",
-                       counts->n_malformed, counts->n_refused, counts->n_busy);
+        print_refused(receive);
+        print_closed();
         if (*receive->config->forward)
                 printf(", forwarded %" PRIu64 " samples, lost %" PRIu64, stat_get(COUNTER_SAMPLES_DELIVERED),
                        stat_lost());
@@ -360,7 +464,13 @@ const Verb verb_receive = {
                 "Takes POST /v1development/profiles (after any base path), as protobuf or JSON, plain or gzip, and stores\n"
                 "each request as NNNNNN.pb and NNNNNN.json, readable by you alone; numbers go on from what is there.\n"
                 "Nothing stored is ever removed: at --max-bytes or --max-files, or when the disk is full, requests are\n"
-                "answered 503 with Retry-After, so that senders keep their samples and try again.\n"
+                "answered 503 with Retry-After, so that senders keep their samples and try again. One address may have at most\n"
+                "7/8 of that, the next 7/8 of what is left then, and so on, so that nobody can fill it alone.\n"
+                "\n"
+                "A request that expands too far is answered 413, and not stored: gzip to more than 64 times its size (16 MiB\n"
+                "are free), a message of more than 64 MiB and 128 times what was sent, JSON beside it of more than 16 MiB and\n"
+                "128 times that, or 256 MiB. Connections that are too slow are closed: headers within 10 s, bodies and\n"
+                "answers at 32 KiB/s after 10 s; 256 are kept, 128 of one address, and the oldest goes for a new one.\n"
                 "\n"
                 "Started as root, it becomes the user of --run-as without any capability once it listens, and its directory\n"
                 "goes to that user; to one that belongs to somebody else it writes as its owner.\n"

@@ -18,6 +18,7 @@ import subprocess
 import threading
 
 import fault_server
+import drip
 import prometheus
 import session
 import tap
@@ -358,7 +359,7 @@ class Probes(Case):
             return ask(http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE), "/healthz")[:2]
 
         for leave in (True, False):
-            idle = [socket.create_connection(("127.0.0.1", port), tap.PATIENCE) for _ in range(300)]
+            idle = [drip.connect(port, i) for i in range(300)]
             tap.wait_until(lambda: len(os.listdir(f"/proc/{run.pid}/fd")) > 256, "as many as it allows")
             run.child.process.send_signal(signal.SIGSTOP)       # all in one turn of its loop
             for connection in idle if leave else ():
@@ -366,6 +367,47 @@ class Probes(Case):
             run.child.process.send_signal(signal.SIGCONT)
             self.assertEqual(answer(), (200, "ok\n"))
         run.wait_events(20)
+        run.stop()
+
+    def test_are_answered_while_hundreds_send_a_byte_now_and_then(self):
+        """Each byte would put off a timeout for silence. By exec nobody on the network is asked at all."""
+        run, _ = self.begin("--metrics", "127.0.0.1:0")
+        port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+        for own_addresses in (True, False):
+            with drip.Crowd(port, 400, b"GET /healthz HTTP/1.1\r\nX: ", own_addresses=own_addresses) as crowd:
+                for path in ("/healthz", "/readyz", "/metrics") * 2:
+                    self.assertEqual(
+                        ask(http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE), path)[0],
+                        200)
+                self.assertEqual(self.probe("health"), (0, "ok\n"))
+                self.assertGreater(crowd.n_closed, 0)
+        with drip.Crowd(port, 10, b"GET /healthz HTTP/1.1\r\nX: ", comes_back=False) as crowd:
+            tap.wait_until(lambda: crowd.n_closed == 10, "headers that are never whole end")
+        families = self.metrics()
+        closed = lambda reason: prometheus.value(families, "spanprof_connections_closed_total", reason=reason)
+        self.assertGreater(closed("full"), 0)
+        self.assertGreater(closed("address_full"), 0)
+        self.assertGreaterEqual(closed("slow_headers"), 10)
+        self.assertIn("closed a connection of 127.0.0.", run.child.err)
+        run.wait_events(20)
+        run.stop()
+
+    def probe(self, which, socket=None):
+        done = self.spanprof("status", "--probe", which, "--control", socket or self.socket, expect=None)
+        return done.returncode, done.stdout
+
+    def test_by_exec_say_what_the_pages_say(self):
+        run, _ = self.begin()
+        self.assertEqual([self.probe("health"), self.probe("ready")], [(0, "ok\n"), (0, "ok\n")])
+        self.spanprof("pause", "--control", self.socket)
+        self.assertEqual(self.probe("ready"), (0, "ok, paused\n"))
+        self.spanprof("resume", "--control", self.socket)
+        self.assertEqual(self.probe("health", self.directory() / "none.sock")[0], 1)
+        run.child.process.send_signal(signal.SIGSTOP)
+        self.assertEqual(self.probe("health"), (1, ""), "a loop that does not turn")
+        run.child.process.send_signal(signal.SIGCONT)
+        self.assertEqual(self.probe("health"), (0, "ok\n"))
+        self.spanprof("status", "--probe", "life", "--control", self.socket, expect=2)
         run.stop()
 
 

@@ -6,11 +6,14 @@ import gzip
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
 import subprocess
+import time
 
+import drip
 import tap
 from fault_server import Server, ok, status
 from wire import field
@@ -34,9 +37,10 @@ class Receive(tap.TestCase):
         self.port = int(child.wait_for(r"^listening on http://127\.0\.0\.1:(\d+), storing in ").group(1))
         return child
 
-    def post(self, body, content_type=PROTOBUF, path=PATH, method="POST", **headers):
+    def post(self, body, content_type=PROTOBUF, path=PATH, method="POST", source="127.0.0.1", **headers):
         """Returns status, headers and body of the answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=tap.PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=tap.PATIENCE,
+                                                source_address=(source, 0))
         all_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if content_type:
             all_headers["Content-Type"] = content_type
@@ -174,7 +178,7 @@ class Refuses(Receive):
                 break
         deep = field(2, field(6, field(2, value)))
         self.refused(400, "nested too deeply", deep)
-        self.refused(400, "too much memory", gzip.compress(b"\x0a\x00" * (5 << 20)), Content_Encoding="gzip")
+        self.refused(413, "too much memory", gzip.compress(b"\x0a\x00" * (5 << 20)), Content_Encoding="gzip")
 
     def test_other_paths_methods_and_types(self):
         self.receive()
@@ -260,7 +264,7 @@ class Refuses(Receive):
         """Its listening socket is set aside meanwhile, and must come back, also when all of them end in one turn of its loop."""
         child = self.receive()
         for _ in range(3):
-            senders = [socket.create_connection(("127.0.0.1", self.port), tap.PATIENCE) for _ in range(300)]
+            senders = [drip.connect(self.port, i) for i in range(300)]
             tap.wait_until(lambda: len(os.listdir(f"/proc/{child.pid}/fd")) > 256, "as many as it keeps")
             child.process.send_signal(signal.SIGSTOP)
             for sender in senders:
@@ -271,7 +275,7 @@ class Refuses(Receive):
 
 class Full(Receive):
     def test_limits_refuse_the_newest_and_notice_new_room(self):
-        child = self.receive("--max-files", "4")
+        child = self.receive("--max-files", "6")
         for _ in range(2):
             self.assertEqual(self.post(a_request())[0], 200)
         for _ in range(5):
@@ -283,9 +287,8 @@ class Full(Receive):
         self.assertEqual(self.post(a_request())[0], 200)
         self.assertIn("000003.pb", self.stored())
         self.assertEqual(child.stop(), 0)
-        self.assertIn("5 for want of room", child.out)
-        self.assertEqual(child.err.count("is at its limit"), 1,
-                         "senders come again and again; the log need not")
+        self.assertIn("5 for want of room (of which 5 of senders with their share)", child.out)
+        self.assertEqual(child.err.count("at its limit"), 1, "senders come again and again; the log need not")
 
     def test_bytes_are_limited_over_restarts(self):
         child = self.receive("--max-bytes", "100KiB")
@@ -306,6 +309,157 @@ class Full(Receive):
         self.assertEqual(self.stored(), ["000001.json", "000001.pb"])
         self.assertEqual(self.post(a_request())[0], 200)
         self.assertIn("No space left", child.err)
+
+
+    def test_one_sender_leaves_room_for_others(self):
+        child = self.receive("--max-bytes", "1MiB")
+        while (answer := self.post(a_request(padding=10 << 10), source="127.0.0.2"))[0] == 200:
+            pass
+        self.assertEqual(answer[0], 503)
+        self.assertIn(b"this sender's share", answer[2])
+        for source in ("127.0.0.1", "127.0.0.3"):
+            self.assertEqual(self.post(a_request(), source=source)[0], 200)
+        self.assertEqual(child.stop(), 0)
+        self.assertIn("cannot store a request from 127.0.0.2 in", child.err)
+        self.assertIn("1 for want of room (of which 1 of senders with their share)", child.out)
+
+
+class Slow(Receive):
+    """Hundreds of clients that are never silent, and never done."""
+
+    HEADERS = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nX: ".encode()
+    BODY = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 1000000\r\n\r\n".encode(
+    )
+
+    def test_headers_and_bodies_keep_nobody_away(self):
+        for beginning, word in ((self.HEADERS, "slow headers"), (self.BODY, "slow body")):
+            for own_addresses in (True, False):
+                with self.subTest(word, own_addresses=own_addresses):
+                    child = self.receive()
+                    with drip.Crowd(self.port, 400, beginning, own_addresses=own_addresses) as crowd:
+                        for i in range(5):
+                            self.assertEqual(self.post(a_request(b"honest-%d" % i))[0], 200)
+                        self.assertGreater(crowd.n_closed, 0)
+                    self.assertEqual(child.stop(), 0)
+                    self.assertRegex(
+                        child.out, r"closed connections: .* [1-9]\d* too many" +
+                        ("\n" if own_addresses else " of an address"))
+
+    def test_headers_and_bodies_end_by_themselves(self):
+        for beginning, word in ((self.HEADERS, "slow headers"), (self.BODY, "slow body")):
+            with self.subTest(word):
+                child = self.receive()
+                with drip.Crowd(self.port, 10, beginning, comes_back=False) as crowd:
+                    tap.wait_until(lambda: crowd.n_closed == 10, "all are sent away")
+                self.assertEqual(child.stop(), 0)
+                self.assertIn(f"10 {word}", child.out)
+                self.assertRegex(
+                    child.err,
+                    r"closed a connection of 127\.0\.0\.\d: its (headers were not whole in time|body came too slowly)"
+                )
+
+    def test_a_body_at_a_good_rate_may_take_long(self):
+        self.receive()
+        body = a_request(padding=1 << 20)
+        with socket.create_connection(("127.0.0.1", self.port), tap.PATIENCE) as sender:
+            sender.sendall(
+                f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: {len(body)}\r\n\r\n"
+                .encode())
+            for start in range(0, len(body), 1 << 16):          # longer than its time for nothing, in all
+                sender.sendall(body[start:start + (1 << 16)])
+                time.sleep(0.8)
+            self.assertEqual(sender.makefile("rb").readline().split()[1], b"200")
+
+
+class Bombs(Receive):
+    MAX_MEMORY = 200 << 20
+
+    def memory(self, child):
+        return int(
+            re.search(r"VmHWM:\s+(\d+) kB",
+                      open(f"/proc/{child.pid}/status", encoding="ascii").read())[1]) << 10
+
+    @staticmethod
+    def values(n):
+        """Valid: one sample with @n values, each a byte in protobuf and a line in JSON."""
+        return field(1, field(2, field(2, field(2, field(4, bytes(n))))))
+
+    @staticmethod
+    def in_json(part, n):
+        sample = '{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"samples":[%s]}]}]}]}'
+        return (sample % part %
+                ",".join(n * ["0"])).encode() if "%s" in part else (sample % ",".join(n * [part])).encode()
+
+    BOMBS = {
+        "gzip expands": (lambda: Bombs.values(20_000_000), PROTOBUF, "expands more than 64 times"),
+        "memory": (lambda: Bombs.values(15_000_000), PROTOBUF, "too much memory"),
+        "stored JSON": (lambda: Bombs.values(7_000_000), PROTOBUF, "too much room as JSON"),
+        "JSON of numbers": (lambda: Bombs.in_json('{"values":[%s]}', 8_000_000), JSON, "too much memory"),
+        "JSON of objects": (lambda: Bombs.in_json("{}", 4_000_000), JSON, "too much memory"),
+        "JSON of less objects": (lambda: Bombs.in_json("{}", 300_000), JSON, "too much memory"),
+    }
+
+    def test_are_refused_within_memory_and_disk(self):
+        for name, (make, content_type, words) in self.BOMBS.items():
+            with self.subTest(name):
+                child = self.receive()
+                bomb = gzip.compress(make())
+                self.assertLess(len(bomb), 50_000)
+                self.refused(413, words, bomb, content_type, Content_Encoding="gzip")
+                self.assertEqual(self.stored(), [])
+                self.assertLess(self.memory(child), self.MAX_MEMORY)
+                self.assertEqual(self.post(a_request())[0], 200)
+                self.assertEqual(child.stop(), 0)
+                self.assertIn("1 too large (of which 1 expand too far)", child.out)
+                self.assertRegex(
+                    child.err,
+                    r"refused \d+ bytes (of gzip )?from 127\.0\.0\.1: they (expand more than 64 times|would take too much)"
+                )
+
+    def test_what_is_stored_of_one_is_bounded_while_it_is_written(self):
+        """The store is a filesystem with room for what one may take, and not for its JSON."""
+        tap.need_root()
+        directory = self.directory()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", directory], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", directory], check=True)
+        self.receive(directory=directory)
+        self.refused(413, "too much room as JSON", gzip.compress(self.values(7_000_000)),
+                     Content_Encoding="gzip")
+        self.assertEqual(self.post(a_request())[0], 200)
+
+    def test_do_not_keep_others_waiting(self):
+        child = self.receive()
+        bombs = [(gzip.compress(make()), kind) for make, kind, _ in self.BOMBS.values()]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            attack = [
+                pool.submit(self.post, *bombs[i % len(bombs)], source="127.0.0.2", Content_Encoding="gzip")
+                for i in range(48)
+            ]
+            honest = [self.post(a_request(b"honest-%d" % i))[0] for i in range(20)]
+            answers = {future.result()[0] for future in attack}
+        self.assertEqual((honest, answers), ([200] * 20, {413}))
+        self.assertLess(self.memory(child), self.MAX_MEMORY)
+        self.assertEqual(len(self.stored()), 40)
+
+    def test_ordinary_requests_that_compress_well_are_none(self):
+        """Forty thousand samples with stacks, a dictionary of names: as large as ours get, and no more than 64 times their gzip."""
+        self.receive()
+        strings = b"".join(field(5, b"_ZN4some7library%dFunctionEv" % i) for i in range(20000))
+        stacks = b"".join(
+            field(7, field(1, bytes((i * j) % 127 + 1 for j in range(30)))) for i in range(2000))
+        samples = b"".join(
+            field(
+                2,
+                field(1, i % 2000) +
+                field(5, (1_700_000_000_000_000_000 + i * 997_331).to_bytes(8, "little")))
+            for i in range(40000))
+        body = field(1, field(2, field(2, samples))) + field(2, strings + stacks)
+        packed = gzip.compress(body, 9)
+        self.assertEqual(self.post(packed, Content_Encoding="gzip")[0], 200)
+        self.assertEqual((self.store / "000001.pb").read_bytes(), body)
+        document = json.loads((self.store / "000001.json").read_text())
+        self.assertEqual(len(document["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"]),
+                         40000)
 
 
 class Starts(Receive):

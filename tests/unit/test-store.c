@@ -70,8 +70,30 @@ static Store *open_store(const StoreLimits *limits) {
         return store;
 }
 
+/* In two pieces. */
+static int print(StoreFile *file, void *json) {
+        size_t size = strlen(json), half = size / 2;
+        int r = store_append(file, json, half);
+
+        return r ? r : store_append(file, (char *)json + half, size - half);
+}
+
+static int put_of(Store *store, const char *sender, const char *protobuf, const char *json,
+                  uint64_t *numberp) {
+        const StoreRequest request = {
+                .sender = sender,
+                .protobuf = protobuf,
+                .protobuf_size = strlen(protobuf),
+                .print = print,
+                .userdata = (void *)json,
+                .max_json_bytes = 100000,
+        };
+
+        return store_put(store, &request, numberp);
+}
+
 static int put(Store *store, const char *protobuf, const char *json, uint64_t *numberp) {
-        return store_put(store, protobuf, strlen(protobuf), json, strlen(json), numberp);
+        return put_of(store, "192.0.2.1", protobuf, json, numberp);
 }
 
 Test(store, writes_pairs_that_only_their_owner_can_read) {
@@ -132,12 +154,81 @@ Test(store, refuses_at_its_limits_and_sees_new_room) {
         store = open_store(&limits);
         cr_assert_eq(put(store, "12345", "123456", &number), STORE_E_LIMIT, "21 bytes");
         cr_assert_eq(number, 77);
+        cr_assert_eq(count_files(), 1, "what was written until then is gone");
         cr_assert_eq(put(store, "1234", "1234", &number), 0);
         cr_assert_eq(put(store, "", "", &number), STORE_E_LIMIT, "five files");
         cr_assert_eq(unlink(path_of("000001.pb")), 0);
+        cr_assert_eq(put(store, "", "", &number), STORE_E_SHARE, "the last two files are for another");
+        cr_assert_eq(put_of(store, "192.0.2.2", "", "", &number), STORE_E_SHARE,
+                     "or for nobody: no sender may have the very last");
+        cr_assert_eq(unlink(path_of("000002.pb")), 0);
+        cr_assert_eq(unlink(path_of("000002.json")), 0);
         cr_assert_eq(put(store, "", "", &number), 0);
         cr_assert_eq(number, 3, "numbers never go back");
-        cr_assert_eq(count_files(), 4);
+        cr_assert_eq(count_files(), 2);
+        store_free(store);
+}
+
+Test(store, keeps_room_from_each_sender_for_the_next) {
+        const StoreLimits limits = { .max_bytes = 800, .max_files = 1000 };
+        char ten[11] = "0123456789";
+        Store *store = open_store(&limits);
+        uint64_t number;
+        unsigned n[3] = { 0 };
+
+        for (unsigned sender = 0; sender < 3; sender++) {
+                const char *const names[] = { "192.0.2.1", "192.0.2.2", "2001:db8::/64" };
+                int r;
+
+                while (!(r = put_of(store, names[sender], ten, "", &number)))
+                        n[sender]++;
+                cr_assert_eq(r, STORE_E_SHARE, "%u", sender);
+        }
+        cr_assert_eq(n[0], 70, "7/8 of all");
+        cr_assert_eq(n[1], 8, "7/8 of the 100 that are left, in tens");
+        cr_assert_eq(n[2], 1);
+        cr_assert_eq(put_of(store, "192.0.2.2", "1", "", &number), STORE_E_SHARE);
+        for (unsigned i = 1; i <= 10; i++) {
+                char name[16];
+
+                snprintf(name, sizeof(name), "%06u.pb", i);
+                cr_assert_eq(unlink(path_of(name)), 0);
+        }
+        cr_assert_eq(put(store, ten, "", &number), 0, "what was removed is nobody's any more");
+        store_free(store);
+}
+
+Test(store, lets_more_senders_than_it_remembers_share_one_share) {
+        const StoreLimits limits = { .max_bytes = 1 << 20, .max_files = 8 * 2000 };
+        Store *store = open_store(&limits);
+        uint64_t number;
+
+        for (unsigned i = 0; i < 1100; i++) {
+                char sender[16];
+
+                snprintf(sender, sizeof(sender), "10.0.%u.%u", i >> 8, i & 255);
+                cr_assert_eq(put_of(store, sender, "", "", &number), 0);
+        }
+        store_free(store);
+}
+
+Test(store, ends_json_that_is_larger_than_it_may_be) {
+        Store *store = open_store(&wide);
+        StoreRequest request = {
+                .sender = "192.0.2.1",
+                .protobuf = "pb",
+                .protobuf_size = 2,
+                .print = print,
+                .userdata = (void *)"12345",
+                .max_json_bytes = 4,
+        };
+        uint64_t number;
+
+        cr_assert_eq(store_put(store, &request, &number), STORE_E_JSON);
+        cr_assert_eq(count_files(), 0);
+        request.max_json_bytes = 5;
+        cr_assert_eq(store_put(store, &request, &number), 0);
+        assert_content("000001.json", "12345");
         store_free(store);
 }
 

@@ -15,24 +15,27 @@
 #include "delivery/receive/receiver.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
 
+#include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/gzip.h"
 #include "base/util/library.h"
 #include "base/util/log.h"
 #include "base/util/text.h"
 #include "delivery/receive/answer.h"
+#include "delivery/receive/connections.h"
 #include "delivery/receive/listen.h"
 
 #define FUNCTIONS(X) \
         X(MHD_add_response_header) X(MHD_create_response_from_buffer) X(MHD_destroy_response) \
-        X(MHD_get_daemon_info) X(MHD_get_timeout) X(MHD_lookup_connection_value) X(MHD_queue_response) \
-        X(MHD_run) X(MHD_start_daemon) X(MHD_stop_daemon)
+        X(MHD_get_connection_info) X(MHD_get_daemon_info) X(MHD_get_timeout) \
+        X(MHD_lookup_connection_value) X(MHD_queue_response) X(MHD_run) X(MHD_start_daemon) X(MHD_stop_daemon)
 
 static struct {
         FUNCTIONS(LIBRARY_POINTER)
@@ -45,32 +48,40 @@ LIBRARY_NOTE(SONAME_MICROHTTPD, "http-server", "recommended",
 #define PATH "/v1development/profiles"
 
 enum {
-        MAX_CONNECTIONS = 256,
-        IDLE_TIMEOUT_S = 60,
-        /* questions are short: who only holds a connection keeps others from asking */
-        ASKING_TIMEOUT_S = 5,
+        SENDING_TIMEOUT_S = 10,         /* to the end of the headers */
+        IDLE_TIMEOUT_S = 60,            /* senders keep their connections */
+        ASKING_TIMEOUT_S = 5,           /* questions are short */
         RETRY_AFTER_S = 10,
-        BODIES_UNDER_WAY = 2,           /* of the largest size, together */
+        BODIES_UNDER_WAY = 3,           /* of the largest size, together */
+        BODIES_OF_ADDRESS = 2,
+        /* Honest profiles expand some ten times; a bomb a thousand times. */
+        FREE_EXPANSION = 16 << 20,
+        MAX_EXPANSION = 64,
         MAX_QUESTION_BYTES = 4096,
 };
+
+typedef struct Upload Upload;
 
 struct Receiver {
         struct MHD_Daemon *daemon;
         sd_event_source *io, *timer;
         ReceiverConfig config;
         ReceiverCounts counts;
-        uint64_t bytes_under_way;
+        Connections *connections;
+        Upload *uploads;
         char url[96];
 };
 
-typedef struct Upload {
+struct Upload {
+        Connection *connection;
+        Upload *next, *previous;        /* of all that are under way */
         uint8_t *data;
         size_t size, room;
         uint64_t n_received;            /* also what was not kept */
         bool json, gzip;
         int failed;                     /* status to answer at the end, 0 = none yet */
         const char *why;                /* for that answer */
-} Upload;
+};
 
 static void count(Receiver *receiver, int status) {
         if (status == MHD_HTTP_OK)
@@ -79,16 +90,31 @@ static void count(Receiver *receiver, int status) {
                 receiver->counts.n_malformed++;
         else if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
                 receiver->counts.n_busy++;
+        else if (status == MHD_HTTP_CONTENT_TOO_LARGE)
+                receiver->counts.n_too_large++;
         else
-                receiver->counts.n_refused++;
+                receiver->counts.n_misplaced++;
+}
+
+static Connection *connection_of(struct MHD_Connection *connection) {
+        return lib.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static enum MHD_Result queue(struct MHD_Connection *connection, int status, struct MHD_Response *response,
+                             size_t size) {
+        enum MHD_Result result = lib.MHD_queue_response(connection, (unsigned)status, response);
+
+        connection_begin_answer(connection_of(connection), size, clock_monotonic_ns());
+        lib.MHD_destroy_response(response);
+        return result;
 }
 
 static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connection, bool json, int status,
                               const char *message) {
         struct MHD_Response *response;
-        enum MHD_Result result;
         char empty[1] = "";
         Text text = { 0 };
+        size_t size;
 
         count(receiver, status);
         if (status != MHD_HTTP_OK && json)
@@ -97,7 +123,8 @@ static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connect
                 answer_status_protobuf(&text, status, message);
         else if (json)
                 text_append(&text, "{}", 2);
-        response = lib.MHD_create_response_from_buffer(text.size, text.data ? text.data : empty,
+        size = text.size;
+        response = lib.MHD_create_response_from_buffer(size, text.data ? text.data : empty,
                                                        MHD_RESPMEM_MUST_COPY);
         text_deinit(&text);
         if (!response)
@@ -112,9 +139,7 @@ static enum MHD_Result answer(Receiver *receiver, struct MHD_Connection *connect
                 snprintf(seconds, sizeof(seconds), "%d", RETRY_AFTER_S);
                 lib.MHD_add_response_header(response, "Retry-After", seconds);
         }
-        result = lib.MHD_queue_response(connection, (unsigned)status, response);
-        lib.MHD_destroy_response(response);
-        return result;
+        return queue(connection, status, response, size);
 }
 
 static const char *header(struct MHD_Connection *connection, const char *name) {
@@ -172,15 +197,26 @@ static int judge_headers(Receiver *receiver, struct MHD_Connection *connection, 
         return 0;
 }
 
-static void forget(Receiver *receiver, Upload *upload) {
+static void forget(Upload *upload) {
         free(take(upload->data));
-        receiver->bytes_under_way -= upload->room;
         upload->size = upload->room = 0;
 }
 
 static int no_room(Upload *upload) {
         upload->why = "too many requests at once";
         return MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+/* Whether all bodies under way, and those of one address, leave room for @more. */
+static bool has_room(const Receiver *receiver, const Upload *upload, size_t more) {
+        uint64_t max = receiver->config.max_request_bytes, all = more, own = more;
+        const char *address = connection_address(upload->connection);
+
+        for (const Upload *other = receiver->uploads; other; other = other->next) {
+                all += other->room;
+                own += strcmp(connection_address(other->connection), address) ? 0 : other->room;
+        }
+        return all <= BODIES_UNDER_WAY * max && own <= BODIES_OF_ADDRESS * max;
 }
 
 /* Return: 0, or the status that the body has earned. */
@@ -193,12 +229,11 @@ static int keep(Receiver *receiver, Upload *upload, const char *data, size_t siz
                 size_t room = MIN(MAX(upload->room * 2, upload->size + size + 4096), MAX(max, (uint64_t)1));
                 uint8_t *bigger;
 
-                if (receiver->bytes_under_way + room - upload->room > BODIES_UNDER_WAY * max)
+                if (!has_room(receiver, upload, room - upload->room))
                         return no_room(upload);
                 bigger = realloc(upload->data, room);
                 if (!bigger)
                         return no_room(upload);
-                receiver->bytes_under_way += room - upload->room;
                 upload->data = bigger;
                 upload->room = room;
         }
@@ -212,41 +247,53 @@ static enum MHD_Result receive_part(Receiver *receiver, Upload *upload, const ch
 
         *sizep = 0;
         upload->n_received += size;
+        connection_take(upload->connection, size);
         if (!upload->failed)
                 upload->failed = keep(receiver, upload, data, size);
         if (upload->failed)
-                forget(receiver, upload);
+                forget(upload);
         /* who sends without end gets no answer */
         return upload->n_received > 4 * receiver->config.max_request_bytes ? MHD_NO : MHD_YES;
 }
 
-/* The whole body is there. Return: status. */
-static int judge_body(Receiver *receiver, Upload *upload, char *why) {
-        ReceiverConfig *config = &receiver->config;
-        _cleanup_(freep) uint8_t *expanded = NULL;
-        const uint8_t *data = upload->data;
-        size_t size = upload->size;
+/* Return: status. */
+static int overexpanded(Receiver *receiver, const Upload *upload, char *why) {
+        static LogLimit limit;
+        uint64_t n_skipped;
 
-        if (upload->failed) {
-                snprintf(why, ANSWER_MESSAGE_MAX, "%s", upload->why);
-                return upload->failed;
-        }
-        if (upload->gzip) {
-                int r = gzip_expand(upload->data, upload->size, config->max_request_bytes, &expanded, &size);
+        snprintf(why, ANSWER_MESSAGE_MAX,
+                 "the request expands more than %d times, to more than %d MiB; send it in parts",
+                 MAX_EXPANSION, FREE_EXPANSION >> 20);
+        receiver->counts.n_overexpanded++;
+        if (log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("refused %zu bytes of gzip from %s: they expand more than %d times (%" PRIu64
+                            " more since the last message)",
+                            upload->size, connection_address(upload->connection), MAX_EXPANSION, n_skipped);
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+}
 
-                snprintf(why, ANSWER_MESSAGE_MAX, "%s",
-                         r == GZIP_E_MALFORMED ? "the body is no gzip, or is cut off"
-                                 : r == GZIP_E_TOO_LARGE
-                                 ? "the expanded request is larger than this receiver takes"
-                                 : "out of memory");
-                if (r)
-                        return r == GZIP_E_MALFORMED    ? MHD_HTTP_BAD_REQUEST
-                                : r == GZIP_E_TOO_LARGE ? MHD_HTTP_CONTENT_TOO_LARGE
-                                                        : MHD_HTTP_SERVICE_UNAVAILABLE;
-                data = expanded;
+/* Return: 0, or the status. */
+static int expand(Receiver *receiver, Upload *upload, uint8_t **expandedp, size_t *sizep, char *why) {
+        uint64_t by_ratio = MAX((uint64_t)FREE_EXPANSION, (uint64_t)upload->size * MAX_EXPANSION);
+        uint64_t max = receiver->config.max_request_bytes;
+
+        switch (gzip_expand(upload->data, upload->size, MIN(max, by_ratio), expandedp, sizep)) {
+        case 0:
+                return 0;
+        case GZIP_E_MALFORMED:
+                snprintf(why, ANSWER_MESSAGE_MAX, "the body is no gzip, or is cut off");
+                return MHD_HTTP_BAD_REQUEST;
+        case GZIP_E_TOO_LARGE:
+                snprintf(why, ANSWER_MESSAGE_MAX, "the expanded request is larger than this receiver takes");
+                return max <= by_ratio ? MHD_HTTP_CONTENT_TOO_LARGE : overexpanded(receiver, upload, why);
+        default:
+                snprintf(why, ANSWER_MESSAGE_MAX, "out of memory");
+                return MHD_HTTP_SERVICE_UNAVAILABLE;
         }
-        switch (config->on_request(data ? data : (const uint8_t *)"", size, upload->json, why,
-                                   ANSWER_MESSAGE_MAX, config->userdata)) {
+}
+
+static int ask_caller(Receiver *receiver, const ReceiverRequest *request, char *why) {
+        switch (receiver->config.on_request(request, why, ANSWER_MESSAGE_MAX, receiver->config.userdata)) {
         case RECEIVER_TAKEN:
                 return MHD_HTTP_OK;
         case RECEIVER_MALFORMED:
@@ -258,16 +305,41 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
         }
 }
 
+/* The whole body is there. Return: status. */
+static int judge_body(Receiver *receiver, Upload *upload, char *why) {
+        _cleanup_(freep) uint8_t *expanded = NULL;
+        ReceiverRequest request = {
+                .data = upload->data, .size = upload->size, .n_sent = upload->size, .json = upload->json,
+                .sender = connection_address(upload->connection),
+        };
+
+        if (upload->failed) {
+                snprintf(why, ANSWER_MESSAGE_MAX, "%s", upload->why);
+                return upload->failed;
+        }
+        if (upload->gzip) {
+                int r = expand(receiver, upload, &expanded, &request.size, why);
+
+                if (r)
+                        return r;
+                request.data = expanded;
+        }
+        if (!request.data)
+                request.data = (const uint8_t *)"";
+        return ask_caller(receiver, &request, why);
+}
+
 static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *connection, const char *method,
                                  const char *path) {
         const char *type = "text/plain; charset=utf-8";
         struct MHD_Response *response;
-        enum MHD_Result result;
         char empty[1] = "";
         Text page = { 0 };
+        size_t size;
         int status = receiver->config.on_page(method, path, &page, &type, receiver->config.userdata);
 
-        response = lib.MHD_create_response_from_buffer(page.size, page.data ? page.data : empty,
+        size = page.size;
+        response = lib.MHD_create_response_from_buffer(size, page.data ? page.data : empty,
                                                        MHD_RESPMEM_MUST_COPY);
         if (page.failed)
                 status = MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -276,9 +348,7 @@ static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *conn
                 return MHD_NO;
         lib.MHD_add_response_header(response, "Content-Type", type);
         lib.MHD_add_response_header(response, "Cache-Control", "no-store");
-        result = lib.MHD_queue_response(connection, (unsigned)status, response);
-        lib.MHD_destroy_response(response);
-        return result;
+        return queue(connection, status, response, size);
 }
 
 /* What comes with a question is read, and not kept. */
@@ -291,6 +361,33 @@ static enum MHD_Result on_question(Receiver *receiver, struct MHD_Connection *co
         return upload->n_received > MAX_QUESTION_BYTES ? MHD_NO : MHD_YES;
 }
 
+/* The headers are there. Return: NULL = out of memory. */
+static Upload *begin_upload(Receiver *receiver, struct MHD_Connection *connection) {
+        Upload *upload = calloc(1, sizeof(*upload));
+
+        if (!upload)
+                return NULL;
+        upload->connection = connection_of(connection);
+        if (!upload->connection) {      /* it is shut already */
+                free(upload);
+                return NULL;
+        }
+        upload->next = receiver->uploads;
+        if (upload->next)
+                upload->next->previous = upload;
+        receiver->uploads = upload;
+        connection_begin_body(upload->connection, clock_monotonic_ns());
+        return upload;
+}
+
+static void end_upload(Receiver *receiver, Upload *upload) {
+        if (upload->next)
+                upload->next->previous = upload->previous;
+        *(upload->previous ? &upload->previous->next : &receiver->uploads) = upload->next;
+        forget(upload);
+        free(upload);
+}
+
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data, size_t *sizep,
                                   void **uploadp) {
@@ -300,7 +397,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
         int status;
 
         if (!upload) {
-                *uploadp = upload = calloc(1, sizeof(*upload));
+                *uploadp = upload = begin_upload(receiver, connection);
                 if (!upload)
                         return MHD_NO;
                 if (!receiver->config.on_page)
@@ -312,7 +409,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
         if (*sizep)
                 return receive_part(receiver, upload, data, sizep);
         status = judge_body(receiver, upload, why);
-        forget(receiver, upload);
+        forget(upload);
         return answer(receiver, connection, upload->json, status, why);
 }
 
@@ -322,8 +419,29 @@ static void on_completed(void *userdata, struct MHD_Connection *connection, void
 
         if (!upload)
                 return;
-        forget(userdata, upload);
-        free(upload);
+        connection_rest(upload->connection, clock_monotonic_ns());
+        end_upload(userdata, upload);
+}
+
+/* Without memory for it a connection ends at once. */
+static void begin_connection(Receiver *receiver, struct MHD_Connection *connection, void **contextp) {
+        int fd = lib.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        const struct sockaddr *address =
+                lib.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+
+        *contextp = connections_add(receiver->connections, fd, address, clock_monotonic_ns());
+        if (!*contextp)
+                shutdown(fd, SHUT_RDWR);
+}
+
+static void on_connection(void *userdata, struct MHD_Connection *connection, void **contextp,
+                          enum MHD_ConnectionNotificationCode code) {
+        Receiver *receiver = userdata;
+
+        if (code == MHD_CONNECTION_NOTIFY_STARTED)
+                begin_connection(receiver, connection, contextp);
+        else if (*contextp)
+                connections_remove(receiver->connections, take(*contextp));
 }
 
 static _printf_(2, 0) void on_log(void *userdata, const char *format, va_list args) {
@@ -357,11 +475,16 @@ static void run_library(Receiver *receiver) {
 /* Connections that only wait end by this timer. */
 static int run(Receiver *receiver) {
         MHD_UNSIGNED_LONG_LONG timeout_ms;
+        uint64_t now_ns, next_ns;
 
         run_library(receiver);
-        if (lib.MHD_get_timeout(receiver->daemon, &timeout_ms) != MHD_YES)
+        now_ns = clock_monotonic_ns();
+        next_ns = connections_expire(receiver->connections, now_ns);
+        if (lib.MHD_get_timeout(receiver->daemon, &timeout_ms) == MHD_YES)
+                next_ns = MIN(next_ns, now_ns + timeout_ms * NS_PER_MS);
+        if (next_ns == UINT64_MAX)
                 return sd_event_source_set_enabled(receiver->timer, SD_EVENT_OFF);
-        sd_event_source_set_time_relative(receiver->timer, timeout_ms * 1000);
+        sd_event_source_set_time(receiver->timer, next_ns / NS_PER_US);
         return sd_event_source_set_enabled(receiver->timer, SD_EVENT_ONESHOT);
 }
 
@@ -374,13 +497,12 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata) {
 }
 
 static int start_daemon(Receiver *receiver, int listener) {
-        unsigned timeout_s = receiver->config.on_page ? ASKING_TIMEOUT_S : IDLE_TIMEOUT_S;
-
         receiver->daemon = lib.MHD_start_daemon(
                 MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, receiver,
                 MHD_OPTION_EXTERNAL_LOGGER, on_log, receiver, MHD_OPTION_LISTEN_SOCKET, listener,
-                MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-                timeout_s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, receiver, MHD_OPTION_END);
+                MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS_MAX + CONNECTIONS_SPARE),
+                MHD_OPTION_NOTIFY_CONNECTION, on_connection, receiver, MHD_OPTION_NOTIFY_COMPLETED,
+                on_completed, receiver, MHD_OPTION_END);
         return receiver->daemon ? 0 : error_origin(-ENOMEM);
 }
 
@@ -399,6 +521,14 @@ static int attach(Receiver *receiver, sd_event *event) {
                 return error_origin(r);
         r = sd_event_source_set_enabled(receiver->timer, SD_EVENT_OFF);
         return r < 0 ? error_origin(r) : 0;
+}
+
+static int keep_connections(Receiver *receiver) {
+        const ConnectionTimes sending = { SENDING_TIMEOUT_S * NS_PER_SEC, IDLE_TIMEOUT_S * NS_PER_SEC };
+        const ConnectionTimes asking = { ASKING_TIMEOUT_S * NS_PER_SEC, ASKING_TIMEOUT_S * NS_PER_SEC };
+
+        receiver->connections = connections_new(receiver->config.on_page ? &asking : &sending);
+        return receiver->connections ? 0 : error_origin(-ENOMEM);
 }
 
 int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *config) {
@@ -422,7 +552,9 @@ int receiver_new(Receiver **receiverp, sd_event *event, const ReceiverConfig *co
                                              : RECEIVER_E_PATH;
         if (!config->path)
                 listen_url(listener, receiver->url, sizeof(receiver->url));
-        r = start_daemon(receiver, listener);
+        r = keep_connections(receiver);
+        if (!r)
+                r = start_daemon(receiver, listener);
         if (r)
                 return r;
         listener = -1;                  /* the daemon's now */
@@ -440,6 +572,7 @@ Receiver *receiver_free(Receiver *receiver) {
         sd_event_source_disable_unref(receiver->timer);
         if (receiver->daemon)
                 lib.MHD_stop_daemon(receiver->daemon);
+        connections_free(receiver->connections);
         free(receiver);
         return NULL;
 }

@@ -11,8 +11,9 @@
  *
  * The same server answers questions about the daemon (on_page), so that HTTP is in one file.
  *
- * Bodies are bounded before and after expanding, and all bodies under way together; over that,
- * senders are told to come back (503).
+ * Bodies are bounded before and after expanding, by a ratio too, and all bodies under way together, of one
+ * address less than of all; over that, senders are told to come back (503). How long a connection may take is
+ * in connections.h.
  */
 
 #include <stdbool.h>
@@ -32,12 +33,20 @@ typedef enum ReceiverVerdict {
         RECEIVER_BUSY,                  /* 503 with Retry-After: the same request may work later */
 } ReceiverVerdict;
 
+/* One whole body, expanded; valid during the call. */
+typedef struct ReceiverRequest {
+        const uint8_t *data;
+        size_t size;
+        size_t n_sent;                  /* what the sender had to send for it: less, if it was compressed */
+        bool json;
+        const char *sender;             /* connection_address() */
+} ReceiverRequest;
+
 /*
- * @data is valid during the call. For another verdict than RECEIVER_TAKEN, @why (@why_size bytes) gets the
- * message that the sender is shown.
+ * For another verdict than RECEIVER_TAKEN, @why (@why_size bytes) gets the message that the sender is shown.
  */
-typedef ReceiverVerdict (*ReceiverTake)(const uint8_t *data, size_t size, bool json, char *why,
-                                        size_t why_size, void *userdata);
+typedef ReceiverVerdict (*ReceiverTake)(const ReceiverRequest *request, char *why, size_t why_size,
+                                        void *userdata);
 
 /*
  * Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP
@@ -61,7 +70,9 @@ typedef struct ReceiverCounts {
         uint64_t n_taken;
         uint64_t n_malformed;           /* 400 */
         uint64_t n_busy;                /* 503 */
-        uint64_t n_refused;             /* 404, 405, 413, 415 */
+        uint64_t n_misplaced;           /* 404, 405, 415 */
+        uint64_t n_too_large;           /* 413 */
+        uint64_t n_overexpanded;        /* of those, gzip that expands too far */
 } ReceiverCounts;
 
 enum {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,13 +15,42 @@
 #include "base/util/outfile.h"
 #include "base/util/text.h"
 
-enum { NAME_ROOM = 40 };
+enum {
+        NAME_ROOM = 40,
+        SENDER_ROOM = 64,
+        MAX_SENDERS = 1024,
+        REST = MAX_SENDERS - 1,         /* all senders beyond */
+        NOBODY = MAX_SENDERS,
+        MAX_OWNERS = 1 << 20,
+};
+
+typedef struct Usage {
+        uint64_t bytes, n_files;
+} Usage;
+
+typedef struct Sender {
+        char name[SENDER_ROOM];
+        Usage used;
+} Sender;
 
 struct Store {
         int fd;
         StoreLimits limits;
         uint64_t next;                  /* number of the next request */
-        uint64_t bytes, n_files;        /* in the directory, as last seen */
+        Usage used;                     /* in the directory, as last seen */
+        unsigned n_senders;
+        Sender senders[MAX_SENDERS];
+        /* Whose each request since the start is: the number of its sender + 1, 0 = nobody's. */
+        uint64_t first;
+        uint16_t owners[MAX_OWNERS];
+};
+
+struct StoreFile {
+        Store *store;
+        const StoreRequest *request;
+        unsigned sender;
+        int fd;
+        uint64_t size;
 };
 
 static const char *problem = "";
@@ -37,29 +67,52 @@ static int parse_name(const char *name, uint64_t *numberp) {
         return text_u64(digits, UINT64_MAX / 2, numberp);
 }
 
+static void use(Usage *usage, uint64_t bytes, uint64_t n_files) {
+        usage->bytes += bytes;
+        usage->n_files += n_files;
+}
+
+static unsigned owner(const Store *store, uint64_t number) {
+        uint64_t i = number - store->first;
+
+        return number >= store->first && i < MAX_OWNERS && store->owners[i] ? store->owners[i] - 1u : NOBODY;
+}
+
+static void count_file(Store *store, uint64_t number, uint64_t bytes) {
+        unsigned sender = owner(store, number);
+
+        use(&store->used, bytes, 1);
+        if (sender != NOBODY)
+                use(&store->senders[sender].used, bytes, 1);
+}
+
+static void forget_counts(Store *store) {
+        store->used = (Usage){ 0 };
+        for (unsigned i = 0; i < MAX_SENDERS; i++)
+                store->senders[i].used = (Usage){ 0 };
+}
+
 /* Counts what is there. Numbers never go back, also when files were removed while we run. */
 static int scan(Store *store) {
         int fd = openat(store->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-        uint64_t bytes = 0, n_files = 0, number;
         struct dirent *entry;
         struct stat st;
+        uint64_t number;
 
         if (!dir) {
                 closep(&fd);
                 return STORE_E_DIRECTORY;
         }
+        forget_counts(store);
         while ((entry = readdir(dir))) {
                 if (parse_name(entry->d_name, &number) ||
                     fstatat(store->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
                         continue;
-                bytes += (uint64_t)st.st_size;
-                n_files++;
+                count_file(store, number, (uint64_t)st.st_size);
                 store->next = MAX(store->next, number + 1);
         }
         closedir(dir);
-        store->bytes = bytes;
-        store->n_files = n_files;
         return 0;
 }
 
@@ -97,6 +150,7 @@ int store_new(Store **storep, const char *path, const StoreLimits *limits) {
                 problem = strerror(errno);
                 return STORE_E_DIRECTORY;
         }
+        store->first = store->next;
         *storep = take(store);
         return 0;
 }
@@ -109,27 +163,97 @@ Store *store_free(Store *store) {
         return NULL;
 }
 
-static int is_full(const Store *store, uint64_t size) {
-        return store->n_files + 2 > store->limits.max_files || size > store->limits.max_bytes ||
-               store->bytes > store->limits.max_bytes - size;
+/* ---- whose it is ---- */
+
+static unsigned find_sender(Store *store, const char *name) {
+        for (unsigned i = 0; i < store->n_senders; i++)
+                if (!strcmp(store->senders[i].name, name))
+                        return i;
+        if (store->n_senders == REST)
+                return REST;
+        snprintf(store->senders[store->n_senders].name, SENDER_ROOM, "%s", name);
+        return store->n_senders++;
 }
 
-/* Writes a file under a name that no reader looks for. Return: 0, STORE_E_WRITE. */
-static int write_temporary(Store *store, char name[32], const void *data, size_t size) {
-        _cleanup_(closep) int fd = outfile_open_temporary(store->fd, name);
+/* After a million requests all is nobody's again, and counting begins anew. */
+static void note_owner(Store *store, uint64_t number, unsigned sender) {
+        if (number - store->first >= MAX_OWNERS) {
+                memset(store->owners, 0, sizeof(store->owners));
+                store->first = number;
+                for (unsigned i = 0; i < MAX_SENDERS; i++)
+                        store->senders[i].used = (Usage){ 0 };
+        }
+        store->owners[number - store->first] = (uint16_t)(sender + 1);
+}
+
+/* ---- how much fits ---- */
+
+/* Return: 0, STORE_E_LIMIT, STORE_E_SHARE. */
+static int judge(uint64_t max, uint64_t used, uint64_t own, uint64_t more) {
+        if (more > max || used > max - more)
+                return STORE_E_LIMIT;
+        return own + more > STORE_SHARE * (max - more - used) ? STORE_E_SHARE : 0;
+}
+
+static int judge_request(const Store *store, unsigned sender, uint64_t size) {
+        const Usage *own = &store->senders[sender].used;
+        int r = judge(store->limits.max_files, store->used.n_files, own->n_files, 2);
+
+        return r ? r : judge(store->limits.max_bytes, store->used.bytes, own->bytes, size);
+}
+
+/* Somebody may have made room. */
+static int find_room(Store *store, unsigned sender, uint64_t size) {
+        int r = judge_request(store, sender, size);
+
+        return r && !scan(store) ? judge_request(store, sender, size) : r;
+}
+
+/* ---- files ---- */
+
+int store_append(StoreFile *file, const void *data, size_t size) {
+        const StoreRequest *request = file->request;
         int r;
 
-        if (fd < 0) {
-                errno = -fd;
-                return STORE_E_WRITE;
-        }
-        r = file_write(fd, data, size);
+        if (size > request->max_json_bytes - file->size)
+                return STORE_E_JSON;
+        r = find_room(file->store, file->sender, request->protobuf_size + file->size + size);
+        if (r)
+                return r;
+        r = file_write(file->fd, data, size);
         if (r < 0) {
-                unlinkat(store->fd, name, 0);
                 errno = -r;
                 return STORE_E_WRITE;
         }
+        file->size += size;
         return 0;
+}
+
+static int append_protobuf(StoreFile *file) {
+        int r = file_write(file->fd, file->request->protobuf, file->request->protobuf_size);
+
+        errno = r < 0 ? -r : errno;
+        return r < 0 ? STORE_E_WRITE : 0;
+}
+
+static int append_json(StoreFile *file) {
+        return file->request->print(file, file->request->userdata);
+}
+
+/* Writes a file under a name that no reader looks for. Return: 0, or what @fill returned, STORE_E_WRITE. */
+static int write_temporary(StoreFile *file, char name[32], int (*fill)(StoreFile *)) {
+        int r, error;
+
+        file->fd = outfile_open_temporary(file->store->fd, name);
+        if (file->fd < 0) {
+                errno = -take_fd(file->fd);
+                return STORE_E_WRITE;
+        }
+        r = fill(file);
+        error = errno;
+        close(take_fd(file->fd));
+        errno = error;
+        return r;
 }
 
 static void numbered(char *name, const Store *store, const char *suffix) {
@@ -169,18 +293,24 @@ static int publish_both(Store *store, const char *json, const char *protobuf) {
         }
 }
 
-int store_put(Store *store, const void *protobuf, size_t protobuf_size, const void *json, size_t json_size,
-              uint64_t *numberp) {
-        uint64_t size = (uint64_t)protobuf_size + json_size;
-        char names[2][32] = { 0 };
-        int r, error;
+static void count_request(Store *store, uint64_t number, unsigned sender, uint64_t size) {
+        note_owner(store, number, sender);
+        use(&store->used, size, 2);
+        use(&store->senders[sender].used, size, 2);
+}
 
-        /* somebody may have made room */
-        if (is_full(store, size) && (scan(store) || is_full(store, size)))
-                return STORE_E_LIMIT;
-        r = write_temporary(store, names[0], json, json_size);
+int store_put(Store *store, const StoreRequest *request, uint64_t *numberp) {
+        StoreFile file = { .store = store, .request = request, .fd = -1 };
+        char names[2][32] = { 0 };
+        int error, r;
+
+        file.sender = find_sender(store, request->sender);
+        r = find_room(store, file.sender, request->protobuf_size);
+        if (r)
+                return r;
+        r = write_temporary(&file, names[0], append_json);
         if (!r)
-                r = write_temporary(store, names[1], protobuf, protobuf_size);
+                r = write_temporary(&file, names[1], append_protobuf);
         if (!r)
                 r = publish_both(store, names[0], names[1]);
         if (r) {
@@ -191,8 +321,7 @@ int store_put(Store *store, const void *protobuf, size_t protobuf_size, const vo
                 errno = error;
                 return r;
         }
-        store->bytes += size;
-        store->n_files += 2;
+        count_request(store, store->next, file.sender, request->protobuf_size + file.size);
         *numberp = store->next++;
         return 0;
 }

@@ -8,12 +8,18 @@
  * there. Each file appears whole or not at all, readable by its owner alone. When
  * the limits are reached nothing is removed: the newest request is refused, since what a person has collected
  * is worth more than what a sender may send again.
+ *
+ * No sender can fill it: each may have at most STORE_SHARE times what is then left for others, so that the
+ * first may have 7/8, who comes next 7/8 of the rest, and so on. What an earlier process has stored belongs
+ * to nobody.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/util/macro.h"
+
+enum { STORE_SHARE = 7 };
 
 typedef struct Store Store;
 
@@ -26,6 +32,8 @@ enum {
         _STORE_E_SUCCESS,
         STORE_E_DIRECTORY,              /* cannot be made or opened, or belongs to others: store_problem() */
         STORE_E_LIMIT,                  /* as many bytes or files as it may have; nothing was stored */
+        STORE_E_SHARE,                  /* as many as this sender may have; nothing was stored */
+        STORE_E_JSON,                   /* its JSON is larger than max_json_bytes; nothing was stored */
         STORE_E_WRITE,                  /* disk full and the like; errno says why; nothing was stored */
 };
 
@@ -44,6 +52,26 @@ DEFINE_CLEANUP(Store, store_free)
  */
 int store_give(const char *path, uint32_t uid, uint32_t gid);
 
-/* Stores both forms of one request under the next number. Return: 0, STORE_E_LIMIT, STORE_E_WRITE. */
-int store_put(Store *store, const void *protobuf, size_t protobuf_size, const void *json, size_t json_size,
-              uint64_t *numberp);
+typedef struct StoreFile StoreFile;
+
+/* Writes the JSON with store_append(), whose failures it passes up. */
+typedef int StorePrint(StoreFile *file, void *userdata);
+
+typedef struct StoreRequest {
+        const char *sender;
+        const void *protobuf;
+        size_t protobuf_size;
+        StorePrint *print;
+        void *userdata;
+        uint64_t max_json_bytes;
+} StoreRequest;
+
+/*
+ * Stores both forms of one request under the next number. The JSON is written as it is made, and no further
+ * than there is room. Return: 0, STORE_E_LIMIT, STORE_E_SHARE, STORE_E_JSON, STORE_E_WRITE, or what @print
+ * returned.
+ */
+int store_put(Store *store, const StoreRequest *request, uint64_t *numberp);
+
+/* Return: 0, STORE_E_LIMIT, STORE_E_SHARE, STORE_E_JSON, STORE_E_WRITE. */
+int store_append(StoreFile *file, const void *data, size_t size);

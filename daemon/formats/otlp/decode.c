@@ -110,8 +110,8 @@ static int scan_message(Scan *scan, const ProtobufCMessageDescriptor *descriptor
 }
 
 static int decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size,
-                  ProtobufCAllocator *allocator, ProtobufCMessage **messagep) {
-        Scan scan = { .max_memory = FREE_MEMORY + MAX_AMPLIFICATION * size };
+                  size_t max_memory, ProtobufCAllocator *allocator, ProtobufCMessage **messagep) {
+        Scan scan = { .max_memory = MIN(FREE_MEMORY + MAX_AMPLIFICATION * size, max_memory) };
         ProtobufCMessage *message;
         int r;
 
@@ -128,8 +128,8 @@ static int decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *d
 }
 
 int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size,
-                ProtobufCMessage **messagep) {
-        return decode(descriptor, data, size, NULL, messagep);
+                size_t max_memory, ProtobufCMessage **messagep) {
+        return decode(descriptor, data, size, max_memory, NULL, messagep);
 }
 
 /*
@@ -206,7 +206,7 @@ int otlp_decode_request_as(const uint8_t *data, size_t size, OtlpRequest **reque
         if (!owned)
                 return error_origin(-ENOMEM);
         if (!size || data[0] != '{')
-                r = decode(OTLP_REQUEST_DESCRIPTOR, data, size, &allocator, &message);
+                r = decode(OTLP_REQUEST_DESCRIPTOR, data, size, SIZE_MAX, &allocator, &message);
         *jsonp = r == OTLP_DECODE_E_MALFORMED && looks_like_json(data, size);
         if (*jsonp)
                 r = parse_json(data, size, &message, where, where_size);

@@ -30,10 +30,11 @@ enum {
 
 /*
  * *messagep is owned by the caller (protobuf_c_message_free_unpacked). Its strings may be no UTF-8.
- * Return: 0, OTLP_DECODE_E_*.
+ * @max_memory: of the message; there is a bound in proportion to @size in any case. Return: 0,
+ * OTLP_DECODE_E_*.
  */
 int otlp_decode(const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size,
-                ProtobufCMessage **messagep);
+                size_t max_memory, ProtobufCMessage **messagep);
 
 /*
  * A request as protobuf or as JSON, told by the first byte (`{` begins no request).
