@@ -27,8 +27,8 @@
 
 /*
  * What one request may take, beyond what is free of charge, in proportion to what its sender had to send.
- * Honest ones, compressed, take some thirty to sixty times that as a message, and as much as JSON; bombs take
- * tens of thousands.
+ * Honest ones, compressed, become some thirty times that as JSON, and less as a message; bombs tens of
+ * thousands of times.
  */
 enum {
         MAX_JSON_BYTES = 16 << 20,      /* received as JSON: its tree takes thirty times the text */
@@ -36,6 +36,8 @@ enum {
         FREE_TWIN = 16 << 20,           /* JSON that is stored */
         MAX_TWIN = 256 << 20,
         MAX_RATIO = 128,
+        /* of JSON: the text is some 30 times its gzip, its tree 30 times the text */
+        MAX_TREE_RATIO = 1024,
 };
 
 typedef struct Receive {
@@ -76,8 +78,8 @@ static uint64_t count_samples(const OtlpRequest *request) {
         return n;
 }
 
-static uint64_t allowance(const ReceiverRequest *request, uint64_t free_bytes) {
-        return free_bytes + (uint64_t)request->n_sent * MAX_RATIO;
+static uint64_t allowance(const ReceiverRequest *request, uint64_t free_bytes, uint64_t ratio) {
+        return free_bytes + request->n_sent * ratio;
 }
 
 static ReceiverVerdict overexpanded(Receive *receive, const ReceiverRequest *request, const char *as,
@@ -104,7 +106,7 @@ static ReceiverVerdict decode_json(Receive *receive, const ReceiverRequest *requ
                 snprintf(why, why_size, "JSON of more than %d MiB; send protobuf", MAX_JSON_BYTES >> 20);
                 return RECEIVER_TOO_LARGE;
         }
-        if (otlp_json_memory(text, request->size) > allowance(request, FREE_MEMORY))
+        if (otlp_json_memory(text, request->size) > allowance(request, FREE_MEMORY, MAX_TREE_RATIO))
                 return overexpanded(receive, request, "memory", why, why_size);
         r = otlp_json_parse(OTLP_REQUEST_DESCRIPTOR, text, request->size, messagep, where, sizeof(where));
         if (!r)
@@ -117,8 +119,8 @@ static ReceiverVerdict decode_json(Receive *receive, const ReceiverRequest *requ
 
 static ReceiverVerdict decode_protobuf(Receive *receive, const ReceiverRequest *request,
                                        ProtobufCMessage **messagep, char *why, size_t why_size) {
-        int r = otlp_decode(OTLP_REQUEST_DESCRIPTOR, request->data, request->size,
-                            allowance(request, FREE_MEMORY), messagep);
+        uint64_t max_memory = allowance(request, FREE_MEMORY, MAX_RATIO);
+        int r = otlp_decode(OTLP_REQUEST_DESCRIPTOR, request->data, request->size, max_memory, messagep);
 
         if (!r)
                 return RECEIVER_TAKEN;
@@ -200,7 +202,7 @@ static ReceiverVerdict keep(Receive *receive, const ReceiverRequest *request, co
         const StoreRequest stored = {
                 .sender = request->sender, .protobuf = data, .protobuf_size = size,
                 .print = print_message, .userdata = message,
-                .max_json_bytes = MIN(allowance(request, FREE_TWIN), (uint64_t)MAX_TWIN),
+                .max_json_bytes = MIN(allowance(request, FREE_TWIN, MAX_RATIO), (uint64_t)MAX_TWIN),
         };
         uint64_t number;
         int r = store_put(receive->store, &stored, &number);

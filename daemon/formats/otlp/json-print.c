@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/util/error.h"
+#include "base/util/macro.h"
 #include "formats/otlp/json-name.h"
 #include "formats/otlp/json.h"
 #include "formats/otlp/message-field.h"
@@ -52,11 +53,15 @@ static void put(Printer *printer, const char *text) {
 }
 
 static void new_line(Printer *printer) {
+        static const char blanks[] = "                                ";
+
         if (!printer->pretty)
                 return;
         put(printer, "\n");
-        for (int i = 0; i < printer->depth; i++)
-                put(printer, "  ");
+        for (size_t left = 2 * (size_t)printer->depth, n; left; left -= n) {
+                n = MIN(left, sizeof(blanks) - 1);
+                append(printer, blanks, n);
+        }
 }
 
 static void print_name(Printer *printer, const char *name) {
