@@ -253,7 +253,6 @@ class Image(session.TestCase):
     def test_probes_by_exec_answer_in_it(self):
         """Without a shell, without a port, with the capabilities of the container alone."""
         root, victim, receiver = self.image(), self.victim("chain", 5), session.Receiver(self)
-        (root / "run/spanprof").mkdir(parents=True)
         for name in ("daemonset.yaml", "sidecar.yaml"):
             with self.subTest(example=name):
                 probes = [
