@@ -187,7 +187,7 @@ class Outputs(tap.TestCase):
 
     def test_a_summary_waits_for_no_reader(self):
         os.mkfifo(self.private / "pipe", 0o600)
-        done = self.write("run --summary", self.private / "pipe", FAILURE)
+        done = self.write("run --summary", self.private / "pipe", CONFIG)
         self.assertIn("nobody reads this pipe: start its reader first", done.stderr)
 
     def device(self, name, kind, major, minor):
@@ -320,7 +320,8 @@ class Outputs(tap.TestCase):
         self.assertFalse((self.sticky / "t.jsonl").exists(), "what was there would be gone")
 
     def test_a_directory_of_received_requests_is_nobody_elses(self):
-        theirs = self.place("theirs", 0o755, STRANGER)
+        # root writes to another user's directory as that user, but not to one that this user has put there
+        theirs = self.place("sticky/theirs", 0o755, STRANGER)
         self.link(self.sticky / "link", self.private, STRANGER)
         everybodys = self.place("everybodys", 0o777)
         for path, what in ((theirs, "belongs to another user"), (everybodys, "others may write"),

@@ -484,26 +484,26 @@ Test(outfile, makes_directories_for_many) {
         struct stat status;
         int fd;
 
-        cr_assert_eq(outfile_open_directory("new/", &fd), 0);
+        cr_assert_eq(outfile_open_directory("new/", false, &fd), 0);
         close(fd);
         cr_assert_eq(stat("new", &status), 0);
         cr_expect_eq(status.st_mode, S_IFDIR | 0700);
-        cr_assert_eq(outfile_open_directory("new", &fd), 0);
+        cr_assert_eq(outfile_open_directory("new", false, &fd), 0);
         close(fd);
         cr_assert_eq(chmod("new", 0777), 0);
-        cr_expect_eq(outfile_open_directory("new", &fd), OUTFILE_E_SHARED);
+        cr_expect_eq(outfile_open_directory("new", false, &fd), OUTFILE_E_SHARED);
         cr_assert_eq(chmod("new", 01777), 0);
-        cr_assert_eq(outfile_open_directory("new", &fd), 0);
+        cr_assert_eq(outfile_open_directory("new", false, &fd), 0);
         close(fd);
-        cr_expect_eq(outfile_open_directory("none/deeper", &fd), -ENOENT);
-        cr_expect_eq(outfile_open_directory("", &fd), -ENOENT);
+        cr_expect_eq(outfile_open_directory("none/deeper", false, &fd), -ENOENT);
+        cr_expect_eq(outfile_open_directory("", false, &fd), -ENOENT);
         put("x", "", 0600, 0);
-        cr_expect_eq(outfile_open_directory("x", &fd), -ENOTDIR);
+        cr_expect_eq(outfile_open_directory("x", false, &fd), -ENOTDIR);
         need_root();
         make_directory("theirs", 0755, STRANGER);
-        cr_expect_eq(outfile_open_directory("theirs", &fd), OUTFILE_E_OWNER);
+        cr_expect_eq(outfile_open_directory("theirs", false, &fd), OUTFILE_E_OWNER);
         make_link("/", "new/link", STRANGER);
-        cr_expect_eq(outfile_open_directory("new/link", &fd), OUTFILE_E_LINK);
+        cr_expect_eq(outfile_open_directory("new/link", false, &fd), OUTFILE_E_LINK);
 }
 
 Test(outfile, says_of_each_obstacle_what_to_do) {

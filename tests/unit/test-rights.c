@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -181,6 +183,41 @@ static int make_socket(const char *name) {
         return fd;
 }
 
+/* As a daemon does that has no rights in the directory any more: in a child, whose exit status tells. */
+static int write_as_a_stranger(Outfile *file, Sweeper *sweeper) {
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+                if (setresgid(STRANGER, STRANGER, STRANGER) || setresuid(STRANGER, STRANGER, STRANGER))
+                        _exit(1);
+                if (!faccessat(file->directory, ".", W_OK, AT_EACCESS) || outfile_write(file, "new", 3))
+                        _exit(2);
+                _exit(sweeper_finish_file(sweeper) ? 3 : 0);
+        }
+        waitpid(pid, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Test(rights, a_file_gets_its_name_when_it_is_written) {
+        const OutfileOptions options = { .mode = 0600 };
+        _cleanup_(outfile_deinit) Outfile file = OUTFILE_NONE;
+        const char *none[] = { NULL };
+        Sweeper *sweeper;
+
+        need_root();
+        cr_assert_eq(shell("mkdir -m 700 d; printf old > d/file; chmod 644 d/file; chown 1:1 d/file"), 0);
+        setenv("SUDO_UID", "1", 1);
+        setenv("SUDO_GID", "1", 1);
+        cr_assert_eq(outfile_open(&file, work_path("d/file"), &options), 0);
+        cr_assert_eq(sweeper_new(&sweeper, none, &file), 0);
+        cr_assert_eq(shell("test \"$(cat d/file)\" = old"), 0, "untouched until then");
+        cr_assert_eq(write_as_a_stranger(&file, sweeper), 0);
+        cr_assert_eq(shell("test \"$(cat d/file)\" = new && test \"$(ls d)\" = file"), 0);
+        cr_expect_eq(owner("d/file"), 1, "as what it replaces");
+        sweeper_free(sweeper);
+}
+
 Test(rights, sockets_are_swept_that_are_still_the_same) {
         const char *paths[] = { work_path("a"), work_path("b"), work_path("c"), NULL };
         int fds[] = { make_socket("a"), make_socket("b"), -1 };
@@ -188,7 +225,7 @@ Test(rights, sockets_are_swept_that_are_still_the_same) {
 
         need_root();
         cr_assert_eq(shell("touch c"), 0);
-        cr_assert_eq(sweeper_new(&sweeper, paths), 0);
+        cr_assert_eq(sweeper_new(&sweeper, paths, NULL), 0);
         cr_assert_eq(shell("ln b kept; rm b"), 0);
         fds[2] = make_socket("b");
         sweeper_free(sweeper);

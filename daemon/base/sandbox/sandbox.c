@@ -89,7 +89,14 @@ static const Allowed raise_workers[] = {
 };
 
 /* A sweeper, beside that: it opens nothing, what it may remove it has open directories of. */
-static const Allowed sweep[] = { { __NR_flock, ANY }, { __NR_newfstatat, ANY }, { __NR_unlinkat, ANY } };
+static const Allowed sweep[] = {
+        { __NR_flock, ANY }, { __NR_newfstatat, ANY }, { __NR_unlinkat, ANY },
+        /* outfile_finish() */
+        { __NR_linkat, ANY }, { __NR_renameat, ANY }, { __NR_renameat2, ANY },
+        { __NR_fchown, ANY }, { __NR_fchmod, ANY }, { __NR_umask, ANY }, { __NR_getxattr, ANY },
+        { __NR_geteuid, ANY },
+        { __NR_write, ANY },
+};
 
 #ifdef NATIVE_ARCH
 
@@ -194,11 +201,18 @@ int sandbox_enter_worker(void) {
         return install(NULL, 0);
 }
 
-/* Root without this capability removes nothing from the directory of somebody else. */
-int sandbox_enter_sweeper(void) {
+/*
+ * Root without CAP_DAC_OVERRIDE removes nothing from the directory of another user. The other two give a file
+ * that is replaced the owner that it had.
+ */
+int sandbox_enter_sweeper(bool has_file) {
+        uint64_t capabilities = RIGHTS_OF(CAP_DAC_OVERRIDE);
         int r;
 
+        if (has_file)
+                capabilities |= RIGHTS_OF(CAP_CHOWN) | RIGHTS_OF(CAP_FOWNER);
+
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-        r = rights_drop(NULL, RIGHTS_OF(CAP_DAC_OVERRIDE));
+        r = rights_drop(NULL, capabilities);
         return r ? r : install(sweep, ARRAY_SIZE(sweep));
 }

@@ -12,6 +12,8 @@
  *     sweeper     of root's capabilities the one to remove files; it reads one pipe, and unlinks
  */
 
+#include <stdbool.h>
+
 enum {
         SANDBOX_CPU_SECONDS = 20,          /* of one worker */
 };
@@ -19,4 +21,4 @@ enum {
 /* For a process with one thread. Return: 0, -errno: then it is not to be trusted with anything. */
 int sandbox_enter_zygote(void);
 int sandbox_enter_worker(void);
-int sandbox_enter_sweeper(void);
+int sandbox_enter_sweeper(bool has_file);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,7 +22,10 @@
 #include "base/sandbox/sandbox.h"
 #include "base/util/error.h"
 
-enum { MAX_SOCKETS = 4 };
+enum {
+        MAX_SOCKETS = 4,
+        FINISH_MS = 5000,               /* a file system that takes longer hangs */
+};
 
 typedef struct Litter {
         int directory;
@@ -30,8 +35,16 @@ typedef struct Litter {
 
 struct Sweeper {
         pid_t pid;
-        int pipe;                       /* its end is ours */
+        int socket;                     /* its end is ours */
 };
+
+/* What the process works on. */
+typedef struct Work {
+        Litter litter[MAX_SOCKETS];
+        size_t n;
+        Outfile file;
+        int socket;
+} Work;
 
 /* Return: whether there is a socket. */
 static bool look(Litter *litter, const char *path) {
@@ -66,78 +79,114 @@ static void sweep(const Litter *litter) {
                 unlinkat(litter->directory, litter->name, 0);
 }
 
-/* Signals for a whole group of processes are not for it. */
-static _Noreturn void serve(const Litter *litter, size_t n, int pipe) {
-        sigset_t all;
+/* Each byte that comes asks for the file, until the socket ends. */
+static void answer(Work *work) {
+        int32_t r;
         char byte;
+
+        for (;;) {
+                ssize_t n = read(work->socket, &byte, 1);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return;
+                r = outfile_finish(&work->file);
+                if (write(work->socket, &r, sizeof(r)) < 0)
+                        return;
+        }
+}
+
+/* Signals for a whole group of processes are not for it. */
+static _Noreturn void serve(Work *work) {
+        sigset_t all;
 
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
         prctl(PR_SET_NAME, SWEEPER_COMM, 0, 0, 0);
-        if (sandbox_enter_sweeper())
+        if (sandbox_enter_sweeper(work->file.fd >= 0))
                 _exit(1);
-        while (read(pipe, &byte, 1) < 0 && errno == EINTR)
-                ;
-        for (size_t i = 0; i < n; i++)
-                sweep(&litter[i]);
+        answer(work);
+        for (size_t i = 0; i < work->n; i++)
+                sweep(&work->litter[i]);
         _exit(0);
 }
 
+static bool is_kept(const Work *work, int fd) {
+        bool kept = fd == work->socket || fd == work->file.fd || fd == work->file.directory ||
+                    fd == work->file.there;
+
+        for (size_t i = 0; i < work->n; i++)
+                kept |= fd == work->litter[i].directory;
+        return kept;
+}
+
 /* All others would hold open what ends with the daemon. */
-static void close_all_but(const Litter *litter, size_t n, int pipe) {
-        int limit = pipe;
+static void close_all_but(const Work *work) {
+        int limit = MAX(MAX(work->socket, work->file.fd), MAX(work->file.directory, work->file.there));
 
-        for (size_t i = 0; i < n; i++)
-                limit = MAX(limit, litter[i].directory);
-        for (int fd = 0; fd <= limit; fd++) {
-                bool kept = fd == pipe;
-
-                for (size_t i = 0; i < n; i++)
-                        kept |= fd == litter[i].directory;
-                if (!kept)
+        for (size_t i = 0; i < work->n; i++)
+                limit = MAX(limit, work->litter[i].directory);
+        for (int fd = 0; fd <= limit; fd++)
+                if (!is_kept(work, fd))
                         close(fd);
-        }
         syscall(SYS_close_range, limit + 1, ~0u, 0);
 }
 
-static int start(Sweeper *sweeper, const Litter *litter, size_t n) {
+static int start(Sweeper *sweeper, Work *work) {
         int ends[2];
 
-        if (pipe2(ends, O_CLOEXEC) < 0)
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 return error_origin(-errno);
+        work->socket = ends[0];
         sweeper->pid = fork();
         if (sweeper->pid == 0) {
-                close_all_but(litter, n, ends[0]);
-                serve(litter, n, ends[0]);
+                close_all_but(work);
+                serve(work);
         }
         close(ends[0]);
-        sweeper->pipe = ends[1];
+        sweeper->socket = ends[1];
         return sweeper->pid < 0 ? error_origin(-errno) : 0;
 }
 
-int sweeper_new(Sweeper **sweeperp, const char *const *paths) {
+int sweeper_new(Sweeper **sweeperp, const char *const *paths, const Outfile *file) {
         Sweeper *sweeper = calloc(1, sizeof(*sweeper));
-        Litter litter[MAX_SOCKETS];
-        size_t n = 0;
+        Work work = { .file = file ? *file : OUTFILE_NONE };
         int r;
 
         if (!sweeper)
                 return error_origin(-ENOMEM);
-        for (; *paths && n < MAX_SOCKETS; paths++)
-                n += look(&litter[n], *paths);
-        r = start(sweeper, litter, n);
-        while (n)
-                close(litter[--n].directory);
+        sweeper->socket = -1;
+        for (; *paths && work.n < MAX_SOCKETS; paths++)
+                work.n += look(&work.litter[work.n], *paths);
+        r = start(sweeper, &work);
+        while (work.n)
+                close(work.litter[--work.n].directory);
         if (r)
                 sweeper = sweeper_free(sweeper);
         *sweeperp = sweeper;
         return r;
 }
 
+int sweeper_finish_file(Sweeper *sweeper) {
+        struct pollfd ready = { .fd = sweeper->socket, .events = POLLIN };
+        int32_t r;
+        int n;
+
+        if (send(sweeper->socket, "", 1, MSG_NOSIGNAL) < 0)
+                return -errno;
+        do
+                n = poll(&ready, 1, FINISH_MS);
+        while (n < 0 && errno == EINTR);
+        if (n <= 0)
+                return n < 0 ? -errno : -ETIMEDOUT;
+        return read(sweeper->socket, &r, sizeof(r)) == sizeof(r) ? r : -EIO;
+}
+
 Sweeper *sweeper_free(Sweeper *sweeper) {
         if (!sweeper)
                 return NULL;
-        close(sweeper->pipe);
+        closep(&sweeper->socket);
         while (sweeper->pid > 0 && waitpid(sweeper->pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         free(sweeper);

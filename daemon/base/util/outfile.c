@@ -649,7 +649,12 @@ static int open_there(const Walk *walk) {
         return openat(walk->directory, walk->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-int outfile_open_directory(const char *path, int *fdp) {
+/* Whether only a user whom we trust can have put a directory there. */
+static bool is_placed_by_us(const struct stat *parent) {
+        return is_trusted(parent->st_uid) && !(parent->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+int outfile_open_directory(const char *path, bool of_anybody, int *fdp) {
         _cleanup_(walk_deinit) Walk walk = { .directory = -1, .there = -1 };
         _cleanup_(closep) int fd = -1;
         _cleanup_(freep) char *plain = strdup(path);
@@ -666,7 +671,7 @@ int outfile_open_directory(const char *path, int *fdp) {
         fd = open_there(&walk);
         if (fd < 0 || fstat(fd, &status) < 0)
                 return -errno;
-        if (!is_trusted(status.st_uid))
+        if (!is_trusted(status.st_uid) && !(of_anybody && is_placed_by_us(&walk.parent)))
                 return OUTFILE_E_OWNER;
         if (is_for_all(&status) && !(status.st_mode & S_ISVTX))
                 return OUTFILE_E_SHARED;

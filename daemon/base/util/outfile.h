@@ -109,11 +109,12 @@ int outfile_finish(Outfile *file);
 
 /*
  * A directory for many outputs, made (0700) if it is not there. It must be ours, root's or of the caller of
- * sudo. If everybody may write to it, it must be sticky: whoever makes each file anew (O_EXCL,
+ * sudo. With @of_anybody it may belong to another user if only we can have put it there; the caller then becomes
+ * that user before it writes. If everybody may write to it, it must be sticky: whoever makes each file anew (O_EXCL,
  * RENAME_NOREPLACE) is safe there.
  * Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
  */
-int outfile_open_directory(const char *path, int *fdp);
+int outfile_open_directory(const char *path, bool of_anybody, int *fdp);
 
 /*
  * A new file for us alone, under a name that nobody can guess. @name: as of Outfile. Return: its descriptor,

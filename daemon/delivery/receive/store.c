@@ -140,7 +140,8 @@ int store_new(Store **storep, const char *path, const StoreLimits *limits) {
         store->limits = *limits;
         store->next = 1;
         store->fd = -1;
-        r = outfile_open_directory(path, &store->fd);
+        /* root becomes its owner, or keeps no right to write there */
+        r = outfile_open_directory(path, geteuid() == 0, &store->fd);
         if (r) {
                 problem = outfile_problem(r);
                 errno = MAX(-r, 0);

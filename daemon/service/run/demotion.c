@@ -67,7 +67,11 @@ static int keep(Demotion *demotion, const Config *config) {
         r = control_keep(config, paths);
         if (r)
                 return r > 0 ? DEMOTION_E_UNUSABLE : error_fold(r);
-        return *paths ? error_fold(sweeper_new(&demotion->sweeper, paths)) : 0;
+        if (!*paths && !summary_kept())
+                return 0;
+        r = sweeper_new(&demotion->sweeper, paths, summary_kept());
+        summary_finish_by(demotion->sweeper);
+        return error_fold(r);
 }
 
 /* What libcurl opens at each connection. What is not there is said by who sends. */
@@ -123,5 +127,6 @@ int demotion_enter(Demotion *demotion, const Config *config) {
 }
 
 void demotion_end(Demotion *demotion) {
+        summary_finish_by(NULL);
         demotion->sweeper = sweeper_free(demotion->sweeper);
 }

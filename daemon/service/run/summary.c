@@ -164,14 +164,13 @@ static const OutfileOptions ours_alone = { .mode = 0600, .impatient = true };
 static struct {
         char path[PATH_MAX];
         Outfile file;
+        Sweeper *sweeper;               /* gives the file its name; NULL = we may ourselves */
 } kept = { .file = OUTFILE_NONE };
 
 int summary_keep(const char *path) {
-        OutfileOptions options = ours_alone;
         int r;
 
-        options.live = true;
-        r = outfile_open(&kept.file, path, &options);
+        r = outfile_open(&kept.file, path, &ours_alone);
         if (r) {
                 outfile_deinit(&kept.file);
                 kept.file = OUTFILE_NONE;
@@ -179,6 +178,14 @@ int summary_keep(const char *path) {
         }
         snprintf(kept.path, sizeof(kept.path), "%s", path);
         return 0;
+}
+
+const Outfile *summary_kept(void) {
+        return *kept.path && kept.file.replaces ? &kept.file : NULL;
+}
+
+void summary_finish_by(Sweeper *sweeper) {
+        kept.sweeper = sweeper;
 }
 
 static bool is_kept(const char *path) {
@@ -193,7 +200,8 @@ static int write_kept(const Text *text) {
         int r = outfile_write(&kept.file, text->data, text->size);
 
         if (!r)
-                r = outfile_finish(&kept.file);
+                r = kept.sweeper && kept.file.replaces ? sweeper_finish_file(kept.sweeper) :
+                                                         outfile_finish(&kept.file);
         outfile_deinit(&kept.file);
         kept.file = OUTFILE_NONE;
         *kept.path = '\0';

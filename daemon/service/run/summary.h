@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/sandbox/sweeper.h"
+#include "base/util/outfile.h"
+
 typedef struct Summary {
         uint64_t duration_ns;
         uint32_t frequency;             /* Hz, nominal */
@@ -41,10 +44,12 @@ void summary_log(const Summary *summary);
 int summary_check(const char *path);
 
 /*
- * Opens @path for a daemon that will not have the right to later: an empty file takes its place now, and
- * summary_write() fills that. Return: 0, OUTFILE_E_*, -errno.
+ * Opens @path for a daemon that will not have the right to later. summary_write() fills what was opened, and
+ * lets @sweeper, which must know of it, give it its name. Return: 0, OUTFILE_E_*, -errno.
  */
 int summary_keep(const char *path);
+const Outfile *summary_kept(void);                      /* NULL = there is no file that needs a name */
+void summary_finish_by(Sweeper *sweeper);
 
 /* Writes @path as JSON, replacing a file as a whole. Return: 0, OUTFILE_E_*, or -errno. */
 int summary_write(const Summary *summary, const char *path);
