@@ -21,10 +21,11 @@
 #include "service/config/config-exporter.h"
 
 static int open_spool(const Config *config, Spool **spoolp) {
-        int r = spool_new(spoolp, config->spool, NULL, true);
+        SpoolProblem problem;
+        int r = spool_new(spoolp, config->spool, NULL, true, &problem);
 
         if (r == SPOOL_E_UNUSABLE)
-                log_error("%s: %s", config->spool, spool_problem());
+                log_error("%s: %s", config->spool, problem.text);
         return r ? STATUS_FAILURE : 0;
 }
 

@@ -25,10 +25,18 @@ static void remove_directory(void) {
 TestSuite(spool, .init = make_directory, .fini = remove_directory);
 
 static Spool *open_spool(const SpoolLimits *limits) {
+        SpoolProblem problem = { "" };
         Spool *spool;
 
-        cr_assert_eq(spool_new(&spool, directory, limits, false), 0, "%s", spool_problem());
+        cr_assert_eq(spool_new(&spool, directory, limits, false, &problem), 0, "%s", problem.text);
         return spool;
+}
+
+/* Return: as spool_new(). */
+static int try_open(Spool **spoolp, bool read_only) {
+        SpoolProblem problem;
+
+        return spool_new(spoolp, directory, NULL, read_only, &problem);
 }
 
 static SpoolEntry put_so(Spool *spool, const char *request, uint64_t n_events, uint64_t now_ns,
@@ -287,11 +295,23 @@ Test(spool, never_drops_what_is_held) {
         spool_free(spool);
 }
 
+Test(spool, says_why_it_cannot_be_used) {
+        Spool *spool = open_spool(NULL), *other = NULL;
+        SpoolProblem problem;
+
+        cr_assert_eq(spool_new(&other, directory, NULL, false, &problem), SPOOL_E_LOCKED);
+        cr_assert_str_eq(problem.text, "another spanprof has it");
+        cr_assert_eq(spool_new(&other, "/dev/null", NULL, true, &problem), SPOOL_E_UNUSABLE);
+        cr_assert_str_eq(problem.text, "no directory, or a symbolic link");
+        cr_assert_null(other);
+        spool_free(spool);
+}
+
 Test(spool, has_one_user) {
         Spool *spool = open_spool(NULL), *other;
 
-        cr_assert_eq(spool_new(&other, directory, NULL, false), SPOOL_E_LOCKED);
-        cr_assert_eq(spool_new(&other, directory, NULL, true), 0, "to look needs no lock");
+        cr_assert_eq(try_open(&other, false), SPOOL_E_LOCKED);
+        cr_assert_eq(try_open(&other, true), 0, "to look needs no lock");
         spool_free(other);
         spool_free(spool);
         spool_free(open_spool(NULL));
@@ -318,7 +338,7 @@ Test(spool, goes_on_in_a_directory_that_was_removed_or_replaced) {
                 put(spool, "old", 5, 10);
                 shell(ways[i]);
                 put(spool, "new", 7, 20);
-                cr_assert_eq(spool_new(&other, directory, NULL, false), SPOOL_E_LOCKED,
+                cr_assert_eq(try_open(&other, false), SPOOL_E_LOCKED,
                              "the lock is in the new one");
                 expect_next(spool, "new", 30);          /* behind the old one, which is found to be gone */
                 expect_empty(spool, 30);
@@ -367,7 +387,7 @@ Test(spool, does_not_follow_to_where_others_may_write) {
         cr_assert_eq(spool_put(spool, &header, "x", 1, 10, 0, &entry), SPOOL_E_FAILED);
         cr_assert_eq(errno, EPERM);
         shell("rm -r %s; mkdir -m 700 %s");
-        cr_assert_eq(spool_new(&other, directory, NULL, false), 0);
+        cr_assert_eq(try_open(&other, false), 0);
         cr_assert_eq(spool_put(spool, &header, "x", 1, 10, 0, &entry), SPOOL_E_FAILED);
         cr_assert_eq(errno, EBUSY, "another process has it");
         spool_free(other);

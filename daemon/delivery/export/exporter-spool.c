@@ -306,17 +306,18 @@ int exporter_open_spool(Exporter *exporter, const ExporterConfig *config) {
                 .on_counts = on_spool_counts,
                 .userdata = exporter,
         };
+        SpoolProblem problem;
         int r = new_flush_timer(exporter);
 
         if (r)
                 return r;
-        r = spool_worker_new(&exporter->spool, exporter->event, &spool);
+        r = spool_worker_new(&exporter->spool, exporter->event, &spool, &problem);
         exporter->spool_mode = config->spool_mode;
         if (r < 0)
                 return error_fold(r);
         if (r)
                 log_error("spool %s: %s; samples that cannot be sent wait in memory alone", config->spool,
-                          r == SPOOL_E_LOCKED ? "another spanprof has it" : spool_problem());
+                          problem.text);
         else if (spool_worker_n_files(exporter->spool))
                 log_info("spool %s: %zu requests with %llu samples are still to be sent", config->spool,
                          spool_worker_n_files(exporter->spool),

@@ -259,7 +259,8 @@ static void init_locks(SpoolWorker *worker) {
         pthread_condattr_destroy(&attributes);
 }
 
-int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config) {
+int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config,
+                     SpoolProblem *problem) {
         _cleanup_(spool_worker_freep) SpoolWorker *worker = calloc(1, sizeof(*worker));
         int r;
 
@@ -271,7 +272,7 @@ int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerCo
         worker->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (worker->fd < 0)
                 return error_origin(-errno);
-        r = spool_new(&worker->spool, config->path, &config->limits, false);
+        r = spool_new(&worker->spool, config->path, &config->limits, false, problem);
         if (r)
                 return r;
         worker->n_files = spool_n(worker->spool);

@@ -37,6 +37,7 @@ typedef struct SpoolWorkerConfig {
          * The oldest one, with batch->spooled set; NULL = there is none. It stays there until it is removed.
          */
         void (*on_next)(Batch *batch, void *userdata);
+        /* What was held is free now, and counts as in the spool. */
         void (*on_released)(const SpoolEntry *entry, void *userdata);
         /* What went from the spool on its own: too old, too much, corrupt. */
         void (*on_counts)(const SpoolCounts *counts, void *userdata);
@@ -44,7 +45,8 @@ typedef struct SpoolWorkerConfig {
 } SpoolWorkerConfig;
 
 /* Return: as spool_new(), -errno. */
-int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config);
+int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config,
+                     SpoolProblem *problem);
 
 /* Waits for what is being done, however long that takes; forgets what is not begun. */
 SpoolWorker *spool_worker_free(SpoolWorker *worker);
