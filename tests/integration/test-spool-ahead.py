@@ -319,5 +319,28 @@ class Disk(AheadCase):
         self.assertEqual(server.markers(), [f"batch-{i}" for i in range(15)])
         self.assertNotIn("lost_total", driver.out)
 
+    def test_what_the_cap_drops_while_it_is_under_way_counts_once(self):
+        """An old one hangs while new ones fill the spool, which drops it; then it is delivered."""
+        released = threading.Event()
+
+        def play(connection, server):
+            released.wait(60)
+            return ok()(connection, server)
+
+        self.fill(2, padding=100000)
+        server = self.serve(play)
+        driver = self.spawn(
+            self.command(server.url(), batches=15, first=2, padding=100000, interval_ms=100,
+                         spool_bytes=1 << 20, queue_bytes=8 << 20, drained=1, timeout_ms=600000), env=PATH)
+        driver.wait_for("cannot write to the spool: No space left on device")
+        released.set()
+        self.assertEqual(driver.wait(), 0)
+        values = {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", driver.out, re.M)}
+        markers = server.markers()
+        self.assertEqual(values[DELIVERED], len(set(markers)) * EVENTS)
+        self.assertEqual(values.get(lost("spool_full"), 0), (17 - len(set(markers))) * EVENTS,
+                         f"each ends once: {markers}")
+        self.assertIn("batch-0", markers)
+
 
 tap.main()

@@ -295,6 +295,45 @@ Test(spool, never_drops_what_is_held) {
         spool_free(spool);
 }
 
+static SpoolEntry lend(Spool *spool, uint64_t now_ns) {
+        SpoolHeader header;
+        SpoolEntry entry;
+        uint8_t *bytes;
+
+        cr_assert_eq(spool_next(spool, now_ns, NULL, &entry, &header, &bytes), 0);
+        free(bytes);
+        return entry;
+}
+
+Test(spool, counts_what_it_drops_while_it_is_sent_only_if_it_comes_back) {
+        SpoolLimits limits = { .max_files = 2, .max_age_ns = 10000 };
+        Spool *spool = open_spool(&limits);
+        SpoolEntry lent;
+
+        put(spool, "one", 1, 1000);
+        put(spool, "two", 20, 2000);
+        lent = lend(spool, 3000);
+        put(spool, "three", 300, 4000);         /* in the place of `one`, which is then delivered */
+        spool_remove(spool, &lent);
+        cr_assert_eq(spool_take_counts(spool).lost_full, 0);
+        lent = lend(spool, 5000);
+        put(spool, "four", 4000, 6000);         /* in the place of `two`, which comes back */
+        cr_assert_eq(spool_take_counts(spool).lost_full, 0);
+        spool_release(spool, &lent);
+        spool_release(spool, &lent);
+        cr_assert_eq(spool_take_counts(spool).lost_full, 20, "once");
+        lent = lend(spool, 7000);
+        put(spool, "five", 50000, 90000);       /* `three` and `four` are too old */
+        cr_assert_eq(spool_take_counts(spool).lost_age, 4000);
+        spool_release(spool, &lent);
+        cr_assert_eq(spool_take_counts(spool).lost_age, 300);
+        lent = lend(spool, 91000);
+        spool_release(spool, &lent);
+        expect_next(spool, "five", 92000);
+        cr_assert_eq(spool_take_counts(spool).lost_full, 0);
+        spool_free(spool);
+}
+
 Test(spool, says_why_it_cannot_be_used) {
         Spool *spool = open_spool(NULL), *other = NULL;
         SpoolProblem problem;

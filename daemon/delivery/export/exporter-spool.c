@@ -78,6 +78,8 @@ bool exporter_put_away(Exporter *exporter, Batch *batch) {
         if (batch->is_spooled) {
                 if (batch->is_held && !release(exporter, batch))
                         return false;
+                if (!batch->is_held)
+                        spool_worker_release(exporter->spool, &batch->spooled);
                 batch_free(batch);
         } else if (batch->is_being_stored) {
                 leave_alone(exporter, batch);
@@ -139,7 +141,9 @@ static void on_fetched(Batch *batch, void *userdata) {
         exporter->fetching = false;
         catch_up(exporter);
         if (exporter->stopping || exporter->ending || exporter->flying || exporter->waiting) {
-                batch_free(batch);      /* memory did not wait for it; it is still in the spool */
+                if (batch)              /* memory did not wait for it; it is still in the spool */
+                        spool_worker_release(exporter->spool, &batch->spooled);
+                batch_free(batch);
                 return;
         }
         if (batch) {

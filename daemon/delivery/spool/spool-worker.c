@@ -111,8 +111,10 @@ static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
                 }
                 if (r ||
                     batch_new(&batch, request, size, header.n_events, worker->config.gzip,
-                              worker->config.json))
+                              worker->config.json)) {
+                        spool_release(worker->spool, &entry);
                         return NULL;
+                }
                 batch->n_profiles = header.n_profiles;
                 batch->is_spooled = true;
                 batch->spooled = entry;
@@ -211,7 +213,7 @@ static void deliver(SpoolWorker *worker, Job *job) {
                 deliver_put(worker, job, batch);
         else if (job->kind == JOB_NEXT)
                 worker->config.on_next(batch, worker->config.userdata);
-        else if (job->kind == JOB_RELEASE)
+        else if (job->kind == JOB_RELEASE && job->entry.held)
                 worker->config.on_released(&job->entry, worker->config.userdata);
         free(job);
 }

@@ -20,13 +20,15 @@
  * is flushed before it is renamed, and the directory after that. Any other may lose its bytes and keep its
  * name; the checksums of the file tell. spool_flush() and spool_release() flush such a file later.
  *
- * Two kinds of entries are in the index:
+ * Three kinds of entries are in the index:
  *
  *     free    spool_next() gives it out, and the caps drop it when it is the oldest
  *     held    memory has the batch too and sends it from there: neither given out nor dropped
+ *     lent    spool_next() gave it out and it is being sent: a cap may drop its file, but its samples are not
+ *             lost unless spool_release() says that they were not delivered. One entry is lent at a time
  *
- * spool_release() makes a held entry free; spool_remove() ends it. What is held may fill the spool to its cap:
- * then spool_put() fails with ENOSPC, and the caller keeps the batch.
+ * spool_release() makes a held or lent entry free; spool_remove() ends it. What is held may fill the spool to
+ * its cap: then spool_put() fails with ENOSPC, and the caller keeps the batch.
  *
  * The directory may be removed or replaced while it is used. Each spool_put() compares the open directory
  * with the one at the path, and goes on in the one that is there.
@@ -79,6 +81,7 @@ struct Spool {
         Index index;
         uint32_t sequence;              /* of the last file of ours */
         SpoolCounts counts;
+        uint64_t *lent_lost;            /* why the lent entry's file was dropped, in counts; NULL = it was not */
 };
 
 /* ---- names and index ---- */
@@ -190,15 +193,6 @@ static size_t index_find_next(const Index *index, const SpoolEntry *after) {
         while (after && at < index->n && by_age(&index->entries[at], after) <= 0)
                 at++;
         while (at < index->n && index->entries[at].held)
-                at++;
-        return at;
-}
-
-/* The oldest entry that a cap may drop; index->n = none. */
-static size_t index_find_free(const Index *index) {
-        size_t at = index->first;
-
-        while (at < index->n && (index->entries[at].held))
                 at++;
         return at;
 }
@@ -421,7 +415,10 @@ static int follow(Spool *spool) {
 /* ---- caps ---- */
 
 static void drop(Spool *spool, size_t at, uint64_t *lostp) {
-        *lostp += spool->index.entries[at].n_events;
+        const SpoolEntry *entry = &spool->index.entries[at];
+
+        *lostp += entry->lent ? 0 : entry->n_events;
+        spool->lent_lost = entry->lent ? lostp : spool->lent_lost;
         spool->counts.n_files_dropped++;
         remove_file(spool, at);
 }
@@ -434,7 +431,7 @@ static bool is_too_old(const Spool *spool, const SpoolEntry *entry, uint64_t now
 static void expire(Spool *spool, uint64_t now_ns) {
         size_t at;
 
-        while ((at = index_find_free(&spool->index)) < spool->index.n &&
+        while ((at = index_find_next(&spool->index, NULL)) < spool->index.n &&
                is_too_old(spool, &spool->index.entries[at], now_ns))
                 drop(spool, at, &spool->counts.lost_age);
 }
@@ -449,7 +446,7 @@ static bool is_full(const Spool *spool, uint64_t size) {
 static int make_room(Spool *spool, uint64_t size) {
         size_t at;
 
-        while (is_full(spool, size) && (at = index_find_free(&spool->index)) < spool->index.n)
+        while (is_full(spool, size) && (at = index_find_next(&spool->index, NULL)) < spool->index.n)
                 drop(spool, at, &spool->counts.lost_full);
         if (!is_full(spool, size))
                 return 0;
@@ -553,9 +550,14 @@ void spool_flush(Spool *spool, const SpoolEntry *entry) {
 void spool_release(Spool *spool, const SpoolEntry *entry) {
         size_t at = index_find(&spool->index, entry);
 
+        if (entry->lent && spool->lent_lost) {
+                *spool->lent_lost += entry->n_events;
+                spool->lent_lost = NULL;
+        }
         if (at == spool->index.n)
                 return;
         index_unhold(&spool->index, &spool->index.entries[at]);
+        spool->index.entries[at].lent = false;
         flush(spool, &spool->index.entries[at]);
 }
 
@@ -625,6 +627,8 @@ int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntr
                 if (r < 0)
                         return error_fold(r);
                 if (!r) {
+                        spool->lent_lost = NULL;
+                        entry->lent = true;
                         *entryp = *entry;
                         return 0;
                 }

@@ -38,6 +38,7 @@ typedef struct SpoolEntry {
         uint64_t size;                  /* of the file */
         uint32_t sequence;              /* with the time, its id */
         bool held;                      /* memory sends it: neither given out nor dropped by a cap */
+        bool lent;                      /* spool_next() gave it out */
         bool flushed;                   /* survives a power loss */
 } SpoolEntry;
 
@@ -88,13 +89,16 @@ int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size
 /* Flushes the file to the disk, if it was not flushed before. It stays held. */
 void spool_flush(Spool *spool, const SpoolEntry *entry);
 
-/* Makes a held entry free: it may be given out and dropped. Flushes it, if it was not yet. */
+/*
+ * Makes a held or lent entry free: it may be given out and dropped. Flushes it, if it was not yet. A lent one
+ * that a cap dropped meanwhile is counted as lost now.
+ */
 void spool_release(Spool *spool, const SpoolEntry *entry);
 
 /*
- * Gives out the oldest request that can be read (@after: of those behind it; NULL = of all). Files that cannot
- * be read are set aside, those that are too old are dropped. What is given out stays in the spool until
- * spool_remove(). *requestp is malloc()ed. Return: 0, SPOOL_E_EMPTY, -ENOMEM.
+ * Lends the oldest request that can be read (@after: of those behind it; NULL = of all). Files that cannot be
+ * read are set aside, those that are too old are dropped. What is lent stays in the spool until
+ * spool_remove(), and must be given back by spool_release() otherwise. *requestp is malloc()ed. Return: 0, SPOOL_E_EMPTY, -ENOMEM.
  */
 int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntry *entryp,
                SpoolHeader *headerp, uint8_t **requestp);
