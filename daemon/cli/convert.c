@@ -74,9 +74,10 @@ static int begin(ConvertRun *run, const Cli *cli) {
 
 /* Sending: one request after the other, so that the queue never has to drop one. */
 
-static int send_document(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int send_document(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles,
+                         void *userdata) {
         ConvertRun *run = userdata;
-        int r = exporter_submit(run->exporter, data, size, n_events);
+        int r = exporter_submit(run->exporter, &(ExportRequest){ data, size, n_events, n_profiles });
 
         while (!r && exporter_queued_events(run->exporter))
                 if (sd_event_run(run->event, UINT64_MAX) < 0)

@@ -59,23 +59,27 @@ static void message_freep(ProtobufCMessage **message) {
                 protobuf_c_message_free_unpacked(*message, NULL);
 }
 
-/* Samples as the daemon counts them: one for each timestamp, or one for each that has none. */
-static uint64_t count_samples(const OtlpRequest *request) {
+/* Samples as the daemon counts them: one for each timestamp, or one for each sample without any. */
+static uint64_t count_samples(const OtlpProfile *profile) {
         uint64_t n = 0;
 
-        for (size_t i = 0; i < request->n_resource_profiles; i++) {
-                const OtlpResourceProfiles *resource = request->resource_profiles[i];
+        for (size_t i = 0; i < profile->n_samples; i++)
+                n += MAX(profile->samples[i]->n_timestamps_unix_nano, (size_t)1);
+        return n;
+}
+
+static void count(const OtlpRequest *message, ExportRequest *request) {
+        for (size_t i = 0; i < message->n_resource_profiles; i++) {
+                const OtlpResourceProfiles *resource = message->resource_profiles[i];
 
                 for (size_t j = 0; j < resource->n_scope_profiles; j++) {
                         const OtlpScopeProfiles *scope = resource->scope_profiles[j];
 
+                        request->n_profiles += scope->n_profiles;
                         for (size_t k = 0; k < scope->n_profiles; k++)
-                                for (size_t l = 0; l < scope->profiles[k]->n_samples; l++)
-                                        n += MAX(scope->profiles[k]->samples[l]->n_timestamps_unix_nano,
-                                                 (size_t)1);
+                                request->n_events += count_samples(scope->profiles[k]);
                 }
         }
-        return n;
 }
 
 static uint64_t allowance(const ReceiverRequest *request, uint64_t free_bytes, uint64_t ratio) {
@@ -223,7 +227,7 @@ static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, siz
         size_t size = request->size;
         Receive *receive = userdata;
         ReceiverVerdict verdict = decode(receive, request, &message, why, why_size);
-        uint64_t n_samples;
+        ExportRequest forwarded = { 0 };
 
         if (verdict != RECEIVER_TAKEN)
                 return verdict;
@@ -234,15 +238,17 @@ static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, siz
                         return RECEIVER_BUSY;
                 protobuf_c_message_pack(message, packed);
         }
-        n_samples = count_samples((const OtlpRequest *)message);
+        forwarded.data = data;
+        forwarded.size = size;
+        count((const OtlpRequest *)message, &forwarded);
         if (receive->store)
                 verdict = keep(receive, request, data, size, message, why, why_size);
         if (verdict == RECEIVER_TAKEN && receive->exporter &&
-            exporter_submit(receive->exporter, data, size, n_samples))
+            exporter_submit(receive->exporter, &forwarded))
                 log_error("out of memory: a request was not forwarded");
         if (verdict == RECEIVER_TAKEN) {
                 receive->n_requests++;
-                receive->n_samples += n_samples;
+                receive->n_samples += forwarded.n_events;
         }
         return verdict;
 }

@@ -126,7 +126,7 @@ static const char *directory;
 static uint32_t n_stacks_now;
 
 /* While the request is handed over, everything that the encoder holds is there. */
-static int measure(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int measure(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
         struct result *result = userdata;
         uint8_t *packed;
 
@@ -141,7 +141,7 @@ static int measure(const uint8_t *data, size_t size, uint64_t n_events, void *us
         return 0;
 }
 
-static int count(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int count(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
         ++*(unsigned *)userdata;
         return 0;
 }

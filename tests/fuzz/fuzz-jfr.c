@@ -14,7 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int count_events(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int count_events(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles,
+                        void *userdata) {
         *(uint64_t *)userdata += n_events;
         return 0;
 }

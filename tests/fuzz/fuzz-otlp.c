@@ -22,7 +22,7 @@ static void look(const ValidateFinding *finding, void *userdata) {
                 abort();
 }
 
-static int check(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int check(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
         OtlpRequest *request = NULL;
         char where[128];
 

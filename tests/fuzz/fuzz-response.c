@@ -10,7 +10,6 @@
 
 #include "base/util/text.h"
 #include "delivery/export/response.h"
-#include "delivery/spool/batch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -41,7 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 response_read_success(&response, type, data + 1, size - 1);
                 if (response.malformed && !strcmp(type, types[0]) && response.n_rejected)
                         abort();
-                batch_count_profiles(data + 1, size - 1);
         }
         check(&response);
         return 0;

@@ -64,8 +64,10 @@ static void put_noise(Text *text, uint64_t size, uint64_t seed) {
 
 /* The same request again and again: for benches. */
 static void submit_file(Driver *driver) {
-        if (exporter_submit(driver->exporter, (const uint8_t *)driver->file_data, driver->file_size,
-                            driver->n_events))
+        const ExportRequest request = { (const uint8_t *)driver->file_data, driver->file_size,
+                                        driver->n_events, driver->n_profiles };
+
+        if (exporter_submit(driver->exporter, &request))
                 abort();
         driver->n_submitted++;
 }
@@ -88,7 +90,9 @@ static void submit(Driver *driver) {
         put_noise(&noise, driver->padding, driver->first + driver->n_submitted + 1);
         put_field(&dictionary, 5, noise.data ? noise.data : "", noise.size);
         put_field(&request, 2, dictionary.data, dictionary.size);
-        if (exporter_submit(driver->exporter, (const uint8_t *)request.data, request.size, driver->n_events))
+        if (exporter_submit(driver->exporter,
+                            &(ExportRequest){ (const uint8_t *)request.data, request.size, driver->n_events,
+                                              driver->n_profiles }))
                 abort();
         driver->n_submitted++;
 }

@@ -35,7 +35,8 @@ static int write_file(const struct output *output, const char *suffix, const voi
         return r;
 }
 
-static int write_request(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int write_request(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles,
+                         void *userdata) {
         _cleanup_(otlp_request_freep) OtlpRequest *request = NULL;
         struct output *output = userdata;
         Text text = { 0 };

@@ -4,28 +4,6 @@
 #include "base/util/gzip.h"
 #include "delivery/spool/batch.h"
 
-/*
- * Two resources; the first has two scopes with two profiles and one, the second one scope with one
- * profile; then a dictionary. Written by hand: field number << 3 | 2, length.
- */
-static const uint8_t request[] = {
-        0x0A, 12,               /* resource_profiles */
-        0x12, 6,                /*   scope_profiles */
-        0x12, 0, 0x12, 2, 0x30, 5,      /* profiles: empty; period = 5 */
-        0x12, 2, 0x12, 0,       /*   scope_profiles with an empty profile */
-        0x0A, 6,
-        0x0A, 0,                /*   resource */
-        0x12, 2, 0x12, 0,
-        0x12, 2, 0x2A, 0,       /* dictionary: string_table[0] */
-};
-
-Test(batch_count_profiles, counts_profiles_of_every_scope_of_every_resource) {
-        cr_assert_eq(batch_count_profiles(request, sizeof(request)), 4);
-        cr_assert_eq(batch_count_profiles(request, 0), 0);
-        cr_assert_eq(batch_count_profiles((const uint8_t *)"no protobuf", 11), 0);
-        cr_assert_eq(batch_count_profiles(request, sizeof(request) - 1), 0, "cut off");
-}
-
 Test(batch_rejected_events, takes_samples_in_proportion_and_never_more_than_all) {
         Batch batch = { .n_events = 10, .n_profiles = 4 };
 
@@ -41,20 +19,24 @@ Test(batch_rejected_events, takes_samples_in_proportion_and_never_more_than_all)
 }
 
 Test(batch_new, holds_what_is_sent) {
+        static const uint8_t bytes[] = "a request, a request, a request, a request";
+        const ExportRequest request = { bytes, sizeof(bytes), .n_events = 9, .n_profiles = 4 };
         Batch *batch = NULL;
         uint8_t *data = NULL;
         size_t size = 0;
 
-        cr_assert_eq(batch_new(&batch, request, sizeof(request), 9, false, false), 0);
-        cr_assert_eq(batch->size, sizeof(request));
-        cr_assert_arr_eq(batch->data, request, sizeof(request));
+        cr_assert_eq(batch_new(&batch, &request, false, false), 0);
+        cr_assert_eq(batch->size, sizeof(bytes));
+        cr_assert_arr_eq(batch->data, bytes, sizeof(bytes));
         cr_assert_eq(batch->n_events, 9);
         cr_assert_eq(batch->n_profiles, 4);
         batch_free(batch);
-        cr_assert_eq(batch_new(&batch, request, sizeof(request), 9, true, false), 0);
+        cr_assert_eq(batch_new(&batch, &request, true, true), 0);
         cr_assert_eq(gzip_expand(batch->data, batch->size, 1000, &data, &size), 0);
-        cr_assert_eq(size, sizeof(request));
-        cr_assert_arr_eq(data, request, size);
+        cr_assert_eq(size, sizeof(bytes));
+        cr_assert_arr_eq(data, bytes, size);
+        cr_assert(batch->gzip && batch->json);
+        cr_assert_eq(batch->n_events, 9);
         cr_assert_eq(batch->n_profiles, 4);
         free(data);
         batch_free(batch);

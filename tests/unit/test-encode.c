@@ -15,12 +15,26 @@ struct requests {
         int stop_at;
 };
 
-static int keep(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static uint64_t count_profiles(const uint8_t *data, size_t size) {
+        ProtobufCMessage *message = protobuf_c_message_unpack(OTLP_REQUEST_DESCRIPTOR, NULL, size, data);
+        const OtlpRequest *request = (const OtlpRequest *)message;
+        uint64_t n = 0;
+
+        cr_assert_not_null(message);
+        for (size_t i = 0; i < request->n_resource_profiles; i++)
+                for (size_t j = 0; j < request->resource_profiles[i]->n_scope_profiles; j++)
+                        n += request->resource_profiles[i]->scope_profiles[j]->n_profiles;
+        protobuf_c_message_free_unpacked(message, NULL);
+        return n;
+}
+
+static int keep(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
         struct requests *requests = userdata;
 
         if (requests->stop_at && (int)requests->n == requests->stop_at)
                 return 7;
         cr_assert_lt(requests->n, ARRAY_SIZE(requests->data));
+        cr_assert_eq(n_profiles, count_profiles(data, size));
         requests->data[requests->n] = malloc(size);
         memcpy(requests->data[requests->n], data, size);
         requests->sizes[requests->n++] = size;

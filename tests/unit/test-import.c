@@ -18,7 +18,7 @@ struct requests {
         size_t n;
 };
 
-static int keep(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int keep(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
         struct requests *requests = userdata;
         char where[256];
 

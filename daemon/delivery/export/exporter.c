@@ -198,27 +198,25 @@ static void enqueue(Exporter *exporter, Batch *batch) {
         exporter_lose_overflow(exporter, &dropped);
 }
 
-static int make_batch(Exporter *exporter, Batch **batchp, const uint8_t *data, size_t size,
-                      uint64_t n_events) {
+static int make_batch(Exporter *exporter, Batch **batchp, const ExportRequest *request) {
         _cleanup_(freep) uint8_t *json = NULL;
-        size_t json_size;
+        ExportRequest converted = *request;
         int r;
 
         if (!exporter->convert)
-                return batch_new(batchp, data, size, n_events, exporter->gzip, false);
-        r = exporter->convert(data, size, true, &json, &json_size);
+                return batch_new(batchp, request, exporter->gzip, false);
+        r = exporter->convert(request->data, request->size, true, &json, &converted.size);
+        converted.data = json;
         if (!r)
-                r = batch_new(batchp, json, json_size, n_events, exporter->gzip, true);
-        if (!r)
-                (*batchp)->n_profiles = batch_count_profiles(data, size);
+                r = batch_new(batchp, &converted, exporter->gzip, true);
         return r > 0 ? error_origin(-EINVAL) : r;       /* not ours, or not whole: a bug */
 }
 
-int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64_t n_events) {
+int exporter_submit(Exporter *exporter, const ExportRequest *request) {
         Batch *batch;
         int r;
 
-        r = make_batch(exporter, &batch, data, size, n_events);
+        r = make_batch(exporter, &batch, request);
         if (r)
                 return error_fold(r);
         exporter->submitted_bytes += batch->size;

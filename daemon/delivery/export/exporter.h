@@ -27,6 +27,7 @@
 
 #include "base/util/macro.h"
 #include "base/util/stat.h"
+#include "delivery/spool/batch.h"
 
 typedef struct Exporter Exporter;
 
@@ -83,8 +84,8 @@ int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *co
 Exporter *exporter_free(Exporter *exporter);
 DEFINE_CLEANUP(Exporter, exporter_free)
 
-/* Queues a copy of one request with @n_events samples. Return: 0, -ENOMEM. */
-int exporter_submit(Exporter *exporter, const uint8_t *data, size_t size, uint64_t n_events);
+/* Queues a copy of one request. Return: 0, -ENOMEM. */
+int exporter_submit(Exporter *exporter, const ExportRequest *request);
 
 /*
  * Sends everything that waits, one attempt each, and calls @done when nothing is left or @deadline_ns

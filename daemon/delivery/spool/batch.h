@@ -16,6 +16,14 @@
 #include "base/util/macro.h"
 #include "delivery/spool/spool.h"
 
+/* One ExportProfilesServiceRequest in protobuf. */
+typedef struct ExportRequest {
+        const uint8_t *data;
+        size_t size;
+        uint64_t n_events;              /* samples in it */
+        uint64_t n_profiles;
+} ExportRequest;
+
 typedef struct Batch Batch;
 
 struct Batch {
@@ -35,8 +43,8 @@ struct Batch {
         atomic_bool done;               /* it has its end: who has not begun to store it need not */
 };
 
-/* Copies, or compresses, one request; @json: what it is. Return: 0, -ENOMEM. */
-int batch_new(Batch **batchp, const uint8_t *data, size_t size, uint64_t n_events, bool gzip, bool json);
+/* Copies, or compresses, one request; @json: its data is JSON. Return: 0, -ENOMEM. */
+int batch_new(Batch **batchp, const ExportRequest *request, bool gzip, bool json);
 Batch *batch_ref(Batch *batch);
 /* Gives one reference back. */
 Batch *batch_free(Batch *batch);
@@ -47,6 +55,3 @@ DEFINE_CLEANUP(Batch, batch_free)
  * does not say which profiles, so samples are taken in proportion, rounded up.
  */
 uint64_t batch_rejected_events(const Batch *batch, uint64_t n_rejected);
-
-/* Profiles in an ExportProfilesServiceRequest; 0 = it is none. */
-uint64_t batch_count_profiles(const uint8_t *data, size_t size);

@@ -110,12 +110,11 @@ static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
                         continue;
                 }
                 if (r ||
-                    batch_new(&batch, request, size, header.n_events, worker->config.gzip,
-                              worker->config.json)) {
+                    batch_new(&batch, &(ExportRequest){ request, size, header.n_events, header.n_profiles },
+                              worker->config.gzip, worker->config.json)) {
                         spool_release(worker->spool, &entry);
                         return NULL;
                 }
-                batch->n_profiles = header.n_profiles;
                 batch->is_spooled = true;
                 batch->spooled = entry;
                 return batch;

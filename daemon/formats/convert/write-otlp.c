@@ -13,11 +13,11 @@
 
 enum { MAX_BYTES = INT_MAX };           /* of one protobuf message */
 
-typedef struct JsonOutput {
-        bool pretty;
+typedef struct Output {
+        bool pretty;                    /* JSON on many lines */
         ConvertSink sink;
         void *userdata;
-} JsonOutput;
+} Output;
 
 static int encode(const Convert *convert, OtlpSink sink, void *userdata, Text *problem) {
         OtlpOptions options = { .max_bytes = MAX_BYTES,
@@ -33,12 +33,21 @@ static int encode(const Convert *convert, OtlpSink sink, void *userdata, Text *p
         return r;
 }
 
-static int write_protobuf(const Convert *convert, ConvertSink sink, void *userdata, Text *problem) {
-        return encode(convert, sink, userdata, problem);
+static int pass_on(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
+        Output *output = userdata;
+
+        return output->sink(data, size, n_events, output->userdata);
 }
 
-static int print_json(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
-        JsonOutput *output = userdata;
+static int write_protobuf(const Convert *convert, ConvertSink sink, void *userdata, Text *problem) {
+        Output output = { .sink = sink, .userdata = userdata };
+
+        return encode(convert, pass_on, &output, problem);
+}
+
+static int print_json(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles,
+                      void *userdata) {
+        Output *output = userdata;
         ProtobufCMessage *message = protobuf_c_message_unpack(OTLP_REQUEST_DESCRIPTOR, NULL, size, data);
         Text text = { 0 };
         int r;
@@ -55,7 +64,7 @@ static int print_json(const uint8_t *data, size_t size, uint64_t n_events, void 
 }
 
 static int write_json(const Convert *convert, ConvertSink sink, void *userdata, Text *problem) {
-        JsonOutput output = { convert->options->pretty, sink, userdata };
+        Output output = { convert->options->pretty, sink, userdata };
 
         return encode(convert, print_json, &output, problem);
 }

@@ -369,7 +369,7 @@ static int write_request(Encoder *encoder, Position start, Position stop, OtlpSi
         to = dictionary_write(&encoder->dictionary, to);
         if (to != data + size)
                 abort();        /* the passes disagree: memory was overwritten */
-        return sink(data, size, encoder->n_events, userdata);
+        return sink(data, size, encoder->n_events, end_profile(stop) - start.profile, userdata);
 }
 
 /* Sends what is from *@atp on until one request is full, and moves it there. */

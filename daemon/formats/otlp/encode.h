@@ -25,10 +25,11 @@ typedef struct OtlpOptions {
 } OtlpOptions;
 
 /*
- * Called for each request. @data is valid during the call. @n_events: samples (events) in it.
- * A non-zero return ends the encoding and is returned.
+ * Called for each request. @data is valid during the call. @n_events: samples (events) in it; @n_profiles:
+ * profiles. A non-zero return ends the encoding and is returned.
  */
-typedef int (*OtlpSink)(const uint8_t *data, size_t size, uint64_t n_events, void *userdata);
+typedef int (*OtlpSink)(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles,
+                        void *userdata);
 
 /*
  * Splits between resources where it can, else between samples, else between the times of one sample (parts of

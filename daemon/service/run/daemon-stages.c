@@ -238,7 +238,7 @@ static int validate(const uint8_t *data, size_t size) {
         return r;
 }
 
-static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *userdata) {
+static int submit(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles, void *userdata) {
         Daemon *daemon = userdata;
 
         if (daemon->config->validate) {
@@ -247,7 +247,7 @@ static int submit(const uint8_t *data, size_t size, uint64_t n_events, void *use
                 if (r)
                         return error_fold(r);
         }
-        return exports_submit(daemon->exports, data, size, n_events);
+        return exports_submit(daemon->exports, &(ExportRequest){ data, size, n_events, n_profiles });
 }
 
 /*

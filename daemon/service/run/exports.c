@@ -51,9 +51,9 @@ Exports *exports_free(Exports *exports) {
         return NULL;
 }
 
-int exports_submit(Exports *exports, const uint8_t *data, size_t size, uint64_t n_events) {
+int exports_submit(Exports *exports, const ExportRequest *request) {
         for (size_t i = 0; i < exports->n; i++) {
-                int r = exporter_submit(exports->items[i].exporter, data, size, n_events);
+                int r = exporter_submit(exports->items[i].exporter, request);
 
                 if (r)
                         return error_fold(r);

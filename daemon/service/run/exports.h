@@ -26,7 +26,7 @@ Exports *exports_free(Exports *exports);
 DEFINE_CLEANUP(Exports, exports_free)
 
 /* As exporter.h's; @done is called once, when all of them are. */
-int exports_submit(Exports *exports, const uint8_t *data, size_t size, uint64_t n_events);
+int exports_submit(Exports *exports, const ExportRequest *request);
 int exports_stop(Exports *exports, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
 
 uint64_t exports_queued_events(const Exports *exports);
