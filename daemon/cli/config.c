@@ -5,7 +5,7 @@
 #include "base/util/log.h"
 #include "base/util/text.h"
 #include "cli/cli.h"
-#include "delivery/export/trouble.h"
+#include "delivery/export/endpoint.h"
 
 static const char *origin(const ConfigOrigin *origin) {
         return origin->where ? origin->where : "default";
@@ -19,7 +19,7 @@ static void print_setting(const Option *option, const Config *config) {
         if (option->kind == OPTION_URL && value.size) {
                 plain = value;
                 value = (Text){ 0 };
-                trouble_url(&value, plain.data);
+                endpoint_append_shown(&value, plain.data);
         }
         printf("%-20s = %-24s # %s\n", option->name,
                !value.size ? "" : option->secret ? "(set, not shown)" : value.data,

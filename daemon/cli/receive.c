@@ -13,8 +13,8 @@
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "cli/cli.h"
+#include "delivery/export/endpoint.h"
 #include "delivery/export/exporter.h"
-#include "delivery/export/trouble.h"
 #include "delivery/receive/receiver.h"
 #include "delivery/receive/store.h"
 #include "formats/otlp/decode.h"
@@ -334,7 +334,7 @@ static void print_start(const Receive *receive) {
         if (receive->store)
                 printf(", storing in %s", receive->output);
         if (receive->exporter) {
-                trouble_url(&forward, receive->config->forward);
+                endpoint_append_shown(&forward, receive->config->forward);
                 printf(", forwarding to %s", forward.data ? forward.data : "");
         }
         printf("\n");

@@ -106,3 +106,22 @@ Test(endpoint_parse_headers, has_a_cap) {
         strcat(text, "a=1");
         cr_assert_null(parse(text, ENDPOINT_E_INVALID));
 }
+
+Test(endpoint_append_shown, hides_whatever_may_be_a_secret) {
+        static const struct {
+                const char *url, *shown;
+        } cases[] = {
+                { "https://user:secret@host:1/p?key=secret#f", "https://host:1/p" },
+                { "http://host", "http://host" },
+                { "http://host?token=1", "http://host" },
+                { "http://a@b@host/x@y", "http://host/x@y" },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                Text text = { 0 };
+
+                endpoint_append_shown(&text, cases[i].url);
+                cr_assert_str_eq(text.data, cases[i].shown);
+                text_deinit(&text);
+        }
+}

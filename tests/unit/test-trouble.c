@@ -63,22 +63,3 @@ Test(trouble_describe, shows_the_words_of_the_server) {
 
         cr_assert_str_eq(line, "http://c/x answered 400, \"no such tenant\"");
 }
-
-Test(trouble_url, hides_whatever_may_be_a_secret) {
-        static const struct {
-                const char *url, *shown;
-        } cases[] = {
-                { "https://user:secret@host:1/p?key=secret#f", "https://host:1/p" },
-                { "http://host", "http://host" },
-                { "http://host?token=1", "http://host" },
-                { "http://a@b@host/x@y", "http://host/x@y" },
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                Text text = { 0 };
-
-                trouble_url(&text, cases[i].url);
-                cr_assert_str_eq(text.data, cases[i].shown);
-                text_deinit(&text);
-        }
-}

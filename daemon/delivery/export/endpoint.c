@@ -10,7 +10,6 @@
 #include <sys/un.h>
 
 #include "base/util/error.h"
-#include "base/util/text.h"
 
 enum { HEADERS_MAX = 64 };
 
@@ -229,4 +228,14 @@ char **endpoint_headers_free(char **headers) {
                 free(*p);
         free(headers);
         return NULL;
+}
+
+void endpoint_append_shown(Text *text, const char *url) {
+        const char *end, *host = authority(url, &end), *at;
+
+        text_append(text, url, (size_t)(host - url));
+        at = memrchr(host, '@', (size_t)(end - host));
+        if (at)
+                host = at + 1;
+        text_append(text, host, (size_t)(end - host) + strcspn(end, "?#"));
 }

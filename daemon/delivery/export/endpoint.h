@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+#include "base/util/text.h"
+
 enum {
         _ENDPOINT_E_SUCCESS,
         ENDPOINT_E_INVALID,             /* cannot be used; the message says why */
@@ -29,3 +31,6 @@ int endpoint_check_url(const char *url, char *why, size_t why_size);
  */
 int endpoint_parse_headers(const char *text, char ***headersp, char *why, size_t why_size);
 char **endpoint_headers_free(char **headers);
+
+/* Appends @url without a user, password, query or fragment: those may be secrets. */
+void endpoint_append_shown(Text *text, const char *url);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util/clock.h"
+#include "delivery/export/endpoint.h"
 
 #define INTERVAL_NS (60 * NS_PER_SEC)
 
@@ -38,7 +39,7 @@ void export_log_failed(ExportLog *journal, int level, const HttpReply *reply, co
 void export_log_rejected(ExportLog *journal, const Response *response, const Batch *batch, uint64_t n_lost) {
         _cleanup_(text_deinit) Text text = { 0 };
 
-        trouble_url(&text, journal->url);
+        endpoint_append_shown(&text, journal->url);
         text_printf(&text, " rejected %llu of %llu profiles (%llu of %llu samples)",
                     (unsigned long long)response->n_rejected, (unsigned long long)batch->n_profiles,
                     (unsigned long long)n_lost, (unsigned long long)batch->n_events);
@@ -52,7 +53,7 @@ void export_log_accepted(ExportLog *journal, const HttpReply *reply, const Respo
 
         if (!response->message[0] && !response->malformed)
                 return;
-        trouble_url(&text, journal->url);
+        endpoint_append_shown(&text, journal->url);
         if (response->malformed)
                 text_printf(
                         &text,
@@ -82,7 +83,7 @@ void export_log_spool(ExportLog *journal, int error, uint64_t n_events) {
 void export_log_spool_left(ExportLog *journal, uint64_t n_batches, uint64_t n_events) {
         _cleanup_(text_deinit) Text text = { 0 };
 
-        trouble_url(&text, journal->url);
+        endpoint_append_shown(&text, journal->url);
         log_error(
                 "export: the disk of the spool does not answer, stopping without it; for %s %llu requests with %llu samples "
                 "were not stored",
@@ -93,7 +94,7 @@ void export_log_spool_left(ExportLog *journal, uint64_t n_batches, uint64_t n_ev
 void export_log_spool_moved(ExportLog *journal) {
         _cleanup_(text_deinit) Text text = { 0 };
 
-        trouble_url(&text, journal->url);
+        endpoint_append_shown(&text, journal->url);
         log_notice(
                 "export: the directory of the spool for %s was removed or replaced; going on in the one that is there now",
                 text.data ? text.data : "a receiver");
@@ -125,7 +126,7 @@ void export_log_spool_lost(ExportLog *journal, const SpoolCounts *counts) {
 void export_log_well_again(ExportLog *journal, uint64_t trouble_ns, unsigned n_failures, size_t n_waiting) {
         _cleanup_(text_deinit) Text text = { 0 };
 
-        trouble_url(&text, journal->url);
+        endpoint_append_shown(&text, journal->url);
         log_notice("export: %s takes samples again, after %llu s and %u failed requests; %zu requests wait",
                    text.data ? text.data : "receiver", (unsigned long long)(trouble_ns / NS_PER_SEC),
                    n_failures, n_waiting);

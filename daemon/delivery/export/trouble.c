@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "delivery/export/endpoint.h"
+
 TroubleKind trouble_kind(const HttpReply *reply) {
         switch (reply->fault) {
         case HTTP_FAULT_NONE:
@@ -26,18 +28,6 @@ TroubleKind trouble_kind(const HttpReply *reply) {
         if (reply->status == 429 || (reply->status >= 502 && reply->status <= 504))
                 return TROUBLE_BUSY;
         return TROUBLE_REFUSED;
-}
-
-void trouble_url(Text *text, const char *url) {
-        const char *host = strstr(url, "://"), *end, *at;
-
-        host = host ? host + 3 : url;
-        end = host + strcspn(host, "/?#");
-        text_append(text, url, (size_t)(host - url));
-        at = memrchr(host, '@', (size_t)(end - host));
-        if (at)
-                host = at + 1;
-        text_append(text, host, (size_t)(end - host) + strcspn(end, "?#"));
 }
 
 static bool has_port(const char *url, const char *port) {
@@ -94,7 +84,7 @@ void trouble_describe(Text *text, const char *url, const HttpReply *reply, const
         bool redirect = reply->status >= 300 && reply->status < 400;
         const char *hint = reply->fault ? fault_hint(reply->fault) : status_hint(reply->status);
 
-        trouble_url(text, url);
+        endpoint_append_shown(text, url);
         if (reply->fault == HTTP_FAULT_PROTOCOL)
                 text_printf(text, " does not speak HTTP/1.1");
         else if (reply->fault)
@@ -107,7 +97,7 @@ void trouble_describe(Text *text, const char *url, const HttpReply *reply, const
                 text_printf(text, ", \"%s\"", message);
         if (redirect) {
                 text_printf(text, "; redirects are not followed, set the endpoint to ");
-                trouble_url(text, reply->location[0] ? reply->location : "the real URL");
+                endpoint_append_shown(text, reply->location[0] ? reply->location : "the real URL");
         }
         if (looks_like_grpc(url, reply))
                 text_printf(text,

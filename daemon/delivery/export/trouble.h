@@ -34,6 +34,3 @@ TroubleKind trouble_kind(const HttpReply *reply);
 
 /* Appends the line. @url: endpoint as configured. @message: of the server, "" = none. */
 void trouble_describe(Text *text, const char *url, const HttpReply *reply, const char *message);
-
-/* Appends @url without a user, password, query or fragment: those may be secrets. */
-void trouble_url(Text *text, const char *url);

@@ -9,7 +9,7 @@
 #include "base/util/file.h"
 #include "base/util/ini.h"
 #include "base/util/log.h"
-#include "delivery/export/trouble.h"
+#include "delivery/export/endpoint.h"
 #include "service/config/option.h"
 
 enum {
@@ -424,7 +424,7 @@ int config_set_urls(Config *config, const char *base, bool full) {
                 return r;
         free(config->profiles_url);
         config->profiles_url = url;
-        trouble_url(&shown, url);
+        endpoint_append_shown(&shown, url);
         if (shown.failed)
                 return error_origin(-ENOMEM);
         free(config->shown_url);
