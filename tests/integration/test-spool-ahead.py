@@ -253,7 +253,7 @@ class Disk(AheadCase):
     def leave_behind(self, url, at, **options):
         """A run whose disk hangs from call @at on, for good: if the stop waited for it, this would not end."""
         values = self.drive(url, environment=self.preload(at=at, kind="hang", go=self.directory() / "never"),
-                            patience_ms=300, stop_ms=300, flush_after_ms=3600000, **options)
+                            time_limit_ms=300, stop_ms=300, flush_after_ms=3600000, **options)
         self.assertIn("the disk of the spool does not answer, stopping without it", values["log"])
         return values
 

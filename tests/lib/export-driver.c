@@ -216,7 +216,7 @@ static int parse(Driver *driver, const char *name, char *value) {
                 { "--accepted", &driver->accepted, 1 },
                 { "--spool-mode", &spool_mode, 1 },
                 { "--flush-after-ms", &config->spool_flush_after_ns, NS_PER_MS },
-                { "--patience-ms", &config->spool_time_limit_ns, NS_PER_MS },
+                { "--time-limit-ms", &config->spool_time_limit_ns, NS_PER_MS },
         };
         const struct {
                 const char *name, **to;
@@ -236,8 +236,8 @@ static int parse(Driver *driver, const char *name, char *value) {
                         int r = text_u64(value, UINT64_MAX / NS_PER_MS, numbers[i].to);
 
                         *numbers[i].to *= numbers[i].unit;
-                        if (!r && spool_mode <= EXPORTER_SPOOL_FAILED)
-                                config->spool_mode = (ExporterSpoolMode)spool_mode;
+                        if (!r && spool_mode <= SPOOL_STORE_FAILED)
+                                config->spool_mode = (SpoolStoreMode)spool_mode;
                         return r;
                 }
         for (size_t i = 0; i < ARRAY_SIZE(strings); i++)

@@ -10,7 +10,7 @@ from fault_server import closed_port, ok
 
 FAULT_AT = tap.BUILD_DIR / "tests/lib/libfault-at.so"
 WRITTEN, TAKEN = (f'spool_samples_total{{event="{e}"}}' for e in ("written", "taken"))
-AHEAD, FLUSH, FAILED = range(3)         # ExporterSpoolMode
+AHEAD, FLUSH, FAILED = range(3)         # SpoolStoreMode
 
 
 class SpoolCase(DriverCase):

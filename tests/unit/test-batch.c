@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "base/util/gzip.h"
-#include "delivery/spool/batch.h"
+#include "delivery/export/batch.h"
 
 Test(batch_rejected_events, takes_samples_in_proportion_and_never_more_than_all) {
         Batch batch = { .n_events = 10, .n_profiles = 4 };

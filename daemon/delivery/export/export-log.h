@@ -13,7 +13,7 @@
 #include "base/util/log.h"
 #include "delivery/export/response.h"
 #include "delivery/export/trouble.h"
-#include "delivery/spool/batch.h"
+#include "delivery/export/batch.h"
 
 typedef struct ExportLog {
         char *url;                      /* of the endpoint, as configured */

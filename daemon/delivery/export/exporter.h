@@ -4,20 +4,18 @@
 /*
  * Exporter
  *
- * Ships finished OTLP requests over HTTP: gzip, keep-alive, the retry rules of
- * OTLP, and a bounded queue in memory whose oldest batch is dropped and counted
- * when it is full. Runs on the daemon's event loop and never blocks it.
+ * Ships finished OTLP requests to one receiver: gzip, keep-alive, the retry rules of OTLP, and a bounded
+ * queue in memory whose oldest batch is dropped and counted when it is full. Runs on the daemon's event loop
+ * and never blocks it.
  *
- * With a spool, a batch is written to the disk while its first attempt runs (see ExporterSpoolMode) and taken
- * from it with the answer; without one it stays there, and is sent oldest first, in turns with new ones. A
- * batch may be delivered twice then (a receiver that took it and died before it said so; we, between its
- * answer and the removal), but none is forgotten, and a second time it is the same to the byte, with the same
- * profile ids.
+ * With a spool, a batch is written to the disk while its first attempt runs (see SpoolStoreMode) and removed
+ * with the answer; without an answer it stays there, and is sent oldest first, in turns with new ones. A
+ * batch may be delivered twice then: when the receiver took it and died before it said so, or when we died
+ * between its answer and the removal. The second time it is the same to the byte, with the same profile ids.
  *
- * Each batch ends in exactly one of: EXPORT_OK (its samples are delivered, those that a partial
- * success rejects are LOST_EXPORT_REJECTED), or EXPORT_DROPPED with its samples in one LOST_EXPORT_*
- * or LOST_STOP counter. One request is under way at a time; while a receiver is in trouble
- * everything waits for it, oldest first.
+ * Each batch ends in exactly one of: EXPORT_OK (its samples are delivered, those that a partial success
+ * rejects are LOST_EXPORT_REJECTED), or EXPORT_DROPPED with its samples in one LOST_EXPORT_* or LOST_STOP
+ * counter.
  */
 
 #include <stdbool.h>
@@ -27,23 +25,12 @@
 
 #include "base/util/macro.h"
 #include "base/util/stat.h"
-#include "delivery/spool/batch.h"
+#include "delivery/export/batch-store.h"
+#include "delivery/export/batch.h"
+#include "delivery/export/spool-store.h"
+#include "delivery/export/transport.h"
 
 typedef struct Exporter Exporter;
-
-/*
- * Turns a request from protobuf into JSON, or back. *datap is malloc()ed. Return: 0, positive = it is none,
- * -ENOMEM.
- */
-typedef int (*ExportConvert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
-
-typedef enum ExporterSpoolMode {
-        EXPORTER_SPOOL_AHEAD, /* before there is an answer: our death loses nothing. Flushed once an attempt has failed, or after
-                                         * spool_flush_after_ns without an answer: the loss of power takes nothing that is older */
-        EXPORTER_SPOOL_FLUSH, /* the same, flushed at once; two flushes a batch */
-        /* only what an attempt failed for: nothing is written while all is well */
-        EXPORTER_SPOOL_FAILED,
-} ExporterSpoolMode;
 
 typedef struct ExporterConfig {
         const char *endpoint;           /* full URL of the profiles endpoint */
@@ -58,27 +45,35 @@ typedef struct ExporterConfig {
         const char *client_certificate, *client_key;
         bool secondary;                 /* one of several: util/stat counts for the first alone */
         const char *spool;              /* directory for what cannot be sent now; NULL = none */
-        ExporterSpoolMode spool_mode;
+        SpoolStoreMode spool_mode;
         uint64_t spool_max_bytes, spool_max_age_ns;     /* 0 = no limit */
         uint64_t spool_flush_after_ns;  /* 0 = 2 s */
-        uint64_t spool_time_limit_ns;     /* at the stop, for a disk that does not answer; 0 = 3 s */
-        ExportConvert spool_convert;    /* for what was stored in the other form */
+        uint64_t spool_time_limit_ns;   /* at the stop, for a disk that does not answer; 0 = 3 s */
+        ExportConvert spool_convert;    /* for what was stored in the other form; needed with a spool */
         bool spool_required;            /* else a spool that cannot be used is told and done without */
 } ExporterConfig;
 
 enum {
         _EXPORTER_E_SUCCESS,
-        EXPORTER_E_ENDPOINT,            /* no URL that we can use; a message was logged */
-        EXPORTER_E_HEADERS,             /* headers are not in baggage form; a message was logged */
-        EXPORTER_E_LIBRARY,             /* nothing here sends over HTTP; a message was logged */
-        /* the spool cannot be used, or another process has it; a message was logged */
-        EXPORTER_E_SPOOL,
+        /* of each a message was logged: */
+        EXPORTER_E_ENDPOINT,            /* not a URL that can be used */
+        EXPORTER_E_HEADERS,             /* headers are not in baggage form */
+        EXPORTER_E_LIBRARY,             /* the library that sends over HTTP is not installed */
+        EXPORTER_E_SPOOL,               /* the spool cannot be used, or another process has it */
 };
 
 /*
- * Strings are copied. Nothing is connected or set up until the first batch. Return: 0, EXPORTER_E_*, -errno.
+ * Sends over HTTP and keeps in a spool, as @config says. Strings are copied. Nothing is connected or set up
+ * until the first batch. Return: 0, EXPORTER_E_*, -errno.
  */
 int exporter_new(Exporter **exporterp, sd_event *event, const ExporterConfig *config);
+
+/*
+ * The same on ports that are there. Of @config it uses what concerns neither HTTP nor the spool, where 0
+ * stands for no default. The exporter owns both ports from now on, also if this fails. Return: 0, -errno.
+ */
+int exporter_new_on(Exporter **exporterp, sd_event *event, const ExporterConfig *config, Transport transport,
+                    BatchStore store);
 
 /* What still waits or is under way is counted as LOST_STOP. */
 Exporter *exporter_free(Exporter *exporter);
@@ -95,18 +90,18 @@ int exporter_submit(Exporter *exporter, const ExportRequest *request);
  */
 int exporter_stop(Exporter *exporter, uint64_t deadline_ns, void (*done)(void *userdata), void *userdata);
 
-/* in memory: waiting, in flight, on the way to the disk */
+/* In memory: waiting, in flight, on the way to the disk. */
 uint64_t exporter_queued_events(const Exporter *exporter);
 size_t exporter_queued_bytes(const Exporter *exporter);
-/* in memory alone: what our death would lose */
+/* In memory alone: what our death would lose. */
 uint64_t exporter_unsaved_events(const Exporter *exporter);
 uint64_t exporter_submitted_bytes(const Exporter *exporter);    /* as sent, of all so far */
 uint64_t exporter_spooled_events(const Exporter *exporter);     /* in the spool */
 size_t exporter_spooled_batches(const Exporter *exporter);
 
-/* Did the last attempt fail? And when was one accepted last? MONOTONIC, 0 = none was. */
+/* Whether the last attempt failed, and when one was accepted last: MONOTONIC, 0 = none was. */
 bool exporter_is_failing(const Exporter *exporter);
 uint64_t exporter_accepted_ns(const Exporter *exporter);
 
-/* What this one did, whether or not util/stat counts for it. */
+/* What this exporter counted, whether or not util/stat counts for it. */
 uint64_t exporter_count(const Exporter *exporter, enum counter counter);

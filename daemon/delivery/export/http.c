@@ -54,7 +54,7 @@ struct Http {
         char *url, *socket, *certificate, *client_certificate, *client_key;
         uint64_t timeout_ns;
         bool running;
-        HttpDone done;
+        TransportDone done;
         void *userdata;
 
         HttpReply reply;
@@ -346,7 +346,7 @@ static CURLcode set_options(Http *http) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_HTTPHEADER, http->headers);
         SET(CURLOPT_USERAGENT, USER_AGENT);
-        /* HTTP/2 where TLS agrees on it; in the clear nobody can, and HTTP/1.1 is what receivers take. */
+        /* HTTP/2 where TLS agrees on it; in the clear no side can, and HTTP/1.1 is what receivers take. */
         SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
         if (http->socket)
                 SET(CURLOPT_UNIX_SOCKET_PATH, http->socket);
@@ -388,7 +388,7 @@ static int start_library(Http *http) {
         return 0;
 }
 
-int http_post(Http *http, const void *data, size_t size, HttpDone done, void *userdata) {
+int http_post(Http *http, const void *data, size_t size, TransportDone done, void *userdata) {
         int r;
 
         if (http->running)
@@ -422,4 +422,22 @@ void http_cancel(Http *http) {
         http->running = false;
         lib.curl_multi_remove_handle(http->multi, http->easy);
         free(take(http->body));
+}
+
+static int transport_send(void *self, const void *data, size_t size, TransportDone done, void *userdata) {
+        return http_post(self, data, size, done, userdata);
+}
+
+static void transport_cancel(void *self) {
+        http_cancel(self);
+}
+
+static void transport_free(void *self) {
+        http_free(self);
+}
+
+Transport http_transport(Http *http) {
+        static const TransportOps ops = { transport_send, transport_cancel, transport_free };
+
+        return (Transport){ &ops, http };
 }

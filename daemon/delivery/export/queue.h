@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "delivery/spool/batch.h"
+#include "delivery/export/batch.h"
 
 typedef struct Queue {
         Batch *first, *last;

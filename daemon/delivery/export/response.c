@@ -199,6 +199,6 @@ void response_read_reply(Response *response, const HttpReply *reply) {
         else if (whole)
                 response_read_success(response, reply->content_type, body, size);
         else
-                /* the rest is anybody's guess */
+                /* the rest cannot be read */
                 *response = (Response){ .malformed = true };
 }

@@ -4,18 +4,17 @@
 /*
  * Responses
  *
- * Reads the two tiny messages that a receiver sends back: an
- * ExportProfilesServiceResponse after success and a google.rpc.Status after an
- * error, each as protobuf or JSON, or whatever text there is instead. The bytes
- * are a stranger's: nothing is allocated, every length is checked, and a message
- * leaves here as one printable line.
+ * Reads the two tiny messages that a receiver sends back: an ExportProfilesServiceResponse after success and
+ * a google.rpc.Status after an error, each as protobuf or JSON, or any text that comes instead. The bytes
+ * are not trusted: nothing is allocated, every length is checked, and a message leaves here as one printable
+ * line.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "delivery/export/http.h"
+#include "delivery/export/transport.h"
 
 enum { RESPONSE_MESSAGE_MAX = 256 };
 

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "delivery/export/http.h"
+#include "delivery/export/transport.h"
 
 typedef enum RetryVerdict {
         RETRY_ACCEPTED,                 /* done; a partial success is the caller's to read */

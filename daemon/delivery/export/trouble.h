@@ -9,7 +9,7 @@
  */
 
 #include "base/util/text.h"
-#include "delivery/export/http.h"
+#include "delivery/export/transport.h"
 
 /* Kinds of trouble that are told apart when log lines are held back. */
 typedef enum TroubleKind {

@@ -81,7 +81,7 @@ struct Spool {
         Index index;
         uint32_t sequence;              /* of the last file of ours */
         SpoolCounts counts;
-        uint64_t *lent_lost;            /* why the lent entry's file was dropped, in counts; NULL = it was not */
+        uint64_t *lent_lost;            /* in counts: why the lent file was dropped; NULL = it was not */
 };
 
 /* ---- names and index ---- */
@@ -493,7 +493,7 @@ static int store(Spool *spool, SpoolEntry *entry, const void *bytes) {
                 return r;
         spool->sequence++;
         r = index_append(index, entry);
-        if (r) {                        /* the caller keeps the request: no later start may find it here too */
+        if (r) {                        /* the caller keeps the request: no start may find it here too */
                 unlinkat(spool->fd, name, 0);
                 return error_fold(r);
         }

@@ -79,8 +79,8 @@ Spool *spool_free(Spool *spool);
 DEFINE_CLEANUP(Spool, spool_free)
 
 /*
- * Stores one request at REALTIME @now_ns. @how: SPOOL_PUT_*. If the directory was removed it is made again; if
- * another one took its place, the spool goes on there, with the files that are in it. Return: 0,
+ * Stores one request at REALTIME @now_ns. @how: SPOOL_PUT_*. If the directory was removed it is made again;
+ * if another one took its place, the spool goes on there, with the files that are in it. Return: 0,
  * SPOOL_E_FAILED, -ENOMEM.
  */
 int spool_put(Spool *spool, const SpoolHeader *header, const void *request, size_t size, uint64_t now_ns,
@@ -96,9 +96,10 @@ void spool_flush(Spool *spool, const SpoolEntry *entry);
 void spool_release(Spool *spool, const SpoolEntry *entry);
 
 /*
- * Lends the oldest request that can be read (@after: of those behind it; NULL = of all). Files that cannot be
- * read are set aside, those that are too old are dropped. What is lent stays in the spool until
- * spool_remove(), and must be given back by spool_release() otherwise. *requestp is malloc()ed. Return: 0, SPOOL_E_EMPTY, -ENOMEM.
+ * Lends the oldest request that can be read (@after: of those behind it; NULL = of all). Files that cannot
+ * be read are set aside, those that are too old are dropped. What is lent stays in the spool until
+ * spool_remove(), and must be given back by spool_release() otherwise. *requestp is malloc()ed. Return: 0,
+ * SPOOL_E_EMPTY, -ENOMEM.
  */
 int spool_next(Spool *spool, uint64_t now_ns, const SpoolEntry *after, SpoolEntry *entryp,
                SpoolHeader *headerp, uint8_t **requestp);

@@ -37,9 +37,9 @@ static inline ExporterConfig config_exporter_spooled(const Config *config, const
 
         exporter.spool = *config->spool ? config->spool : NULL;
         exporter.spool_convert = otlp_transcode;
-        exporter.spool_mode = !strcmp(config->spool_mode, "flush") ? EXPORTER_SPOOL_FLUSH
-                : !strcmp(config->spool_mode, "failed")            ? EXPORTER_SPOOL_FAILED
-                                                                   : EXPORTER_SPOOL_AHEAD;
+        exporter.spool_mode = !strcmp(config->spool_mode, "flush") ? SPOOL_STORE_FLUSH
+                : !strcmp(config->spool_mode, "failed")            ? SPOOL_STORE_FAILED
+                                                                   : SPOOL_STORE_AHEAD;
         exporter.spool_max_bytes = config->spool_max_bytes;
         exporter.spool_max_age_ns = config->spool_max_age_ns;
         return exporter;

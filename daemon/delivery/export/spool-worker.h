@@ -4,15 +4,15 @@
 /*
  * Spool Worker
  *
- * A spool in a thread of its own: disks take their time, and the loop that drains samples may not wait for
- * one. Jobs are done one after the other, in the order in which they were given; results come back on the
- * event loop, where the counters are, too. A disk may hang for ever: then the thread is left behind with all
- * that is its own.
+ * A spool in a thread of its own, since a disk takes its time and the loop that drains samples may not wait
+ * for it. Jobs are done one after the other, in the order in which they were given. Results come back on the
+ * event loop, where the counters are. A disk may hang for ever: then the thread is left behind with all that
+ * it uses.
  */
 
 #include <systemd/sd-event.h>
 
-#include "delivery/spool/batch.h"
+#include "delivery/export/batch.h"
 #include "delivery/spool/spool.h"
 
 typedef struct SpoolWorker SpoolWorker;
@@ -20,24 +20,17 @@ typedef struct SpoolWorker SpoolWorker;
 typedef struct SpoolWorkerConfig {
         const char *path;
         SpoolLimits limits;
-        bool gzip;                      /* of batches that come out */
-        bool json;
-        /*
-         * Into the form that is sent: the configuration may have changed. NULL = such a batch is lost as
-         * corrupt.
-         */
-        int (*convert)(const uint8_t *data, size_t size, bool to_json, uint8_t **datap, size_t *sizep);
+        bool gzip, json;                /* form of the batches that come out */
+        ExportConvert convert;          /* for a file that was stored in the other form */
 
         /*
-         * The reference to @batch is the callee's now. @error: 0 = it is in the spool; ECANCELED = it was
-         * done before it was stored; else an errno, and it is nowhere else.
+         * The reference to @batch is the callee's now. @error: 0 = it is in the spool; ECANCELED = it had its
+         * end before it was stored; else an errno, and the disk does not have it.
          */
         void (*on_put)(Batch *batch, int error, void *userdata);
-        /*
-         * The oldest one, with batch->spooled set; NULL = there is none. It stays there until it is removed.
-         */
+        /* The oldest batch, with its copy and entry set; NULL = there is none. It is lent, as by spool_next(). */
         void (*on_next)(Batch *batch, void *userdata);
-        /* What was held is free now, and counts as in the spool. */
+        /* A file that was held is free now, and counts as stored. */
         void (*on_released)(const SpoolEntry *entry, void *userdata);
         /* What went from the spool on its own: too old, too much, corrupt. */
         void (*on_counts)(const SpoolCounts *counts, void *userdata);
@@ -48,14 +41,14 @@ typedef struct SpoolWorkerConfig {
 int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config,
                      SpoolProblem *problem);
 
-/* Waits for what is being done, however long that takes; forgets what is not begun. */
+/* Waits for the job that is being done, however long it takes; forgets those that are not begun. */
 SpoolWorker *spool_worker_free(SpoolWorker *worker);
 DEFINE_CLEANUP(SpoolWorker, spool_worker_free)
 
 /*
- * Waits for nothing: what is not begun is forgotten, and the thread goes by itself once the disk lets it, if
- * it ever does. Nothing is called any more. Until then it keeps the lock of the spool. No batch that was put
- * may have a second reference.
+ * Waits for nothing: jobs that are not begun are forgotten, and the thread ends by itself when the disk lets
+ * it. Until then it keeps the lock of the spool. No callback is called any more. No batch that was put may
+ * have a second reference.
  */
 SpoolWorker *spool_worker_leave(SpoolWorker *worker);
 
@@ -75,11 +68,11 @@ int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry);
  */
 bool spool_worker_finish(SpoolWorker *worker, uint64_t deadline_ns);
 
-/* One job takes so long that others should not wait for it. */
+/* Whether one job takes so long that others should not wait for it. */
 bool spool_worker_is_stuck(SpoolWorker *worker);
 
-/* As of the last result; what is held does not count. */
+/* As of the last result, without what is held. */
 size_t spool_worker_n_files(const SpoolWorker *worker);
 uint64_t spool_worker_file_events(const SpoolWorker *worker);
-/* Of batches that are on their way to the disk, whoever else has them. */
+/* Size of all batches that are on their way to the disk. */
 size_t spool_worker_waiting_bytes(const SpoolWorker *worker);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "delivery/spool/batch.h"
+#include "delivery/export/batch.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "delivery/spool/spool-worker.h"
+#include "delivery/export/spool-worker.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,9 +22,8 @@ typedef struct Job Job;
 struct Job {
         Job *next;
         JobKind kind;
-        Batch *batch;                   /* of a put; found by a next */
-        /* of a remove, a flush, a release, a put that is done; of a next, the one before it */
-        SpoolEntry entry;
+        Batch *batch;                   /* put: to be stored; next: found */
+        SpoolEntry entry;               /* put: its file, when it is done; next: the one before; else the file */
         unsigned how;                   /* put: SPOOL_PUT_* */
         bool all;                       /* next: from the start */
         int error;
@@ -49,13 +48,13 @@ struct SpoolWorker {
         pthread_cond_t changed;
         JobList jobs, results;          /* under the mutex, as the next three */
         uint64_t busy_since_ns;         /* 0 = it is not */
-        bool quit, left;                /* left: nobody waits for it, it ends by itself */
+        bool quit, left;                /* left: no thread waits for it, it ends by itself */
 
         size_t n_files, waiting_bytes;  /* the loop's */
         uint64_t file_events;
 };
 
-/* Return: 0, an errno; ECANCELED: it was delivered before its turn came. */
+/* Return: 0, an errno; ECANCELED: the batch had its end before its turn came. */
 static int put(Spool *spool, Job *job) {
         const Batch *batch = job->batch;
         SpoolHeader header = { .form = batch->json ? SPOOL_JSON : SPOOL_PROTOBUF, .n_events = batch->n_events,
@@ -77,7 +76,7 @@ static int put(Spool *spool, Job *job) {
         return r == SPOOL_E_FAILED ? errno : -r;
 }
 
-/* In the form that is sent, which may be another one than when it was stored. */
+/* Brings a request into the form that is sent; the configuration may have changed since it was stored. */
 static int convert(SpoolWorker *worker, const SpoolHeader *header, uint8_t **requestp, size_t *sizep) {
         const SpoolWorkerConfig *config = &worker->config;
         uint8_t *converted;
@@ -115,8 +114,8 @@ static Batch *next(SpoolWorker *worker, const SpoolEntry *after) {
                         spool_release(worker->spool, &entry);
                         return NULL;
                 }
-                batch->is_spooled = true;
-                batch->spooled = entry;
+                batch->copy = BATCH_STORED;
+                batch->entry = entry;
                 return batch;
         }
         return NULL;
@@ -195,10 +194,8 @@ static void *work(void *userdata) {
 
 static void deliver_put(SpoolWorker *worker, const Job *job, Batch *batch) {
         worker->waiting_bytes -= batch->size;
-        batch->is_being_stored = false;
-        batch->is_spooled = !job->error;
-        batch->is_held = batch->is_spooled && job->entry.held;
-        batch->spooled = job->entry;
+        batch->copy = job->error ? BATCH_UNSTORED : job->entry.held ? BATCH_HELD : BATCH_STORED;
+        batch->entry = job->entry;
         worker->config.on_put(batch, job->error, worker->config.userdata);
 }
 
@@ -237,7 +234,7 @@ static int on_results(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
-/* Signals are the loop's: one that ended up in this thread would be lost on it. */
+/* Signals are handled by the loop; this thread would not see one that was delivered to it. */
 static int start(SpoolWorker *worker) {
         sigset_t all, old;
         int r;
@@ -335,7 +332,7 @@ int spool_worker_put(SpoolWorker *worker, Batch *batch, unsigned how) {
 
         if (r)
                 return error_fold(r);
-        batch->is_being_stored = true;
+        batch->copy = BATCH_STORING;
         worker->waiting_bytes += size;
         return 0;
 }
@@ -357,7 +354,7 @@ int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry) {
         return give(worker, &(Job){ .kind = JOB_REMOVE, .entry = *entry });
 }
 
-/* Return: they are. */
+/* Return: all jobs are done. */
 static bool wait_until_done(SpoolWorker *worker, uint64_t deadline_ns) {
         struct timespec deadline = { (time_t)(deadline_ns / NS_PER_SEC), (long)(deadline_ns % NS_PER_SEC) };
         bool done;
