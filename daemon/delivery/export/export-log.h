@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Export Journal
+ * Export Log
  *
- * What the exporter tells the log: at most one line a minute for one kind of
- * trouble, with the number of those held back, and one line when all is well again.
+ * Lines that the exporter and its store write to the log: at most one a minute for one kind of trouble, with
+ * the number of those held back, and one when all is well again.
  */
 
 #include <stdint.h>
@@ -21,21 +21,24 @@ typedef struct ExportLog {
 } ExportLog;
 
 /* A failed attempt; @format says what becomes of the samples. */
-_printf_(4, 5) void export_log_failed(ExportLog *journal, int level, const HttpReply *reply,
+_printf_(4, 5) void export_log_failed(ExportLog *log, int level, const HttpReply *reply,
                                       const char *format, ...);
 
 /* A success with rejections, of which @n_lost samples are a consequence. */
-void export_log_rejected(ExportLog *journal, const Response *response, const Batch *batch, uint64_t n_lost);
+void export_log_rejected(ExportLog *log, const Response *response, const Batch *batch, uint64_t n_lost);
 
 /* A success; logs only if it came with a message or with a body that is no response. */
-void export_log_accepted(ExportLog *journal, const HttpReply *reply, const Response *response);
+void export_log_accepted(ExportLog *log, const HttpReply *reply, const Response *response);
 
-void export_log_overflow(ExportLog *journal, size_t max_bytes, uint64_t n_lost);
-/* A batch could not be written to the spool; and what went from it on its own. */
-void export_log_spool(ExportLog *journal, int error, uint64_t n_events);
+void export_log_overflow(ExportLog *log, size_t max_bytes, uint64_t n_lost);
+
+/* A batch could not be written to the spool. */
+void export_log_spool(ExportLog *log, int error, uint64_t n_events);
 /* The stop did not wait for the disk; @n_batches with @n_events were on their way to it. */
-void export_log_spool_left(ExportLog *journal, uint64_t n_batches, uint64_t n_events);
-void export_log_spool_moved(ExportLog *journal);
-void export_log_spool_lost(ExportLog *journal, const SpoolCounts *counts);
+void export_log_spool_left(ExportLog *log, uint64_t n_batches, uint64_t n_events);
+/* The directory of the spool was removed or replaced. */
+void export_log_spool_moved(ExportLog *log);
+/* The spool dropped files, or set them aside. */
+void export_log_spool_lost(ExportLog *log, const SpoolCounts *counts);
 
-void export_log_well_again(ExportLog *journal, uint64_t trouble_ns, unsigned n_failures, size_t n_waiting);
+void export_log_well_again(ExportLog *log, uint64_t trouble_ns, unsigned n_failures, size_t n_waiting);

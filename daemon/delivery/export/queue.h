@@ -4,8 +4,8 @@
 /*
  * Queue
  *
- * Batches that wait, oldest first, up to a number of bytes. Over it the oldest
- * go, since the newest tell what a machine does now; the caller counts them.
+ * Batches that wait, oldest first, up to a number of bytes. Over it the oldest are dropped, since the newest
+ * tell what a machine does now. The caller counts them.
  */
 
 #include <stddef.h>
@@ -24,16 +24,14 @@ typedef struct QueueDropped {
         uint64_t n_batches, n_events;
 } QueueDropped;
 
-/*
- * Appends @batch and takes it over; adds what had to go (@batch itself, if it fits in no queue) to @dropped.
- */
+/* Appends @batch and takes it over. Adds dropped ones to @dropped, @batch too if it is over max_bytes. */
 void queue_push(Queue *queue, Batch *batch, QueueDropped *dropped);
 
-/* Puts a batch that was taken out back as the oldest; it goes at once if younger ones took its room. */
+/* Puts a batch back as the oldest. It is dropped at once if younger ones took its room. */
 void queue_return(Queue *queue, Batch *batch, QueueDropped *dropped);
 
 /* The oldest batch, now the caller's; NULL = empty. */
 Batch *queue_pop(Queue *queue);
 
-/* Frees all. Adds them to @dropped. */
+/* Drops all batches, and adds them to @dropped. */
 void queue_clear(Queue *queue, QueueDropped *dropped);

@@ -4,8 +4,8 @@
 /*
  * Spool File
  *
- * One batch as a file: a header that says what is in it and proves itself, then the request, compressed by
- * zstd. Bytes in, values out: nothing is opened here. Little endian.
+ * One request as a file: a header with counts and checksums, then the request, compressed by zstd. Bytes in,
+ * values out: nothing is opened here. Little endian.
  *
  *     0   "SPANSPL1"                        40  samples in it           u64
  *     8   size of the header: 96    u32     48  profiles in it          u64
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What we write and send. A file of another version of the profiles schema is never sent. */
+/* The schema that is written and sent. A file of another version of it is never sent. */
 #define SPOOL_SCHEMA "profiles/v1development"
 
 enum {
