@@ -68,6 +68,11 @@ static void make_record(const Process *process, Record *record) {
         }
 }
 
+/* As in the daemon, where frames ask for it when one is outside of all mappings. */
+static int refresh(void *userdata, Process *process) {
+        return 1;
+}
+
 static int make(Bench *bench) {
         int r = object_cache_new(&bench->objects, 64);
 
@@ -82,6 +87,7 @@ static int make(Bench *bench) {
         bench->records = calloc(N_STACKS, sizeof(*bench->records));
         if (r || !bench->records)
                 return 1;
+        frames_set_refresh(bench->frames, refresh, NULL);
         bench->end_ns = clock_monotonic_ns();
         mapping_history_publish(&bench->process->history, bench->end_ns);
         for (unsigned i = 0; i < N_STACKS; i++)
@@ -125,7 +131,7 @@ static int change_mappings(Bench *bench) {
 
         if (r)
                 return r;
-        mapping = (Mapping){ .start = 4096, .end = 8192, .kind = MAPPING_UNREADABLE, .path = strdup("other") };
+        mapping = (Mapping){ .start = 4096, .end = 8192, .kind = MAPPING_UNREADABLE, .path = strdup("a") };
         return process_change(bench->process, &mapping, clock_monotonic_ns() + 2 * NS_PER_SEC);
 }
 

@@ -48,14 +48,24 @@ static const char *string(const Bench *bench, uint32_t index) {
         return window_get_string(bench->window, index, &size);
 }
 
+static int stack_of(Bench *bench, const uint64_t *kernel, size_t n_kernel, const uint64_t *user,
+                    size_t n_user, enum abi_stack_end *endp, uint32_t *indexp) {
+        const StackInput input = { .process = bench->process, .time_ns = 1, .kernel = kernel,
+                                   .n_kernel = n_kernel, .user = user, .n_user = n_user };
+
+        return frames_stack(bench->frames, bench->window, &input, endp, indexp);
+}
+
 static uint32_t stack(Bench *bench, const uint64_t *user, size_t n) {
         enum abi_stack_end end = ABI_STACK_FP_END;
         uint32_t index = UINT32_MAX;
 
-        cr_assert_eq(
-                frames_stack(bench->frames, bench->window, bench->process, 1, NULL, 0, user, n, &end, &index),
-                0);
+        cr_assert_eq(stack_of(bench, NULL, 0, user, n, &end, &index), 0);
         return index;
+}
+
+static bool is_root(const Bench *bench, uint64_t pc) {
+        return frames_is_root(bench->process, process_find_mapping(bench->process, pc), pc);
 }
 
 static WindowFrame frame_of(const Bench *bench, uint32_t stack_index, size_t i) {
@@ -134,11 +144,11 @@ static void check_linked(const char *flags) {
         /* The root of its stacks is its entry point. */
         snprintf(command, sizeof(command), "readelf -h %s | awk '/Entry point/ {print $4}'", path);
         entry = oracle_hex(command) - symbol + marker;
-        cr_expect(frames_is_root(b.process, entry));
-        cr_expect(frames_is_root(b.process, entry + 0x1f));
-        cr_expect_not(frames_is_root(b.process, entry + 64));
-        cr_expect_not(frames_is_root(b.process, entry - 1));
-        cr_expect_not(frames_is_root(b.process, 0));
+        cr_expect(is_root(&b, entry));
+        cr_expect(is_root(&b, entry + 0x1f));
+        cr_expect_not(is_root(&b, entry + 64));
+        cr_expect_not(is_root(&b, entry - 1));
+        cr_expect_not(is_root(&b, 0));
         bench_end(&b);
         oracle_end(&child);
         unlink(path);
@@ -279,7 +289,7 @@ Test(frames, puts_the_kernels_part_first) {
 
         if (!read_address)
                 cr_skip_test("kallsyms shows no addresses");
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, kernel, 2, user, 1, &end, &index), 0);
+        cr_assert_eq(stack_of(&b, kernel, 2, user, 1, &end, &index), 0);
         window_get_stack(b.window, index, &n);
         cr_assert_eq(n, 3);
         cr_assert_str_eq(string(&b, window_get_function(b.window, frame_of(&b, index, 0).function)->name),
@@ -303,15 +313,15 @@ Test(frames, turns_only_fp_end_at_a_root_into_complete) {
         user[0] = (uintptr_t)printf + 4;
         user[1] = entry + 0x21;         /* the return address of _start's only call is about there */
         end = ABI_STACK_FP_END;
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 2, &end, &index), 0);
+        cr_assert_eq(stack_of(&b, NULL, 0, user, 2, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_COMPLETE);
         end = ABI_STACK_FAULT;
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 2, &end, &index), 0);
+        cr_assert_eq(stack_of(&b, NULL, 0, user, 2, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_FAULT);
         end = ABI_STACK_FP_END;
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 1, &end, &index), 0);
+        cr_assert_eq(stack_of(&b, NULL, 0, user, 1, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_FP_END);
-        cr_assert_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 0, &end, &index), 0);
+        cr_assert_eq(stack_of(&b, NULL, 0, user, 0, &end, &index), 0);
         cr_assert_eq(end, ABI_STACK_FP_END);
         cr_assert_eq(index, 0);
         bench_end(&b);
@@ -346,17 +356,17 @@ Test(frames, ends_a_goroutine_where_go_begins_it) {
         mapping = process_find_mapping(b.process, goexit);
         cr_assert_not_null(mapping);
 
-        cr_expect_not(frames_is_root(b.process, called));
+        cr_expect_not(is_root(&b, called));
         cr_expect_eq(mapping->object->n_goexit_looks, 1);
-        cr_expect_not(frames_is_root(b.process, goexit + 1), "no function starts there");
-        cr_expect_not(frames_is_root(b.process, goexit + 6));
+        cr_expect_not(is_root(&b, goexit + 1), "no function starts there");
+        cr_expect_not(is_root(&b, goexit + 6));
         cr_expect_eq(mapping->object->n_goexit_looks, 1, "so nothing is read");
         user[0] = called;
         user[1] = goexit + 1;           /* the return address that Go puts on a new stack */
-        cr_expect_eq(frames_stack(b.frames, b.window, b.process, 1, NULL, 0, user, 2, &end, &index), 0);
+        cr_expect_eq(stack_of(&b, NULL, 0, user, 2, &end, &index), 0);
         cr_expect_eq(end, ABI_STACK_COMPLETE);
-        cr_expect(frames_is_root(b.process, goexit));
-        cr_expect_not(frames_is_root(b.process, called));
+        cr_expect(is_root(&b, goexit));
+        cr_expect_not(is_root(&b, called));
         cr_expect_eq(mapping->object->n_goexit_looks, 2, "once it is known nothing is read");
         bench_end(&b);
 
@@ -364,9 +374,9 @@ Test(frames, ends_a_goroutine_where_go_begins_it) {
         b = bench(child.pid);
         mapping = process_find_mapping(b.process, goexit);
         for (unsigned i = 0; i < 2 * GOROUTINE_MAX_LOOKS; i++)
-                cr_expect_not(frames_is_root(b.process, called));
+                cr_expect_not(is_root(&b, called));
         cr_expect_eq(mapping->object->n_goexit_looks, GOROUTINE_MAX_LOOKS);
-        cr_expect_not(frames_is_root(b.process, goexit));
+        cr_expect_not(is_root(&b, goexit));
         bench_end(&b);
 
         /*
@@ -375,9 +385,9 @@ Test(frames, ends_a_goroutine_where_go_begins_it) {
         b = bench(child.pid);
         late = bench(child.pid);
         oracle_end(&child);
-        cr_expect(frames_is_root(b.process, goexit));
+        cr_expect(is_root(&b, goexit));
         unlink(path);
-        cr_expect_not(frames_is_root(late.process, goexit));
+        cr_expect_not(is_root(&late, goexit));
         mapping = process_find_mapping(late.process, goexit);
         cr_expect_eq(mapping->object->n_goexit_looks, 0);
         bench_end(&late);

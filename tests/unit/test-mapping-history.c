@@ -18,13 +18,18 @@ static void map(Process *process, uint64_t start, uint64_t end, const char *path
 }
 
 static const char *at(const Process *process, uint64_t address, uint64_t time_ns) {
-        const Mapping *mapping = process_find_mapping_at(process, address, time_ns);
+        ProcessAnswer answer;
 
-        return mapping ? mapping->path : "none";
+        process_resolve(process, address, time_ns, &answer);
+        return answer.mapping ? answer.mapping->path : "none";
 }
 
 static bool is_stale(const Process *process, uint64_t address, uint64_t time_ns) {
-        return mapping_history_is_stale(&process->history, address, time_ns);
+        ProcessAnswer answer;
+
+        process_resolve(process, address, time_ns, &answer);
+        cr_assert_eq(answer.is_current, process_is_current(process, time_ns));
+        return answer.is_stale;
 }
 
 static Process *new_process(void) {
@@ -56,16 +61,16 @@ Test(history, is_stale_from_a_change_until_the_kernel_knows) {
         map(process, 0x1000, 0x3000, "a", 100);
         cr_assert_not(is_stale(process, 0x1000, 120), "what is new was nothing else before");
         mapping_history_publish(&process->history, 150);
-        cr_assert_not(mapping_history_reaches(&process->history, 150));
+        cr_assert(process_is_current(process, 150));
         map(process, 0x2000, 0x3000, "b", 200);
-        cr_assert(mapping_history_reaches(&process->history, 250));
+        cr_assert_not(process_is_current(process, 250));
         cr_assert_not(is_stale(process, 0x2000, 199));
         cr_assert(is_stale(process, 0x2000, 200));
         cr_assert_not(is_stale(process, 0x1fff, 200), "only what changed");
         mapping_history_publish(&process->history, 260);
         cr_assert(is_stale(process, 0x2000, 259));
         cr_assert_not(is_stale(process, 0x2000, 260));
-        cr_assert_not(mapping_history_reaches(&process->history, 260));
+        cr_assert(process_is_current(process, 260));
 }
 
 Test(history, keeps_the_pieces_beside_a_new_mapping) {

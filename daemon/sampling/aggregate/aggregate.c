@@ -153,12 +153,13 @@ static void count_outcomes(enum abi_context context, enum abi_stack_end stack_en
 
 static int add(Aggregator *aggregator, Process *process, const Sample *sample, enum abi_stack_end *endp) {
         const struct abi_sample *header = sample->header;
+        const StackInput input = { .process = process, .time_ns = header->time_ns,
+                                   .kernel = sample->kernel, .n_kernel = header->n_kernel,
+                                   .user = sample->user, .n_user = header->n_user };
         Window *window = aggregator->window;
         uint32_t profile, stack, attributes, link;
-        int r;
+        int r = frames_stack(aggregator->frames, window, &input, endp, &stack);
 
-        r = frames_stack(aggregator->frames, window, process, header->time_ns, sample->kernel,
-                         header->n_kernel, sample->user, header->n_user, endp, &stack);
         if (!r)
                 r = find_profile(&aggregator->attributes, window, process, header->kind, &profile);
         if (!r)

@@ -10,6 +10,10 @@
  *
  * Offset and VirtAddr happen to be equal there; in an ET_EXEC, or an object that lld or gold has linked,
  * they are not, which is why the way goes through the file offset and not through "pc - image base".
+ *
+ * A sample is older than what is known of its process by now, so each pc is resolved by the mappings of the
+ * sample's time (process_resolve()). The cache of stacks holds what is true of the present; it is asked for
+ * times only at which the present was already in force.
  */
 #include "sampling/frames/frames.h"
 
@@ -17,6 +21,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/hashmap.h"
 #include "base/util/intern.h"
 #include "base/util/stat.h"
 #include "sampling/frames/goroutine.h"
@@ -47,12 +52,16 @@ struct Frames {
         FramesNaming naming;
         /* the stack that is being made: it may be another one for the next sample */
         bool is_preliminary;
-        uint64_t window_serial;         /* of the window that the cache is for */
+        uint64_t window_serial;         /* of the window that `modules` and the cache are for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
         uint32_t stacks_size;
         StackKey key;                   /* scratch */
         FrameWord words[MAX_WORDS];     /* scratch */
+        ProcessAnswer answers[ABI_MAX_FRAMES];  /* scratch: of the user frames */
+        Hashmap modules;                /* module_key() → index in the window + 1 */
+        uint64_t last_key;              /* of the module that was asked for last; 0 = there was none */
+        uint32_t last_module;
 };
 
 int frames_new(Frames **framesp) {
@@ -69,6 +78,7 @@ Frames *frames_free(Frames *frames) {
         if (!frames)
                 return NULL;
         kernel_free(frames->kernel);
+        hashmap_deinit(&frames->modules);
         intern_deinit(&frames->keys);
         free(frames->stacks);
         free(frames);
@@ -87,47 +97,72 @@ void frames_set_naming(Frames *frames, const FramesNaming *naming) {
 size_t frames_memory(const Frames *frames) {
         return sizeof(*frames) + frames->keys.arena.total + frames->keys.n_slots * sizeof(uint32_t) +
                frames->keys.items_size * sizeof(InternItem) + frames->stacks_size * sizeof(CachedStack) +
+               frames->modules.n_slots * sizeof(HashmapEntry) +
                (frames->kernel ? kernel_memory(frames->kernel) : 0);
 }
 
-static int make_module(Window *window, const Object *object, WindowModule *row, uint32_t *indexp) {
-        int r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row->build_id_gnu);
-
-        if (!r)
-                r = window_string(window, object->build_id_go, strlen(object->build_id_go),
-                                  &row->build_id_go);
-        if (!r)
-                r = window_string(window, object->htlhash, strlen(object->htlhash), &row->build_id_htlhash);
-        return r ? r : window_module(window, row, indexp);
+/*
+ * A module in this window: a segment of a file, at the path that its process sees. Who mounts the file elsewhere
+ * has another module. @path: string of the window, of which there are fewer than 2^28. Never 0.
+ */
+static uint64_t module_key(const Object *object, uint32_t segment, uint32_t path) {
+        return (object->id * OBJECT_MAX_SEGMENTS + segment + 1) << 28 | path;
 }
 
-/*
- * The module of a segment in this window, looked up once a window as long as all that map the file see it at
- * one path: who mounts it elsewhere has a module of his own. With names of files the file itself belongs to
- * it, as its build id is its maker's choice.
- */
-static int module_index(const Frames *frames, Window *window, const Mapping *mapping, uint32_t segment,
-                        uint32_t *indexp) {
-        Object *object = mapping->object;
+/* With names of files the file itself belongs to the module, as its build id is its maker's choice. */
+static int add_module(const Frames *frames, Window *window, const Object *object, uint32_t segment,
+                      uint32_t path, uint32_t *indexp) {
         const Segment *load = &object->segments[segment];
-        WindowModule row = { .start = load->address,
+        WindowModule row = { .path = path,
+                             .start = load->address,
                              .limit = load->address + load->memory_size,
                              .offset = load->offset,
                              .file = frames->naming.object ? object->file : 0 };
-        int r = window_string(window, mapping->path, strlen(mapping->path), &row.path);
+        int r = window_string(window, object->build_id_gnu, strlen(object->build_id_gnu), &row.build_id_gnu);
+
+        if (!r)
+                r = window_string(window, object->build_id_go, strlen(object->build_id_go), &row.build_id_go);
+        if (!r)
+                r = window_string(window, object->htlhash, strlen(object->htlhash), &row.build_id_htlhash);
+        return r ? r : window_module(window, &row, indexp);
+}
+
+static int find_module(Frames *frames, Window *window, const Object *object, uint32_t segment, uint32_t path,
+                       uint32_t *indexp) {
+        uint64_t key = module_key(object, segment, path);
+        uintptr_t known = (uintptr_t)hashmap_get(&frames->modules, key);
+        uint32_t index;
+        int r;
+
+        if (known) {
+                *indexp = (uint32_t)(known - 1);
+                return 0;
+        }
+        r = add_module(frames, window, object, segment, path, &index);
+        if (!r)
+                r = hashmap_put(&frames->modules, key, (void *)((uintptr_t)index + 1));
+        if (!r)
+                *indexp = index;
+        return r;
+}
+
+/* Made once a window. Neighbours on a stack mostly share it. */
+static int module_index(Frames *frames, Window *window, const Mapping *mapping, uint32_t segment,
+                        uint32_t *indexp) {
+        uint32_t path;
+        uint64_t key;
+        int r = window_string(window, mapping->path, strlen(mapping->path), &path);
 
         if (r)
                 return r;
-        if (object->window_serial != window_serial(window) || object->window_path != row.path) {
-                memset(object->window_module, 0, sizeof(object->window_module));
-                object->window_serial = window_serial(window);
-                object->window_path = row.path;
-        }
-        if (!object->window_module[segment])
-                r = make_module(window, object, &row, &object->window_module[segment]);
-        if (!r)
-                *indexp = object->window_module[segment];
-        return r;
+        key = module_key(mapping->object, segment, path);
+        if (key != frames->last_key)
+                r = find_module(frames, window, mapping->object, segment, path, &frames->last_module);
+        if (r)
+                return r;
+        frames->last_key = key;
+        *indexp = frames->last_module;
+        return 0;
 }
 
 static int unknown_frame(Window *window, enum counter counter, uint64_t pc, FrameWord *wordp) {
@@ -153,7 +188,7 @@ static int named_code(Window *window, const char *name, size_t size, uint64_t pc
         return r ? r : window_frame(window, &frame, wordp);
 }
 
-static int code_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns, uint64_t pc,
+static int code_frame(Frames *frames, Window *window, const StackInput *input, uint64_t pc,
                       FrameWord *wordp) {
         const FramesNaming *naming = &frames->naming;
         const char *name;
@@ -162,7 +197,8 @@ static int code_frame(Frames *frames, Window *window, const Process *process, ui
         int r = FRAMES_E_UNNAMED;
 
         if (naming->code)
-                r = naming->code(naming->userdata, process, pc, time_ns, &name, &size, &is_past);
+                r = naming->code(naming->userdata, input->process, pc, input->time_ns, &name, &size,
+                                 &is_past);
         frames->is_preliminary = frames->is_preliminary || r == FRAMES_E_LATER || (!r && is_past);
         if (!r)
                 return named_code(window, name, size, pc, wordp);
@@ -192,13 +228,13 @@ static int object_frame(Frames *frames, Window *window, const Process *process, 
         return r;
 }
 
-static int user_frame(Frames *frames, Window *window, const Process *process, uint64_t time_ns,
-                      const Mapping *mapping, uint64_t pc, FrameWord *wordp) {
+static int user_frame(Frames *frames, Window *window, const StackInput *input, const Mapping *mapping,
+                      uint64_t pc, FrameWord *wordp) {
         if (!mapping)
                 return unknown_frame(window, COUNTER_FRAMES_UNMAPPED, pc, wordp);
         if (mapping->kind == MAPPING_ANONYMOUS)
-                return code_frame(frames, window, process, time_ns, pc, wordp);
-        return object_frame(frames, window, process, mapping, pc, wordp);
+                return code_frame(frames, window, input, pc, wordp);
+        return object_frame(frames, window, input->process, mapping, pc, wordp);
 }
 
 /* The instruction that a frame stands for: the leaf's own, a caller's call. */
@@ -206,90 +242,93 @@ static uint64_t instruction(const uint64_t *addresses, size_t i) {
         return i && addresses[i] ? addresses[i] - 1 : addresses[i];
 }
 
-static int user_frames(Frames *frames, Window *window, const Process *process, uint64_t time_ns,
-                       const uint64_t *user, size_t n_user, FrameWord *words) {
-        const Mapping *mapping = NULL;
-        bool is_past = mapping_history_reaches(&process->history, time_ns);
+/* Each user frame → frames->answers. Return: whether all of them lie in mappings. */
+static bool resolve(Frames *frames, const StackInput *input) {
+        const ProcessAnswer *last = NULL;
+        bool is_mapped = true;
 
-        for (size_t i = 0; i < n_user; i++) {
-                uint64_t pc = instruction(user, i);
-                int r;
+        for (size_t i = 0; i < input->n_user; i++) {
+                ProcessAnswer *answer = &frames->answers[i];
+                uint64_t pc = instruction(input->user, i);
 
                 /* Neighbours on the stack are mostly in the same mapping. */
-                if (!mapping || is_past || pc < mapping->start || pc >= mapping->end)
-                        mapping = process_find_mapping_at(process, pc, time_ns);
-                r = user_frame(frames, window, process, time_ns, mapping, pc, &words[i]);
-                if (r)
-                        return r;
+                if (last && last->is_current && last->mapping && pc >= last->mapping->start &&
+                    pc < last->mapping->end)
+                        *answer = *last;
+                else
+                        process_resolve(input->process, pc, input->time_ns, answer);
+                is_mapped = is_mapped && answer->mapping;
+                last = answer;
         }
-        return 0;
-}
-
-static int kernel_frames(Frames *frames, Window *window, const uint64_t *kernel, size_t n_kernel,
-                         FrameWord *words) {
-        static const KernelPaths paths = { .kallsyms = "/proc/kallsyms", .modules = "/proc/modules",
-                                           .notes = "/sys/kernel/notes", .module_directory = "/sys/module" };
-        int r;
-
-        if (n_kernel && !frames->kernel) {
-                r = kernel_new(&frames->kernel, &paths);
-                if (r)
-                        return r;
-        }
-        for (size_t i = 0; i < n_kernel; i++) {
-                r = kernel_frame(frames->kernel, window, instruction(kernel, i), &words[i]);
-                if (r)
-                        return r;
-        }
-        return 0;
-}
-
-bool frames_is_root(const Process *process, uint64_t address) {
-        const Mapping *mapping = process_find_mapping(process, address);
-        uint32_t segment;
-        uint64_t place;
-
-        if (!mapping || !mapping->object ||
-            object_address(mapping->object, address - mapping->start + mapping->offset, &place, &segment))
-                return false;
-        if (process->exe && !strcmp(mapping->path, process->exe) &&
-            place - mapping->object->entry < ROOT_SIZE)
-                return true;
-        return goroutine_begins(mapping, process, place);
+        return is_mapped;
 }
 
 /* Reads the mappings again if a frame is outside of all. */
-static int refresh_if_unmapped(Frames *frames, Process *process, uint64_t time_ns, const uint64_t *user,
-                               size_t n_user) {
-        if (!frames->refresh)
-                return 0;
-        for (size_t i = 0; i < n_user; i++)
-                if (!process_find_mapping_at(process, instruction(user, i), time_ns)) {
-                        int r = frames->refresh(frames->userdata, process);
+static int resolve_or_refresh(Frames *frames, const StackInput *input) {
+        int r;
 
-                        return r < 0 ? r : 0;
-                }
-        return 0;
+        if (resolve(frames, input) || !frames->refresh)
+                return 0;
+        r = frames->refresh(frames->userdata, input->process);
+        if (!r)
+                resolve(frames, input);
+        return r < 0 ? r : 0;
+}
+
+static int user_frames(Frames *frames, Window *window, const StackInput *input, FrameWord *words) {
+        int r = 0;
+
+        for (size_t i = 0; i < input->n_user && !r; i++)
+                r = user_frame(frames, window, input, frames->answers[i].mapping,
+                               instruction(input->user, i), &words[i]);
+        return r;
+}
+
+static int kernel_frames(Frames *frames, Window *window, const StackInput *input, FrameWord *words) {
+        static const KernelPaths paths = { .kallsyms = "/proc/kallsyms", .modules = "/proc/modules",
+                                           .notes = "/sys/kernel/notes", .module_directory = "/sys/module" };
+        int r = input->n_kernel && !frames->kernel ? kernel_new(&frames->kernel, &paths) : 0;
+
+        for (size_t i = 0; i < input->n_kernel && !r; i++)
+                r = kernel_frame(frames->kernel, window, instruction(input->kernel, i), &words[i]);
+        return r;
+}
+
+bool frames_is_root(const Process *process, const Mapping *mapping, uint64_t pc) {
+        uint32_t segment;
+        uint64_t address;
+
+        if (!mapping || !mapping->object ||
+            object_address(mapping->object, pc - mapping->start + mapping->offset, &address, &segment))
+                return false;
+        if (process->exe && !strcmp(mapping->path, process->exe) &&
+            address - mapping->object->entry < ROOT_SIZE)
+                return true;
+        return goroutine_begins(mapping, process, address);
 }
 
 /* Return: bytes of the key in use. */
-static size_t make_key(StackKey *key, const Process *process, const uint64_t *kernel, size_t n_kernel,
-                       const uint64_t *user, size_t n_user) {
-        key->generation = process->generation;
-        key->maps_serial = process->maps_serial;
+static size_t make_key(StackKey *key, const StackInput *input) {
+        size_t n_kernel = input->n_kernel, n_user = input->n_user;
+
+        key->generation = input->process->generation;
+        key->maps_serial = input->process->maps_serial;
         key->n_kernel = (uint32_t)n_kernel;
         key->n_user = (uint32_t)n_user;
         if (n_kernel)
-                memcpy(key->addresses, kernel, n_kernel * sizeof(*kernel));
+                memcpy(key->addresses, input->kernel, n_kernel * sizeof(*input->kernel));
         if (n_user)
-                memcpy(key->addresses + n_kernel, user, n_user * sizeof(*user));
-        return offsetof(StackKey, addresses) + (n_kernel + n_user) * sizeof(*user);
+                memcpy(key->addresses + n_kernel, input->user, n_user * sizeof(*input->user));
+        return offsetof(StackKey, addresses) + (n_kernel + n_user) * sizeof(*key->addresses);
 }
 
-static void reset_cache(Frames *frames, const Window *window) {
+/* Indexes of one window mean nothing in the next. */
+static void follow_window(Frames *frames, const Window *window) {
         if (frames->window_serial == window_serial(window))
                 return;
         intern_reset(&frames->keys);
+        hashmap_deinit(&frames->modules);
+        frames->last_key = 0;
         frames->window_serial = window_serial(window);
 }
 
@@ -316,19 +355,21 @@ static int remember(Frames *frames, size_t key_size, CachedStack stack) {
         return 0;
 }
 
-static int build(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
-                 size_t n_kernel, const uint64_t *user, size_t n_user, CachedStack *stackp) {
+/* Makes the stack of an input whose user frames are resolved. */
+static int build(Frames *frames, Window *window, const StackInput *input, CachedStack *stackp) {
+        size_t n_kernel = input->n_kernel, n_user = input->n_user;
         int r;
 
         frames->is_preliminary = false;
-        r = kernel_frames(frames, window, kernel, n_kernel, frames->words);
+        r = kernel_frames(frames, window, input, frames->words);
         if (!r)
-                r = user_frames(frames, window, process, time_ns, user, n_user, frames->words + n_kernel);
+                r = user_frames(frames, window, input, frames->words + n_kernel);
         if (!r)
                 r = window_stack(window, frames->words, n_kernel + n_user, &stackp->stack);
         if (r)
                 return r;
-        stackp->is_root = n_user && frames_is_root(process, instruction(user, n_user - 1));
+        stackp->is_root = n_user && frames_is_root(input->process, frames->answers[n_user - 1].mapping,
+                                                   instruction(input->user, n_user - 1));
         return 0;
 }
 
@@ -337,57 +378,59 @@ static int build(Frames *frames, Window *window, Process *process, uint64_t time
  * address comes from rows that were right. Those behind it come from its own rows, which may have been
  * another file's.
  */
-static size_t count_sure(const Process *process, uint64_t time_ns, const uint64_t *user, size_t n_user,
-                         enum abi_stack_end *endp) {
-        for (size_t i = 0; i < n_user; i++)
-                if (mapping_history_is_stale(&process->history, instruction(user, i), time_ns)) {
+static size_t count_sure(const ProcessAnswer *answers, size_t n, enum abi_stack_end *endp) {
+        for (size_t i = 0; i < n; i++)
+                if (answers[i].is_stale) {
                         *endp = ABI_STACK_STALE;
                         return i + 1;
                 }
-        return n_user;
+        return n;
 }
 
-/* The cache knows the present only: a stack from before a change is made anew. */
-static int find_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns,
-                      const uint64_t *kernel, size_t n_kernel, const uint64_t *user, size_t n_user,
+/* A stack that is not in the cache, or that the cache says nothing of. */
+static _noinline_ int make_stack(Frames *frames, Window *window, const StackInput *input, size_t key_size,
                       enum abi_stack_end *endp, CachedStack *stackp) {
-        size_t key_size = make_key(&frames->key, process, kernel, n_kernel, user, n_user);
-        uint32_t index;
-        int r;
+        const Process *process = input->process;
+        StackInput sure = *input;
+        int r = resolve_or_refresh(frames, input);
 
-        frames->key.code_serial = 0;
-        r = frames->naming.serial
-                ? frames->naming.serial(frames->naming.userdata, process, &frames->key.code_serial)
-                : 0;
         if (r)
                 return r;
-        if (!mapping_history_reaches(&process->history, time_ns) &&
-            !intern_find(&frames->keys, &frames->key, key_size, &index)) {
-                *stackp = frames->stacks[index];
-                return 0;
-        }
-        r = refresh_if_unmapped(frames, process, time_ns, user, n_user);
-        if (r)
-                return r;
-        if (mapping_history_reaches(&process->history, time_ns)) {
-                n_user = count_sure(process, time_ns, user, n_user, endp);
-                return build(frames, window, process, time_ns, kernel, n_kernel, user, n_user, stackp);
-        }
-        r = build(frames, window, process, time_ns, kernel, n_kernel, user, n_user, stackp);
-        if (r || frames->is_preliminary)
+        sure.n_user = count_sure(frames->answers, input->n_user, endp);
+        r = build(frames, window, &sure, stackp);
+        if (r || frames->is_preliminary || !process_is_current(process, input->time_ns))
                 return r;
         frames->key.maps_serial = process->maps_serial;
         return remember(frames, key_size, *stackp);
 }
 
-int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
-                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp,
+static int find_stack(Frames *frames, Window *window, const StackInput *input, enum abi_stack_end *endp,
+                      CachedStack *stackp) {
+        const FramesNaming *naming = &frames->naming;
+        Process *process = input->process;
+        size_t key_size = make_key(&frames->key, input);
+        uint32_t index;
+        int r;
+
+        frames->key.code_serial = 0;
+        r = naming->serial ? naming->serial(naming->userdata, process, &frames->key.code_serial) : 0;
+        if (r)
+                return r;
+        if (process_is_current(process, input->time_ns) &&
+            !intern_find(&frames->keys, &frames->key, key_size, &index)) {
+                *stackp = frames->stacks[index];
+                return 0;
+        }
+        return make_stack(frames, window, input, key_size, endp, stackp);
+}
+
+int frames_stack(Frames *frames, Window *window, const StackInput *input, enum abi_stack_end *endp,
                  uint32_t *stackp) {
         CachedStack stack;
         int r;
 
-        reset_cache(frames, window);
-        r = find_stack(frames, window, process, time_ns, kernel, n_kernel, user, n_user, endp, &stack);
+        follow_window(frames, window);
+        r = find_stack(frames, window, input, endp, &stack);
         if (r)
                 return r;
         *stackp = stack.stack;
@@ -398,9 +441,15 @@ int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time
 
 int frames_place(Frames *frames, Window *window, Process *process, uint64_t time_ns, uint64_t address,
                  uint32_t *stackp) {
+        const StackInput input = { .process = process, .time_ns = time_ns, .user = &address, .n_user = 1 };
         CachedStack stack = { 0 };
-        int r = address ? build(frames, window, process, time_ns, NULL, 0, &address, 1, &stack) : 0;
+        int r = 0;
 
+        follow_window(frames, window);
+        if (address) {
+                resolve(frames, &input);
+                r = build(frames, window, &input, &stack);
+        }
         if (!r)
                 *stackp = stack.stack;
         return r;

@@ -64,15 +64,23 @@ typedef struct FramesNaming {
 
 void frames_set_naming(Frames *frames, const FramesNaming *naming);
 
+/* The addresses of one sample, as the kernel half walked them. All is borrowed. */
+typedef struct StackInput {
+        Process *process;
+        uint64_t time_ns;               /* MONOTONIC: addresses are resolved by the mappings of this time */
+        const uint64_t *kernel;         /* leaf first */
+        const uint64_t *user;           /* leaf first */
+        size_t n_kernel;                /* 0 … ABI_MAX_KERNEL_FRAMES */
+        size_t n_user;                  /* 0 … ABI_MAX_FRAMES */
+} StackInput;
+
 /*
- * The stack of a sample taken at @time_ns: @kernel part, then @user part, each leaf first, by the mappings of
- * that time. @n_kernel ≤ ABI_MAX_KERNEL_FRAMES, @n_user ≤ ABI_MAX_FRAMES. @endp: how the user part ended;
- * FP_END becomes COMPLETE if its last frame is a root. Where the walk may have used the rows of a mapping
- * that was gone by then, the stack is cut and becomes STALE. A stack without frames is index 0.
+ * The stack of a sample: kernel frames, then user frames. @endp: how the user part ended; FP_END becomes
+ * COMPLETE if its last frame is a root. Where the walk may have used the rows of a mapping that was gone by
+ * then, the stack is cut and becomes STALE. A stack without frames is index 0.
  * Return: 0, WINDOW_E_FULL, -ENOMEM.
  */
-int frames_stack(Frames *frames, Window *window, Process *process, uint64_t time_ns, const uint64_t *kernel,
-                 size_t n_kernel, const uint64_t *user, size_t n_user, enum abi_stack_end *endp,
+int frames_stack(Frames *frames, Window *window, const StackInput *input, enum abi_stack_end *endp,
                  uint32_t *stackp);
 
 /*
@@ -83,10 +91,10 @@ int frames_place(Frames *frames, Window *window, Process *process, uint64_t time
                  uint32_t *stackp);
 
 /*
- * Whether @address lies in the first instructions of the executable, or where goroutines begin: nothing calls
- * these.
+ * Whether @pc lies in the first instructions of the executable, or where goroutines begin: nothing calls
+ * these. @mapping: holds @pc; NULL = none does.
  */
-bool frames_is_root(const Process *process, uint64_t address);
+bool frames_is_root(const Process *process, const Mapping *mapping, uint64_t pc);
 
 /* Bytes held: the cache of stacks and the kernel's symbols. */
 size_t frames_memory(const Frames *frames);

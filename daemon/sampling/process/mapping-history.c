@@ -86,13 +86,6 @@ bool mapping_history_is_stale(const MappingHistory *history, uint64_t address, u
         return false;
 }
 
-bool mapping_history_reaches(const MappingHistory *history, uint64_t time_ns) {
-        const PastMapping *last = history->n ? &history->items[history->n - 1] : NULL;
-
-        return time_ns < history->forgotten_ns ||
-                (last && (!last->published_ns || time_ns < last->published_ns));
-}
-
 bool mapping_history_set_time(MappingHistory *history, uint64_t start, uint64_t end, uint64_t until_ns,
                               uint64_t time_ns) {
         bool is_set = false;

@@ -54,8 +54,13 @@ const Mapping *mapping_history_find(const MappingHistory *history, uint64_t addr
 /* Whether the rows in force for @address at @time_ns could have been those of another mapping. */
 bool mapping_history_is_stale(const MappingHistory *history, uint64_t address, uint64_t time_ns);
 
-/* Whether any answer about @time_ns may differ from the present's. */
-bool mapping_history_reaches(const MappingHistory *history, uint64_t time_ns);
+/* Whether any answer about @time_ns may differ from the present's. Asked for each sample. */
+static inline bool mapping_history_reaches(const MappingHistory *history, uint64_t time_ns) {
+        const PastMapping *last = history->n ? &history->items[history->n - 1] : NULL;
+
+        return time_ns < history->forgotten_ns ||
+                (last && (!last->published_ns || time_ns < last->published_ns));
+}
 
 /*
  * The end of what ended at @until_ns in [@start, @end) is known better: it was @time_ns. Return: whether

@@ -40,7 +40,11 @@ typedef struct Object {
         char build_id_gnu[2 * OBJECT_MAX_BUILD_ID + 1];         /* lower-case hex; "" = none */
         char build_id_go[2 * OBJECT_MAX_BUILD_ID + 1];          /* as the Go tool prints it; "" = none */
         char htlhash[33];               /* 32 hex digits; "" for the vdso */
-        /* where goroutines begin (sampling/frames/goroutine.h); 0 = not known */
+        /*
+         * ELF address where goroutines begin (sampling/frames/goroutine.h); 0 = not known. A read of the file
+         * finds it, so it stays here as long as the file is known: in a table of frames each new stack would
+         * pay for a look-up.
+         */
         uint64_t goexit;
         uint32_t n_goexit_looks;
         Segment segments[OBJECT_MAX_SEGMENTS];
@@ -48,9 +52,6 @@ typedef struct Object {
         uint64_t entry;                 /* e_entry */
         ThreadSymbol thread_symbol;     /* form 0 = none */
         bool thread_symbol_waits;       /* … known so far: somebody else was asked */
-        uint64_t window_serial;         /* scratch for frames: the window whose module index is below … */
-        uint32_t window_path;           /* … under this path, a string of it */
-        uint32_t window_module[OBJECT_MAX_SEGMENTS];
 } Object;
 
 typedef struct ObjectCache ObjectCache;

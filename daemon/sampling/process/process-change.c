@@ -43,9 +43,14 @@ const Mapping *process_find_mapping(const Process *process, uint64_t address) {
                                                                                 : NULL;
 }
 
-const Mapping *process_find_mapping_at(const Process *process, uint64_t address, uint64_t time_ns) {
-        return mapping_history_find(&process->history, address, time_ns)
-                ?: process_find_mapping(process, address);
+void process_resolve(const Process *process, uint64_t address, uint64_t time_ns, ProcessAnswer *answerp) {
+        const MappingHistory *history = &process->history;
+        const Mapping *mapping = mapping_history_find(history, address, time_ns);
+
+        answerp->mapping = mapping ? mapping : process_find_mapping(process, address);
+        answerp->is_current = process_is_current(process, time_ns);
+        /* whatever the history says of a time is nothing for one that it does not reach */
+        answerp->is_stale = !answerp->is_current && mapping_history_is_stale(history, address, time_ns);
 }
 
 /* Adds the piece [@start, @end) of a mapping to @to; an empty one is none. */

@@ -113,8 +113,24 @@ int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
  */
 int process_inherit(Process *process, const Process *parent, uint64_t time_ns);
 
-/* The mapping that held @address at @time_ns, or NULL. */
-const Mapping *process_find_mapping_at(const Process *process, uint64_t address, uint64_t time_ns);
+/* What an address was at one time. */
+typedef struct ProcessAnswer {
+        const Mapping *mapping;         /* that held the address; NULL = none did */
+        /* the kernel half may have walked a stack over it by the rows of what lay there before */
+        bool is_stale;
+        bool is_current;                /* the answer is the same now, and may be kept */
+} ProcessAnswer;
+
+/* What @address was at @time_ns. The mapping lives until the process changes. */
+void process_resolve(const Process *process, uint64_t address, uint64_t time_ns, ProcessAnswer *answerp);
+
+/*
+ * Whether all that process_resolve() says of @time_ns holds now, too. What was made of such answers stays
+ * right while `maps_serial` does.
+ */
+static inline bool process_is_current(const Process *process, uint64_t time_ns) {
+        return !mapping_history_reaches(&process->history, time_ns);
+}
 
 /* The mapping that holds @address now, or NULL. */
 const Mapping *process_find_mapping(const Process *process, uint64_t address);
