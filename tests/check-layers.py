@@ -35,7 +35,7 @@ ROOMS = {
     "sampling/unwind": {"process"},
     "sampling/sample": {"process"},
     "sampling/frames": {"process"},
-    "sampling/aggregate": {"frames", "process", "sample"},
+    "sampling/aggregate": {"context", "frames", "sample"},
     "symbol/line": set(),
     "symbol/jit": set(),
     "symbol/function": {"line"},

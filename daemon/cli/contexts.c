@@ -15,6 +15,7 @@
 #include "base/util/text.h"
 #include "cli/cli.h"
 #include "sampling/context/adopt.h"
+#include "sampling/context/publication.h"
 #include "sampling/context/ring.h"
 #include "sampling/context/thread-look.h"
 #include "sampling/process/memory.h"
@@ -26,6 +27,7 @@
 
 typedef struct Show {
         Process *process;
+        Publication publication;
         Hashmap ages;                   /* thread id, | RECORD_KEY → Age, owned */
         uint64_t last_ns;               /* BOOTTIME: the look before this one */
 } Show;
@@ -151,7 +153,7 @@ static int print_span(Show *show, uint64_t key, uint32_t tid, const struct abi_s
 static int print_slot(void *userdata, const struct abi_adoption *adoption) {
         Show *show = userdata;
         const Process *process = show->process;
-        uint64_t address = process->ring_address + sizeof(struct spanprof_ring_header) +
+        uint64_t address = show->publication.ring_address + sizeof(struct spanprof_ring_header) +
                 adoption->slot * SPANPROF_RING_SLOT_SIZE;
         struct spanprof_ring_slot slot, again;
         struct abi_span span;
@@ -208,7 +210,7 @@ static int print_records(Show *show) {
         };
         ThreadLook *looks;
         size_t n;
-        int r = thread_look_all(show->process, &looks, &n);
+        int r = thread_look_all(show->process, &show->publication.thread, &looks, &n);
 
         if (r)
                 return r;
@@ -219,18 +221,18 @@ static int print_records(Show *show) {
                 else
                         printf("%s", words[looks[i].outcome]);
                 printf("\n");
-                print_attributes(show->process->context, &looks[i]);
+                print_attributes(show->publication.context, &looks[i]);
         }
         thread_look_free(looks, n);
         return r;
 }
 
-/* What is published, in *process. Return: 0, PROCESS_E_GONE, PROCESS_E_DENIED, -ENOMEM. */
-static int look(Process *process, uint32_t *versionp, int *conditionp) {
+/* What is published now. Return: 0, PROCESS_E_GONE, PROCESS_E_DENIED, -ENOMEM. */
+static int look(const Process *process, Publication *publication, uint32_t *versionp, int *conditionp) {
         RingBudget budget = { .n_entries = MAX_ENTRIES, .n_reads = MAX_READS };
         RingSearch search = { 0 };
         int r = ring_find((pid_t)process->pid, process->start_time_ns, false, &search, &budget,
-                          &process->ring_address, &process->ring_capacity);
+                          &publication->ring_address, &publication->ring_capacity);
 
         *conditionp = PROCESS_CONTEXT_E_NONE;
         if (r < 0)
@@ -239,46 +241,48 @@ static int look(Process *process, uint32_t *versionp, int *conditionp) {
                 return r == RING_E_GONE ? PROCESS_E_GONE : PROCESS_E_DENIED;
         if (search.context_address)
                 *conditionp = process_context_read((pid_t)process->pid, search.context_address, versionp,
-                                                   &process->context);
+                                                   &publication->context);
         return MIN(*conditionp, 0);
 }
 
 static int print_all(Show *show, ObjectCache *objects) {
         uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+        Publication *publication = &show->publication;
         Process *process = show->process;
         uint32_t version = 0;
         int condition, r;
         const char *unread;
 
-        process->ring_address = 0;
-        process->context = process_context_free(process->context);
-        r = look(process, &version, &condition);
+        publication->ring_address = 0;
+        publication->context = process_context_free(publication->context);
+        r = look(process, publication, &version, &condition);
         if (!r)
                 r = process_read_mappings(process, objects);
         if (r)
                 return r;
-        process->thread = thread_context_find(process, &unread);
+        publication->thread = thread_context_find(process, &unread);
         printf("pid %" PRIu32 " (", process->pid);
         print_text(process->comm, strlen(process->comm));
-        printf(")\n");
-        if (process->context)
-                print_process_context(process->context);
+        printf(")
+");
+        if (publication->context)
+                print_process_context(publication->context);
         else if (condition == PROCESS_CONTEXT_E_VERSION)
                 printf("process context: version %" PRIu32 ", of which only 2 is read\n", version);
         else if (condition != PROCESS_CONTEXT_E_NONE)
                 printf("process context: %s\n",
                        condition == PROCESS_CONTEXT_E_BUSY ? "being updated" : "malformed");
-        print_thread_context(&process->thread, unread);
-        if (!process->thread.form && !unread && process->context && process->context->n_keys)
+        print_thread_context(&publication->thread, unread);
+        if (!publication->thread.form && !unread && publication->context && publication->context->n_keys)
                 printf("thread contexts: there are names of keys, but no variable that is exported (yet)\n");
-        if (process->thread.form)
+        if (publication->thread.form)
                 r = print_records(show);
-        if (process->ring_address)
-                printf("ring at 0x%" PRIx64 ": version 1, %" PRIu32 " slots\n", process->ring_address,
-                       process->ring_capacity);
-        if (!r && process->ring_address)
-                r = adopt_threads(process->pid, process->ring_capacity, print_slot, show);
-        if (!process->ring_address && !process->context && !process->thread.form)
+        if (publication->ring_address)
+                printf("ring at 0x%" PRIx64 ": version 1, %" PRIu32 " slots\n",
+                       publication->ring_address, publication->ring_capacity);
+        if (!r && publication->ring_address)
+                r = adopt_threads(process->pid, publication->ring_capacity, print_slot, show);
+        if (!publication->ring_address && !publication->context && !publication->thread.form)
                 printf("it publishes nothing\n");
         fflush(stdout);
         show->last_ns = now_ns;
@@ -314,6 +318,7 @@ static int show(Cli *cli, pid_t pid) {
                 r = print_all(&show, objects);
         }
         free_ages(&show);
+        publication_deinit(&show.publication);
         return r;
 }
 

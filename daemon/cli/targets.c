@@ -78,19 +78,19 @@ static void add_cell(TextTable *table, const char *text) {
 
 /* Every form that it publishes in; `spanprof contexts` has the details. */
 static void add_context(TextTable *table, const SurveyEntry *entry) {
-        const Process *process = entry->process;
+        const Publication *publication = entry->publication;
         char ring[64] = "";
-        const char *rest = process->context && process->thread.form ? "process, threads"
-                : process->context                                  ? "process"
-                : process->thread.form                              ? "threads"
-                                                                    : "";
+        const char *rest = publication->context && publication->thread.form ? "process, threads"
+                : publication->context                                      ? "process"
+                : publication->thread.form                                  ? "threads"
+                                                                            : "";
 
-        if (process->ring_address)
-                snprintf(ring, sizeof(ring), "ring 0x%" PRIx64 ", %" PRIu32 " slots%s", process->ring_address,
-                         process->ring_capacity, *rest ? ", " : "");
+        if (publication->ring_address)
+                snprintf(ring, sizeof(ring), "ring 0x%" PRIx64 ", %" PRIu32 " slots%s",
+                         publication->ring_address, publication->ring_capacity, *rest ? ", " : "");
         text_table_add(table, "%s%s%s%s", entry->hidden ? "?" : ring, rest,
-                       process->stations_address && (*ring || *rest) ? ", " : "",
-                       process->stations_address ? "coroutines" : "");
+                       publication->stations_address && (*ring || *rest) ? ", " : "",
+                       publication->stations_address ? "coroutines" : "");
 }
 
 static void add_row(TextTable *table, const SurveyEntry *entry) {
@@ -122,6 +122,7 @@ static void add_text(Text *json, const char *key, const char *value) {
 static void add_object(Text *json, const SurveyEntry *entry) {
         static const char *const models[] = { "", "static", "glibc-dtv", "musl-dtv" };
         static const Identity unknown = { 0 };
+        const Publication *publication = entry->publication;
         const Process *process = entry->process;
         const Identity *identity = process->identity ? process->identity : &unknown;
         char number[16];
@@ -136,21 +137,21 @@ static void add_object(Text *json, const SurveyEntry *entry) {
         add_text(json, "unit", identity->unit);
         add_text(json, "cgroup", identity->cgroup);
         add_text(json, "service", service_name(&identity->environment));
-        if (process->ring_address)
+        if (publication->ring_address)
                 text_printf(json,
                             ",\"context\":{\"form\":\"ring\",\"address\":\"0x%" PRIx64 "\",\"slots\":%" PRIu32
                             "}",
-                            process->ring_address, process->ring_capacity);
-        if (process->context)
+                            publication->ring_address, publication->ring_capacity);
+        if (publication->context)
                 text_printf(json, ",\"process_context\":{\"address\":\"0x%" PRIx64 "\"}",
-                            process->context->address);
-        if (process->thread.form)
+                            publication->context->address);
+        if (publication->thread.form)
                 text_printf(json, ",\"thread_context\":{\"form\":\"%s\",\"model\":\"%s\"}",
-                            process->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel",
-                            models[process->thread.model]);
-        if (process->stations_address)
+                            publication->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel",
+                            models[publication->thread.model]);
+        if (publication->stations_address)
                 text_printf(json, ",\"coroutines\":{\"address\":\"0x%" PRIx64 "\"}",
-                            process->stations_address);
+                            publication->stations_address);
         if (entry->hidden)
                 text_printf(json, ",\"hidden\":true");
         text_printf(json, "}");

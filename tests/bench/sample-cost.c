@@ -37,6 +37,7 @@ typedef struct Record {
 typedef struct Bench {
         ObjectCache *objects;
         Process *process;
+        Publication publication;
         Frames *frames;
         Aggregator *aggregator;
         Record *records;
@@ -100,7 +101,7 @@ static int add(Bench *bench, const Record *record) {
 
         if (decode_sample(record, sizeof(*record), &sample))
                 return 1;
-        return aggregator_add(bench->aggregator, bench->process, &sample);
+        return aggregator_add(bench->aggregator, &(Program){ bench->process, &bench->publication }, &sample);
 }
 
 /* Return: ns of CPU a sample; below 0 = it failed. */

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "sampling/process/process-context.h"
+#include "sampling/context/process-context.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -37,7 +37,7 @@
 #include "sampling/context/ring.h"
 #include "sampling/process/object.h"
 #include "sampling/process/process.h"
-#include "sampling/process/thread-context.h"
+#include "sampling/context/thread-context.h"
 #include "sampling/sample/decode.h"
 #include "sampling/sample/sampler.h"
 
@@ -206,6 +206,7 @@ static int set_row(Sampler *sampler, ObjectCache *objects) {
         _cleanup_(process_freep) Process *process = NULL;
         struct abi_process row = { .generation = 1, .state = ABI_STATE_TARGET };
         RingSearch search = { 0 };
+        ThreadContext thread;
         const char *unread;
         int r = process_new(&process, (pid_t)judge.tgid);
 
@@ -213,12 +214,12 @@ static int set_row(Sampler *sampler, ObjectCache *objects) {
                 r = process_read_mappings(process, objects);
         if (r)
                 return r;
-        process->thread = thread_context_find(process, &unread);
+        thread = thread_context_find(process, &unread);
         if (judge.options.form != STRESS_RING && judge.options.form != STRESS_PLAIN) {
-                row.thread_form = process->thread.form;
-                row.thread_model = process->thread.model;
-                row.thread_module = process->thread.module;
-                row.thread_offset = process->thread.offset;
+                row.thread_form = thread.form;
+                row.thread_model = thread.model;
+                row.thread_module = thread.module;
+                row.thread_offset = thread.offset;
         }
         row.start_time_ns = process->start_time_ns;
         if (judge.options.form != STRESS_THREAD)

@@ -190,6 +190,14 @@ static inline void post(Bench *bench, const Member *child, uint32_t kind, uint64
         cr_assert_eq(targets_notice(bench->targets, &notice), 0);
 }
 
+static inline int admit_sample(Bench *bench, const struct abi_sample *sample, Process **processp) {
+        Program program = { 0 };
+        int r = targets_admit(bench->targets, sample, &program);
+
+        *processp = program.process;
+        return r;
+}
+
 static inline int admit(Bench *bench, const Member *child, uint64_t time_ns, Process **processp) {
         struct abi_sample sample = { .time_ns = time_ns,
                                      .start_time_ns = child->start_time_ns,
@@ -197,7 +205,7 @@ static inline int admit(Bench *bench, const Member *child, uint64_t time_ns, Pro
                                      .tid = child->pid };
 
         memcpy(sample.comm, child->comm, ABI_COMM_SIZE);
-        return targets_admit(bench->targets, &sample, processp);
+        return admit_sample(bench, &sample, processp);
 }
 
 /* ---- stories ---- */

@@ -13,6 +13,7 @@ typedef struct Bench {
         Frames *frames;
         Aggregator *aggregator;
         Process process;
+        Publication publication;
 } Bench;
 
 static void bench_init(Bench *bench) {
@@ -47,7 +48,7 @@ static void add(Bench *bench, const struct abi_sample *header) {
         static const uint64_t user[] = { 0x401000 };
         Sample s = { .header = header, .kernel = user, .user = user };
 
-        cr_assert_eq(aggregator_add(bench->aggregator, &bench->process, &s), 0);
+        cr_assert_eq(aggregator_add(bench->aggregator, &(Program){ &bench->process, &bench->publication }, &s), 0);
 }
 
 static Window *rotate(Bench *bench, uint64_t end_ns) {
@@ -216,7 +217,7 @@ static void add_attributes(Bench *bench, const char *bytes, size_t size) {
         header.form = ABI_FORM_THREAD;
         header.context = ABI_CONTEXT_NONE;
         header.attributes_size = (uint16_t)size;
-        cr_assert_eq(aggregator_add(bench->aggregator, &bench->process, &s), 0);
+        cr_assert_eq(aggregator_add(bench->aggregator, &(Program){ &bench->process, &bench->publication }, &s), 0);
 }
 
 /* Resource { service.name = "shop" }, then threadlocal.attribute_key_map = ["route", "user"], by hand. */
@@ -231,9 +232,9 @@ Test(aggregate, names_the_attributes_of_threads_by_the_process_context) {
         Bench bench;
 
         bench_init(&bench);
-        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.process.context), 0);
+        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.publication.context), 0);
         add_attributes(&bench, "\0\2/a\1\3ann\0\2/b", 13);
-        cr_assert_not(bench.process.wants_context);
+        cr_assert_not(bench.publication.wants_context);
         window = rotate(&bench, 5000);
         window_get_sample(window, 0, 0, &merged);
         row = attribute(window, merged.attributes, "route");
@@ -247,11 +248,11 @@ Test(aggregate, names_the_attributes_of_threads_by_the_process_context) {
         window = rotate(&bench, 6000);
         window_get_sample(window, 0, 0, &merged);
         cr_assert_null(attribute(window, merged.attributes, "route"));
-        cr_assert(bench.process.wants_context);
+        cr_assert(bench.publication.wants_context);
         cr_assert_eq(stat_get(COUNTER_CONTEXT_KEYS_UNKNOWN), 1);
         cr_assert_eq(stat_get(COUNTER_CONTEXT_ATTRIBUTES_MALFORMED), 1);
         window_free(window);
-        bench.process.context = process_context_free(bench.process.context);
+        bench.publication.context = process_context_free(bench.publication.context);
         bench_deinit(&bench);
 }
 
@@ -265,7 +266,7 @@ Test(aggregate, bounds_the_values_of_a_key) {
         Bench bench;
 
         bench_init(&bench);
-        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.process.context), 0);
+        cr_assert_eq(process_context_decode(payload, sizeof(payload) - 1, &bench.publication.context), 0);
         for (int i = 0; i < 1005; i++) {
                 char bytes[16] = "\0\4";
 
@@ -291,7 +292,7 @@ Test(aggregate, bounds_the_values_of_a_key) {
         window_free(window);
         add_attributes(&bench, "\0\0041004", 6);
         cr_assert_eq(stat_get(COUNTER_CONTEXT_ATTRIBUTES_OVERFLOW), 5);
-        bench.process.context = process_context_free(bench.process.context);
+        bench.publication.context = process_context_free(bench.publication.context);
         bench_deinit(&bench);
 }
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sampling/process/process-context.h"
+#include "sampling/context/process-context.h"
 #include "spanprof/process.h"
 
 /* Bytes by hand, in protobuf's wire format: 0a = field 1 with bytes, 12 = field 2, then the length. */

@@ -303,7 +303,7 @@ Test(targets, knows_a_process_that_is_gone_by_what_its_sample_says) {
         /* Another thread's name is not the leader's. */
         sample = (struct abi_sample){ .start_time_ns = child.start_time_ns + NS_PER_SEC, .tgid = child.pid,
                                       .tid = child.pid + 1, .comm = "chosen" };
-        cr_assert_eq(targets_admit(bench.targets, &sample, &process), TARGETS_E_REJECTED);
+        cr_assert_eq(admit_sample(&bench, &sample, &process), TARGETS_E_REJECTED);
         bench_end(&bench);
 }
 
@@ -322,16 +322,16 @@ Test(targets, takes_who_is_gone_without_a_name_where_names_do_not_matter) {
 
         stop(&child);
         bench_init(&bench, &selectors[0], 0);
-        cr_assert_eq(targets_admit(bench.targets, &sample, &process), 0);
+        cr_assert_eq(admit_sample(&bench, &sample, &process), 0);
         cr_assert_eq(process->pid, child.pid);
         cr_assert_str_eq(process->comm, "");
         cr_assert_eq(stat_get(COUNTER_SAMPLES_UNATTRIBUTED), 1);
-        cr_assert_eq(targets_admit(bench.targets, &sample, &process), 0);
+        cr_assert_eq(admit_sample(&bench, &sample, &process), 0);
         cr_assert_eq(stat_get(COUNTER_SAMPLES_UNATTRIBUTED), 2);
         bench_end(&bench);
 
         bench_init(&bench, &selectors[1], 0);
-        cr_assert_eq(targets_admit(bench.targets, &sample, &process), TARGETS_E_REJECTED,
+        cr_assert_eq(admit_sample(&bench, &sample, &process), TARGETS_E_REJECTED,
                      "it may be the one that is excluded");
         cr_assert_eq(stat_get(COUNTER_SAMPLES_UNATTRIBUTED), 0);
         bench_end(&bench);

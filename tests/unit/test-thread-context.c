@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "sampling/process/process.h"
-#include "sampling/process/thread-context.h"
+#include "sampling/context/thread-context.h"
 
 enum { BASE = 0x700000 };       /* below every address of words: they come to lie above the object's base */
 

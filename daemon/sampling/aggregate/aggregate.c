@@ -95,10 +95,10 @@ static ProfileType profile_type(uint8_t kind) {
 }
 
 /* The profile of the process in this window. */
-static int find_profile(Attributes *attributes, Window *window, const Process *process, uint8_t kind,
+static int find_profile(Attributes *attributes, Window *window, const Program *program, uint8_t kind,
                         uint32_t *profilep) {
         uint32_t resource;
-        int r = attributes_of_process(attributes, window, process, &resource);
+        int r = attributes_of_process(attributes, window, program, &resource);
 
         return r ? r : window_profile(window, resource, profile_type(kind), profilep);
 }
@@ -151,9 +151,10 @@ static void count_outcomes(enum abi_context context, enum abi_stack_end stack_en
         stat_add(contexts[context], 1);
 }
 
-static int add(Aggregator *aggregator, Process *process, const Sample *sample, enum abi_stack_end *endp) {
+static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
+               enum abi_stack_end *endp) {
         const struct abi_sample *header = sample->header;
-        const StackInput input = { .process = process, .time_ns = header->time_ns,
+        const StackInput input = { .process = program->process, .time_ns = header->time_ns,
                                    .kernel = sample->kernel, .n_kernel = header->n_kernel,
                                    .user = sample->user, .n_user = header->n_user };
         Window *window = aggregator->window;
@@ -161,9 +162,9 @@ static int add(Aggregator *aggregator, Process *process, const Sample *sample, e
         int r = frames_stack(aggregator->frames, window, &input, endp, &stack);
 
         if (!r)
-                r = find_profile(&aggregator->attributes, window, process, header->kind, &profile);
+                r = find_profile(&aggregator->attributes, window, program, header->kind, &profile);
         if (!r)
-                r = attributes_of_sample(&aggregator->attributes, window, process, sample, *endp,
+                r = attributes_of_sample(&aggregator->attributes, window, program, sample, *endp,
                                          &attributes);
         if (!r)
                 r = find_link(window, header, &link);
@@ -173,10 +174,10 @@ static int add(Aggregator *aggregator, Process *process, const Sample *sample, e
         return r;
 }
 
-int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sample) {
-        enum abi_context context = judge_context(aggregator, process, sample->header);
+int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *sample) {
+        enum abi_context context = judge_context(aggregator, program->process, sample->header);
         enum abi_stack_end end = sample->header->stack_end;
-        int r = add(aggregator, process, sample, &end);
+        int r = add(aggregator, program, sample, &end);
 
         if (r == WINDOW_E_FULL) {
                 stat_add(COUNTER_LOST_WINDOW_FULL, 1);
@@ -188,15 +189,16 @@ int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sampl
         return 0;
 }
 
-int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine,
-                             uint64_t address, uint64_t value_ns, uint64_t time_ns) {
+int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
+                             const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
+                             uint64_t time_ns) {
         Window *window = aggregator->window;
         uint32_t profile, resource, stack, attributes;
         int r;
 
-        r = frames_place(aggregator->frames, window, process, time_ns, address, &stack);
+        r = frames_place(aggregator->frames, window, program->process, time_ns, address, &stack);
         if (!r)
-                r = attributes_of_process(&aggregator->attributes, window, process, &resource);
+                r = attributes_of_process(&aggregator->attributes, window, program, &resource);
         if (!r)
                 r = window_profile(window, resource, PROFILE_SUSPENDED, &profile);
         if (!r)

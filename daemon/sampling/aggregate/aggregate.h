@@ -17,7 +17,7 @@
 #include "profile/window.h"
 #include "sampling/aggregate/context-attributes.h"
 #include "sampling/frames/frames.h"
-#include "sampling/process/process.h"
+#include "sampling/context/publication.h"
 #include "sampling/sample/decode.h"
 
 typedef struct Aggregator Aggregator;
@@ -31,18 +31,19 @@ void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter
 DEFINE_CLEANUP(Aggregator, aggregator_free)
 
 /*
- * Adds one sample of @process. A window that is full counts the sample as LOST_WINDOW_FULL.
+ * Adds one sample of @program. A window that is full counts the sample as LOST_WINDOW_FULL.
  * Return: 0, -ENOMEM.
  */
-int aggregator_add(Aggregator *aggregator, Process *process, const Sample *sample);
+int aggregator_add(Aggregator *aggregator, const Program *program, const Sample *sample);
 
 /*
- * A coroutine of @process was suspended at @address for @value_ns, until @time_ns or a while before. Goes
+ * A coroutine of @program was suspended at @address for @value_ns, until @time_ns or a while before. Goes
  * into a profile of its own; it is no tick, and no counter of those is touched. Return: 0, WINDOW_E_FULL,
  * -ENOMEM.
  */
-int aggregator_add_suspended(Aggregator *aggregator, Process *process, const SampleCoroutine *coroutine,
-                             uint64_t address, uint64_t value_ns, uint64_t time_ns);
+int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
+                             const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
+                             uint64_t time_ns);
 
 /*
  * Closes the window at @end_ns and starts the next one there. @period_ns: the true mean time between two

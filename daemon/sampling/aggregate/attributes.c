@@ -67,9 +67,10 @@ void attributes_deinit(Attributes *attributes) {
 }
 
 /* Return: bytes of the key. */
-static size_t key_of_sample(const Process *process, const Sample *sample, enum abi_stack_end stack_end,
+static size_t key_of_sample(const Program *program, const Sample *sample, enum abi_stack_end stack_end,
                             AttributeKey *key) {
         const struct abi_sample *header = sample->header;
+        const ProcessContext *context = program->publication->context;
 
         *key = (AttributeKey){ .tid = header->tid, .stack_end = stack_end };
         memcpy(key->comm, header->comm, strnlen(header->comm, sizeof(header->comm)));
@@ -83,8 +84,8 @@ static size_t key_of_sample(const Process *process, const Sample *sample, enum a
                 key->birth_ns = sample->coroutine.birth_ns;
         }
         if (header->attributes_size) {
-                key->context_serial = process->context ? process->context->serial : 0;
-                key->generation = process->generation;
+                key->context_serial = context ? context->serial : 0;
+                key->generation = program->process->generation;
                 memcpy(key->attributes, sample->attributes, header->attributes_size);
         }
         return offsetof(AttributeKey, attributes) + header->attributes_size;
@@ -139,7 +140,7 @@ int attributes_of_suspended(Attributes *attributes, Window *window, const Sample
         return builder.r ? builder.r : window_attribute_set(window, builder.attributes, builder.n, setp);
 }
 
-static int make_set(Attributes *attributes, Window *window, Process *process, const Sample *sample,
+static int make_set(Attributes *attributes, Window *window, const Program *program, const Sample *sample,
                     const AttributeKey *key, uint32_t *setp) {
         SetBuilder builder = { .window = window, .filter = &attributes->filter };
         const char *reason = truncation(key->stack_end);
@@ -155,7 +156,7 @@ static int make_set(Attributes *attributes, Window *window, Process *process, co
         if (sample->coroutine.known)
                 add_coroutine(&builder, &sample->coroutine, "running");
         if (!builder.r && sample->header->attributes_size)
-                builder.r = context_attributes_add(&attributes->context, &attributes->filter, window, process,
+                builder.r = context_attributes_add(&attributes->context, &attributes->filter, window, program,
                                                    sample, builder.attributes, &builder.n);
         if (builder.r)
                 return builder.r;
@@ -206,17 +207,17 @@ static void follow_window(Attributes *attributes, const Window *window) {
         attributes->window_serial = window_serial(window);
 }
 
-int attributes_of_sample(Attributes *attributes, Window *window, Process *process, const Sample *sample,
-                         enum abi_stack_end stack_end, uint32_t *setp) {
+int attributes_of_sample(Attributes *attributes, Window *window, const Program *program,
+                         const Sample *sample, enum abi_stack_end stack_end, uint32_t *setp) {
         AttributeKey key;
-        size_t size = key_of_sample(process, sample, stack_end, &key);
+        size_t size = key_of_sample(program, sample, stack_end, &key);
         uint32_t set;
         int r;
 
         follow_window(attributes, window);
         if (cache_find(&attributes->sets, &key, size, setp))
                 return 0;
-        r = make_set(attributes, window, process, sample, &key, &set);
+        r = make_set(attributes, window, program, sample, &key, &set);
         if (r)
                 return r;
         r = cache_add(&attributes->sets, &key, size, set);
@@ -346,19 +347,21 @@ static bool publishes_service_name(const ProcessContext *context) {
 }
 
 /* Of two attributes with one key the first counts: a target knows its own container and host name best. */
-static void describe(ResourceBuilder *builder, const Process *process) {
+static void describe(ResourceBuilder *builder, const Program *program) {
+        const ProcessContext *context = program->publication->context;
+        const Process *process = program->process;
         const Identity *identity = process->identity;
         const Environment *environment = identity ? &identity->environment : NULL;
         const char *slash = process->exe ? strrchr(process->exe, '/') : NULL;
         const char *name = slash ? slash + 1 : process->exe ? process->exe : process->comm;
 
-        if (!publishes_service_name(process->context))
+        if (!publishes_service_name(context))
                 add_service_name(builder, environment, process->exe ? name : "");
         add_int(builder, "process.pid", process->pid);
         add_string(builder, "process.executable.name", name);
         add_string(builder, "process.executable.path", process->exe);
-        for (size_t i = 0; process->context && i < process->context->n_attributes; i++)
-                add_published(builder, &process->context->attributes[i]);
+        for (size_t i = 0; context && i < context->n_attributes; i++)
+                add_published(builder, &context->attributes[i]);
         add_environment(builder, environment);
         add_string(builder, "container.id", identity ? identity->container : NULL);
         add_host(builder);
@@ -370,13 +373,13 @@ static void describe(ResourceBuilder *builder, const Process *process) {
  * The key of a resource is what describes it, as 64 bits of a seeded hash: a few thousand of them do not
  * collide.
  */
-static int make_resource(Attributes *attributes, Window *window, const Process *process,
+static int make_resource(Attributes *attributes, Window *window, const Program *program,
                          uint32_t *resourcep) {
         ResourceBuilder builder = { .window = window, .filter = &attributes->filter };
         uint32_t n_before = window_n_resources(window);
         int r;
 
-        describe(&builder, process);
+        describe(&builder, program);
         if (builder.r)
                 return builder.r;
         r = window_resource(window, hash_bytes(builder.attributes, builder.n * sizeof(*builder.attributes)),
@@ -386,16 +389,17 @@ static int make_resource(Attributes *attributes, Window *window, const Process *
         return window_resource_attributes(window, *resourcep, builder.attributes, builder.n);
 }
 
-int attributes_of_process(Attributes *attributes, Window *window, const Process *process,
+int attributes_of_process(Attributes *attributes, Window *window, const Program *program,
                           uint32_t *resourcep) {
-        uint64_t key[2] = { process->generation, process->context ? process->context->serial : 0 };
+        const ProcessContext *context = program->publication->context;
+        uint64_t key[2] = { program->process->generation, context ? context->serial : 0 };
         uint32_t resource;
         int r;
 
         follow_window(attributes, window);
         if (cache_find(&attributes->resources, key, sizeof(key), resourcep))
                 return 0;
-        r = make_resource(attributes, window, process, &resource);
+        r = make_resource(attributes, window, program, &resource);
         if (r)
                 return r;
         r = cache_add(&attributes->resources, key, sizeof(key), resource);

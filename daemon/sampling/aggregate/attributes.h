@@ -15,7 +15,7 @@
 #include "base/util/intern.h"
 #include "profile/window.h"
 #include "sampling/aggregate/context-attributes.h"
-#include "sampling/process/process.h"
+#include "sampling/context/publication.h"
 #include "sampling/sample/decode.h"
 
 typedef struct AttributeCache {
@@ -36,17 +36,17 @@ void attributes_init(Attributes *attributes);
 void attributes_deinit(Attributes *attributes);
 
 /* @stack_end: how the stack ended, after the daemon's own judgement. Return: 0, WINDOW_E_FULL, -ENOMEM. */
-int attributes_of_sample(Attributes *attributes, Window *window, Process *process, const Sample *sample,
-                         enum abi_stack_end stack_end, uint32_t *setp);
+int attributes_of_sample(Attributes *attributes, Window *window, const Program *program,
+                         const Sample *sample, enum abi_stack_end stack_end, uint32_t *setp);
 
 /* Of a coroutine that was suspended. Return: as above. */
 int attributes_of_suspended(Attributes *attributes, Window *window, const SampleCoroutine *coroutine,
                             uint32_t *setp);
 
 /*
- * The resource of @process, with what is known of it as attributes. A program that executes itself in place
+ * The resource of a program, with what is known of it as attributes. A program that executes itself in place
  * is a new generation, but the same resource: nothing that is shipped tells the two apart. Return: 0,
  * WINDOW_E_FULL, -ENOMEM.
  */
-int attributes_of_process(Attributes *attributes, Window *window, const Process *process,
+int attributes_of_process(Attributes *attributes, Window *window, const Program *program,
                           uint32_t *resourcep);

@@ -134,7 +134,8 @@ static bool name_of(const ProcessContext *context, unsigned index, char name[MAX
 }
 
 int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window,
-                           Process *process, const Sample *sample, uint32_t *to, size_t *np) {
+                           const Program *program, const Sample *sample, uint32_t *to, size_t *np) {
+        Publication *publication = program->publication;
         const uint8_t *last[CONTEXT_ATTRIBUTES_MAX_KEYS] = { NULL };
         char name[MAX_NAME];
         int r = 0;
@@ -143,11 +144,11 @@ int context_attributes_add(ContextAttributes *attributes, const AttributeFilter 
         for (unsigned i = 0; i < CONTEXT_ATTRIBUTES_MAX_KEYS && !r; i++) {
                 if (!last[i])
                         continue;
-                if (!name_of(process->context, i, name)) {
+                if (!name_of(publication->context, i, name)) {
                         stat_add(COUNTER_CONTEXT_KEYS_UNKNOWN, 1);
-                        process->wants_context = true;
+                        publication->wants_context = true;
                 } else if (attribute_filter_allows(filter, name)) {
-                        r = add_value(attributes, window, process, i, name, last[i] + 2, last[i][1],
+                        r = add_value(attributes, window, program->process, i, name, last[i] + 2, last[i][1],
                                       &to[*np]);
                         *np += !r;
                 }

@@ -17,7 +17,7 @@
 
 #include "base/util/intern.h"
 #include "profile/window.h"
-#include "sampling/process/process.h"
+#include "sampling/context/publication.h"
 #include "sampling/sample/decode.h"
 
 enum {
@@ -58,7 +58,7 @@ void context_attributes_reset(ContextAttributes *attributes);
 
 /*
  * Adds the attributes of @sample to @to (room for CONTEXT_ATTRIBUTES_MAX_KEYS). A key that has no name sets
- * process->wants_context. Return: 0, WINDOW_E_FULL, -ENOMEM.
+ * publication->wants_context. Return: 0, WINDOW_E_FULL, -ENOMEM.
  */
 int context_attributes_add(ContextAttributes *attributes, const AttributeFilter *filter, Window *window,
-                           Process *process, const Sample *sample, uint32_t *to, size_t *np);
+                           const Program *program, const Sample *sample, uint32_t *to, size_t *np);

@@ -10,7 +10,7 @@
  * by /proc/PID/task/TID/syscall, and their threads left alone.
  *
  * The way to the record is the one of bpf/context.bpf.h. Only pages that are there are read (pagemap), so
- * that no read waits for somebody whom the target has chosen.
+ * that no read waits for a server that the target has chosen.
  */
 #include "sampling/context/thread-look.h"
 
@@ -35,7 +35,6 @@
 #include "base/util/directory.h"
 #include "base/util/error.h"
 #include "base/util/macro.h"
-#include "sampling/process/process.h"
 #include "spanprof/thread.h"
 
 enum {
@@ -51,6 +50,7 @@ enum {
 
 typedef struct Target {
         const Process *process;
+        const ThreadContext *thread;
         int memory, pages;              /* /proc/PID/mem and pagemap */
 } Target;
 
@@ -72,7 +72,7 @@ static bool read_memory(const Target *target, uint64_t address, void *to, size_t
  * UNREADABLE.
  */
 static ThreadLookOutcome find_block(const Target *target, uint64_t dtv, uint64_t *blockp) {
-        const ThreadContext *thread = &target->process->thread;
+        const ThreadContext *thread = target->thread;
         uint64_t n, size = thread->model == ABI_THREAD_MUSL ? 8 : 16;
 
         if (!thread->module || thread->module > MAX_MODULE ||
@@ -86,7 +86,7 @@ static ThreadLookOutcome find_block(const Target *target, uint64_t dtv, uint64_t
 }
 
 static ThreadLookOutcome find_record(const Target *target, uint64_t pointer, uint64_t *recordp) {
-        const ThreadContext *thread = &target->process->thread;
+        const ThreadContext *thread = target->thread;
         ThreadLookOutcome outcome;
         uint64_t head[2], base = pointer;
 
@@ -205,7 +205,7 @@ static void look_at(const Target *target, ThreadLook *look) {
                 return;
         if (!ptrace(PTRACE_GETREGSET, look->tid, (void *)NT_PRSTATUS, &vector)) {
                 look->outcome = find_record(target, registers.fs_base, &record);
-                if (look->outcome == THREAD_LOOK_PRESENT && target->process->thread.form == ABI_FORM_ELASTIC)
+                if (look->outcome == THREAD_LOOK_PRESENT && target->thread->form == ABI_FORM_ELASTIC)
                         read_elastic(target, record, look);
                 else if (look->outcome == THREAD_LOOK_PRESENT)
                         read_otel(target, record, look);
@@ -214,8 +214,9 @@ static void look_at(const Target *target, ThreadLook *look) {
 }
 
 /* In the child. */
-static void look_at_all(const Process *process, ThreadLook *looks, size_t n) {
-        Target target = { .process = process };
+static void look_at_all(const Process *process, const ThreadContext *thread, ThreadLook *looks,
+                        size_t n) {
+        Target target = { .process = process, .thread = thread };
         char path[32];
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -263,7 +264,7 @@ static void wait_child(pid_t pid) {
         }
 }
 
-int thread_look_all(const Process *process, ThreadLook **looksp, size_t *np) {
+int thread_look_all(const Process *process, const ThreadContext *thread, ThreadLook **looksp, size_t *np) {
         ThreadLook *looks = mmap(NULL, MAX_THREADS * sizeof(*looks), PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         size_t n;
@@ -278,7 +279,7 @@ int thread_look_all(const Process *process, ThreadLook **looksp, size_t *np) {
                 return error_origin(-errno);
         }
         if (n && pid == 0) {
-                look_at_all(process, looks, n);
+                look_at_all(process, thread, looks, n);
                 _exit(0);
         }
         if (n)

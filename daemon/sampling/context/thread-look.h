@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 #include "abi.h"
-
-typedef struct Process Process;
+#include "sampling/context/thread-context.h"
+#include "sampling/process/process.h"
 
 typedef enum ThreadLookOutcome {
-        THREAD_LOOK_NOT,                /* it did not stop in time, somebody else traces it, or it is gone */
+        THREAD_LOOK_NOT,                /* it did not stop in time, another process traces it, or it is gone */
         THREAD_LOOK_ASLEEP,             /* left alone: a stop would end the system call that it sleeps in */
         THREAD_LOOK_PRESENT,
         THREAD_LOOK_NONE,               /* no record, or no ids in it */
@@ -35,8 +35,8 @@ typedef struct ThreadLook {
 } ThreadLook;
 
 /*
- * Looks at every thread of a process whose @process->thread has a form. *looksp: *np of them, by id; release
- * it with thread_look_free(). A process that is gone has none. Return: 0, -errno.
+ * Looks at every thread of a process. @thread: how their contexts are reached; it has a form. *looksp: *np of
+ * them, by id; release it with thread_look_free(). A process that is gone has none. Return: 0, -errno.
  */
-int thread_look_all(const Process *process, ThreadLook **looksp, size_t *np);
+int thread_look_all(const Process *process, const ThreadContext *thread, ThreadLook **looksp, size_t *np);
 void thread_look_free(ThreadLook *looks, size_t n);

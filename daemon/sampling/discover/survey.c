@@ -10,7 +10,6 @@
 #include "sampling/context/ring.h"
 #include "sampling/discover/coroutine-engine.h"
 #include "sampling/process/object.h"
-#include "sampling/process/thread-context.h"
 
 /*
  * Of the search for one ring, so that no process can keep us: 64 GiB of addresses, 4 GiB of memory that is
@@ -22,8 +21,8 @@ enum {
         MAX_OBJECTS = 256,              /* files that several processes have mapped are read once */
 };
 
-/* Return: 0 and the ring in @process or none there, 1 = we may not look, -ENOMEM. */
-static int find_ring(Process *process) {
+/* Return: 0 and what was found in @publication, 1 = we may not look, -ENOMEM. */
+static int find_ring(const Process *process, Publication *publication) {
         RingBudget budget = { .n_entries = MAX_ENTRIES, .n_reads = MAX_READS };
         RingSearch search = { 0 };
         uint32_t capacity, version;
@@ -35,15 +34,15 @@ static int find_ring(Process *process) {
         if (r == RING_E_DENIED)
                 return 1;
         if (search.stations_address && !engine_is((pid_t)process->pid))
-                process->stations_address = search.stations_address;
+                publication->stations_address = search.stations_address;
         if (search.context_address &&
-            process_context_read((pid_t)process->pid, search.context_address, &version, &process->context) <
-                    0)
+            process_context_read((pid_t)process->pid, search.context_address, &version,
+                                 &publication->context) < 0)
                 return error_origin(-ENOMEM);
         if (r)
                 return r < 0 ? r : 0;
-        process->ring_address = address;
-        process->ring_capacity = capacity;
+        publication->ring_address = address;
+        publication->ring_capacity = capacity;
         return 0;
 }
 
@@ -53,27 +52,31 @@ static bool is_searched(SelectorReason reason) {
 }
 
 /*
- * How threads publish theirs: only of who would be profiled, since it means a look into each file that it has
- * mapped.
+ * How threads publish theirs: only of processes that would be profiled, since it means a look into each file
+ * that is mapped.
  */
-static int find_threads(Process *process, ObjectCache *objects) {
+static int find_threads(Process *process, Publication *publication, ObjectCache *objects) {
         const char *unread;
         int r = process_read_mappings(process, objects);
 
         if (!r)
-                process->thread = thread_context_find(process, &unread);
+                publication->thread = thread_context_find(process, &unread);
         return MIN(r, 0);
 }
 
-static int look(const Selector *selector, unsigned what, ObjectCache *objects, Process *process,
+static int look(const Selector *selector, unsigned what, ObjectCache *objects, const Program *program,
                 SurveyEntry *entry) {
+        Publication *publication = program->publication;
+        Process *process = program->process;
         SelectorFacts facts = { .pid = process->pid, .comm = process->comm, .is_kernel = process->is_kernel };
         int r = process_read_identity(process, what | selector_needs(selector));
 
         if (r < 0)
                 return r;
         facts.identity = process->identity;
-        *entry = (SurveyEntry){ .process = process, .reason = selector_decide(selector, &facts) };
+        *entry = (SurveyEntry){ .process = process,
+                                .publication = publication,
+                                .reason = selector_decide(selector, &facts) };
         if (process->is_kernel) {
                 if (entry->reason == SELECTOR_ALL)
                         entry->reason = SELECTOR_UNCHOSEN;
@@ -81,24 +84,27 @@ static int look(const Selector *selector, unsigned what, ObjectCache *objects, P
         }
         if (!is_searched(entry->reason))
                 return 0;
-        r = find_ring(process);
+        r = find_ring(process, publication);
         if (r < 0)
                 return r;
         entry->hidden = r;
-        facts.publishes = process->ring_address || process->context || process->stations_address;
+        facts.publishes = publication->ring_address || publication->context || publication->stations_address;
         entry->reason = selector_decide(selector, &facts);
-        return selector_is_chosen(entry->reason) && !entry->hidden ? find_threads(process, objects) : 0;
+        if (!selector_is_chosen(entry->reason) || entry->hidden)
+                return 0;
+        return find_threads(process, publication, objects);
 }
 
 static int visit_pid(const Selector *selector, unsigned what, ObjectCache *objects, pid_t pid,
                      SurveyVisit visit, void *userdata) {
+        _cleanup_(publication_deinit) Publication publication = { 0 };
         _cleanup_(process_freep) Process *process = NULL;
         SurveyEntry entry;
         int r = process_new(&process, pid);
 
         if (r)
                 return r < 0 ? r : 0;
-        r = look(selector, what, objects, process, &entry);
+        r = look(selector, what, objects, &(Program){ process, &publication }, &entry);
         return r ? r : visit(userdata, &entry);
 }
 

@@ -11,12 +11,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sampling/context/publication.h"
 #include "sampling/discover/selector.h"
 #include "sampling/process/process.h"
 
 typedef struct SurveyEntry {
-        /* with its identity, ring and process context; if chosen, how its threads publish */
-        const Process *process;
+        const Process *process;         /* with its identity */
+        /* ring, process context, stations; if it is chosen, how its threads publish, too */
+        const Publication *publication;
         SelectorReason reason;
         bool hidden;                    /* we may not read its memory: it may have a ring for all we know */
 } SurveyEntry;

@@ -119,7 +119,7 @@ static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
         const Target *target = targets_living(targets, notice->tgid);
         const Selector *selector = targets->config.selector;
 
-        if (selector_excludes_pid(selector, notice->tgid) || (target && target->process->ring_address) ||
+        if (selector_excludes_pid(selector, notice->tgid) || (target && target->publication.ring_address) ||
             (!target && !selector_is_default(selector)))
                 return 0;
         return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
@@ -227,7 +227,7 @@ static bool is_unattributed(const Process *process) {
         return (!*process->comm && !process->exe) || (!process->maps_serial && !process->is_kernel);
 }
 
-int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Process **processp) {
+int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Program *programp) {
         Target *target = hashmap_get(&targets->chains, pid);
         int r;
 
@@ -236,7 +236,7 @@ int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Process
         if (!target)
                 return TARGETS_E_REJECTED;
         r = targets_ensure_mappings(targets, target, target->end_ns ? target->end_ns : clock_monotonic_ns());
-        *processp = target->process;
+        *programp = (Program){ target->process, &target->publication };
         return r;
 }
 
@@ -246,7 +246,7 @@ uint64_t targets_end_ns(const Targets *targets, uint32_t pid) {
         return target && target->end_ns ? target->end_ns : UINT64_MAX;
 }
 
-int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp) {
+int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp) {
         uint64_t start_time_ns = start_tick(sample->start_time_ns);
         Target *target = find_program(targets, sample->tgid, start_time_ns, sample->time_ns);
         const Target *now = targets_living(targets, sample->tgid);
@@ -266,8 +266,8 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Process **p
                 return r;
         stat_add(COUNTER_SAMPLES_UNATTRIBUTED, is_unattributed(target->process));
         /* Once, since it says so again with the next sample if that was in vain. */
-        if (target->process->wants_context && !target->end_ns)
+        if (target->publication.wants_context && !target->end_ns)
                 r = targets_poll_context(targets, target);
-        *processp = target->process;
+        *programp = (Program){ target->process, &target->publication };
         return r;
 }

@@ -46,11 +46,13 @@ int targets_decide(const Targets *targets, const SelectorFacts *facts, SelectorR
  */
 static int adopt(Targets *targets, Target *target, struct abi_process *row) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        Publication *publication = &target->publication;
         uint32_t tgid = target->process->pid;
         int r;
 
         if (!callbacks->adopt || !row->ring_address ||
-            (target->adopted_ring == row->ring_address && target->adopted_capacity == row->ring_capacity))
+            (publication->adopted_ring == row->ring_address &&
+             publication->adopted_capacity == row->ring_capacity))
                 return 0;
         row->flags |= ABI_PROCESS_ADOPTING;
         r = callbacks->row_set(callbacks->userdata, tgid, row);
@@ -59,24 +61,25 @@ static int adopt(Targets *targets, Target *target, struct abi_process *row) {
                 r = adopt_threads(tgid, row->ring_capacity, callbacks->adopt, callbacks->userdata);
         if (r)
                 return r;
-        target->adopted_ring = row->ring_address;
-        target->adopted_capacity = row->ring_capacity;
+        publication->adopted_ring = row->ring_address;
+        publication->adopted_capacity = row->ring_capacity;
         return 0;
 }
 
 int targets_set_row(Targets *targets, Target *target) {
+        const Publication *publication = &target->publication;
         const Process *process = target->process;
         struct abi_process row = {
                 .generation = process->generation,
                 .start_time_ns = process->start_time_ns,
-                .ring_address = process->ring_address,
-                .ring_capacity = process->ring_capacity,
+                .ring_address = publication->ring_address,
+                .ring_capacity = publication->ring_capacity,
                 .state = ABI_STATE_TARGET,
-                .thread_offset = process->thread.offset,
-                .thread_module = process->thread.module,
-                .thread_model = process->thread.model,
-                .thread_form = process->thread.form,
-                .flags = process->context ? ABI_PROCESS_PUBLISHES : 0,
+                .thread_offset = publication->thread.offset,
+                .thread_module = publication->thread.module,
+                .thread_model = publication->thread.model,
+                .thread_form = publication->thread.form,
+                .flags = publication->context ? ABI_PROCESS_PUBLISHES : 0,
         };
         int r = adopt(targets, target, &row);
 
@@ -191,7 +194,8 @@ static uint64_t cpu_base(const Targets *targets, const Process *process) {
 }
 
 /* Puts a program on top of its chain. Takes the process over on success. */
-static int push(Targets *targets, Process *process, SelectorReason reason, Target **targetp) {
+static int push(Targets *targets, Process *process, SelectorReason reason, const SearchFinding *finding,
+                Target **targetp) {
         Target *target = calloc(1, sizeof(*target));
         int r;
 
@@ -206,6 +210,8 @@ static int push(Targets *targets, Process *process, SelectorReason reason, Targe
         process->generation = ++targets->last_generation;
         target->process = process;
         target->reason = reason;
+        if (finding)
+                publication_set_ring(&target->publication, finding->ring_address, finding->ring_capacity);
         target->refresh_interval_ns = TARGETS_REFRESH_MIN_NS;
         targets->n_alive++;
         *targetp = target;
@@ -236,7 +242,8 @@ static int refuse_over_cap(Targets *targets, const Process *process) {
  * Makes a target of a process that is none. Takes *processp over on success.
  * Return: 0, TARGETS_E_REJECTED = the table is full (counted), -errno.
  */
-int targets_add(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
+int targets_add(Targets *targets, Process **processp, SelectorReason reason, const SearchFinding *finding,
+                Target **targetp) {
         Target *target = NULL;
         int r;
 
@@ -245,7 +252,7 @@ int targets_add(Targets *targets, Process **processp, SelectorReason reason, Tar
                 return r;
         if (targets->n_alive >= targets->config.max_targets)
                 return refuse_over_cap(targets, *processp);
-        r = push(targets, *processp, reason, &target);
+        r = push(targets, *processp, reason, finding, &target);
         if (r)
                 return r;
         r = targets_set_row(targets, target);
@@ -271,25 +278,12 @@ int targets_add(Targets *targets, Process **processp, SelectorReason reason, Tar
         return 0;
 }
 
-/* Its ring was found, or (0, 0) is lost. */
-int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_t capacity) {
-        int r;
-
-        if (address && address != target->process->ring_address)
-                stat_add(COUNTER_RING_FOUND, 1);
-        target->process->ring_address = address;
-        target->process->ring_capacity = capacity;
-        target->lost_address = 0;
-        r = targets_set_row(targets, target);
-        return r > 0 ? 0 : r;
-}
-
 /* Chosen by pid, name or --all: with mappings and, if it is there, its ring. */
 int targets_add_chosen(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
         Target *target;
         int r;
 
-        r = targets_add(targets, processp, reason, &target);
+        r = targets_add(targets, processp, reason, NULL, &target);
         if (r)
                 return r;
         if (targetp)

@@ -6,7 +6,6 @@
  *
  *     targets.c           the set as a whole: pass over /proc, work that is due, CPU time
  *     targets-member.c    how a process gets in, gets known better, and gets out
- *     targets-context.c   what they say of themselves and their threads
  *     targets-event.c     what notices and samples tell
  *     targets-mapping.c   what is known of their mappings, and how it changes
  *     targets-sweep.c     what notices should have told and did not
@@ -29,13 +28,9 @@
 #define WORK_INTERVAL_NS (900 * NS_PER_MS)
 
 /* A program that is or was profiled. */
-/* When to look again, which is ever less often, and the interval; 0 s = there was none yet. */
-typedef struct LookAgain {
-        uint64_t at_ns, interval_s;
-} LookAgain;
-
 typedef struct Target {
         Process *process;
+        Publication publication;
         struct Target *older;           /* the program before it, same pid */
         struct Target *next_dead;       /* in the order of death */
         SelectorReason reason;
@@ -43,22 +38,10 @@ typedef struct Target {
         uint64_t end_ns;                /* 0 = alive */
         uint64_t missed_ns;             /* when it was first seen gone without a notice of its exit */
         uint64_t cpu_base_ns, cpu_last_ns;
-        uint64_t looked_cpu_ns;         /* its CPU time when what it publishes was looked at last */
         uint64_t refresh_ns, refresh_interval_ns;       /* when mappings may be read again */
         size_t n_read;                  /* mappings at the last read */
-        uint64_t adopted_ring;          /* whose threads the kernel half knows */
-        uint32_t adopted_capacity;
-        uint64_t context_address;       /* of a process context that was being updated; 0 = none */
-        unsigned context_tries;
-        uint64_t refused_address;       /* of one that is not read, */
-        int refused;                    /* and why: PROCESS_CONTEXT_E_*; it is told once */
-        LookAgain form;                 /* for another form of publication */
-        LookAgain link;                 /* how a thread's context is reached; 0 s = it is known */
-        bool told_unread;
         /* an exec began: what is mapped since then is another program's; 0 = none */
         uint64_t exec_ns;
-        uint64_t lost_address;          /* of a ring that went wrong: it may come right again; 0 = none */
-        uint32_t lost_capacity;
         unsigned n_changes;             /* mappings that were noticed since the last flush */
         bool is_outdated;               /* its mappings must be read again */
         bool is_forgotten;              /* gone, and no notice tells what it had mapped */
@@ -127,10 +110,12 @@ int targets_set_row(Targets *targets, Target *target);
 int targets_remove_row(Targets *targets, uint32_t tgid);
 
 /*
- * Makes a target of a process that is none. Takes *processp over on success.
+ * Makes a target of a process that is none. Takes *processp over on success. @finding: what a search has found
+ * in it; NULL = nothing.
  * Return: 0, TARGETS_E_REJECTED = the table is full (counted), -errno.
  */
-int targets_add(Targets *targets, Process **processp, SelectorReason reason, Target **targetp);
+int targets_add(Targets *targets, Process **processp, SelectorReason reason, const SearchFinding *finding,
+                Target **targetp);
 
 /* The same for one that is chosen by pid, name or --all: with mappings and, if it is there, its ring. */
 int targets_add_chosen(Targets *targets, Process **processp, SelectorReason reason, Target **targetp);
@@ -149,21 +134,8 @@ int targets_take_notice(Targets *targets, const struct abi_notice *notice);
 /* A step of the sweep, if it is due. *next_nsp: when the next one is. Return: 0, -errno. */
 int targets_sweep(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 
-/* Its ring was found, or (0, 0) is lost. */
-int targets_set_ring(Targets *targets, Target *target, uint64_t address, uint32_t capacity);
-
-/*
- * A process context was met there, or is to be read again. What cannot be read is said, and left. Return: 0,
- * -errno.
- */
-int targets_set_context(Targets *targets, Target *target, uint64_t address);
-
-/* Whether it was updated, or is gone. */
+/* Whether its process context was updated, or is gone. */
 int targets_poll_context(Targets *targets, Target *target);
-int targets_look_again(Targets *targets, Target *target, uint64_t now_ns);
-
-/* How a thread's context is reached, if that was not to be had when the library was mapped. */
-int targets_link_again(Targets *targets, Target *target, uint64_t now_ns);
 
 /* After a change of mappings: how its threads' contexts are reached. */
 int targets_resolve_threads(Targets *targets, Target *target);

@@ -59,7 +59,7 @@ static int look(Targets *targets, uint32_t pid) {
                 return 0;
         if (target && !is_same_program(target->process, &stat))
                 return notice_for(targets, target->process, &stat, comm);
-        if (target && target->process->ring_address)
+        if (target && target->publication.ring_address)
                 return 0;
         r = targets_decide(targets, &(SelectorFacts){ .pid = pid, .comm = comm }, &reason);
         if (r || (!target && reason != SELECTOR_SILENT))

@@ -5,7 +5,7 @@
  *
  *     target     has a Target here and a row TARGET in the kernel's table
  *     rejected   was undecided, no selector chose it; has a row REJECTED for a while (its name may change)
- *     stranger   everybody else; known here only while its memory is being searched for a ring
+ *     others     known here only while their memory is being searched for a ring
  *
  * All programs that a pid ran hang on one chain, newest first: the current one, then those that exec has
  * replaced or that have exited, for as long as samples of theirs may arrive.
@@ -17,7 +17,6 @@
 #include "base/util/directory.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
-#include "sampling/context/ring.h"
 #include "sampling/discover/coroutine-engine.h"
 
 enum {
@@ -59,6 +58,7 @@ int targets_new(Targets **targetsp, const TargetsConfig *config) {
 
 void targets_free_target(Target *target) {
         process_reading_free(target->reading);
+        publication_deinit(&target->publication);
         process_free(target->process);
         free(target);
 }
@@ -85,17 +85,59 @@ Targets *targets_free(Targets *targets) {
         return NULL;
 }
 
+/* ---- what targets publish ---- */
+
+/* The row says what has changed. A table that is full keeps the old one. */
+static int renew_row(Targets *targets, Target *target) {
+        int r = targets_set_row(targets, target);
+
+        return r > 0 ? 0 : r;
+}
+
+static int set_context(Targets *targets, Target *target, uint64_t address) {
+        bool is_changed = false;
+        int r = publication_set_context(&target->publication, target->process, address, &is_changed);
+
+        return !r && is_changed ? renew_row(targets, target) : r;
+}
+
+int targets_poll_context(Targets *targets, Target *target) {
+        bool is_changed = false;
+        int r = publication_poll_context(&target->publication, target->process, &is_changed);
+
+        return !r && is_changed ? renew_row(targets, target) : r;
+}
+
+int targets_resolve_threads(Targets *targets, Target *target) {
+        return publication_resolve_threads(&target->publication, target->process) ? renew_row(targets, target)
+                                                                                  : 0;
+}
+
+int targets_resolve_waiting(Targets *targets) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+        int r = 0;
+
+        while (!r && (entry = hashmap_next(&targets->chains, &at))) {
+                Target *target = entry->value;
+
+                if (!target->end_ns && target->publication.waits_for_symbols)
+                        r = targets_resolve_threads(targets, target);
+        }
+        return error_fold(r);
+}
+
 /*
- * Whoever knows to read them has them open from then on, so that it does not matter if they are mapped
- * elsewhere later.
+ * A reader of stations has them open from then on, so that it does not matter if they are mapped elsewhere
+ * later.
  */
 static int take_stations(Targets *targets, Target *target, uint64_t address) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
-        Process *process = target->process;
+        const Process *process = target->process;
 
-        if (!address || address == process->stations_address || engine_is((pid_t)process->pid))
+        if (!address || address == target->publication.stations_address || engine_is((pid_t)process->pid))
                 return 0;
-        process->stations_address = address;
+        target->publication.stations_address = address;
         return callbacks->stations ? callbacks->stations(callbacks->userdata, process) : 0;
 }
 
@@ -106,17 +148,18 @@ static void note_find(Targets *targets, uint32_t tgid, const SearchFinding *find
 }
 
 static int take_finding(Targets *targets, Target *target, const SearchFinding *finding) {
-        int r = finding->ring_address
-                ? targets_set_ring(targets, target, finding->ring_address, finding->ring_capacity)
-                : 0;
+        int r = 0;
 
-        if (finding->ring_address)
+        if (finding->ring_address) {
+                publication_set_ring(&target->publication, finding->ring_address, finding->ring_capacity);
+                r = renew_row(targets, target);
                 note_find(targets, target->process->pid, finding);
+        }
         if (!r)
                 r = take_stations(targets, target, finding->stations_address);
-        if (r || !finding->context_address || target->process->context)
+        if (r || !finding->context_address || target->publication.context)
                 return r;
-        return targets_set_context(targets, target, finding->context_address);
+        return set_context(targets, target, finding->context_address);
 }
 
 /* Whether what was found is what it looks like. A ring's header has been checked. */
@@ -134,7 +177,7 @@ static bool is_publication(uint32_t tgid, const SearchFinding *finding) {
 }
 
 /*
- * A search has found a ring, a process context or stations: in a target, or in a stranger that becomes one.
+ * A search has found a ring, a process context or stations: in a target, or in a non-target that becomes one.
  */
 static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding) {
         _cleanup_(process_freep) Process *process = NULL;
@@ -158,15 +201,12 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
                            &reason);
         if (r || !selector_is_chosen(reason))
                 return r;
-        process->ring_address = finding->ring_address;
-        process->ring_capacity = finding->ring_capacity;
-        stat_add(COUNTER_RING_FOUND, !!finding->ring_address);
-        r = targets_add(targets, &process, reason, &target);
+        r = targets_add(targets, &process, reason, finding, &target);
         if (r)
                 return r < 0 ? r : 0;
         note_find(targets, tgid, finding);
         if (finding->context_address)
-                r = targets_set_context(targets, target, finding->context_address);
+                r = set_context(targets, target, finding->context_address);
         if (!r)
                 r = take_stations(targets, target, finding->stations_address);
         return r ? r : targets_read_mappings(targets, target);
@@ -250,44 +290,32 @@ int targets_scan(Targets *targets) {
         return search_quick(targets->search, clock_monotonic_ns(), on_found, targets);
 }
 
-/*
- * Is its ring still there? A new one is announced by a notice; but none comes when the old one, which a
- * writer had in the works or something else had overwritten, is right again where it was.
- */
 static int work_ring(Targets *targets, Target *target, uint64_t now_ns) {
-        Process *process = target->process;
-        uint64_t address = process->ring_address;
-        uint32_t capacity = process->ring_capacity;
-        int r;
+        const Process *process = target->process;
+        PublicationRing ring = publication_check_ring(&target->publication, process);
+        int r = ring == PUBLICATION_RING_SAME ? 0 : renew_row(targets, target);
 
-        if (!address && target->lost_address &&
-            ring_check((pid_t)process->pid, target->lost_address, target->lost_capacity) == 0)
-                return targets_set_ring(targets, target, target->lost_address, target->lost_capacity);
-        if (!address || ring_check((pid_t)process->pid, address, capacity) != RING_E_NONE)
-                return 0;
-        stat_add(COUNTER_RING_LOST, 1);
-        log_write_target(LOG_LEVEL_DEBUG, process->pid, "its context ring is gone");
-        r = targets_set_ring(targets, target, 0, 0);
-        if (r)
+        if (r || ring != PUBLICATION_RING_LOST)
                 return r;
-        target->lost_address = address;
-        target->lost_capacity = capacity;
         return search_add(targets->search, process->pid, process->start_time_ns, now_ns);
 }
 
-/* What it publishes, if it may have changed: who has not run since the last look has changed nothing. */
-static int work_publications(Targets *targets, Target *target, uint64_t cpu_ns, uint64_t now_ns) {
+/* What it publishes, if it may have changed. */
+static int work_publication(Targets *targets, Target *target, uint64_t cpu_ns, uint64_t now_ns) {
+        Publication *publication = &target->publication;
+        const Process *process = target->process;
         int r;
 
-        if (cpu_ns == target->looked_cpu_ns)
+        if (!publication_may_differ(publication, cpu_ns))
                 return 0;
-        target->looked_cpu_ns = cpu_ns;
         r = work_ring(targets, target, now_ns);
         if (!r)
                 r = targets_poll_context(targets, target);
-        if (!r)
-                r = targets_link_again(targets, target, now_ns);
-        return r ? r : targets_look_again(targets, target, now_ns);
+        if (!r && publication_is_link_due(publication, now_ns))
+                r = targets_resolve_threads(targets, target);
+        if (r || !publication_is_form_due(publication, now_ns))
+                return r;
+        return search_look(targets->search, process->pid, process->start_time_ns, false, now_ns);
 }
 
 /* Is this target still there; and its ring? */
@@ -295,7 +323,7 @@ static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
         uint64_t cpu_ns;
 
         if (!process_cpu_time(target->process, &cpu_ns))
-                return work_publications(targets, target, cpu_ns, now_ns);
+                return work_publication(targets, target, cpu_ns, now_ns);
         /*
          * The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time
          * better.

@@ -19,6 +19,7 @@
 
 #include "abi.h"
 #include "base/util/macro.h"
+#include "sampling/context/publication.h"
 #include "sampling/discover/selector.h"
 #include "sampling/process/object.h"
 #include "sampling/process/process.h"
@@ -117,17 +118,17 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 
 /*
  * The program that was sampled, with its mappings read if that was possible. A process that was sampled while
- * undecided is decided here. The pointer lives until the next call of targets_work(), _notice() or _admit().
- * Return: 0 and *processp, TARGETS_E_REJECTED (the sample belongs to no target), -errno.
+ * undecided is decided here. What *programp points to lives until the next call of targets_work(), _notice() or _admit().
+ * Return: 0 and *programp, TARGETS_E_REJECTED (the sample belongs to no target), -errno.
  */
-int targets_admit(Targets *targets, const struct abi_sample *sample, Process **processp);
+int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp);
 
 /*
  * The program of @pid with that generation, with its mappings as by targets_admit(); one that is gone, for
  * some seconds, too.
  * Return: 0, TARGETS_E_REJECTED = nobody knows it (any more), -errno.
  */
-int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Process **processp);
+int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Program *programp);
 
 /* When the last program of @pid ended; UINT64_MAX = it has not, or there was none. */
 uint64_t targets_end_ns(const Targets *targets, uint32_t pid);
@@ -143,9 +144,6 @@ int targets_refresh(Targets *targets, Process *process);
  * -errno.
  */
 int targets_resolve_waiting(Targets *targets);
-
-/* A sample without a thread's context was taken of it then. */
-void targets_count_early(Process *process, uint64_t time_ns);
 
 /* CPU time of all targets, dead ones included, each from when it became one; ns. Never goes down. */
 uint64_t targets_cpu_time(Targets *targets);

@@ -239,7 +239,6 @@ Process *process_free(Process *process) {
         process_free_mappings(process->mappings, process->n_mappings);
         identity_free(process->identity);
         mapping_history_deinit(&process->history);
-        process_context_free(process->context);
         free(process->exe);
         free(process);
         return NULL;

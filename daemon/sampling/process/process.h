@@ -4,9 +4,9 @@
 /*
  * Process
  *
- * What the daemon knows of one target: identity, names, executable mappings,
- * context ring. Filled by reading /proc; every read is bounded and may find the
- * process gone, which is a condition (PROCESS_E_GONE), not an error.
+ * What a process is: identity, names, executable mappings, now and at earlier times. Filled by reading /proc;
+ * every read is bounded and may find the process gone, which is a condition (PROCESS_E_GONE), not an error.
+ * What it publishes of its traces is in sampling/context/publication.h.
  *
  * A Process is one program: exec makes a new one with the same pid and start time.
  */
@@ -23,14 +23,12 @@
 #include "sampling/process/mapping-history.h"
 #include "sampling/process/mapping.h"
 #include "sampling/process/object.h"
-#include "sampling/process/process-context.h"
-#include "sampling/process/thread-context.h"
 
 enum {
         PROCESS_MAX_MAPPINGS = 8192,    /* executable ones; more are left out (MAPPINGS_OVER_CAP) */
 };
 
-struct Process {
+typedef struct Process {
         uint32_t pid;
         bool is_kernel;                 /* a kernel thread: no mappings, no executable */
         uint64_t start_time_ns;         /* of the leader, as in abi.h */
@@ -43,23 +41,12 @@ struct Process {
         Mapping *mappings;              /* sorted by start, disjoint, owned */
         size_t n_mappings;
         uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
-        MappingHistory history;                      /* what was mapped before */
+        MappingHistory history;         /* what was mapped before */
         /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t maps_serial;
-        uint64_t ring_address;          /* 0 = none */
-        uint32_t ring_capacity;
-        uint64_t stations_address;      /* of coroutines; 0 = none */
-        ProcessContext *context;        /* owned; NULL = none */
-        ThreadContext thread;           /* how its threads' contexts are reached */
-        bool waits_for_symbols;         /* … as far as its files have been looked through */
-        uint32_t n_early;               /* samples without a context that came while that was so */
-        /* MONOTONIC: when that had an end which changed @thread; 0 = it had not to wait */
-        uint64_t threads_ns;
-        /* a key index was met that @context does not know: it may have been updated */
-        bool wants_context;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
-};
+} Process;
 
 enum {
         _PROCESS_E_SUCCESS,

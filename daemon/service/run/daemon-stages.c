@@ -54,7 +54,7 @@ int daemon_scan_coroutines(Daemon *daemon) {
 
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
-        Process *process;
+        Program program;
         Sample sample;
         int r;
 
@@ -64,7 +64,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         }
         if (!daemon->totals->first_sample_ns)
                 daemon->totals->first_sample_ns = clock_monotonic_ns();
-        r = targets_admit(daemon->targets, sample.header, &process);
+        r = targets_admit(daemon->targets, sample.header, &program);
         if (r > 0) {
                 stat_add(COUNTER_LOST_NOT_TARGET, 1);
                 return 0;
@@ -72,9 +72,9 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         if (r)
                 return error_fold(r);
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
-                targets_count_early(process, sample.header->time_ns);
-        r = join_coroutine(daemon, process, &sample);
-        return r ? r : aggregator_add(daemon->aggregator, process, &sample);
+                publication_count_early(program.publication, sample.header->time_ns);
+        r = join_coroutine(daemon, program.process, &sample);
+        return r ? r : aggregator_add(daemon->aggregator, &program, &sample);
 }
 
 int daemon_on_notice(const void *data, size_t size, void *userdata) {
@@ -148,11 +148,11 @@ int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
         SampleCoroutine coroutine = { suspended->coroutine.probe_id, suspended->coroutine.birth_ns,
                                       suspended->coroutine.station, suspended->known };
         Daemon *daemon = userdata;
-        Process *process;
-        int r = targets_program(daemon->targets, suspended->pid, suspended->generation, &process);
+        Program program;
+        int r = targets_program(daemon->targets, suspended->pid, suspended->generation, &program);
 
         if (!r)
-                r = aggregator_add_suspended(daemon->aggregator, process, &coroutine, suspended->address,
+                r = aggregator_add_suspended(daemon->aggregator, &program, &coroutine, suspended->address,
                                              suspended->value_ns, suspended->time_ns);
         stat_add(COUNTER_CORO_SUSPENSIONS_LOST, r > 0);
         return r < 0 ? error_fold(r) : 0;

@@ -13,8 +13,7 @@
 #include <stdint.h>
 
 #include "abi.h"
-
-typedef struct Process Process;
+#include "sampling/process/process.h"
 
 typedef struct ThreadContext {
         uint8_t form;                   /* enum abi_form, 0 = none */

@@ -13,7 +13,7 @@
  * key map: there is no recursion that a payload could drive. Every message may
  * hold unknown fields; they are stepped over.
  */
-#include "sampling/process/process-context.h"
+#include "sampling/context/process-context.h"
 
 #include <errno.h>
 #include <stdlib.h>

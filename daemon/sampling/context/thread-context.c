@@ -10,13 +10,12 @@
  *     TLSDESC, dynamic    resolver | pointer to {module id, offset, …}
  *     local exec          no word at all: the linker knew the offset. Only the executable may have this.
  */
-#include "sampling/process/thread-context.h"
+#include "sampling/context/thread-context.h"
 
 #include <elf.h>
 #include <string.h>
 
 #include "sampling/process/memory.h"
-#include "sampling/process/process.h"
 
 enum {
         MAX_MODULE = 1 << 16,           /* ids are small and used again */
