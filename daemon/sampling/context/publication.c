@@ -136,7 +136,8 @@ int publication_poll_context(Publication *publication, const Process *process, b
         publication->wants_context = false;
         if (!publication->context)
                 return publication->context_address
-                        ? publication_set_context(publication, process, publication->context_address, changedp)
+                        ? publication_set_context(publication, process, publication->context_address,
+                                                  changedp)
                         : 0;
         r = process_context_check((pid_t)process->pid, publication->context);
         if (r == PROCESS_CONTEXT_E_BUSY)

@@ -43,7 +43,7 @@ typedef struct Publication {
         bool waits_for_symbols;         /* … as far as its files have been looked through */
         bool told_unread;
         uint32_t n_early;               /* samples without a context that came while it waited */
-        uint64_t threads_ns;            /* MONOTONIC: when the wait ended and `thread` was found; 0 = no wait */
+        uint64_t threads_ns;            /* MONOTONIC: when that wait ended and `thread` was found; 0 = never */
 
         LookAgain form;                 /* for another form */
         LookAgain link;                 /* how a thread's context is reached; interval 0 = it is known */
@@ -64,7 +64,7 @@ void publication_set_ring(Publication *publication, uint64_t address, uint32_t c
 
 /*
  * Whether the ring is still there. A new one is announced by a notice of the kernel half; but none comes when
- * the old one, which a writer had in the works or something else had overwritten, is right again where it was.
+ * the old one, which was being written or had been overwritten, is right again where it was.
  */
 typedef enum PublicationRing {
         PUBLICATION_RING_SAME,          /* as it was, or none */

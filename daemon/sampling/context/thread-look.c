@@ -247,7 +247,7 @@ static size_t list_threads(const Process *process, ThreadLook *looks) {
         return n;
 }
 
-/* The child lets everybody go by its end; one that cannot end yet (its read hangs) is left behind. */
+/* The end of the child lets all threads go; one that cannot end yet (its read hangs) is left behind. */
 static void wait_child(pid_t pid) {
         const struct timespec pause = { .tv_nsec = 1000000 };
         uint64_t end_ns = clock_read_ns(CLOCK_MONOTONIC) + ALL_MS * NS_PER_MS;

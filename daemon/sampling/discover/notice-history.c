@@ -162,7 +162,7 @@ int notice_history_add_mapping(NoticeHistory *history, const MappingNotice *noti
 
 /*
  * From the newest back to the exec or fork that was in force. A process that has run another program since
- * then has its notices in front: each exec that is too late begins anew. *beginp: that exec or fork.
+ * then has its notices in front: each exec that is too late begins again. *beginp: that exec or fork.
  */
 static int collect(const NoticeHistory *history, uint32_t pid, uint64_t since_ns, uint64_t time_ns,
                    const Item **items, size_t *np, const Item **beginp) {

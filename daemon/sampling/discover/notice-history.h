@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Recent Notices
+ * Notice History
  *
  * What processes that are no targets have mapped lately. While targets are chosen
  * by name, a process may be dead when its first sample is read: then this is all

@@ -5,7 +5,7 @@
  * Rejects
  *
  * Remembers for a while which processes no selector chose, so that they are not
- * decided anew at each sample. Bounded; in the order of their time.
+ * decided again at each sample. Bounded; in the order of their time.
  */
 
 #include <stdbool.h>

@@ -74,7 +74,7 @@ typedef enum SelectorReason {
 /* What is known of a process. */
 typedef struct SelectorFacts {
         uint32_t pid;
-        /* of the leader, NUL-terminated; NULL = nobody knows: chosen by no name, excluded by any */
+        /* of the leader, NUL-terminated; NULL = unknown: chosen by no name, excluded by any */
         const char *comm;
         /* a kernel thread: only pid and comm choose it, never user or group */
         bool is_kernel;
@@ -101,7 +101,7 @@ unsigned selector_needs(const Selector *selector);
 
 SelectorReason selector_decide(const Selector *selector, const SelectorFacts *facts);
 
-/* Whether this pid is never profiled, whoever it is. */
+/* Whether this pid is never profiled, whatever runs there. */
 bool selector_excludes_pid(const Selector *selector, uint32_t pid);
 
 /* `comm`, `exe` … Static. */

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Finds
+ * Sweep Results
  *
  * What the safety sweep came by, until it is known whether a notice told of it
  * as well: notices wait in a ring, so the sweep may be there before one that was
- * posted in time. Only what nobody told of is the sweep's own (SWEEP_FOUND).
+ * posted in time. Only what no notice told of is the sweep's own (SWEEP_FOUND).
  */
 
 #include <stddef.h>

@@ -7,28 +7,126 @@
  *     rejected   was undecided, no selector chose it; has a row REJECTED for a while (its name may change)
  *     others     known here only while their memory is being searched for a ring
  *
- * All programs that a pid ran hang on one chain, newest first: the current one, then those that exec has
- * replaced or that have exited, for as long as samples of theirs may arrive.
+ * A target is put together from three things, which do not know each other:
+ *
+ *     Member             why it was chosen, when it began and ended            membership.h
+ *     Publication        what it publishes of its traces                       sampling/context/publication.h
+ *     TrackedMappings    how well its mappings are known                       mapping-tracker.h
+ *
+ * Events come in here (notices, mappings, samples, time) and go to the part that they concern. What it makes of
+ * them goes out by the callbacks: the row of the kernel's table above all.
  */
-#include "sampling/discover/targets-private.h"
+#include "sampling/discover/targets.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "base/util/clock.h"
 #include "base/util/directory.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
+#include "base/util/stat.h"
+#include "sampling/context/adopt.h"
+#include "sampling/context/ring-search.h"
 #include "sampling/discover/coroutine-engine.h"
+#include "sampling/discover/mapping-tracker.h"
+#include "sampling/discover/membership.h"
+#include "sampling/discover/sweep.h"
 
 enum {
-        /* over it rejected processes are decided anew at each sample */
-        MAX_REJECTED = ABI_MAX_PROCESSES / 2,
         /* 20,000 notices: two seconds of 2,000 small programs a second */
         NOTICE_HISTORY_BYTES = 4 << 20,
         TARGETS_PER_PASS = 64,                  /* that are looked at in one pass */
-        TURN_TEXT = 1 << 20,                    /* of maps: 13,000 mappings, about 5 ms */
 };
 
-#define READ_INTERVAL_NS (5 * NS_PER_MS)        /* between two turns of one who reads maps */
+/* not quite a second: a caller that calls once a second calls in time */
+#define WORK_INTERVAL_NS (900 * NS_PER_MS)
+#define READ_INTERVAL_NS (5 * NS_PER_MS)        /* between two turns while maps are being read */
+
+/* A program that is or was profiled. */
+typedef struct Target {
+        Process *process;               /* owned */
+        Member member;
+        Publication publication;
+        TrackedMappings mappings;
+} Target;
+
+struct Targets {
+        TargetsConfig config;
+        Membership membership;
+        MappingTracker mappings;
+        NoticeHistory *notices;         /* NULL = only living processes become targets */
+        Search *search;
+        Sweep sweep;
+        uint64_t next_pass_ns;
+        uint32_t pass_at;               /* where the next pass over the targets goes on */
+        /* what the pass over /proc at the start has seen */
+        size_t n_all, n_excluded_pids;
+        uint32_t missing_pid;
+};
+
+static Target *target_of_member(Member *member) {
+        return member ? (Target *)((char *)member - offsetof(Target, member)) : NULL;
+}
+
+static Target *target_of_mappings(TrackedMappings *mappings) {
+        return (Target *)((char *)mappings - offsetof(Target, mappings));
+}
+
+static Target *find_living(const Targets *targets, uint32_t tgid) {
+        return target_of_member(membership_living(&targets->membership, tgid));
+}
+
+/* Walks the living targets; NULL = the end. */
+static Target *next_living(const Targets *targets, uint32_t *atp) {
+        Member *member;
+
+        do
+                member = membership_next(&targets->membership, atp);
+        while (member && member->end_ns);
+        return target_of_member(member);
+}
+
+static Target *free_target(Target *target) {
+        if (!target)
+                return NULL;
+        process_reading_free(target->mappings.reading);
+        publication_deinit(&target->publication);
+        process_free(target->process);
+        free(target);
+        return NULL;
+}
+DEFINE_CLEANUP(Target, free_target)
+
+static TrackedMappings *program_at(void *userdata, uint32_t pid, uint64_t time_ns) {
+        Targets *targets = userdata;
+        Target *target = target_of_member(membership_at(&targets->membership, pid, time_ns));
+
+        return target ? &target->mappings : NULL;
+}
+
+static int on_mappings_changed(void *userdata, TrackedMappings *mappings);
+
+static int make_parts(Targets *targets) {
+        MappingTrackerConfig mappings = { .objects = targets->config.objects,
+                                          .environment = targets->config.environment,
+                                          .program_at = program_at,
+                                          .changed = on_mappings_changed,
+                                          .userdata = targets };
+        int r = 0;
+
+        if (selector_is_by_name(targets->config.selector))
+                r = notice_history_new(&targets->notices, NOTICE_HISTORY_BYTES);
+        mappings.notices = targets->notices;
+        mapping_tracker_init(&targets->mappings, &mappings);
+        if (!r)
+                r = membership_init(&targets->membership, targets->config.selector, targets->notices);
+        if (!r)
+                r = search_new(&targets->search);
+        if (!r)
+                search_set_text(targets->search, &targets->mappings.text_left);
+        return error_fold(r);
+}
 
 int targets_new(Targets **targetsp, const TargetsConfig *config) {
         _cleanup_(targets_freep) Targets *targets = calloc(1, sizeof(*targets));
@@ -39,60 +137,245 @@ int targets_new(Targets **targetsp, const TargetsConfig *config) {
         targets->config = *config;
         if (!targets->config.max_targets)
                 targets->config.max_targets = ABI_MAX_PROCESSES / 2;
-        targets->last_deadp = &targets->first_dead;
-        rejects_init(&targets->rejects, MAX_REJECTED);
-        targets->start_ticks_ns = clock_read_ns(CLOCK_BOOTTIME);
-        targets->text_left = SIZE_MAX;
-        r = search_new(&targets->search);
-        if (!r)
-                search_set_text(targets->search, &targets->text_left);
-        if (!r && selector_is_by_name(config->selector))
-                r = notice_history_new(&targets->notice_history, NOTICE_HISTORY_BYTES);
-        if (!r && config->selector->n_trees)
-                r = tree_new(&targets->tree, config->selector->trees, config->selector->n_trees);
+        r = make_parts(targets);
         if (r)
-                return error_fold(r);
+                return r;
         *targetsp = take(targets);
         return 0;
 }
 
-void targets_free_target(Target *target) {
-        process_reading_free(target->reading);
-        publication_deinit(&target->publication);
-        process_free(target->process);
-        free(target);
-}
-
 Targets *targets_free(Targets *targets) {
-        HashmapEntry *entry;
         uint32_t at = 0;
+        Member *member;
 
         if (!targets)
                 return NULL;
-        while ((entry = hashmap_next(&targets->chains, &at)))
-                for (Target *target = entry->value, *older; target; target = older) {
-                        older = target->older;
-                        targets_free_target(target);
+        while ((member = membership_next(&targets->membership, &at)))
+                for (Member *older; member; member = older) {
+                        older = member->older;
+                        free_target(target_of_member(member));
                 }
-        hashmap_deinit(&targets->chains);
-        rejects_deinit(&targets->rejects);
+        membership_deinit(&targets->membership);
         search_free(targets->search);
-        if (targets->sweep.dir)
-                closedir(targets->sweep.dir);
-        notice_history_free(targets->notice_history);
-        tree_free(targets->tree);
+        sweep_deinit(&targets->sweep);
+        notice_history_free(targets->notices);
         free(targets);
         return NULL;
 }
 
-/* ---- what targets publish ---- */
+/* ---- the kernel's table ---- */
 
-/* The row says what has changed. A table that is full keeps the old one. */
+/*
+ * The row goes first: from then on the kernel half counts births and deaths itself, and leaves the slots
+ * alone until all are known.
+ */
+static int adopt(Targets *targets, Target *target, struct abi_process *row) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        Publication *publication = &target->publication;
+        uint32_t tgid = target->process->pid;
+        int r;
+
+        if (!callbacks->adopt || !row->ring_address ||
+            (publication->adopted_ring == row->ring_address &&
+             publication->adopted_capacity == row->ring_capacity))
+                return 0;
+        row->flags |= ABI_PROCESS_ADOPTING;
+        r = callbacks->row_set(callbacks->userdata, tgid, row);
+        row->flags &= (uint8_t)~ABI_PROCESS_ADOPTING;
+        if (!r)
+                r = adopt_threads(tgid, row->ring_capacity, callbacks->adopt, callbacks->userdata);
+        if (r)
+                return r;
+        publication->adopted_ring = row->ring_address;
+        publication->adopted_capacity = row->ring_capacity;
+        return 0;
+}
+
+/* Return: as the callback. */
+static int set_row(Targets *targets, Target *target) {
+        const Publication *publication = &target->publication;
+        const Process *process = target->process;
+        struct abi_process row = {
+                .generation = process->generation,
+                .start_time_ns = process->start_time_ns,
+                .ring_address = publication->ring_address,
+                .ring_capacity = publication->ring_capacity,
+                .state = ABI_STATE_TARGET,
+                .thread_offset = publication->thread.offset,
+                .thread_module = publication->thread.module,
+                .thread_model = publication->thread.model,
+                .thread_form = publication->thread.form,
+                .flags = publication->context ? ABI_PROCESS_PUBLISHES : 0,
+        };
+        int r = adopt(targets, target, &row);
+
+        return r ? r
+                 : targets->config.callbacks.row_set(targets->config.callbacks.userdata, process->pid, &row);
+}
+
+/* What it says has changed. A table that is full keeps the old one. */
 static int renew_row(Targets *targets, Target *target) {
-        int r = targets_set_row(targets, target);
+        int r = set_row(targets, target);
 
         return r > 0 ? 0 : r;
 }
+
+static int remove_row(Targets *targets, uint32_t tgid) {
+        return targets->config.callbacks.row_remove(targets->config.callbacks.userdata, tgid);
+}
+
+/* ---- in and out ---- */
+
+/* A rejected process loses its row, and may be decided again. */
+static int unreject(Targets *targets, uint32_t tgid) {
+        return membership_unreject(&targets->membership, tgid) ? remove_row(targets, tgid) : 0;
+}
+
+/* A rejected process has a row too, until it may be decided again. */
+static int reject(Targets *targets, uint32_t tgid, uint64_t start_time_ns) {
+        struct abi_process row = { .start_time_ns = start_time_ns, .state = ABI_STATE_REJECTED };
+        int r;
+
+        stat_add(COUNTER_TARGETS_REJECTED, 1);
+        r = membership_reject(&targets->membership, tgid, &row.generation);
+        if (r)
+                return r < 0 ? r : 0;
+        r = targets->config.callbacks.row_set(targets->config.callbacks.userdata, tgid, &row);
+        return r < 0 ? r : 0;
+}
+
+static int expire_rejects(Targets *targets, uint64_t now_ns) {
+        uint32_t tgid;
+        int r = 0;
+
+        while (!r && (tgid = rejects_expired(&targets->membership.rejects, now_ns)))
+                r = unreject(targets, tgid);
+        return r;
+}
+
+/* Those that no sample can ask for any more; @now_ns = 0: only those that are too many. */
+static void forget_dead(Targets *targets, uint64_t now_ns) {
+        Member *dead;
+
+        while ((dead = membership_take_dead(&targets->membership, now_ns, TARGETS_KEEP_NS)))
+                free_target(target_of_member(dead));
+}
+
+/*
+ * The end of a living target: its row goes, it waits for its last samples.
+ * @event: COUNTER_TARGETS_GONE or _EXEC. @cpu_total_ns: all its CPU time, or 0 = what was read last.
+ */
+static int end_target(Targets *targets, Target *target, enum counter event, uint64_t end_ns,
+                      uint64_t cpu_total_ns) {
+        uint32_t tgid = target->process->pid;
+
+        stat_add(event, 1);
+        log_write_target(LOG_LEVEL_DEBUG, tgid, "%s is gone", target->process->comm);
+        membership_end(&targets->membership, &target->member, end_ns, cpu_total_ns);
+        mapping_tracker_end(&targets->mappings, &target->mappings, target->member.end_ns);
+        forget_dead(targets, 0);
+        return remove_row(targets, tgid);
+}
+
+/* An id that is used again while the notice of its former owner's exit was lost; or one that was rejected. */
+static int clear_id(Targets *targets, uint32_t tgid) {
+        Target *former = find_living(targets, tgid);
+
+        if (former)
+                return end_target(targets, former, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
+        return unreject(targets, tgid);
+}
+
+static int refuse_over_cap(Targets *targets, const Process *process) {
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        stat_add(COUNTER_TARGETS_OVER_CAP, 1);
+        if (log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("over %u targets: pid %u (%s) and later ones are not profiled",
+                            targets->config.max_targets, process->pid, process->comm);
+        return TARGETS_E_REJECTED;
+}
+
+/* A target of a process that is none yet; it has no row. Takes *processp over on success. */
+static int push(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
+        _cleanup_(free_targetp) Target *target = calloc(1, sizeof(*target));
+        int r;
+
+        if (!target)
+                return error_origin(-ENOMEM);
+        target->member.process = *processp;
+        mapping_tracker_begin(&target->mappings, *processp);
+        r = membership_add(&targets->membership, &target->member, reason);
+        if (r)
+                return r;
+        target->process = take(*processp);
+        *targetp = take(target);
+        return 0;
+}
+
+/* The kernel's table has no room for it. */
+static int refuse(Targets *targets, Target *target) {
+        int r = refuse_over_cap(targets, target->process);
+
+        membership_withdraw(&targets->membership, &target->member);
+        free_target(target);
+        return r;
+}
+
+/*
+ * Makes a target of a process that is none. Takes *processp over where the set has room for it. @finding: what
+ * a search has found in it; NULL = nothing.
+ * Return: 0, TARGETS_E_REJECTED = the table is full (counted), -errno.
+ */
+static int add(Targets *targets, Process **processp, SelectorReason reason, const SearchFinding *finding,
+               Target **targetp) {
+        Target *target = NULL;
+        int r = clear_id(targets, (*processp)->pid);
+
+        if (r)
+                return r;
+        if (targets->membership.n_alive >= targets->config.max_targets)
+                return refuse_over_cap(targets, *processp);
+        r = push(targets, processp, reason, &target);
+        if (r)
+                return r;
+        if (finding)
+                publication_set_ring(&target->publication, finding->ring_address, finding->ring_capacity);
+        r = set_row(targets, target);
+        if (r > 0)
+                return refuse(targets, target);
+        if (r)
+                return r;
+        membership_start(&targets->membership, &target->member);
+        stat_add(COUNTER_TARGETS_FOUND, 1);
+        log_write_target(LOG_LEVEL_DEBUG, target->process->pid, "%s is a target: %s", target->process->comm,
+                         selector_reason_text(reason));
+        *targetp = target;
+        return 0;
+}
+
+/* One that is chosen by pid, name or --all: with mappings and, if it is there, its ring. Return: as add(). */
+static int add_chosen(Targets *targets, Process **processp, SelectorReason reason, Target **targetp) {
+        Target *target;
+        int r = add(targets, processp, reason, NULL, &target);
+
+        if (r)
+                return r;
+        *targetp = target;
+        /* Under --all most processes are never on a CPU: their mappings are read at their first sample. */
+        if (reason != SELECTOR_ALL) {
+                r = mapping_tracker_read(&targets->mappings, &target->mappings);
+                if (r)
+                        return r;
+        }
+        if (target->process->is_kernel)
+                return 0;
+        return search_add(targets->search, target->process->pid, target->process->start_time_ns,
+                          clock_monotonic_ns());
+}
+
+/* ---- what targets publish ---- */
 
 static int set_context(Targets *targets, Target *target, uint64_t address) {
         bool is_changed = false;
@@ -101,30 +384,37 @@ static int set_context(Targets *targets, Target *target, uint64_t address) {
         return !r && is_changed ? renew_row(targets, target) : r;
 }
 
-int targets_poll_context(Targets *targets, Target *target) {
+static int poll_context(Targets *targets, Target *target) {
         bool is_changed = false;
         int r = publication_poll_context(&target->publication, target->process, &is_changed);
 
         return !r && is_changed ? renew_row(targets, target) : r;
 }
 
-int targets_resolve_threads(Targets *targets, Target *target) {
+static int resolve_threads(Targets *targets, Target *target) {
         return publication_resolve_threads(&target->publication, target->process) ? renew_row(targets, target)
                                                                                   : 0;
 }
 
 int targets_resolve_waiting(Targets *targets) {
-        HashmapEntry *entry;
         uint32_t at = 0;
+        Target *target;
         int r = 0;
 
-        while (!r && (entry = hashmap_next(&targets->chains, &at))) {
-                Target *target = entry->value;
-
-                if (!target->end_ns && target->publication.waits_for_symbols)
-                        r = targets_resolve_threads(targets, target);
-        }
+        while (!r && (target = next_living(targets, &at)))
+                if (target->publication.waits_for_symbols)
+                        r = resolve_threads(targets, target);
         return error_fold(r);
+}
+
+/* From then on stacks are walked by them. */
+static int on_mappings_changed(void *userdata, TrackedMappings *mappings) {
+        Target *target = target_of_mappings(mappings);
+        Targets *targets = userdata;
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        int r = callbacks->mapped ? callbacks->mapped(callbacks->userdata, target->process) : 0;
+
+        return r || target->member.end_ns ? r : resolve_threads(targets, target);
 }
 
 /*
@@ -143,8 +433,7 @@ static int take_stations(Targets *targets, Target *target, uint64_t address) {
 
 static void note_find(Targets *targets, uint32_t tgid, const SearchFinding *finding) {
         if (finding->is_swept)
-                sweep_results_add(&targets->sweep.sweep_results, tgid, SWEEP_PUBLICATION,
-                                  clock_monotonic_ns());
+                sweep_results_add(&targets->sweep.results, tgid, SWEEP_PUBLICATION, clock_monotonic_ns());
 }
 
 static int take_finding(Targets *targets, Target *target, const SearchFinding *finding) {
@@ -182,7 +471,7 @@ static bool is_publication(uint32_t tgid, const SearchFinding *finding) {
 static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const SearchFinding *finding) {
         _cleanup_(process_freep) Process *process = NULL;
         Targets *targets = userdata;
-        Target *target = targets_living(targets, tgid);
+        Target *target = find_living(targets, tgid);
         SelectorReason reason;
         int r;
 
@@ -197,11 +486,12 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
                 stat_add(COUNTER_TARGETS_VANISHED, 1);
                 return r < 0 ? r : 0;
         }
-        r = targets_decide(targets, &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true },
-                           &reason);
+        r = membership_decide(&targets->membership,
+                              &(SelectorFacts){ .pid = tgid, .comm = process->comm, .publishes = true },
+                              &reason);
         if (r || !selector_is_chosen(reason))
                 return r;
-        r = targets_add(targets, &process, reason, finding, &target);
+        r = add(targets, &process, reason, finding, &target);
         if (r)
                 return r < 0 ? r : 0;
         note_find(targets, tgid, finding);
@@ -209,8 +499,10 @@ static int on_found(void *userdata, uint32_t tgid, uint64_t start_time_ns, const
                 r = set_context(targets, target, finding->context_address);
         if (!r)
                 r = take_stations(targets, target, finding->stations_address);
-        return r ? r : targets_read_mappings(targets, target);
+        return r ? r : mapping_tracker_read(&targets->mappings, &target->mappings);
 }
+
+/* ---- the pass over /proc ---- */
 
 /* One process of the pass over /proc. */
 static int scan_process(Targets *targets, pid_t pid) {
@@ -218,6 +510,7 @@ static int scan_process(Targets *targets, pid_t pid) {
         char comm[ABI_COMM_SIZE];
         SelectorReason reason;
         ProcessStat stat;
+        Target *target;
         int r;
 
         r = process_identify(pid, &stat, comm);
@@ -225,13 +518,14 @@ static int scan_process(Targets *targets, pid_t pid) {
                 stat_add(COUNTER_TARGETS_VANISHED, r == PROCESS_E_GONE);
                 return 0;
         }
-        r = targets_decide(
-                targets, &(SelectorFacts){ .pid = (uint32_t)pid, .comm = comm, .is_kernel = stat.is_kernel },
+        r = membership_decide(
+                &targets->membership,
+                &(SelectorFacts){ .pid = (uint32_t)pid, .comm = comm, .is_kernel = stat.is_kernel },
                 &reason);
         if (r)
                 return r;
         targets->n_all += !stat.is_kernel && reason != SELECTOR_EXCLUDED;
-        if (targets_living(targets, (uint32_t)pid))
+        if (find_living(targets, (uint32_t)pid))
                 return 0;
         if (reason == SELECTOR_SILENT && !stat.is_kernel)
                 return search_add(targets->search, (uint32_t)pid, stat.start_time_ns, clock_monotonic_ns());
@@ -242,7 +536,7 @@ static int scan_process(Targets *targets, pid_t pid) {
                 stat_add(COUNTER_TARGETS_VANISHED, r > 0);
                 return r < 0 ? r : 0;
         }
-        r = targets_add_chosen(targets, &process, reason, NULL);
+        r = add_chosen(targets, &process, reason, &target);
         return r < 0 ? r : 0;
 }
 
@@ -252,7 +546,7 @@ static bool is_excluded(const Targets *targets, uint32_t pid) {
         ProcessStat stat;
 
         return process_identify((pid_t)pid, &stat, comm) == 0 &&
-                targets_decide(targets,
+                membership_decide(&targets->membership,
                                &(SelectorFacts){ .pid = pid, .comm = comm, .is_kernel = stat.is_kernel },
                                &reason) == 0 &&
                 reason == SELECTOR_EXCLUDED;
@@ -265,7 +559,7 @@ static void find_missing_pid(Targets *targets) {
         targets->missing_pid = 0;
         targets->n_excluded_pids = 0;
         for (size_t i = 0; i < selector->n_pids && !targets->missing_pid; i++)
-                if (!targets_living(targets, selector->pids[i])) {
+                if (!find_living(targets, selector->pids[i])) {
                         if (is_excluded(targets, selector->pids[i]))
                                 targets->n_excluded_pids++;
                         else
@@ -290,6 +584,336 @@ int targets_scan(Targets *targets) {
         return search_quick(targets->search, clock_monotonic_ns(), on_found, targets);
 }
 
+/* ---- notices of the kernel half ---- */
+
+/* The kernel half tells the exact start, /proc the tick before it. */
+static uint64_t start_tick(uint64_t start_time_ns) {
+        return start_time_ns - start_time_ns % ABI_START_TICK_NS;
+}
+
+/*
+ * What the new program of an exec is to us. *processp = NULL: nothing (yet): under --all a program that was
+ * no target before costs nothing until its first sample.
+ */
+static int decide_exec(Targets *targets, const struct abi_notice *notice, bool was_target, Process **processp,
+                       SelectorReason *reasonp) {
+        char comm[ABI_COMM_SIZE] = { 0 };
+        int r;
+
+        memcpy(comm, notice->comm, sizeof(comm) - 1);
+        *processp = NULL;
+        r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = notice->tgid, .comm = comm },
+                              reasonp);
+        if (r)
+                return r;
+        if (!selector_is_chosen(*reasonp) || (*reasonp == SELECTOR_ALL && !was_target))
+                return 0;
+        r = process_new(processp, (pid_t)notice->tgid);
+        if (r >= 0 && *processp && (*processp)->start_time_ns != notice->start_time_ns) {
+                *processp = process_free(*processp);
+                r = PROCESS_E_GONE;
+        }
+        if (r > 0) {
+                stat_add(COUNTER_TARGETS_VANISHED, 1);
+                r = process_new_gone(processp, (pid_t)notice->tgid, notice->start_time_ns, comm);
+        }
+        return r;
+}
+
+/* The program that was there until now. */
+static int end_old_program(Targets *targets, Target *old, const struct abi_notice *notice) {
+        bool same = old->process->start_time_ns == notice->start_time_ns;
+        uint64_t cpu_ns = 0;
+
+        if (same)
+                process_cpu_time(old->process, &cpu_ns);
+        return end_target(targets, old, same ? COUNTER_TARGETS_EXEC : COUNTER_TARGETS_GONE, notice->time_ns,
+                           cpu_ns);
+}
+
+static int notice_exec(Targets *targets, const struct abi_notice *notice) {
+        _cleanup_(process_freep) Process *process = NULL;
+        Target *old = find_living(targets, notice->tgid), *target = NULL;
+        SelectorReason reason;
+        int r;
+
+        /* It may have been found with the new program already, before the notice of it came. */
+        if (old && old->process->start_time_ns == notice->start_time_ns &&
+            old->process->read_ns > notice->time_ns)
+                return 0;
+        search_remove(targets->search, notice->tgid);
+        r = old ? end_old_program(targets, old, notice) : unreject(targets, notice->tgid);
+        if (!r)
+                r = decide_exec(targets, notice, old, &process, &reason);
+        if (r || !process)
+                return r;
+        r = add_chosen(targets, &process, reason, &target);
+        if (r)
+                return r < 0 ? r : 0;
+        target->member.begin_ns = notice->time_ns;
+        return old ? mapping_tracker_inherit(&target->mappings, &old->mappings) : 0;
+}
+
+static int notice_exit(Targets *targets, const struct abi_notice *notice) {
+        Target *target = find_living(targets, notice->tgid);
+
+        search_remove(targets->search, notice->tgid);
+        if (target && target->process->start_time_ns == notice->start_time_ns)
+                return end_target(targets, target, COUNTER_TARGETS_GONE, notice->time_ns, notice->value);
+        membership_settle(&targets->membership, notice);
+        return unreject(targets, notice->tgid);
+}
+
+static int notice_mappings(Targets *targets, const struct abi_notice *notice) {
+        const Target *target = find_living(targets, notice->tgid);
+        const Selector *selector = targets->config.selector;
+
+        if (selector_excludes_pid(selector, notice->tgid) || (target && target->publication.ring_address) ||
+            (!target && !selector_is_default(selector)))
+                return 0;
+        return search_add(targets->search, notice->tgid, notice->start_time_ns, clock_monotonic_ns());
+}
+
+/* Also for a notice that the kernel half has not posted. */
+static int take_notice(Targets *targets, const struct abi_notice *notice) {
+        struct abi_notice copy = *notice;
+
+        copy.start_time_ns = start_tick(notice->start_time_ns);
+        switch (copy.kind) {
+        case ABI_NOTICE_EXEC:
+                return notice_exec(targets, &copy);
+        case ABI_NOTICE_EXIT:
+                return notice_exit(targets, &copy);
+        case ABI_NOTICE_SETTLED:
+                membership_settle(&targets->membership, &copy);
+                return 0;
+        case ABI_NOTICE_MAPPINGS:
+                return notice_mappings(targets, &copy);
+        default:
+                return 0;
+        }
+}
+
+int targets_notice(Targets *targets, const struct abi_notice *notice) {
+        sweep_results_told(&targets->sweep.results, notice);
+        return take_notice(targets, notice);
+}
+
+void targets_noticed(Targets *targets, uint64_t until_ns) {
+        sweep_results_settle(&targets->sweep.results, until_ns);
+}
+
+/* ---- what the kernel tells of mappings ---- */
+
+int targets_mapping(Targets *targets, const MappingNotice *notice) {
+        Target *target = target_of_member(membership_newest(&targets->membership, notice->pid));
+        int r = targets->notices ? notice_history_add_mapping(targets->notices, notice) : 0;
+
+        return r || !target ? r : mapping_tracker_notice(&targets->mappings, &target->mappings, notice);
+}
+
+int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
+        Target *target = find_living(targets, tgid);
+
+        if (target && time_ns > MAX(target->member.begin_ns, target->process->read_ns))
+                mapping_tracker_exec_begins(&target->mappings, time_ns);
+        return targets->notices ? notice_history_add_exec(targets->notices, tgid, comm, time_ns) : 0;
+}
+
+/* A child that lives is read when it is sampled; the notice is for those that will be gone by then. */
+int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time_ns) {
+        if (targets->membership.tree)
+                tree_fork(targets->membership.tree, tgid, parent);
+        return targets->notices ? notice_history_add_fork(targets->notices, tgid, parent, time_ns) : 0;
+}
+
+void targets_resync(Targets *targets) {
+        uint32_t at = 0;
+        Member *member;
+
+        while ((member = membership_next(&targets->membership, &at)))
+                mapping_tracker_outdate(&target_of_member(member)->mappings);
+}
+
+int targets_flush_mappings(Targets *targets) {
+        return mapping_tracker_flush(&targets->mappings);
+}
+
+int targets_refresh(Targets *targets, Process *process) {
+        Target *target = find_living(targets, process->pid);
+        int r = TARGETS_E_NOT_NOW;
+
+        if (target && target->process == process)
+                r = mapping_tracker_refresh(&targets->mappings, &target->mappings);
+        return r > 0 ? TARGETS_E_NOT_NOW : r;
+}
+
+/* ---- samples ---- */
+
+/*
+ * Who it is, as far as that can still be known: one that is gone may have no name any more. Return: 0,
+ * -errno.
+ */
+static int identify_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
+                            Process **processp) {
+        char comm[ABI_COMM_SIZE] = { 0 };
+        int r = process_new(processp, (pid_t)sample->tgid);
+
+        if (!r && (*processp)->start_time_ns == start_time_ns)
+                return 0;
+        if (r < 0)
+                return r;
+        *processp = process_free(*processp);
+        stat_add(COUNTER_TARGETS_VANISHED, 1);
+        /* The leader's name is what selectors go by; another thread may have its own. */
+        if (sample->tid == sample->tgid)
+                memcpy(comm, sample->comm, sizeof(comm));
+        else
+                membership_recall_comm(&targets->membership, sample->tgid, sample->time_ns, comm);
+        return process_new_gone(processp, (pid_t)sample->tgid, start_time_ns, comm);
+}
+
+/* Decides on a process that was sampled while undecided. */
+static int decide_sampled(Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns,
+                          Target **targetp) {
+        _cleanup_(process_freep) Process *process = NULL;
+        SelectorReason reason;
+        bool is_gone;
+        int r;
+
+        r = identify_sampled(targets, sample, start_time_ns, &process);
+        if (r)
+                return r;
+        is_gone = !process->read_ns;
+        r = membership_decide(&targets->membership,
+                           &(SelectorFacts){ .pid = sample->tgid,
+                                             .comm = is_gone && !*process->comm ? NULL : process->comm,
+                                             .is_kernel = process->is_kernel },
+                           &reason);
+        if (r)
+                return r;
+        /*
+         * Chosen by a name that it has taken since, by an exec that we have not heard of yet: what ran then
+         * was not.
+         */
+        if (reason == SELECTOR_COMM && sample->tid == sample->tgid &&
+            strncmp(sample->comm, process->comm, sizeof(process->comm)) != 0)
+                return TARGETS_E_REJECTED;
+        r = selector_is_chosen(reason) ? add_chosen(targets, &process, reason, targetp)
+                                       : TARGETS_E_REJECTED;
+        /* The notice of its exit has been here before its sample: nothing else would end it. */
+        if (!r && is_gone)
+                r = end_target(targets, *targetp, COUNTER_TARGETS_GONE, clock_monotonic_ns(), 0);
+        if (r != TARGETS_E_REJECTED)
+                return r;
+        r = reject(targets, sample->tgid, start_time_ns);
+        return r ? r : TARGETS_E_REJECTED;
+}
+
+/* It is not known any more what it was called, or what it had mapped. */
+static bool is_unattributed(const Process *process) {
+        return (!*process->comm && !process->exe) || (!process->maps_serial && !process->is_kernel);
+}
+
+int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Program *programp) {
+        Target *target = target_of_member(
+                membership_find_generation(&targets->membership, pid, generation));
+        uint64_t end_ns = target ? target->member.end_ns : 0;
+        int r;
+
+        if (!target)
+                return TARGETS_E_REJECTED;
+        r = mapping_tracker_ensure(&targets->mappings, &target->mappings,
+                                   end_ns ? end_ns : clock_monotonic_ns());
+        *programp = (Program){ target->process, &target->publication };
+        return r;
+}
+
+uint64_t targets_end_ns(const Targets *targets, uint32_t pid) {
+        const Member *member = membership_newest(&targets->membership, pid);
+
+        return member && member->end_ns ? member->end_ns : UINT64_MAX;
+}
+
+int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp) {
+        uint64_t start_time_ns = start_tick(sample->start_time_ns);
+        Target *target = target_of_member(
+                membership_find(&targets->membership, sample->tgid, start_time_ns, sample->time_ns));
+        const Target *now = find_living(targets, sample->tgid);
+        int r;
+
+        if (!target) {
+                /* If it has become a target by an exec after this sample, what ran before was none. */
+                if (!selector_is_by_name(targets->config.selector) ||
+                    (now && now->process->start_time_ns == start_time_ns))
+                        return TARGETS_E_REJECTED;
+                r = decide_sampled(targets, sample, start_time_ns, &target);
+                if (r)
+                        return r;
+        }
+        r = mapping_tracker_ensure(&targets->mappings, &target->mappings, sample->time_ns);
+        if (r)
+                return r;
+        stat_add(COUNTER_SAMPLES_UNATTRIBUTED, is_unattributed(target->process));
+        /* Once, since it says so again with the next sample if that was in vain. */
+        if (target->publication.wants_context && !target->member.end_ns)
+                r = poll_context(targets, target);
+        *programp = (Program){ target->process, &target->publication };
+        return r;
+}
+/* ---- the sweep ---- */
+
+/* What the notice would have been. */
+static int notice_for(Targets *targets, const Process *process, const ProcessStat *stat, const char *comm) {
+        struct abi_notice notice = {
+                .time_ns = clock_monotonic_ns(),
+                .start_time_ns = stat->start_time_ns,
+                .tgid = process->pid,
+                .kind = ABI_NOTICE_EXEC,
+        };
+
+        memcpy(notice.comm, comm, sizeof(notice.comm));
+        sweep_results_add(&targets->sweep.results, notice.tgid, SWEEP_PROGRAM, notice.time_ns);
+        return take_notice(targets, &notice);
+}
+
+/* Whether it is the program that we know. Where we may not see the stack there is nothing to compare. */
+static bool is_same_program(const Process *process, const ProcessStat *stat) {
+        return process->start_time_ns == stat->start_time_ns &&
+               (!process->stack_start || !stat->stack_start || process->stack_start == stat->stack_start);
+}
+
+/* While processes are chosen by name, non-targets are left to their first sample. */
+static int look(void *userdata, uint32_t pid) {
+        Targets *targets = userdata;
+        const Target *target = find_living(targets, pid);
+        SelectorReason reason;
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
+        int r;
+
+        stat_add(COUNTER_SWEEP_LOOKED, 1);
+        if (!target && selector_is_by_name(targets->config.selector))
+                return 0;
+        if (process_identify((pid_t)pid, &stat, comm) || stat.is_kernel)
+                return 0;
+        if (target && !is_same_program(target->process, &stat))
+                return notice_for(targets, target->process, &stat, comm);
+        if (target && target->publication.ring_address)
+                return 0;
+        r = membership_decide(&targets->membership, &(SelectorFacts){ .pid = pid, .comm = comm }, &reason);
+        if (r || (!target && reason != SELECTOR_SILENT))
+                return r;
+        return search_sweep(targets->search, pid, stat.start_time_ns, targets->sweep.is_resync,
+                            clock_monotonic_ns());
+}
+
+void targets_resync_notices(Targets *targets) {
+        sweep_resync(&targets->sweep);
+}
+
+/* ---- work ---- */
+
 static int work_ring(Targets *targets, Target *target, uint64_t now_ns) {
         const Process *process = target->process;
         PublicationRing ring = publication_check_ring(&target->publication, process);
@@ -310,9 +934,9 @@ static int work_publication(Targets *targets, Target *target, uint64_t cpu_ns, u
                 return 0;
         r = work_ring(targets, target, now_ns);
         if (!r)
-                r = targets_poll_context(targets, target);
+                r = poll_context(targets, target);
         if (!r && publication_is_link_due(publication, now_ns))
-                r = targets_resolve_threads(targets, target);
+                r = resolve_threads(targets, target);
         if (r || !publication_is_form_due(publication, now_ns))
                 return r;
         return search_look(targets->search, process->pid, process->start_time_ns, false, now_ns);
@@ -328,26 +952,25 @@ static int work_target(Targets *targets, Target *target, uint64_t now_ns) {
          * The notice of an exit may be lost; it may also still be on its way, and it knows the CPU time
          * better.
          */
-        if (target->missed_ns)
-                return targets_end(targets, target, COUNTER_TARGETS_GONE, target->missed_ns, 0);
-        target->missed_ns = now_ns;
+        if (target->member.missed_ns)
+                return end_target(targets, target, COUNTER_TARGETS_GONE, target->member.missed_ns, 0);
+        target->member.missed_ns = now_ns;
         return 0;
 }
 
 /* A few targets each time, in the order of the table, so that a thousand of them cost no more than 64. */
 static int work_targets(Targets *targets, uint64_t now_ns) {
-        HashmapEntry *entry;
-        int r;
-
         for (unsigned n = 0; n < TARGETS_PER_PASS; n++) {
-                entry = hashmap_next(&targets->chains, &targets->pass_at);
-                if (!entry) {
+                Member *member = membership_next(&targets->membership, &targets->pass_at);
+                int r;
+
+                if (!member) {
                         targets->pass_at = 0;
                         return 0;
                 }
-                if (((Target *)entry->value)->end_ns)
+                if (member->end_ns)
                         continue;
-                r = work_target(targets, entry->value, now_ns);
+                r = work_target(targets, target_of_member(member), now_ns);
                 if (r)
                         return r;
         }
@@ -355,11 +978,11 @@ static int work_targets(Targets *targets, uint64_t now_ns) {
 }
 
 void targets_begin_turn(Targets *targets) {
-        targets->text_left = TURN_TEXT;
+        mapping_tracker_begin_turn(&targets->mappings);
 }
 
 bool targets_is_reading(const Targets *targets) {
-        return targets->first_reading;
+        return targets->mappings.first_reading;
 }
 
 int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
@@ -367,73 +990,41 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp) {
         int r;
 
         targets_begin_turn(targets);
-        while (targets->first_dead && targets->first_dead->end_ns + TARGETS_KEEP_NS <= now_ns)
-                targets_forget_oldest_dead(targets);
-        r = targets_expire_rejects(targets, now_ns);
-        if (r)
-                return r;
-        if (now_ns >= targets->next_pass_ns) {
+        forget_dead(targets, now_ns);
+        r = expire_rejects(targets, now_ns);
+        if (!r && now_ns >= targets->next_pass_ns) {
                 targets->next_pass_ns = now_ns + WORK_INTERVAL_NS;
                 r = work_targets(targets, now_ns);
-                if (r)
-                        return r;
         }
-        r = targets_sweep(targets, now_ns, &sweep_ns);
-        if (r)
-                return r;
-        r = targets_go_on_reading(targets);
+        if (!r)
+                r = sweep_work(&targets->sweep, now_ns, look, targets, &sweep_ns);
+        if (!r)
+                r = mapping_tracker_work(&targets->mappings);
         if (r)
                 return r;
         r = search_work(targets->search, now_ns, on_found, targets, &next_ns);
         *next_nsp = MIN(MIN(next_ns, sweep_ns), targets->next_pass_ns);
-        if (targets->first_reading)
+        if (targets_is_reading(targets))
                 *next_nsp = MIN(*next_nsp, now_ns + READ_INTERVAL_NS);
         return r;
 }
 
+/* ---- sums ---- */
+
 void targets_begin_cpu_time(Targets *targets) {
-        HashmapEntry *entry;
-        uint32_t at = 0;
-
-        while ((entry = hashmap_next(&targets->chains, &at))) {
-                Target *target = entry->value;
-
-                if (!target->end_ns && process_cpu_time(target->process, &target->cpu_base_ns) == 0)
-                        target->cpu_last_ns = target->cpu_base_ns;
-        }
+        membership_begin_cpu_time(&targets->membership);
 }
 
 uint64_t targets_cpu_time_seen(Targets *targets) {
-        uint64_t sum_ns = targets->cpu_done_ns;
-        HashmapEntry *entry;
-        uint32_t at = 0;
-
-        while ((entry = hashmap_next(&targets->chains, &at))) {
-                const Target *target = entry->value;
-
-                if (!target->end_ns)
-                        sum_ns += target->cpu_last_ns - MIN(target->cpu_last_ns, target->cpu_base_ns);
-        }
-        targets->cpu_reported_ns = MAX(targets->cpu_reported_ns, sum_ns);
-        return targets->cpu_reported_ns;
+        return membership_cpu_time_seen(&targets->membership);
 }
 
 uint64_t targets_cpu_time(Targets *targets) {
-        HashmapEntry *entry;
-        uint32_t at = 0;
-        uint64_t now_ns;
-
-        while ((entry = hashmap_next(&targets->chains, &at))) {
-                Target *target = entry->value;
-
-                if (!target->end_ns && process_cpu_time(target->process, &now_ns) == 0)
-                        target->cpu_last_ns = now_ns;
-        }
-        return targets_cpu_time_seen(targets);
+        return membership_cpu_time(&targets->membership);
 }
 
 size_t targets_count(const Targets *targets) {
-        return targets->n_alive;
+        return targets->membership.n_alive;
 }
 
 size_t targets_count_all(const Targets *targets) {
@@ -451,13 +1042,9 @@ size_t targets_n_excluded_pids(const Targets *targets) {
 void targets_each(Targets *targets,
                   void (*visit)(void *userdata, const Process *process, SelectorReason reason),
                   void *userdata) {
-        HashmapEntry *entry;
+        const Target *target;
         uint32_t at = 0;
 
-        while ((entry = hashmap_next(&targets->chains, &at))) {
-                const Target *target = entry->value;
-
-                if (!target->end_ns)
-                        visit(userdata, target->process, target->reason);
-        }
+        while ((target = next_living(targets, &at)))
+                visit(userdata, target->process, target->member.reason);
 }

@@ -92,7 +92,7 @@ int targets_fork(Targets *targets, uint32_t tgid, uint32_t parent, uint64_t time
 void targets_resync(Targets *targets);
 
 /*
- * Notices of the kernel half were lost (LOST_NOTICES): everybody is looked at again, a few at each
+ * Notices of the kernel half were lost (LOST_NOTICES): all processes are looked at again, a few at each
  * targets_work(). Exits that were missed are seen by the targets' clocks.
  */
 void targets_resync_notices(Targets *targets);
@@ -118,7 +118,7 @@ int targets_work(Targets *targets, uint64_t now_ns, uint64_t *next_nsp);
 
 /*
  * The program that was sampled, with its mappings read if that was possible. A process that was sampled while
- * undecided is decided here. What *programp points to lives until the next call of targets_work(), _notice() or _admit().
+ * undecided is decided here. *programp lives until the next call of targets_work(), _notice() or _admit().
  * Return: 0 and *programp, TARGETS_E_REJECTED (the sample belongs to no target), -errno.
  */
 int targets_admit(Targets *targets, const struct abi_sample *sample, Program *programp);
@@ -126,7 +126,7 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
 /*
  * The program of @pid with that generation, with its mappings as by targets_admit(); one that is gone, for
  * some seconds, too.
- * Return: 0, TARGETS_E_REJECTED = nobody knows it (any more), -errno.
+ * Return: 0, TARGETS_E_REJECTED = it is not known (any more), -errno.
  */
 int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Program *programp);
 

@@ -25,5 +25,5 @@ DEFINE_CLEANUP(Tree, tree_free)
 /* There is a new process @pid, forked by @parent. In the order of time. */
 void tree_fork(Tree *tree, uint32_t pid, uint32_t parent);
 
-/* @tree may be NULL: nobody descends from nobody. */
+/* @tree may be NULL: then it contains no process. */
 bool tree_contains(const Tree *tree, uint32_t pid);

@@ -171,8 +171,8 @@ static int unknown_frame(Window *window, enum counter counter, uint64_t pc, Fram
 }
 
 /*
- * What the process itself says of an address where no file is. It keeps its kind: nobody knows in which
- * language.
+ * What the process itself says of an address where no file is. It keeps its kind: the language is
+ * unknown.
  */
 static int named_code(Window *window, const char *name, size_t size, uint64_t pc, FrameWord *wordp) {
         WindowFunction function = { 0 };
@@ -214,7 +214,7 @@ static int object_frame(Frames *frames, Window *window, const Process *process, 
         uint64_t address;
         int r;
 
-        /* Mapped, but in no segment: somebody mapped a file as it is not meant to be. */
+        /* Mapped, but in no segment: a program has mapped a file as it is not meant to be. */
         if (mapping->kind == MAPPING_UNREADABLE ||
             object_address(mapping->object, pc - mapping->start + mapping->offset, &address, &segment))
                 return unknown_frame(window, COUNTER_FRAMES_UNREADABLE, pc, wordp);

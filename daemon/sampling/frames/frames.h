@@ -37,12 +37,12 @@ void frames_set_refresh(Frames *frames, FramesRefresh refresh, void *userdata);
 
 enum {
         _FRAMES_E_SUCCESS,
-        FRAMES_E_UNNAMED,               /* of FramesNaming.code: nobody knows its name */
-        /* somebody may, in a moment: the stack is made anew for the next sample */
+        FRAMES_E_UNNAMED,               /* of FramesNaming.code: its name is not known */
+        /* it may be, in a moment: the stack is made again for the next sample */
         FRAMES_E_LATER,
 };
 
-/* Who gives names to frames. Each may be NULL: then nobody does. */
+/* Where frames get names from. Each may be NULL: then they get none. */
 typedef struct FramesNaming {
         /*
          * Code that the process made while it ran: in memory without a file. The name is not terminated and

@@ -51,12 +51,12 @@ typedef struct Object {
         uint32_t n_segments;
         uint64_t entry;                 /* e_entry */
         ThreadSymbol thread_symbol;     /* form 0 = none */
-        bool thread_symbol_waits;       /* … known so far: somebody else was asked */
+        bool thread_symbol_waits;       /* … known so far: a worker was asked */
 } Object;
 
 typedef struct ObjectCache ObjectCache;
 
-/* @max_objects: cap of files that are kept though nobody uses them. Return: 0, -ENOMEM. */
+/* @max_objects: cap of files that are kept without a user. Return: 0, -ENOMEM. */
 int object_cache_new(ObjectCache **cachep, size_t max_objects);
 
 /*

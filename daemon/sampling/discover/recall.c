@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampling/discover/recall.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/util/error.h"
+#include "base/util/macro.h"
+#include "sampling/process/process.h"
+
+/* The first file that a program maps is its executable. */
+static int recall_exe(void *userdata, const MappingNotice *notice) {
+        Identity *identity = userdata;
+
+        if (identity->exe || !notice->path_size || notice->path[0] != '/')
+                return 0;
+        identity->exe = strndup(notice->path, notice->path_size);
+        return identity->exe ? 0 : error_origin(-ENOMEM);
+}
+
+static int identity_of_ancestor(const NoticeHistory *history, uint32_t tgid, unsigned what,
+                                Identity **identityp) {
+        for (unsigned i = 0; i < RECALL_DEPTH && tgid; i++) {
+                _cleanup_(closep) int fd = -1;
+
+                tgid = notice_history_parent(history, tgid);
+                if (tgid && process_open_living((pid_t)tgid, 0, &fd, NULL) == 0)
+                        return identity_new(identityp, fd, what);
+        }
+        return 0;
+}
+
+int recall_identity(const NoticeHistory *history, uint32_t tgid, unsigned what, Identity **identityp) {
+        _cleanup_(identity_freep) Identity *identity = NULL;
+        unsigned inherited = what;
+        NoticeHistoryOrigin origin;
+        int r;
+
+        if (!history || notice_history_find_origin(history, tgid, 0, UINT64_MAX, &origin))
+                return 0;
+        /* an exec gives another executable and another environment than the parent's */
+        if (!origin.parent)
+                inherited &= ~(unsigned)(IDENTITY_EXE | IDENTITY_ENVIRONMENT);
+        r = identity_of_ancestor(history, tgid, inherited, &identity);
+        if (!r && identity && !origin.parent && what & IDENTITY_EXE)
+                r = notice_history_visit(history, tgid, 0, UINT64_MAX, recall_exe, identity);
+        if (!r && identity && (identity->exe || !(what & IDENTITY_EXE)))
+                *identityp = take(identity);
+        return MIN(r, 0);
+}
