@@ -43,7 +43,7 @@ typedef struct Publication {
         bool waits_for_symbols;         /* … as far as its files have been looked through */
         bool told_unread;
         uint32_t n_early;               /* samples without a context that came while it waited */
-        uint64_t threads_ns;            /* MONOTONIC: when that wait ended and `thread` was found; 0 = never */
+        uint64_t threads_ns;            /* MONOTONIC: when the wait ended with `thread` found; 0 = never */
 
         LookAgain form;                 /* for another form */
         LookAgain link;                 /* how a thread's context is reached; interval 0 = it is known */

@@ -13,8 +13,8 @@
  *     Publication        what it publishes of its traces                       sampling/context/publication.h
  *     TrackedMappings    how well its mappings are known                       mapping-tracker.h
  *
- * Events come in here (notices, mappings, samples, time) and go to the part that they concern. What it makes of
- * them goes out by the callbacks: the row of the kernel's table above all.
+ * Events come in here (notices, mappings, samples, time) and go to the part that they concern. What it makes
+ * of them goes out by the callbacks: the row of the kernel's table above all.
  */
 #include "sampling/discover/targets.h"
 
@@ -324,8 +324,8 @@ static int refuse(Targets *targets, Target *target) {
 }
 
 /*
- * Makes a target of a process that is none. Takes *processp over where the set has room for it. @finding: what
- * a search has found in it; NULL = nothing.
+ * Makes a target of a process that is none. Takes *processp over where the set has room for it. @finding:
+ * what a search has found in it; NULL = nothing.
  * Return: 0, TARGETS_E_REJECTED = the table is full (counted), -errno.
  */
 static int add(Targets *targets, Process **processp, SelectorReason reason, const SearchFinding *finding,

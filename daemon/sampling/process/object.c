@@ -2,7 +2,7 @@
 
 /*
  * A file is opened with care (object-file.h), and read once: known by device, inode, size and its times, it
- * is one object wherever it is mapped. One that is not mapped any more stays known for a while.
+ * is one object wherever it is mapped. One that is mapped no more stays known for a while.
  */
 #include "sampling/process/object.h"
 

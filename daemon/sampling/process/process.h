@@ -127,7 +127,7 @@ int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
 
 /*
  * The directory /proc/PID, which stays with this one process even if its id is used again.
- * @start_time_ns: 0 = of any process that has the id now. Return: 0 and *fdp (owned by the caller), PROCESS_E_*.
+ * @start_time_ns: 0 = any process that has the id now. Return: 0 and *fdp (owned by the caller), PROCESS_E_*.
  */
 int process_open(pid_t pid, uint64_t start_time_ns, int *fdp);
 

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The mappings of this very process, and notices as the kernel would write them. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/util/clock.h"
+#include "base/util/stat.h"
+#include "sampling/discover/mapping-tracker.h"
+
+typedef struct Bench {
+        ObjectCache *objects;
+        Process *process;
+        MappingTracker tracker;
+        TrackedMappings mappings;
+        unsigned n_changed;             /* calls back */
+} Bench;
+
+static int on_changed(void *userdata, TrackedMappings *mappings) {
+        Bench *bench = userdata;
+
+        cr_assert_eq(mappings, &bench->mappings);
+        bench->n_changed++;
+        return 0;
+}
+
+static TrackedMappings *no_program(void *userdata, uint32_t pid, uint64_t time_ns) {
+        return NULL;
+}
+
+static void begin(Bench *bench) {
+        MappingTrackerConfig config = { .program_at = no_program, .changed = on_changed, .userdata = bench };
+
+        stat_reset();
+        *bench = (Bench){ 0 };
+        cr_assert_eq(object_cache_new(&bench->objects, 64), 0);
+        cr_assert_eq(process_new(&bench->process, getpid()), 0);
+        config.objects = bench->objects;
+        mapping_tracker_init(&bench->tracker, &config);
+        mapping_tracker_begin(&bench->mappings, bench->process);
+}
+
+static void end(Bench *bench) {
+        mapping_tracker_end(&bench->tracker, &bench->mappings, 1);
+        process_free(bench->process);
+        object_cache_free(bench->objects);
+}
+
+static MappingNotice notice_at(uint64_t start, uint64_t time_ns) {
+        return (MappingNotice){ .time_ns = time_ns, .pid = (uint32_t)getpid(), .start = start, .size = 4096,
+                                .path = "//anon", .path_size = 6 };
+}
+
+static void tell(Bench *bench, uint64_t start, uint64_t time_ns) {
+        const MappingNotice notice = notice_at(start, time_ns);
+
+        cr_assert_eq(mapping_tracker_notice(&bench->tracker, &bench->mappings, &notice), 0);
+}
+
+Test(mapping_tracker, reads_when_a_sample_needs_it_and_not_again) {
+        uint64_t serial;
+        Bench bench;
+
+        begin(&bench);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1), 0);
+        cr_assert_gt(bench.process->n_mappings, 0);
+        cr_assert_eq(bench.n_changed, 1);
+        serial = bench.process->maps_serial;
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1), 0);
+        cr_assert_eq(stat_get(COUNTER_MAPS_READS), 1);
+        cr_assert_eq(bench.process->maps_serial, serial);
+
+        mapping_tracker_outdate(&bench.mappings);
+        cr_assert_eq(mapping_tracker_ensure(&bench.tracker, &bench.mappings, 1), 0);
+        cr_assert_eq(stat_get(COUNTER_MAPS_READS), 2, "notices were lost");
+        end(&bench);
+}
+
+Test(mapping_tracker, tells_once_of_many_changes) {
+        Bench bench;
+
+        begin(&bench);
+        tell(&bench, 0x10000, clock_monotonic_ns());
+        cr_assert_eq(mapping_tracker_flush(&bench.tracker), 0);
+        cr_assert_eq(bench.n_changed, 0, "nothing has been read yet that could change");
+        cr_assert_eq(mapping_tracker_read(&bench.tracker, &bench.mappings), 0);
+        tell(&bench, 0x10000, clock_monotonic_ns());
+        tell(&bench, 0x20000, clock_monotonic_ns());
+        cr_assert_not_null(process_find_mapping(bench.process, 0x20000));
+        cr_assert_eq(mapping_tracker_flush(&bench.tracker), 0);
+        cr_assert_eq(bench.n_changed, 2, "the read, and both changes");
+        cr_assert_eq(mapping_tracker_flush(&bench.tracker), 0);
+        cr_assert_eq(bench.n_changed, 2);
+        end(&bench);
+}
+
+/* An exec that has begun: its mappings are not this program's, until its notice is overdue by a second. */
+Test(mapping_tracker, leaves_the_mappings_of_the_next_program_alone) {
+        uint64_t now_ns;
+        Bench bench;
+
+        begin(&bench);
+        cr_assert_eq(mapping_tracker_read(&bench.tracker, &bench.mappings), 0);
+        now_ns = clock_monotonic_ns();
+        mapping_tracker_exec_begins(&bench.mappings, now_ns);
+        tell(&bench, 0x10000, now_ns);
+        cr_assert_null(process_find_mapping(bench.process, 0x10000));
+        cr_assert_not(bench.mappings.is_outdated);
+        tell(&bench, 0x10000, now_ns + 2 * NS_PER_SEC);
+        cr_assert(bench.mappings.is_outdated, "the notice of the exec was lost");
+        tell(&bench, 0x10000, now_ns + 3 * NS_PER_SEC);
+        cr_assert_not_null(process_find_mapping(bench.process, 0x10000));
+        end(&bench);
+}
+
+Test(mapping_tracker, wants_a_new_read_when_far_more_was_mapped_than_read) {
+        uint64_t start = 0x10000;
+        Bench bench;
+        size_t n;
+
+        begin(&bench);
+        cr_assert_eq(mapping_tracker_read(&bench.tracker, &bench.mappings), 0);
+        n = bench.process->n_mappings;
+        for (size_t i = 0; i < n + 64; i++, start += 0x2000) {
+                tell(&bench, start, clock_monotonic_ns());
+                cr_assert_not(bench.mappings.is_outdated);
+        }
+        tell(&bench, start, clock_monotonic_ns());
+        cr_assert(bench.mappings.is_outdated, "no notice tells of munmap()");
+        end(&bench);
+}
+
+Test(mapping_tracker, reads_ever_less_often_while_nothing_new_is_found) {
+        uint64_t interval_ns;
+        Bench bench;
+
+        begin(&bench);
+        cr_assert_eq(mapping_tracker_refresh(&bench.tracker, &bench.mappings), 0);
+        interval_ns = bench.mappings.refresh_interval_ns;
+        cr_assert_eq(mapping_tracker_refresh(&bench.tracker, &bench.mappings), MAPPING_TRACKER_E_NOT_NOW);
+        for (unsigned i = 0; i < 10; i++) {
+                bench.mappings.refresh_ns = 0;
+                cr_assert_eq(mapping_tracker_refresh(&bench.tracker, &bench.mappings), 0);
+                cr_assert_geq(bench.mappings.refresh_interval_ns, interval_ns);
+        }
+        cr_assert_eq(bench.mappings.refresh_interval_ns, 10 * NS_PER_SEC);
+        end(&bench);
+}
+
+/* What lay there until the exec is not sure for stacks that were walked by the old program's rows. */
+Test(mapping_tracker, doubts_where_the_program_before_had_its_code) {
+        ProcessAnswer answer;
+        Bench before, after;
+        uint64_t start;
+
+        begin(&before);
+        cr_assert_eq(mapping_tracker_read(&before.tracker, &before.mappings), 0);
+        start = before.process->mappings[0].start;
+        begin(&after);
+        cr_assert_eq(mapping_tracker_inherit(&after.mappings, &before.mappings), 0);
+        process_resolve(after.process, start, 1, &answer);
+        cr_assert(answer.is_stale);
+        cr_assert_null(answer.mapping);
+        process_resolve(after.process, start, clock_monotonic_ns() + NS_PER_SEC, &answer);
+        cr_assert_not(answer.is_stale);
+        end(&after);
+        end(&before);
+}
