@@ -58,11 +58,13 @@ Test(publication, loses_a_ring_that_goes_wrong_and_takes_it_back) {
 static const char payload[] = "\x0a\x18\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop";
 
 static struct spanprof_process_header header_of(uint32_t version, uint64_t published_ns) {
+        static char copy[sizeof(payload)];      /* memory that is present: no other is read */
         struct spanprof_process_header header = { .version = version,
                                                   .payload_size = sizeof(payload) - 1,
                                                   .published_ns = published_ns,
-                                                  .payload = (uintptr_t)payload };
+                                                  .payload = (uintptr_t)copy };
 
+        memcpy(copy, payload, sizeof(payload));
         memcpy(header.signature, SPANPROF_PROCESS_SIGNATURE, sizeof(header.signature));
         return header;
 }

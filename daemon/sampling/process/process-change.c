@@ -49,7 +49,7 @@ void process_resolve(const Process *process, uint64_t address, uint64_t time_ns,
 
         answerp->mapping = mapping ? mapping : process_find_mapping(process, address);
         answerp->is_current = process_is_current(process, time_ns);
-        /* whatever the history says of a time is nothing for one that it does not reach */
+        /* the history has nothing to say of a time that it does not reach */
         answerp->is_stale = !answerp->is_current && mapping_history_is_stale(history, address, time_ns);
 }
 
