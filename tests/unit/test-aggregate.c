@@ -44,11 +44,17 @@ static struct abi_sample sample(uint64_t time_ns) {
                                     .context = ABI_CONTEXT_UNPUBLISHED };
 }
 
+static int add_sample(Bench *bench, const Sample *sample) {
+        const Program program = { &bench->process, &bench->publication };
+
+        return aggregator_add(bench->aggregator, &program, sample);
+}
+
 static void add(Bench *bench, const struct abi_sample *header) {
         static const uint64_t user[] = { 0x401000 };
         Sample s = { .header = header, .kernel = user, .user = user };
 
-        cr_assert_eq(aggregator_add(bench->aggregator, &(Program){ &bench->process, &bench->publication }, &s), 0);
+        cr_assert_eq(add_sample(bench, &s), 0);
 }
 
 static Window *rotate(Bench *bench, uint64_t end_ns) {
@@ -217,7 +223,7 @@ static void add_attributes(Bench *bench, const char *bytes, size_t size) {
         header.form = ABI_FORM_THREAD;
         header.context = ABI_CONTEXT_NONE;
         header.attributes_size = (uint16_t)size;
-        cr_assert_eq(aggregator_add(bench->aggregator, &(Program){ &bench->process, &bench->publication }, &s), 0);
+        cr_assert_eq(add_sample(bench, &s), 0);
 }
 
 /* Resource { service.name = "shop" }, then threadlocal.attribute_key_map = ["route", "user"], by hand. */

@@ -18,7 +18,7 @@
 #include "sampling/process/process.h"
 
 typedef enum ThreadLookOutcome {
-        THREAD_LOOK_NOT,                /* it did not stop in time, another process traces it, or it is gone */
+        THREAD_LOOK_NOT,                /* it did not stop in time, is traced by another, or is gone */
         THREAD_LOOK_ASLEEP,             /* left alone: a stop would end the system call that it sleeps in */
         THREAD_LOOK_PRESENT,
         THREAD_LOOK_NONE,               /* no record, or no ids in it */
