@@ -263,8 +263,7 @@ static int print_all(Show *show, ObjectCache *objects) {
         publication->thread = thread_context_find(process, &unread);
         printf("pid %" PRIu32 " (", process->pid);
         print_text(process->comm, strlen(process->comm));
-        printf(")
-");
+        printf(")\n");
         if (publication->context)
                 print_process_context(publication->context);
         else if (condition == PROCESS_CONTEXT_E_VERSION)
