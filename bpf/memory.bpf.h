@@ -10,7 +10,7 @@
  * A copy ends with its page: the next one may not be there, and a fault costs
  * more than a microsecond.
  *
- * Includes nothing: the same lines run on the host under test (tests/lib/bpf-shim.h).
+ * Includes nothing: the same lines run on the host under test (tests/harness/bpf-shim.h).
  */
 
 enum {

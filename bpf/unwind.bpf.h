@@ -22,7 +22,7 @@
  * would follow each possible frame count by itself (100,000 instructions instead
  * of a few hundred).
  *
- * Includes nothing: the same lines run on the host under test (tests/lib/bpf-shim.h).
+ * Includes nothing: the same lines run on the host under test (tests/harness/bpf-shim.h).
  */
 
 enum {

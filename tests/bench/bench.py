@@ -15,11 +15,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("harness", "oracles")]
 import tap  # noqa: E402
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-VICTIMS = tap.BUILD_DIR / "tests/lib"
 
 
 class Cgroup:
@@ -91,8 +90,8 @@ class Bench(contextlib.ExitStack):
         return pathlib.Path(path)
 
     def victim(self, name, *args, cpu=None, ready=r"^pid (\d+)"):
-        """Starts tests/lib/victim-NAME and waits until it says that it runs."""
-        child = self.spawn([VICTIMS / f"victim-{name}", *args], cpu=cpu)
+        """Starts tests/victims/victim-NAME and waits until it says that it runs."""
+        child = self.spawn([tap.VICTIMS / f"victim-{name}", *args], cpu=cpu)
         child.wait_for(ready)
         return child
 

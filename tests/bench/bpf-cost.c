@@ -3,9 +3,9 @@
 /*
  * bpf-cost VICTIM OMIT [REPETITIONS [MS]]: what one sample costs in BPF.
  *
- * Three programs run on the same victim (tests/lib/victim-frames on one CPU) by the
+ * Three programs run on the same victim (tests/victims/victim-frames on one CPU) by the
  * same kind of event, one after the other, forth and back, many times over; ours also
- * on one of the same depth without frame pointers (tests/lib/victim-omit), which it
+ * on one of the same depth without frame pointers (tests/victims/victim-omit), which it
  * walks by unwind rows. The
  * kernel's own statistics give ns a run. The ring is drained meanwhile, so that
  * every record is really written. Prints the lowest and the median repetition, and

@@ -4,7 +4,7 @@
 
 usage: tests/bench/convert.py [--rounds N] [--jfrconv JAR] [--large] [--real] [--profiler LIBRARY] [--keep DIRECTORY] [RECORDING…]
 
-Makes recordings of known contents (tests/lib/make-jfr: events × depth × contexts; 732,240 samples at depth 14 with 1,000
+Makes recordings of known contents (tests/harness/make-jfr: events × depth × contexts; 732,240 samples at depth 14 with 1,000
 contexts, as many as the Java converter was measured with; with --large also 1 GiB), and takes those that are named, e.g.
 real ones. JAR is jfr-converter of Maven Central; without it, or without java, the rival is left out. It takes one kind of event
 a run, so it is run once for each.
@@ -27,7 +27,7 @@ import time
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
 SPANPROF = os.environ.get("SPANPROF", str(BUILD / "spanprof"))
-MAKE_JFR = BUILD / "tests/lib/make-jfr"
+MAKE_JFR = BUILD / "tests/harness/make-jfr"
 
 
 def run(argv):

@@ -26,11 +26,11 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("harness", "oracles")]
 import tap  # noqa: E402
 
 LIMIT = tap.BUILD_DIR / "tests/bench/coroutine-limit"
-VICTIM = str(tap.BUILD_DIR / "tests/lib/victim-stations")
+VICTIM = str(tap.VICTIMS / "victim-stations")
 SHM = "/dev/shm"
 
 

@@ -11,7 +11,7 @@
 
 #include <malloc.h>
 
-#include "../lib/fill-window.h"
+#include "fill-window.h"
 #include "base/util/clock.h"
 #include "base/util/gzip.h"
 #include "formats/otlp/encode.h"

@@ -32,7 +32,6 @@ import otlp_read
 import session
 import tap
 
-LIB = session.LIB
 CLOCK = time.CLOCK_MONOTONIC
 
 
@@ -85,7 +84,7 @@ def namespace(b):
 
 
 def crowd(b, n, *more, prefix=()):
-    child = b.spawn([*prefix, LIB / "victim-crowd", n, 1, *more])
+    child = b.spawn([*prefix, tap.VICTIMS / "victim-crowd", n, 1, *more])
     child.wait_for("^ready", patience=180)
     return child
 
@@ -135,7 +134,7 @@ def first(options):
         begins = {}
         for _ in range(20 * options.rounds):
             begin = time.clock_gettime_ns(CLOCK)
-            child = b.spawn([LIB / "victim-short", 60])
+            child = b.spawn([tap.VICTIMS / "victim-short", 60])
             child.wait()
             begins[child.pid] = begin
         daemon.stop()
@@ -152,7 +151,7 @@ def late(options):
     delays = []
     with bench.Bench() as b:
         daemon = Daemon(b)
-        victims = [b.spawn([LIB / "victim-ring"], stdin=subprocess.PIPE) for _ in range(3)]
+        victims = [b.spawn([tap.VICTIMS / "victim-ring"], stdin=subprocess.PIPE) for _ in range(3)]
         for victim in victims:
             victim.wait_for(r"^pid \d+")
         time.sleep(1)
@@ -201,7 +200,7 @@ def share_row(name, daemon, samples, attributed):
 
 def libraries(b, n):
     """Copies of a library, each with a build id of its own."""
-    data = (LIB / "libswap-a.so").read_bytes()
+    data = (tap.VICTIMS / "libswap-a.so").read_bytes()
     at = data.index(b"GNU\0", data.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")) + 4
     directory, made = b.directory(), []
     for i in range(n):
@@ -217,7 +216,7 @@ def shares(options):
     with bench.Bench() as b:
         daemon = Daemon(b, "--comm", "victim-short")
         for _ in range(200 * options.rounds):
-            child = tap.Child([LIB / "victim-short", 20])
+            child = tap.Child([tap.VICTIMS / "victim-short", 20])
             child.wait()
             child.kill()
         samples = daemon.stop().samples
@@ -225,7 +224,7 @@ def shares(options):
             share_row("processes of 20 ms, fork and exec", daemon, samples, sum(map(is_attributed, samples))))
     with bench.Bench() as b:
         daemon = Daemon(b, "--comm", "victim-family")
-        b.spawn([LIB / "victim-family", "fork", 200 * options.rounds, 20]).wait(600)
+        b.spawn([tap.VICTIMS / "victim-family", "fork", 200 * options.rounds, 20]).wait(600)
         samples = daemon.stop().samples
         rows.append(
             share_row("processes of 20 ms, fork alone", daemon, samples, sum(map(is_attributed, samples))))
@@ -234,7 +233,7 @@ def shares(options):
         attributed, inside = 0, []
         for _ in range(options.rounds):
             made = libraries(b, 12)
-            victim = b.spawn([LIB / "victim-dlopen", "series", 0.2, *(path for path, _ in made)])
+            victim = b.spawn([tap.VICTIMS / "victim-dlopen", "series", 0.2, *(path for path, _ in made)])
             victim.wait(600)
             spans = [(int(x), int(y), int(z))
                      for x, y, z in re.findall(r"^library (\d+) begin (\d+) end (\d+)", victim.out, re.M)]
@@ -262,11 +261,11 @@ def shares(options):
 
 def storm(options):
     rows = []
-    for name, program in (("fork and exec", LIB / "victim-nothing"), ("fork alone", None)):
+    for name, program in (("fork and exec", tap.VICTIMS / "victim-nothing"), ("fork alone", None)):
         with bench.Bench() as b:
             daemon = Daemon(b, "--all")
             spawners = [
-                b.spawn([LIB / "victim-crowd", "storm", 40000, 1000, *([program] if program else [])])
+                b.spawn([tap.VICTIMS / "victim-crowd", "storm", 40000, 1000, *([program] if program else [])])
                 for _ in range(2)
             ]
             for spawner in spawners:

@@ -75,7 +75,7 @@ def part_map(options):
     values = []
     for _ in range(options.rounds):
         with bench.Bench() as kit:
-            child = kit.spawn([bench.VICTIMS / "victim-code"], stdin=bench.subprocess.PIPE)
+            child = kit.spawn([bench.tap.VICTIMS / "victim-code"], stdin=bench.subprocess.PIPE)
             child.wait_for(r"^pid \d+")
             child.process.stdin.write(b"make alpha\n")
             child.process.stdin.flush()

@@ -14,12 +14,12 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("harness", "oracles")]
 import fault_server
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 N_SAMPLES = 100000
-DRIVER = BUILD / "tests/lib/export-driver"
+DRIVER = BUILD / "tests/harness/export-driver"
 CONFIG = """
 receivers: {{otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:{port}"}}}}}}}}
 exporters: {{file: {{path: {path}}}}}
@@ -102,7 +102,7 @@ def away(request, directory):
 
 def spool_modes(directory):
     """A healthy receiver that is a few ms away: what each window costs to be safe. The calls are counted in a run of their own."""
-    fault = BUILD / "tests/lib/libfault-at.so"
+    fault = BUILD / "tests/harness/libfault-at.so"
     print(
         "\n| windows of | spool | CPU ms a window | dirtied KiB a window | of it removed in time | flushes a window |\n|--|--|--:|--:|--:|--:|"
     )

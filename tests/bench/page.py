@@ -23,7 +23,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "lib"))
+sys.path[:0] = [str(HERE.parent / name) for name in ("harness", "oracles")]
 
 import browser  # noqa: E402
 from wire import field, fixed64, packed, varint  # noqa: E402

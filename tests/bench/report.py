@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("harness", "oracles")]
 from payload import any_value  # noqa: E402
 from wire import field, fixed64, packed  # noqa: E402
 

@@ -27,7 +27,7 @@ import otlp_read
 import tap
 
 COST = tap.BUILD_DIR / "tests/bench/unwind-cost"
-OMIT, THROW, DLOPEN = (bench.VICTIMS / f"victim-{name}" for name in ("omit", "throw", "dlopen"))
+OMIT, THROW, DLOPEN = (tap.VICTIMS / f"victim-{name}" for name in ("omit", "throw", "dlopen"))
 TRUNCATED = "profile.stack.truncated"
 N_FUNCTIONS = 600
 SOURCE = """
@@ -168,7 +168,7 @@ def samples_of(directory):
 
 
 def dlopen(options):
-    library = bench.VICTIMS / "libswap-a.so"
+    library = tap.VICTIMS / "libswap-a.so"
     build_id, waits = otlp_read.Symbols().build_id(str(library)), []
     for _ in range(max(10, options.rounds)):
         with bench.Bench() as b:

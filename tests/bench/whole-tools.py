@@ -196,14 +196,14 @@ def loss(options):
 
 
 def request_figures(b, seconds):
-    victim = b.spawn([bench.VICTIMS / "victim-request", seconds])
+    victim = b.spawn([tap.VICTIMS / "victim-request", seconds])
     victim.wait(600)
     match = re.search(r"^total seconds ([\d.]+) requests (\d+) p50_ns (\d+) p99_ns (\d+)", victim.out, re.M)
     return int(match.group(2)) / float(match.group(1)), int(match.group(4)) / 1e3
 
 
 def forker_figures(b, seconds):
-    victim = b.spawn([bench.VICTIMS / "victim-forker", seconds])
+    victim = b.spawn([tap.VICTIMS / "victim-forker", seconds])
     victim.wait(600)
     match = re.search(r"ns_per_fork (\d+) ns_per_map (\d+)", victim.out)
     return int(match.group(1)) / 1e3, int(match.group(2))

@@ -8,7 +8,7 @@ import pathlib
 import struct
 import sys
 
-TEXT, FRAME = 0x10000, 0x400000  # as in tests/lib/cfi-maker.h
+TEXT, FRAME = 0x10000, 0x400000  # as in tests/harness/cfi-maker.h
 
 
 def entry(ident, body, wide=None):

@@ -6,7 +6,7 @@ import pathlib
 import struct
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from wire import field  # noqa: E402
 
 

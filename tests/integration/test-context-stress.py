@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """No sample carries a context that is not its thread's at its moment: 64 threads that change theirs each microsecond and
-log it, a kernel half beside them, and every sample judged by the log (tests/lib/context-stress.c)."""
+log it, a kernel half beside them, and every sample judged by the log (tests/oracles/context-stress.c)."""
 import re
 
 import tap
 
-PROGRAM = tap.BUILD_DIR / "tests/lib/context-stress"
+PROGRAM = tap.VICTIMS / "context-stress"
 WRONG = ("mixed", "owner", "time", "missed", "shared")
 
 

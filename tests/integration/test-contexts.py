@@ -26,7 +26,6 @@ from opentelemetry.proto.common.v1 import common_pb2  # noqa: E402
 from opentelemetry.proto.resource.v1 import resource_pb2  # noqa: E402
 from wire import field  # noqa: E402
 
-LIB = tap.BUILD_DIR / "tests/lib"
 TRACE_HIGH = "1111222233334444"
 
 
@@ -59,7 +58,7 @@ class Contexts(session.TestCase):
     }
 
     def start_victim(self, library, before=3, after=3, program="victim-context", **environment):
-        child = self.spawn([program if "/" in program else LIB / program, library, before, after],
+        child = self.spawn([program if "/" in program else tap.VICTIMS / program, library, before, after],
                            stdin=subprocess.PIPE, env={**session.clean_environment(), **environment})
         child.wait_for(r"^pid \d+")
 
@@ -165,7 +164,7 @@ class Contexts(session.TestCase):
         return result
 
     def test_general_dynamic_in_a_library_loaded_late(self):
-        self.check_model(LIB / "libcontext-general.so")
+        self.check_model(tap.VICTIMS / "libcontext-general.so")
 
     def has_spans(self, run):
         tap.wait_until(
@@ -179,7 +178,7 @@ class Contexts(session.TestCase):
 
     def test_samples_do_not_wait_for_a_worker_that_hangs_and_are_counted(self):
         run = self.start("--frequency", "499")
-        child, tell = self.start_victim(LIB / "libcontext-general.so")
+        child, tell = self.start_victim(tap.VICTIMS / "libcontext-general.so")
         self.publish(tell)
         self.settled(run, child)
         stopped = self.workers(run)
@@ -211,13 +210,13 @@ class Contexts(session.TestCase):
         self.assertEqual(result.counter("thread_symbols_total", "failed"), 0)
 
     def test_descriptors_in_static_memory(self):
-        self.check_model(LIB / "libcontext-descriptor.so")
+        self.check_model(tap.VICTIMS / "libcontext-descriptor.so")
 
     def test_descriptors_in_dynamic_memory(self):
-        self.check_model(LIB / "libcontext-descriptor.so", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=0")
+        self.check_model(tap.VICTIMS / "libcontext-descriptor.so", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=0")
 
     def test_initial_exec(self):
-        self.check_model(LIB / "libcontext-initial.so")
+        self.check_model(tap.VICTIMS / "libcontext-initial.so")
 
     def test_local_exec_in_the_executable(self):
         result = self.check_model("-", program="victim-context-exec")
@@ -227,7 +226,7 @@ class Contexts(session.TestCase):
 
     def test_musl(self):
         compiler = tap.need_tool("musl-gcc")
-        directory, source = self.directory(), tap.SOURCE_DIR / "tests/lib"
+        directory, source = self.directory(), tap.SOURCE_DIR / "tests/victims"
         for output, arguments in (("libcontext.so", ["-shared", "-fPIC", source / "context-library.c"]),
                                   ("victim-musl",
                                    [source / "victim-context.c", "-I", tap.SOURCE_DIR / "sdk/include"])):
@@ -376,7 +375,7 @@ class Contexts(session.TestCase):
 
     def test_a_wild_list_of_thread_local_memory_gives_no_context(self):
         run = self.start("--frequency", "499")
-        child, tell = self.start_victim(LIB / "libcontext-general.so", before=2, after=2)
+        child, tell = self.start_victim(tap.VICTIMS / "libcontext-general.so", before=2, after=2)
         self.publish(tell)
         tell("load")
         threads = self.threads(child, 4)
@@ -399,7 +398,7 @@ class Contexts(session.TestCase):
 
     def test_elastics_form(self):
         run = self.start("--frequency", "499", "--comm", "victim-context*")
-        child, tell = self.start_victim(LIB / "libcontext-elastic.so", ELASTIC="1")
+        child, tell = self.start_victim(tap.VICTIMS / "libcontext-elastic.so", ELASTIC="1")
         loaded = tell("load")
         threads = self.threads(child, 6)
         run.wait_events(300, pid=child.pid)
@@ -424,7 +423,7 @@ class Contexts(session.TestCase):
 
     def test_a_form_that_is_not_read_is_named(self):
         run = self.start("--frequency", "199", "--comm", "victim-context*")
-        child, tell = self.start_victim(LIB / "libcontext-node.so", before=1, after=1)
+        child, tell = self.start_victim(tap.VICTIMS / "libcontext-node.so", before=1, after=1)
         tell("load")
         tap.wait_until(lambda: "thread contexts are not read: otel_thread_ctx_nodejs_v1" in run.log,
                        "the reason")
@@ -443,7 +442,7 @@ class Contexts(session.TestCase):
         self.settled(run, child)
         periods, threads = [], None
         for name in ("general", "second", "descriptor", "general"):
-            tell(f"library {LIB}/libcontext-{name}.so")
+            tell(f"library {tap.VICTIMS}/libcontext-{name}.so")
             loaded = tell("load")
             threads = threads or self.threads(child, 6)
             seen = self.linked(run, child)
@@ -471,7 +470,7 @@ class Contexts(session.TestCase):
     def test_a_library_that_is_linked_long_after_it_was_mapped(self):
         """As when its process waits for a CPU in between: no notice tells of the word that leads to the variable."""
         run = self.start("--frequency", "499", "--log-level", "debug")
-        child, tell = self.start_victim(LIB / "libcontext-slow.so")
+        child, tell = self.start_victim(tap.VICTIMS / "libcontext-slow.so")
         self.publish(tell)
         self.settled(run, child)
         tell("load")
@@ -502,7 +501,7 @@ class Contexts(session.TestCase):
             self.assertFalse({"shop.shards", "shop.share", "host.name"} & set(sample.resource))
 
     def test_the_sdk_writes_both_forms(self):
-        self.check_sdk(LIB / "victim-otel")
+        self.check_sdk(tap.VICTIMS / "victim-otel")
 
     def test_the_sdk_writes_both_forms_with_musl(self):
         compiler = tap.need_tool("musl-gcc")
@@ -514,8 +513,8 @@ class Contexts(session.TestCase):
                                                     for name in ("context", "local", "otel", "ring"))
         ], expect=0)
         self.run_command([
-            compiler, *flags, "-I", tap.SOURCE_DIR / "tests/lib", "-o", directory / "victim-otel",
-            tap.SOURCE_DIR / "tests/lib/victim-otel.c", f"-L{directory}", "-lspanprof-context",
+            compiler, *flags, "-I", tap.SOURCE_DIR / "tests/victims", "-o", directory / "victim-otel",
+            tap.SOURCE_DIR / "tests/victims/victim-otel.c", f"-L{directory}", "-lspanprof-context",
             f"-Wl,-rpath,{directory}"
         ], expect=0)
         # meson names the directory of the other library in the environment, and that goes before what the

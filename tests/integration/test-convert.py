@@ -23,7 +23,7 @@ import wire
 from jfr_oracle import any_value, converted, differences, printed, read_samples, seconds
 
 DATA = tap.SOURCE_DIR / "tests/data"
-MAKE_JFR = tap.BUILD_DIR / "tests/lib/make-jfr"
+MAKE_JFR = tap.HARNESS / "make-jfr"
 SECRET = "hunter2-do-not-tell"
 # group of events → the type of their profile when they are the first that measure it, and when not
 WAYS = [({"jdk.CPUTimeSample"}, "samples", "cpu_time_samples"),

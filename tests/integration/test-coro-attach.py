@@ -211,7 +211,7 @@ class Named(tap.TestCase):
         child.kill()
 
     def test_an_address_of_code_is_the_function_that_it_is_in(self):
-        victim = session.LIB / "victim-suspended"
+        victim = tap.VICTIMS / "victim-suspended"
         tap.need_root()
         log = self.directory() / "log"
         child = self.spawn([victim, log], stdin=subprocess.PIPE, env=session.clean_environment())

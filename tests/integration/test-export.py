@@ -339,7 +339,7 @@ class Unreachable(ExportCase):
 
     def test_a_resolver_that_never_answers_holds_up_nothing(self):
         # the resolver waits for ever: if anything of ours waited for it, this would not end
-        environment = {"LD_PRELOAD": str(tap.BUILD_DIR / "tests/lib/libhanging-resolver.so"),
+        environment = {"LD_PRELOAD": str(tap.HARNESS / "libhanging-resolver.so"),
                        "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
         outcome = self.drive("http://collector.example:4318/x", environment, timeout_ms=100, retries=2)
         self.assert_lost(outcome, "stop")

@@ -179,7 +179,7 @@ class Identity(tap.TestCase):
     def test_processes_that_are_gone_at_once_belong_to_their_parents_group(self):
         """20 ms each: nobody could read /proc/PID/cgroup of most. Where an exclude would have to be asked too, they are left out."""
         group = self.group("spanprof-test", f"docker-{CONTAINER}.scope")
-        short = tap.BUILD_DIR / "tests/lib/victim-short"
+        short = tap.VICTIMS / "victim-short"
         code = f"import subprocess\nfor _ in range(40): subprocess.run([{str(short)!r}, '20'], stdout=subprocess.DEVNULL)"
         wait = "import sys\nsys.stdin.readline()\n"
         spawners = [
@@ -236,7 +236,7 @@ class Identity(tap.TestCase):
         return {entry["pid"]: entry for entry in json.loads(done.stdout)}
 
     def test_targets_lists_who_publishes_and_on_request_why_others_are_not_chosen(self):
-        publisher = self.spawn([tap.BUILD_DIR / "tests/lib/victim-ring"], stdin=subprocess.PIPE)
+        publisher = self.spawn([tap.VICTIMS / "victim-ring"], stdin=subprocess.PIPE)
         publisher.process.stdin.write(b"publish 512\n")
         publisher.process.stdin.flush()
         address = int(publisher.wait_for(r"^ok (\S+)").group(1), 0)
@@ -282,7 +282,7 @@ class Identity(tap.TestCase):
     def test_targets_lists_coroutines(self):
         """Stations in a region that nothing names, in the program's own memory."""
         log = self.directory() / "log"
-        victim = self.spawn([tap.BUILD_DIR / "tests/lib/victim-coroutines", "1", "2", log])
+        victim = self.spawn([tap.VICTIMS / "victim-coroutines", "1", "2", log])
         victim.wait_for("^pid")
         tap.wait_until(lambda: "coroutines" in self.list_targets("--pid", victim.pid)[victim.pid],
                        "its region")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel half on the real kernel, driven by tests/lib/sample-dump; no daemon around it.
+"""The kernel half on the real kernel, driven by tests/harness/sample-dump; no daemon around it.
 
 Truth comes from the victims (return addresses by the compiler), /proc, wait4() and kallsyms.
 """
@@ -18,7 +18,6 @@ import time
 import tap
 from dump import PROGRAM, TICK_NS, Dump, start_time
 
-LIB = tap.BUILD_DIR / "tests/lib"
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
 NO_USER, FAULT, BAD_CFA, DEPTH, FP_END = 1, 4, 5, 7, 8
 UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
@@ -33,7 +32,7 @@ class KernelHalf(tap.TestCase):
 
     def frames_victim(self, depth, mode="spin", prefix=()):
         """A victim, the range of its leaf, and its return addresses from the leaf's on."""
-        child = self.spawn([*prefix, LIB / "victim-frames", depth, mode])
+        child = self.spawn([*prefix, tap.VICTIMS / "victim-frames", depth, mode])
         first, last, *returns = map(int, child.wait_for(r"^frames (.*)\n").group(1).split())
         self.assertEqual(len(returns), depth - 1)
         return child, range(first, last), returns
@@ -131,10 +130,10 @@ class KernelHalf(tap.TestCase):
 
     def test_spares_its_helpers_by_parent_and_name(self):
         directory = self.directory()
-        shutil.copy(LIB / "victim-frames", directory / "another-name")
+        shutil.copy(tap.VICTIMS / "victim-frames", directory / "another-name")
         spared, _, _ = self.frames_victim(10)
         renamed = self.spawn([directory / "another-name", "10"])
-        grandchild = self.spawn(["sh", "-c", f"{LIB}/victim-frames 10 & echo pid $!; wait"])
+        grandchild = self.spawn(["sh", "-c", f"{tap.VICTIMS}/victim-frames 10 & echo pid $!; wait"])
         grandchild.wait_for(r"^pid (\d+)")
         stranger = int(re.search(r"^pid (\d+)", grandchild.out, re.M)[1])
         dump = Dump(self, **{"spare-children": "victim-frames"}, frequency=499, default=UNDECIDED,
@@ -252,7 +251,7 @@ class KernelHalf(tap.TestCase):
     # --- the context ring
 
     def ring_victim(self, capacity=64, prefix=()):
-        victim = self.spawn([*prefix, LIB / "victim-slot", capacity], stdin=subprocess.PIPE)
+        victim = self.spawn([*prefix, tap.VICTIMS / "victim-slot", capacity], stdin=subprocess.PIPE)
         address, tid = map(int, victim.wait_for(r"^ring (\d+ \d+)\n").group(1).split())
 
         def tell(text):
@@ -354,8 +353,8 @@ class KernelHalf(tap.TestCase):
         directory = self.directory()
         # In one namespace: a victim, a victim one level further down, then the sampler.
         script = (
-            f"{LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/plain;"
-            f" unshare --pid --fork --kill-child {LIB}/victim-frames 5 >/dev/null & echo $! >{directory}/nested;"
+            f"{tap.VICTIMS}/victim-frames 5 >/dev/null & echo $! >{directory}/plain;"
+            f" unshare --pid --fork --kill-child {tap.VICTIMS}/victim-frames 5 >/dev/null & echo $! >{directory}/nested;"
             f" exec {PROGRAM} \"$@\"")
         dump = Dump(self, prefix=(*self.UNSHARE, "sh", "-c", "shift; " + script, "sh"), frequency=499,
                     default=TARGET, spare=0)  # it is number 1 in its namespace, as the sibling is
@@ -415,7 +414,7 @@ class KernelHalf(tap.TestCase):
     def test_what_an_exit_did_not_know_is_told_once_it_is_reaped(self):
         """The scheduler looks every few milliseconds; a process of two has hardly been looked at when it exits."""
         dump = Dump(self, default=UNDECIDED)
-        victim, used = LIB / "victim-short", {}
+        victim, used = tap.VICTIMS / "victim-short", {}
         for _ in range(30):
             pid = os.posix_spawn(victim, [victim, "2"], {},
                                  file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
@@ -433,7 +432,7 @@ class KernelHalf(tap.TestCase):
 
     def test_of_the_rejected_no_more_is_told_than_their_exit(self):
         dump = Dump(self)
-        self.spawn([LIB / "victim-short", "2"]).wait()
+        self.spawn([tap.VICTIMS / "victim-short", "2"]).wait()
         last = self.spawn(["true"])
         last.wait()
         dump.wait(lambda: dump.notices(EXIT, last.pid), "notice of exit")

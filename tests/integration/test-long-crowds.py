@@ -16,7 +16,7 @@ import session
 import tap
 
 SYMBOLS = otlp_read.Symbols()
-CROWD = session.LIB / "victim-crowd"
+CROWD = tap.VICTIMS / "victim-crowd"
 STEPS_KIB = 16384       # memory grows in steps with the fullest window so far, and with requests that wait
 N_PROCESSES = int(os.environ.get("SPANPROF_TEST_PROCESSES", 1_000_000))
 
@@ -122,7 +122,7 @@ class Crowds(session.TestCase):
         return result, before, after
 
     def test_two_thousand_new_programs_a_second(self):
-        result, before, after = self.storm(30000, 1000, session.LIB / "victim-nothing", n_spawners=2)
+        result, before, after = self.storm(30000, 1000, tap.VICTIMS / "victim-nothing", n_spawners=2)
         # Two notices each, exec and exit; other processes come and go, too.
         self.assertGreaterEqual(
             result.counter("notices_total") + result.counter("notices_lost_total"), 120000)

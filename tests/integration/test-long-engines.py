@@ -15,7 +15,7 @@ import otlp_read
 import session
 import tap
 
-VICTIM = session.LIB / "victim-chain"
+VICTIM = tap.VICTIMS / "victim-chain"
 SYMBOLS = otlp_read.Symbols()
 # Engines ask for more descriptors than a container may have whose own engine has set a limit.
 RUN = ("run", "--detach", "--pull", "never", "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit",

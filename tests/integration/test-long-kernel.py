@@ -201,7 +201,7 @@ class Kernel(tap.TestCase):
         tap.need_root()
         oracle.need()
         console = qemu.boot(self, qemu.debian_kernel(),
-                            [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CLOCKS)
+                            [tap.SPANPROF, tap.VICTIMS / "victim-chain"], CLOCKS)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
         self.assertRegex(console, r"(?m)^suspend 0$")
         self.assertRegex(console, r"(?m)^status 0$")
@@ -243,7 +243,7 @@ class Kernel(tap.TestCase):
         tap.need_root()
         oracle.need()
         console = qemu.boot(self, qemu.debian_kernel(),
-                            [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], MEMORY)
+                            [tap.SPANPROF, tap.VICTIMS / "victim-chain"], MEMORY)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
         self.assertEqual(re.findall(r"(?m)^status (\d+)$", console), ["137", "0"],
                          "killed, and well when it is started again")
@@ -259,7 +259,7 @@ class Kernel(tap.TestCase):
         tap.need_root()
         oracle.need()
         console = qemu.boot(self, qemu.debian_kernel(),
-                            [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain"], CPUS)
+                            [tap.SPANPROF, tap.VICTIMS / "victim-chain"], CPUS)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
         self.assertEqual(re.findall("(?m)^(begun|gone|back|anew)$", console),
                          ["begun", "gone", "back", "anew"])
@@ -277,7 +277,7 @@ class Kernel(tap.TestCase):
     def refusals(self, levels, options=""):
         """Of each of @levels of perf_event_paranoid: the doctor's words, the status of `run`, and of one without CAP_PERFMON."""
         tap.need_root()
-        programs = [tap.SPANPROF, tap.BUILD_DIR / "tests/lib/victim-chain", tap.need_tool("setpriv")]
+        programs = [tap.SPANPROF, tap.VICTIMS / "victim-chain", tap.need_tool("setpriv")]
         console = qemu.boot(self, qemu.debian_kernel(), programs, refusals(levels), options=options)
         print("".join(f"# {line[:200]}\n" for line in console.splitlines()))
         found = {}

@@ -13,7 +13,7 @@ import packages
 import session
 import tap
 
-VICTIM = tap.BUILD_DIR / "tests/lib/victim-chain"
+VICTIM = tap.VICTIMS / "victim-chain"
 DROP_IN = "/etc/spanprof/spanprof.conf.d/50-test.conf"
 
 

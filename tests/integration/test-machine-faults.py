@@ -42,7 +42,7 @@ def disable_events(pid):
 class Machine(session.TestCase):
     def test_timers_that_a_cpu_took_with_it_unseen_are_opened_anew(self):
         first = self.victim("chain", 5)
-        run = self.start("--exe", f"{session.LIB}/victim-*")
+        run = self.start("--exe", f"{tap.VICTIMS}/victim-*")
         run.wait_events(50, first.pid)
         n = len(events(run.pid))
         disable_events(run.pid)
@@ -93,7 +93,7 @@ class Machine(session.TestCase):
 
     def test_descriptors_that_run_out_while_it_works_are_done_without_until_there_are_more(self):
         first = self.victim("chain", 5)
-        run = self.start("--exe", f"{session.LIB}/victim-*", "--frequency", 499)
+        run = self.start("--exe", f"{tap.VICTIMS}/victim-*", "--frequency", 499)
         run.wait_events(50, first.pid)
         soft, hard = resource.prlimit(run.pid, resource.RLIMIT_NOFILE)
 

@@ -175,7 +175,7 @@ class Code(session.NamingCase):
     @staticmethod
     def exec_after(command):
         """What the shell is to do: it may not see the victim any more when /tmp is another one."""
-        return f"exec 9<{session.LIB / 'victim-code'}; {command} && exec /proc/self/fd/9"
+        return f"exec 9<{tap.VICTIMS / 'victim-code'}; {command} && exec /proc/self/fd/9"
 
     def commanded_in(self, *prefix):
         child = self.spawn(prefix, stdin=subprocess.PIPE)
@@ -258,7 +258,7 @@ class Local(session.NamingCase):
                       "100 samples more")
         result = run.stop()
         symbols = otlp_read.Symbols()
-        path = os.path.realpath(session.LIB / "victim-chain")
+        path = os.path.realpath(tap.VICTIMS / "victim-chain")
         functions = self.check_names(result, symbols)
         self.assertIn("main", functions[path])
         late = {(f.path, f.address) for s in result.samples if result.monotonic_ns(s) > begin_ns
@@ -277,7 +277,7 @@ class Local(session.NamingCase):
         begin_ns = session.time.clock_gettime_ns(session.time.CLOCK_MONOTONIC)
         self.wait_for(run, lambda samples: sum(s.time_ns - run.offset_ns > begin_ns for s in samples) >= 200,
                       "200 samples more")
-        path = os.path.realpath(session.LIB / "victim-chain")
+        path = os.path.realpath(tap.VICTIMS / "victim-chain")
         result, symbols = run.stop(), otlp_read.Symbols()
         # of a stack, even of one frame, perf prints addresses as the file has them
         theirs = {
@@ -296,21 +296,21 @@ class Local(session.NamingCase):
     def test_files_that_are_deleted_or_out_of_sight(self):
         directory = self.directory()
         deleted = directory / "deleted"
-        shutil.copy(session.LIB / "victim-chain", deleted)
+        shutil.copy(tap.VICTIMS / "victim-chain", deleted)
         gone = self.spawn([deleted, "20"])
         gone.wait_for(r"^pid \d+")
         deleted.unlink()
         place = directory / "place"
         place.mkdir()
         hidden = self.spawn(["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {place} && "
-                             f"cp {session.LIB / 'victim-chain'} {place}/hidden && exec {place}/hidden 20"])
+                             f"cp {tap.VICTIMS / 'victim-chain'} {place}/hidden && exec {place}/hidden 20"])
         hidden.wait_for(r"^pid \d+")
         self.assertFalse((place / "hidden").exists())
         run = self.start("--pid", gone.pid, "--pid", hidden.pid, *HZ, "--symbols", "local")
         self.wait_named(run, gone.pid, "main")
         self.wait_named(run, hidden.pid, "main")
         result = run.stop()
-        original = os.path.realpath(session.LIB / "victim-chain")
+        original = os.path.realpath(tap.VICTIMS / "victim-chain")
         functions = self.check_names(result, otlp_read.Symbols(),
                                      {str(deleted): original, f"{place}/hidden": original})
         self.assertIn("main", functions[str(deleted)])
@@ -319,7 +319,7 @@ class Local(session.NamingCase):
     def hostile(self, n=400_000):
         """A victim in a file whose symbols take minutes to sort: all at one address, none with a telling name. Its path."""
         path = self.directory() / "hostile"
-        data = bytearray((session.LIB / "victim-chain").read_bytes())
+        data = bytearray((tap.VICTIMS / "victim-chain").read_bytes())
         headers, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
         kinds = {
             struct.unpack_from("<I", data, headers + i * size + 4)[0]: headers + i * size

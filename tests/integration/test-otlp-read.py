@@ -18,7 +18,7 @@ import otlp_read  # noqa: E402
 import payload  # noqa: E402
 import tap  # noqa: E402
 
-WRITE_WINDOW = tap.BUILD_DIR / "tests/lib/write-window"
+WRITE_WINDOW = tap.HARNESS / "write-window"
 
 
 class OtlpRead(tap.TestCase):

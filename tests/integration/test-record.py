@@ -121,7 +121,7 @@ class Command(Record):
         self.assertEqual(plain.splitlines()[:2], ["hello", str(self.where)])
 
     def test_shares_are_those_of_the_victim(self):
-        child, path, summary = self.begin("-F", "499", "--", session.LIB / "victim-shares")
+        child, path, summary = self.begin("-F", "499", "--", tap.VICTIMS / "victim-shares")
         pid = self.started(child)
         session.wait_cpu([pid], 1.5)
         self.assertEqual(child.stop(signal.SIGTERM), 0, "passed on to the command, which ends well by it")
@@ -137,7 +137,7 @@ class Command(Record):
         bystander = self.victim("shares")
         children, ms = 6, 300
         child, path, summary = self.begin("-F", "499", "--", "sh", "-c",
-                                          f"'{session.LIB}/victim-family' grandchild {children} {ms}; exit 4")
+                                          f"'{tap.VICTIMS}/victim-family' grandchild {children} {ms}; exit 4")
         self.assertEqual(child.wait(), 4, child)
         result = self.check(path, summary)
         self.assertNotIn(bystander.pid, result.pids)
@@ -151,7 +151,7 @@ class Command(Record):
 
     def test_one_that_leaves_its_session_stays_in_the_recording(self):
         script = self.where / "daemonise"
-        script.write_text(f"(setsid '{session.LIB}/victim-shares' >daemon.txt 2>&1 </dev/null &)\n"
+        script.write_text(f"(setsid '{tap.VICTIMS}/victim-shares' >daemon.txt 2>&1 </dev/null &)\n"
                           "while [ ! -e enough ]; do sleep 0.05; done\nexit 3\n")
         child, path, summary = self.begin("-F", "499", "--", "sh", script, cwd=self.where)
         said = self.where / "daemon.txt"
@@ -168,7 +168,7 @@ class Command(Record):
         self.assertTrue(os.path.exists(f"/proc/{pid}"), "it is none of the recording's business to end it")
 
     def test_killed_from_outside(self):
-        child, path, summary = self.begin("--", session.LIB / "victim-shares")
+        child, path, summary = self.begin("--", tap.VICTIMS / "victim-shares")
         pid = self.started(child)
         session.wait_cpu([pid], 1)
         os.kill(pid, signal.SIGKILL)
@@ -273,7 +273,7 @@ class Choice(Record):
                 child.wait_for("profiling ")
                 born = self.spawn([
                     "sh", "-c", 'echo $$ >"$0" && exec "$1"', group / "cgroup.procs",
-                    session.LIB / "victim-shares"
+                    tap.VICTIMS / "victim-shares"
                 ])
                 born.wait_for(r"^pid \d+")
                 for victim in (inside, below, born, outside):
@@ -319,7 +319,7 @@ class Choice(Record):
 class File(Record):
     def burn(self, *arguments, cpu_ms=200, **options):
         """A child that says for itself when it has had enough CPU time, however busy the machine is."""
-        return self.record(*arguments, "-F", "499", "--", session.LIB / "victim-family", "fork", "1", cpu_ms,
+        return self.record(*arguments, "-F", "499", "--", tap.VICTIMS / "victim-family", "fork", "1", cpu_ms,
                            **options)
 
     def test_what_was_there_is_kept_as_old(self):
@@ -409,7 +409,7 @@ class File(Record):
         data, summary = self.unpack_page(self.where / "x.html"), json.loads(
             (self.where / "s.json").read_text())
         head = json.JSONDecoder().raw_decode(data[data.index(b"{"):].decode(errors="replace"))[0]
-        self.assertEqual(head["title"], str(session.LIB / "victim-family"))
+        self.assertEqual(head["title"], str(tap.VICTIMS / "victim-family"))
         self.assertNotIn("173", head["title"])
         self.assertEqual(sum(kind["events"] for kind in head["kinds"]), summary["delivered"])
         self.assertAlmostEqual(head["coverage"], summary["coverage_ratio"], 3)
@@ -458,7 +458,7 @@ class Terminal(Record):
 
     def test_names_of_victims_cannot_write_on_it(self):
         hostile = self.where / "\x1b]0;owned\x07\x1b[2Jx\u202egnp\u200b\u2066"
-        shutil.copy(session.LIB / "victim-shares", hostile)
+        shutil.copy(tap.VICTIMS / "victim-shares", hostile)
         child, path, summary = self.begin("-F", "499", "--", hostile)
         session.wait_cpu([self.started(child)], 0.5)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
@@ -472,7 +472,7 @@ class Unnamed(Record):
 
     def test_files_without_symbols_are_named_with_what_would_help(self):
         program = self.where / "no-symbols"
-        self.run_command([tap.need_tool("strip"), "-o", program, session.LIB / "victim-shares"], expect=0)
+        self.run_command([tap.need_tool("strip"), "-o", program, tap.VICTIMS / "victim-shares"], expect=0)
         child, path, summary = self.begin("-F", "499", "--", program)
         session.wait_cpu([self.started(child)], 1)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
@@ -508,7 +508,7 @@ class Pprof(Record):
         return self.run_command([self.TOOL, "-symbolize=none", *arguments], expect=0).stdout
 
     def test_agrees_with_the_clock_of_the_victim(self):
-        child, path, summary = self.begin("-F", "499", "--", session.LIB / "victim-shares",
+        child, path, summary = self.begin("-F", "499", "--", tap.VICTIMS / "victim-shares",
                                           output="out.pb.gz")
         pid = self.started(child)
         session.wait_cpu([pid], 1.5)

@@ -442,7 +442,7 @@ class Coroutines(Forms):
 
     def test_what_the_engine_says_of_its_stations(self):
         path = self.dir / "engine.jsonl"
-        self.spanprof("coro", "-o", path, "--", tap.BUILD_DIR / "tests/lib/victim-stations", "coroutines=6",
+        self.spanprof("coro", "-o", path, "--", tap.VICTIMS / "victim-stations", "coroutines=6",
                       "turns=3", "hang=2", "pause=1000")
         for suffix in (".jsonl", ".csv", ".db"):
             other = self.dir / f"copy{suffix}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that name the coroutine that ran, against a program that has logged which one did (tests/lib/victim-coroutines.c)."""
+"""Samples that name the coroutine that ran, against a program that has logged which one did (tests/victims/victim-coroutines.c)."""
 import oracle
 
 oracle.enter()

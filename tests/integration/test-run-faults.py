@@ -296,7 +296,7 @@ class Targets(session.TestCase):
     def test_a_program_whose_file_was_replaced_by_a_pipe(self):
         directory = self.directory()
         path = directory / "victim-renamed"
-        shutil.copy(session.LIB / "victim-chain", path)
+        shutil.copy(tap.VICTIMS / "victim-chain", path)
         victim = self.spawn([path, "5"])
         victim.wait_for("^pid")
         path.unlink()
@@ -306,7 +306,7 @@ class Targets(session.TestCase):
         session.wait_cpu([victim.pid], 0.7)
         run.wait_events(50, other.pid)
         result = run.stop()
-        build_id = SYMBOLS.build_id(str(session.LIB / "victim-chain"))
+        build_id = SYMBOLS.build_id(str(tap.VICTIMS / "victim-chain"))
         leaves = [s.frames[0] for s in result.of(victim.pid) if s.frames and s.frames[0].type != "kernel"]
         self.assertGreater(len(leaves), 50)
         self.assertGreater(sum(f.build_id == build_id for f in leaves), 0.95 * len(leaves),
@@ -352,7 +352,7 @@ class Storms(session.TestCase):
     def test_the_cpu_time_of_processes_that_are_gone_at_once_is_known_to_the_last_bit(self):
         """What the samples are compared with must not fall short, or coverage is better than it can be."""
         path = self.directory() / f"storm-{os.getpid()}"  # no other test's
-        shutil.copy(session.LIB / "victim-short", path)
+        shutil.copy(tap.VICTIMS / "victim-short", path)
         run = self.start("-C", path.name, "-F", "2003")
         used = 0
         for _ in range(300):
@@ -402,7 +402,7 @@ class Refusals(session.TestCase):
 
     def test_without_a_capability_that_is_only_useful(self):
         nobody = self.spawn([tap.need_tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
-                             shutil.copy(session.LIB / "victim-chain", self.as_nobody().parent), "5"])
+                             shutil.copy(tap.VICTIMS / "victim-chain", self.as_nobody().parent), "5"])
         nobody.wait_for("^pid")
         run = self.start("-p", nobody.pid, *HZ, prefix=["setpriv", "--bounding-set=-sys_admin,-sys_ptrace"])
         session.wait_cpu([nobody.pid], 0.5)

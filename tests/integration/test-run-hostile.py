@@ -111,14 +111,14 @@ class Hostile(session.TestCase):
             "\x1b]0;x", "n" * 250
         ]
         for name in names:
-            shutil.copy(session.LIB / "victim-short", directory / name)
+            shutil.copy(tap.VICTIMS / "victim-short", directory / name)
 
         def prepare():
             for name in ("fifo", "directory", "replaced"):
                 (directory / name).unlink()
             os.mkfifo(directory / "fifo")
             (directory / "directory").mkdir()
-            shutil.copy(session.LIB / "victim-chain", directory / "replaced")
+            shutil.copy(tap.VICTIMS / "victim-chain", directory / "replaced")
 
         victims = ["files", *(directory / name for name in names)]
         result, hostile = self.beside(*victims, comm="h*,victim-ring", prepare=prepare)
@@ -128,22 +128,22 @@ class Hostile(session.TestCase):
 
     def test_a_replaced_program_keeps_its_own_build_id(self):
         path = self.directory() / "program"
-        shutil.copy(session.LIB / "victim-chain", path)
+        shutil.copy(tap.VICTIMS / "victim-chain", path)
         child = self.spawn([path, 5])
         child.wait_for(r"^pid \d+")
-        shutil.copy(session.LIB / "victim-shares", path.with_suffix(".new"))
+        shutil.copy(tap.VICTIMS / "victim-shares", path.with_suffix(".new"))
         path.with_suffix(".new").rename(path)
         run = self.start("--pid", child.pid, *HZ)
         run.wait_events(60, child.pid)
         own = [f for s in run.stop().of(child.pid) for f in s.frames if f.path.endswith("/program")]
         self.assertGreater(len(own), 60)
-        self.assertEqual({f.build_id for f in own}, {SYMBOLS.build_id(str(session.LIB / "victim-chain"))})
+        self.assertEqual({f.build_id for f in own}, {SYMBOLS.build_id(str(tap.VICTIMS / "victim-chain"))})
 
     def test_a_file_that_never_answers(self):
         """On FUSE; its server falls silent once it is mapped."""
         mount = self.directory()
         try:
-            server = fuse_server.FuseServer(mount, "program", (session.LIB / "victim-short").read_bytes())
+            server = fuse_server.FuseServer(mount, "program", (tap.VICTIMS / "victim-short").read_bytes())
         except OSError as error:
             tap.skip(f"kernel: mounts no FUSE here: {error}")
         self.addCleanup(server.close)
@@ -208,7 +208,7 @@ class Hostile(session.TestCase):
             tell("set 1 2 3")
             pids.append(child.pid)
             go_on += [stop(child.pid)] if stop else []
-        parent = self.spawn([session.LIB / "victim-family", "vfork", 1, 600000])
+        parent = self.spawn([tap.VICTIMS / "victim-family", "vfork", 1, 600000])
         tap.wait_until(lambda: states(parent.pid) == {"D"}, "it waits for its child")
         run = self.start("--comm", "victim-ring,victim-family", *HZ)
         run.wait_events(100, pids[0])

@@ -20,7 +20,7 @@ import session
 import tap
 
 SYMBOLS = otlp_read.Symbols()
-FAMILY = session.LIB / "victim-family"
+FAMILY = tap.VICTIMS / "victim-family"
 HZ = ("--frequency", "499")
 STORM = """
 import os, sys
@@ -152,7 +152,7 @@ def spin():
     while True: sum(range(1000))
 def become():
     sys.stdin.readline()
-    os.execv({str(session.LIB / "victim-chain")!r}, ["victim-chain", "5"])
+    os.execv({str(tap.VICTIMS / "victim-chain")!r}, ["victim-chain", "5"])
 for what in (spin, spin, become):
     threading.Thread(target=what).start()
 print("pid", os.getpid(), flush=True)
@@ -183,7 +183,7 @@ spin()
     def test_one_pid_used_again_and_again(self):
         """Two programs take turns under one pid, 30 ms each: no sample is taken for the other program's."""
         run = self.start("--comm", "victim-family,victim-short", *HZ)
-        victim = self.family("reuse", 40, 30, session.LIB / "victim-short", FAMILY)
+        victim = self.family("reuse", 40, 30, tap.VICTIMS / "victim-short", FAMILY)
         self.assertEqual(victim.wait(), 0, victim)
         result = run.stop()
         children = self.children(victim)
@@ -225,7 +225,7 @@ spin()
         executes another program, and a stranger publishes."""
         victim = self.spawn([sys.executable, "-c", f"""
 import os, signal
-signal.signal(signal.SIGUSR1, lambda *_: os.execv({str(session.LIB / "victim-shares")!r}, ["victim-shares"]))
+signal.signal(signal.SIGUSR1, lambda *_: os.execv({str(tap.VICTIMS / "victim-shares")!r}, ["victim-shares"]))
 print("pid", os.getpid(), flush=True)
 while True: sum(range(1000))
 """])

@@ -21,7 +21,7 @@ import tap
 import unix_http
 
 SYMBOLS = otlp_read.Symbols()
-SWAP = {name: session.LIB / f"libswap-{name}.so" for name in "ab"}
+SWAP = {name: tap.VICTIMS / f"libswap-{name}.so" for name in "ab"}
 TRUNCATED = "profile.stack.truncated"
 SPAWNER = """
 import os, sys
@@ -88,7 +88,7 @@ class Mappings(session.TestCase):
 
     def test_the_first_samples_are_whole(self):
         """Rows of what runs already are in force before the first tick: 25 to 40 ms would be lost otherwise."""
-        victim = self.spawn([session.LIB / "victim-omit", "depth", "30"])
+        victim = self.spawn([tap.VICTIMS / "victim-omit", "depth", "30"])
         victim.wait_for("^frames")
         run = self.start("--pid", victim.pid, "--frequency", 1999)
         session.wait_cpu([victim.pid], 0.5)
@@ -156,10 +156,10 @@ class Mappings(session.TestCase):
 
     def test_processes_that_are_gone_at_once_have_a_name_and_frames(self):
         run = self.start("--comm", "victim-short")
-        spawner = self.spawn([sys.executable, "-c", SPAWNER, "150", session.LIB / "victim-short", "20"])
+        spawner = self.spawn([sys.executable, "-c", SPAWNER, "150", tap.VICTIMS / "victim-short", "20"])
         spawner.wait_for("^done")
         result = run.stop()
-        path = str((session.LIB / "victim-short").resolve())
+        path = str((tap.VICTIMS / "victim-short").resolve())
         build_id = SYMBOLS.build_id(path)
         user = [s for s in result.samples if any(f.type != "kernel" for f in s.frames)]
         placed = [s for s in user if all(f.build_id for f in s.frames if f.type != "kernel")]

@@ -53,7 +53,7 @@ class Namespaces(session.TestCase):
 
     def inside(self, prefix, name, *arguments, path=None):
         """A victim behind @prefix: (its id here, tell)."""
-        child = self.spawn([*prefix, path or session.LIB / f"victim-{name}", *arguments],
+        child = self.spawn([*prefix, path or tap.VICTIMS / f"victim-{name}", *arguments],
                            stdin=subprocess.PIPE)
         child.wait_for(r"^pid \d+")
         pids = [
@@ -121,7 +121,7 @@ class Namespaces(session.TestCase):
         """Its program is at a path that the host has not, and then at none at all."""
         root, prefix = self.container()
         program = root / "opt" / "victim-ring"
-        shutil.copy(session.LIB / "victim-ring", program)
+        shutil.copy(tap.VICTIMS / "victim-ring", program)
         pid, tell = self.inside(prefix, "ring", path="/opt/victim-ring")
         tell("publish")
         tell("set 1 2 3")
@@ -138,7 +138,7 @@ class Namespaces(session.TestCase):
             self.assertEqual({s.resource["process.executable.name"] for s in samples}, {"victim-ring"})
             own = [f for s in samples for f in s.frames if f.path.endswith("/victim-ring")]
             self.assertTrue(own)
-            self.assertEqual({f.build_id for f in own}, {SYMBOLS.build_id(str(session.LIB / "victim-ring"))})
+            self.assertEqual({f.build_id for f in own}, {SYMBOLS.build_id(str(tap.VICTIMS / "victim-ring"))})
             self.assertTrue(all("(deleted)" not in f.path for f in own), {f.path for f in own})
 
     def test_a_file_on_an_overlay(self):
@@ -146,7 +146,7 @@ class Namespaces(session.TestCase):
         base = self.directory()
         for name in ("lower", "upper", "work", "merged"):
             (base / name).mkdir()
-        shutil.copy(session.LIB / "victim-chain", base / "lower")
+        shutil.copy(tap.VICTIMS / "victim-chain", base / "lower")
         options = f"lowerdir={base}/lower,upperdir={base}/upper,workdir={base}/work"
         script = f"mount -t overlay overlay -o {options} {base}/merged && exec {base}/merged/victim-chain 5"
         child = self.spawn(["unshare", "--mount", "--propagation", "private", "sh", "-c", script])
@@ -157,7 +157,7 @@ class Namespaces(session.TestCase):
         result = self.start_and_stop(child.pid)
         own = [f for s in result.of(child.pid) for f in s.frames if f.path.endswith("/victim-chain")]
         self.assertGreater(len(own), 100)
-        self.assertEqual({f.build_id for f in own}, {SYMBOLS.build_id(str(session.LIB / "victim-chain"))})
+        self.assertEqual({f.build_id for f in own}, {SYMBOLS.build_id(str(tap.VICTIMS / "victim-chain"))})
 
     def start_and_stop(self, pid):
         run = self.start("--pid", pid, *HZ)
@@ -220,7 +220,7 @@ class Namespaces(session.TestCase):
         run = self.start_inside(pod, "--comm", "victim-chain,victim-short")
         run.wait_events(30, ids_by_level(first)[-1])
         os.kill(first, signal.SIGTERM)
-        short = [self.run_command([*pod, session.LIB / "victim-short", "30"], expect=0) for _ in range(20)]
+        short = [self.run_command([*pod, tap.VICTIMS / "victim-short", "30"], expect=0) for _ in range(20)]
         pids = {int(re.search(r"pid (\d+)", done.stdout)[1]) for done in short}
         later, _ = self.inside(pod, "chain", "5")
         run.wait_events(30, ids_by_level(later)[-1])
@@ -252,7 +252,7 @@ class Namespaces(session.TestCase):
     def test_a_sidecar_in_a_container(self):
         """systemd-nspawn keeps the capabilities that it is told to; the daemon is not number 1 and has /usr read-only."""
         _, prefix = self.container(tap.BUILD_DIR)
-        script = f"{session.LIB}/victim-chain 5 & exec \"$@\""
+        script = f"{tap.VICTIMS}/victim-chain 5 & exec \"$@\""
         prefix = (*prefix[:-2], "--capability=all", "--system-call-filter=bpf perf_event_open", *prefix[-2:],
                   "sh", "-c", script, "sh")
         directory = self.directory()

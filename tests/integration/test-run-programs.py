@@ -132,7 +132,7 @@ class AgainstPerf(session.TestCase):
                       {str(row.category[1]) for row in comparison.rows if row.category != "(rest)"})
 
     def check_chain(self, name, depth=12):
-        path = session.LIB / f"victim-{name}"
+        path = tap.VICTIMS / f"victim-{name}"
         symbols = nm(path)
         child = self.victim(name, depth)
         run = self.start("--pid", child.pid, "--frequency", "499")
@@ -185,7 +185,7 @@ class AgainstClocks(session.TestCase):
         """(share of work_a seen, true, number of samples) of victims that repeat, each bound to a CPU, and the result."""
         run = self.start("--comm", "victim-periodic", *options)
         children = [
-            self.spawn(["taskset", "-c", cpu, session.LIB / "victim-periodic", ms], stdin=subprocess.DEVNULL)
+            self.spawn(["taskset", "-c", cpu, tap.VICTIMS / "victim-periodic", ms], stdin=subprocess.DEVNULL)
             for cpu, ms in zip(cpus, periods)
         ]
         for child in children:
@@ -260,7 +260,7 @@ class AgainstClocks(session.TestCase):
         """One CPU works, the others have what they have: the period is the working one's."""
         cpu = sorted(os.sched_getaffinity(0))[0]
         run = self.start("--comm", "victim-shares", "--frequency", 487, "--jitter=off")
-        child = self.spawn(["taskset", "-c", cpu, session.LIB / "victim-shares"])
+        child = self.spawn(["taskset", "-c", cpu, tap.VICTIMS / "victim-shares"])
         child.wait_for("^pid")
         session.wait_cpu([child.pid], 2.0)
         result = run.stop()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The time that coroutines were suspended, against a program that has logged how long and where (tests/lib/victim-suspended.c)."""
+"""The time that coroutines were suspended, against a program that has logged how long and where (tests/victims/victim-suspended.c)."""
 import oracle
 
 oracle.enter()
@@ -63,7 +63,7 @@ class Truth:
 
 
 class Suspended(session.TestCase):
-    VICTIM = session.LIB / "victim-suspended"
+    VICTIM = tap.VICTIMS / "victim-suspended"
 
     def live(self, *options, dialect="seqlock", start=True):
         """(run, victim, tell, truth) after the coroutines have lived; the region was found before."""
@@ -204,7 +204,7 @@ class Suspended(session.TestCase):
     def test_takes_no_engine_for_a_target(self):
         traced = self.spawn([
             tap.SPANPROF, "coro", "-o",
-            self.directory() / "trace.jsonl", "--", session.LIB / "victim-stations", "coroutines=4",
+            self.directory() / "trace.jsonl", "--", tap.VICTIMS / "victim-stations", "coroutines=4",
             "turns=1", "end=hold"
         ], stdin=subprocess.PIPE)
         traced.wait_for("done|ready")
@@ -220,7 +220,7 @@ class Suspended(session.TestCase):
         """A program with a region in a file that this test may harm."""
         header = b"RCRTOROC" + struct.pack("<IIII", 1, 64, 0, 0)
         path.write_bytes(header.ljust(65 * 1024, b"\0"))
-        child = self.spawn([session.LIB / "victim-stations", "coroutines=64", *arguments],
+        child = self.spawn([tap.VICTIMS / "victim-stations", "coroutines=64", *arguments],
                            stdin=subprocess.PIPE,
                            env=session.clean_environment(CTP_SHM_PATH=path, CTP_MAX_STATIONS=64))
         child.wait_for("^ready" if "turns=1000000" in arguments else "^done")

@@ -162,7 +162,7 @@ class Lives(session.TestCase):
         """sh spins, then becomes victim-chain under the same pid."""
         run = self.start("-C", "victim-*,sh,dash", *HZ)
         child = self.spawn(["sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec \"$0\" 5",
-                            session.LIB / "victim-chain"])
+                            tap.VICTIMS / "victim-chain"])
         child.wait_for("^pid")
         session.wait_cpu([child.pid], 0.7)
         result = run.stop()
@@ -178,7 +178,7 @@ class Lives(session.TestCase):
         self.assertGreater(result.counter("targets_total", "exec"), 0)
 
     def test_exec_of_itself_again_and_again(self):
-        child = self.spawn([session.LIB / "victim-exec", "20", "60"])
+        child = self.spawn([tap.VICTIMS / "victim-exec", "20", "60"])
         run = self.start("-p", child.pid, *HZ)
         result = run.wait(patience=120)
         self.assertEqual(child.wait(), 0)
@@ -199,7 +199,7 @@ class Lives(session.TestCase):
         def storm():
             while not stop.is_set():
                 children = [
-                    subprocess.Popen([session.LIB / "victim-short", str(ms)], stdout=subprocess.DEVNULL)
+                    subprocess.Popen([tap.VICTIMS / "victim-short", str(ms)], stdout=subprocess.DEVNULL)
                     for ms in (1, 2, 5, 10, 20)
                 ]
                 for child in children:
@@ -221,7 +221,7 @@ class Lives(session.TestCase):
         run = self.start("--all", *HZ)
         for _ in range(60):
             children = [
-                subprocess.Popen([session.LIB / "victim-short", "3"], stdout=subprocess.DEVNULL)
+                subprocess.Popen([tap.VICTIMS / "victim-short", "3"], stdout=subprocess.DEVNULL)
                 for _ in range(8)
             ]
             for child in children:
@@ -231,7 +231,7 @@ class Lives(session.TestCase):
     def test_killed_while_it_is_read(self):
         run = self.start("-C", "victim-chain", *HZ)
         for delay in (0.0, 0.005, 0.02, 0.05, 0.1, 0.2) * 3:
-            child = self.spawn([session.LIB / "victim-chain", "30"])
+            child = self.spawn([tap.VICTIMS / "victim-chain", "30"])
             time.sleep(delay)
             child.process.kill()
         result = run.stop()

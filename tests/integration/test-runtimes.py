@@ -17,7 +17,7 @@ import runc
 import session
 import tap
 
-VICTIM = session.LIB / "victim-chain"
+VICTIM = tap.VICTIMS / "victim-chain"
 SYMBOLS = otlp_read.Symbols()
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 POD = "pod2b6e7a4c_9d1f_4c53_8f0a_5c1de2a90b77"

@@ -7,7 +7,7 @@ import sys
 
 import tap
 
-SUMMARIZE = tap.SOURCE_DIR / "tests/lib/summarize.py"
+SUMMARIZE = tap.SOURCE_DIR / "tests/harness/summarize.py"
 
 # As criterion 2.4.1 prints them.
 CRITERION = """TAP version 13

@@ -281,7 +281,7 @@ class OnTerminal(session.TestCase):
     def test_hostile_names_write_nothing_but_text(self):
         """Screen raises at any sequence that top itself does not use, and at control characters."""
         hostile = self.directory() / "a\x1b]0;owned\x07\x1b[2J\u202eb\r\n\x7f\u200b\u2028c"
-        shutil.copy(session.LIB / "victim-shares", hostile)
+        shutil.copy(tap.VICTIMS / "victim-shares", hostile)
         victim = self.spawn([hostile])
         victim.wait_for(r"^pid \d+")
         terminal = Terminal(self, "-p", victim.pid)

@@ -462,7 +462,7 @@ class Names(tap.TestCase):
         tap.need_root()
         children = []
         for _ in range(2):
-            child = self.spawn([session.LIB / "victim-suspended", self.dir / "log"], stdin=subprocess.PIPE,
+            child = self.spawn([tap.VICTIMS / "victim-suspended", self.dir / "log"], stdin=subprocess.PIPE,
                                env=session.clean_environment())
             child.wait_for("^pid")
             children.append(child)
@@ -479,7 +479,7 @@ class Names(tap.TestCase):
         for child in children:
             child.kill()
         self.assertEqual(reader.wait(), 0)
-        names = subprocess.run(["nm", session.LIB / "victim-suspended"], stdout=subprocess.PIPE, text=True,
+        names = subprocess.run(["nm", tap.VICTIMS / "victim-suspended"], stdout=subprocess.PIPE, text=True,
                                check=True).stdout.splitlines()
         places = {
             int(line.split()[0], 16) & 0xfff: line.split()[2] for line in names

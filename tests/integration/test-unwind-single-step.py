@@ -10,7 +10,7 @@ import re
 
 import tap
 
-STEP = tap.BUILD_DIR / "tests/lib/single-step"
+STEP = tap.ORACLES / "single-step"
 
 
 class SingleStep(tap.TestCase):
@@ -33,17 +33,17 @@ class SingleStep(tap.TestCase):
         self.check(["/bin/true"], 400000, 0, 0.999)
 
     def test_a_program_that_is_called_back_by_libc(self):
-        self.check([tap.BUILD_DIR / "tests/lib/victim-omit", "qsort"], 60000, 0, 0.999)
+        self.check([tap.VICTIMS / "victim-omit", "qsort"], 60000, 0, 0.999)
 
     def test_a_program_without_frame_pointers_from_exec(self):
-        self.check([tap.BUILD_DIR / "tests/lib/victim-omit", "saved"], 60000, 0, 0.999)
+        self.check([tap.VICTIMS / "victim-omit", "saved"], 60000, 0, 0.999)
 
     def test_python(self):
         self.check([tap.need_tool("python3.11"), "-S", "-c", "while 1: sorted(str(i) for i in range(99))"],
                    20000, "500ms", 0.999)
 
     def test_a_program_that_throws(self):
-        victim = tap.BUILD_DIR / "tests/lib/victim-throw"
+        victim = tap.VICTIMS / "victim-throw"
         if not victim.exists():
             tap.skip("tool: no C++ compiler")
         # libgcc overwrites its own return address before it leaves: some 44 instructions until the landing

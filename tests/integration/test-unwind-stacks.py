@@ -13,7 +13,7 @@ import time
 
 import session
 import tap
-from dump import ENDS, LIB, Dump
+from dump import ENDS, Dump
 
 COMPLETE, DEPTH, STALE = 0, 7, 9
 GATE = 0.995  # of the user stacks of real programs
@@ -127,7 +127,7 @@ class Stacks(tap.TestCase):
 
     def victim(self, *args):
         """The victim, its return addresses (leaf first), and the pcs where a signal came in."""
-        child = self.spawn([LIB / "victim-omit", *args])
+        child = self.spawn([tap.VICTIMS / "victim-omit", *args])
         returns = list(map(int, child.wait_for(r"^frames (.*)\n").group(1).split()))
         interrupted = child.wait_for(r"^interrupted (.*)\n") if args[0] in ("signal", "altstack") else None
         return child, returns, range(*map(int, interrupted.group(1).split())) if interrupted else None
@@ -263,7 +263,7 @@ class Stacks(tap.TestCase):
 
     def code_victim(self, dump):
         """A victim that makes code, sampled with the rows that it has by now; and what makes it make some."""
-        victim, made = self.spawn([LIB / "victim-dlopen", "code"]), []
+        victim, made = self.spawn([tap.VICTIMS / "victim-dlopen", "code"]), []
         victim.wait_for("^pid")
         dump.rows(victim.pid)
         dump.row(victim.pid)
@@ -387,16 +387,16 @@ class Stacks(tap.TestCase):
                             "select sum(x%7) from c"])
 
     def test_of_a_throwing_program_are_complete(self):
-        if not (LIB / "victim-throw").exists():
+        if not (tap.VICTIMS / "victim-throw").exists():
             tap.skip("tool: no C++ compiler")
         # 0.5 % stand in libgcc where it has overwritten its own return address, but not yet put the landing
         # pad's
         # address in its place (docs/UNWINDING.md): no row can say so.
-        self.check_program([LIB / "victim-throw"], settle="ready", n=1000, gate=0.98)
+        self.check_program([tap.VICTIMS / "victim-throw"], settle="ready", n=1000, gate=0.98)
 
     def test_of_a_static_program_are_complete(self):
         directory = self.directory()
-        source = tap.SOURCE_DIR / "tests/lib/victim-omit.c"
+        source = tap.SOURCE_DIR / "tests/victims/victim-omit.c"
         self.run_command([
             tap.need_tool("gcc"), "-O2", "-fomit-frame-pointer", "-static", "-D_GNU_SOURCE", "-o",
             directory / "victim", source

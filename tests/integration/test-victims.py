@@ -11,11 +11,10 @@ import time
 
 import tap
 
-VICTIMS = tap.BUILD_DIR / "tests/lib"
 
 
 def victim(name):
-    return VICTIMS / f"victim-{name}"
+    return tap.VICTIMS / f"victim-{name}"
 
 
 def read_memory(pid, address, size):

@@ -98,7 +98,7 @@ class Workers(session.TestCase):
     def omit(self, n):
         """A victim without frame pointers in a file of its own, which the daemon cannot know yet."""
         path = self.directory() / f"{PREFIX}-{n}"
-        shutil.copy(session.LIB / "victim-omit", path)
+        shutil.copy(tap.VICTIMS / "victim-omit", path)
         child = self.spawn([path, "depth", "30"])
         child.wait_for("^frames")
         return child

@@ -83,7 +83,7 @@ class Encoder(tap.TestCase):
 
     def write(self, *args):
         directory = self.directory()
-        done = self.run_command([tap.BUILD_DIR / "tests/lib/write-window", directory, *args], expect=0)
+        done = self.run_command([tap.HARNESS / "write-window", directory, *args], expect=0)
         requests = sorted(directory.glob("*.pb"))
         self.assertEqual(done.stdout.split()[0], str(len(requests)))
         return requests

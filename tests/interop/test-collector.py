@@ -55,7 +55,7 @@ class Collector(tap.TestCase):
 
     def window(self, *arguments):
         directory = self.directory()
-        self.run_command([tap.BUILD_DIR / "tests/lib/write-window", directory, *arguments], expect=0)
+        self.run_command([tap.HARNESS / "write-window", directory, *arguments], expect=0)
         return sorted(directory.glob("*.pb"))
 
     def decode(self, paths):
@@ -208,7 +208,7 @@ class Collector(tap.TestCase):
         address = server.wait_for(r"^listening on (\S+)$")[1]
         environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
         done = self.run_command([
-            tap.BUILD_DIR / "tests/lib/export-driver", f"https://{address}/v1development/profiles", "--ca",
+            tap.HARNESS / "export-driver", f"https://{address}/v1development/profiles", "--ca",
             directory / "cert", "--batches", "5"
         ], expect=0, env=environment)
         self.assertIn("samples_delivered_total{} 500\n", done.stdout)

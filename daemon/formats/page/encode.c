@@ -21,7 +21,7 @@
  *                                         from the context's first, which is short for spans; where step and context
  *                                         are 0, the difference to that of the row before
  *
- * tests/lib/page_read.py reads it, and formats/page/data.js.
+ * tests/oracles/page_read.py reads it, and formats/page/data.js.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the daemon with one allocation of its own failing: tests/lib/failing-malloc.c."""
+"""Runs the daemon with one allocation of its own failing: tests/harness/failing-malloc.c."""
 import json
 
 import session
 import tap
 
-LIBRARY = tap.BUILD_DIR / "tests/lib/libfailing-malloc.so"
+LIBRARY = tap.HARNESS / "libfailing-malloc.so"
 
 
 def run(test, victim, receiver, site=None, after_ms=0):

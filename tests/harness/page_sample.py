@@ -164,5 +164,5 @@ def functions(samples):
 def write_diff(test, before, after):
     path = test.directory() / "diff.html"
     path.write_text(
-        test.run_command([tap.BUILD_DIR / "tests/lib/write-diff", before, after], expect=0).stdout)
+        test.run_command([tap.HARNESS / "write-diff", before, after], expect=0).stdout)
     return path

@@ -8,7 +8,7 @@ import tap
 from export_case import DELIVERED, DRIVER, EVENTS, DriverCase, as_arguments
 from fault_server import closed_port, ok
 
-FAULT_AT = tap.BUILD_DIR / "tests/lib/libfault-at.so"
+FAULT_AT = tap.HARNESS / "libfault-at.so"
 WRITTEN, TAKEN = (f'spool_samples_total{{event="{e}"}}' for e in ("written", "taken"))
 AHEAD, FLUSH, FAILED = range(3)         # SpoolStoreMode
 

@@ -7,7 +7,7 @@ import re
 import tap
 from fault_server import Server
 
-DRIVER = tap.BUILD_DIR / "tests/lib/export-driver"
+DRIVER = tap.HARNESS / "export-driver"
 EVENTS = 100
 DELIVERED = "samples_delivered_total{}"
 SENT, OK, RETRY, DROPPED = (f'export_requests_total{{result="{r}"}}'

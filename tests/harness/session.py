@@ -30,7 +30,6 @@ import otlp_read
 import prometheus
 import tap
 
-LIB = tap.BUILD_DIR / "tests/lib"
 SERVICE = tap.BUILD_DIR / "sdk/example/example-service"
 CLOCK_SLACK_NS = 50_000  # between our look at the clocks and the daemon's: each is a few µs wide
 ALPHA = 1e-4  # of one test: false alarms in ten thousand runs
@@ -225,7 +224,7 @@ class TestCase(tap.TestCase):
 
     def victim(self, name, *arguments, **options):
         """A victim that has said its first line."""
-        child = self.spawn([LIB / f"victim-{name}", *arguments], **options)
+        child = self.spawn([tap.VICTIMS / f"victim-{name}", *arguments], **options)
         if name not in ("short",):
             child.wait_for(r"^pid \d+")
         return child

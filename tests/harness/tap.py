@@ -37,6 +37,8 @@ import unittest
 
 SOURCE_DIR = pathlib.Path(os.environ.get("SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE_DIR / "build"))
+# programs and libraries of tests, as the build has made them
+VICTIMS, ORACLES, HARNESS = (BUILD_DIR / "tests" / name for name in ("victims", "oracles", "harness"))
 SPANPROF = os.environ.get("SPANPROF", str(BUILD_DIR / "spanprof"))
 PATIENCE = 60  # seconds until a wait is a failure: not a claim about speed, only an end
 PR_SET_PDEATHSIG = 1

@@ -6,7 +6,7 @@ import struct
 
 import tap
 
-VICTIM = tap.BUILD_DIR / "tests/lib/victim-stations"
+VICTIM = tap.VICTIMS / "victim-stations"
 BOTH = ("seqlock", "document")
 
 

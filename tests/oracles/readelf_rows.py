@@ -13,7 +13,7 @@ import subprocess
 
 import tap
 
-DUMP = tap.BUILD_DIR / "tests/lib/dump-rows"
+DUMP = tap.ORACLES / "dump-rows"
 NONE, RSP, RBP, RBX, DEREF_RSP, DEREF_RBP, PLT, SIGNAL, END, BAD = range(10)
 REGISTER, RETURN, INDEXED, SUM, LANDS = 16, 32, 48, 64, 128
 SAME, AT_CFA, AT_RBP, LOST = range(4)

@@ -6,8 +6,7 @@ import subprocess
 
 import tap
 
-LIB = tap.BUILD_DIR / "tests/lib"
-PROGRAM = os.environ.get("SAMPLE_DUMP", str(LIB / "sample-dump"))  # there is one with another kernel half
+PROGRAM = os.environ.get("SAMPLE_DUMP", str(tap.HARNESS / "sample-dump"))  # there is one with another kernel half
 TARGET = 1
 TICK_NS = 10_000_000
 ENDS = "complete no_user no_mapping no_rows fault bad_cfa unsupported depth fp_end stale internal".split()
