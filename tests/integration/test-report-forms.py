@@ -280,7 +280,7 @@ class RoundTrips(Forms):
         self.assertEqual(self.summary(self.dir / "all.pb")["profiles"][0]["value"], 30, "copies count once")
 
     def test_a_batch_of_a_spool(self):
-        whole = [path for path in sorted((tap.SOURCE_DIR / "tests/fuzz/corpus/spool").iterdir())]
+        whole = [path for path in sorted((tap.BUILD_DIR / "tests/fuzz/corpus/spool").iterdir())]
         path = self.dir / "batch"
         for batch in whole:
             data = batch.read_bytes()[1:]       # the first byte is the fuzzer's

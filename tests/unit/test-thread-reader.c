@@ -117,16 +117,16 @@ static void check_same(const ThreadSymbol *here, const ThreadSymbol *there, cons
 
 /* The corpus of the fuzzer: good files and broken ones. */
 Test(thread_reader, a_worker_finds_what_would_be_found_here) {
-        const char *root = getenv("SOURCE_DIR");
+        const char *root = getenv("BUILD_DIR");
         unsigned n_forms = 0;
         struct dirent *entry;
         char path[4096];
         DIR *dir;
 
-        snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/thread-symbol", root ? root : ".");
+        snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/thread-symbol", root ? root : "build");
         dir = opendir(path);
         if (!dir)
-                cr_skip_test("library: SOURCE_DIR is not set");
+                cr_skip_test("library: BUILD_DIR is not set");
         while ((entry = readdir(dir))) {
                 ThreadSymbol here;
                 struct stat st;

@@ -12,16 +12,16 @@
 
 /* Files of the fuzzer's corpus, made by hand: tests/fuzz/make-context-corpus.py says how. */
 static ThreadSymbol read_corpus(const char *name) {
-        const char *root = getenv("SOURCE_DIR");
+        const char *root = getenv("BUILD_DIR");
         ThreadSymbol symbol = { .form = 99 };
         char path[4096];
         struct stat st;
         int fd;
 
-        snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/thread-symbol/%s", root ? root : ".", name);
+        snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/thread-symbol/%s", root ? root : "build", name);
         fd = open(path, O_RDONLY);
         if (fd < 0)
-                cr_skip_test("library: SOURCE_DIR is not set");
+                cr_skip_test("library: BUILD_DIR is not set");
         fstat(fd, &st);
         cr_assert_eq(thread_symbol_read(fd, NULL, (uint64_t)st.st_size, &symbol), 0);
         close(fd);
