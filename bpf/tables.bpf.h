@@ -103,8 +103,8 @@ struct ring_owners {
 
 enum { RING_THREADS = 16384 };
 
-/* Threads of processes with a ring, by tid (daemon's namespace). Written at birth and death of each, and by the daemon
- * for those that were there before; the sampler reads. Over the cap: slots.bpf.h. */
+/* Threads of processes with a ring, by tid (daemon's namespace). Written at birth and death of each, and by
+ * the daemon for those that were there before; the sampler reads. Over the cap: slots.bpf.h. */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -209,8 +209,8 @@ struct {
         __array(values, struct row_table);
 } row_tables SEC(".maps");
 
-/* Which tables a process uses, and where. Daemon writes, sampler reads. Only nodes in use take memory; the loader
- * preallocates below Linux 6.1. */
+/* Which tables a process uses, and where. Daemon writes, sampler reads. Only nodes in use take memory; the
+ * loader preallocates below Linux 6.1. */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);
         __uint(map_flags, BPF_F_NO_PREALLOC);

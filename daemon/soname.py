@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the name that the dynamic linker knows a library by (its soname), as a program linked with it would have it.
+"""Prints the name that the dynamic linker knows a library by (its soname), as a program linked with it would
+have it.
 
 usage: soname.py PKG-CONFIG-NAME COMPILER…
 """

@@ -4,7 +4,8 @@
 
 usage: make-sbom.py VERSION 'LIBRARY VERSION, LIBRARY VERSION…'
 
-The same input gives the same bytes: the time is SOURCE_DATE_EPOCH (or 1970), the namespace a hash of the content.
+The same input gives the same bytes: the time is SOURCE_DATE_EPOCH (or 1970), the namespace a hash of the
+content.
 """
 import hashlib
 import json

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents name is there: links and their headings, files, tests, verbs of the program and their options.
+"""What the documents name is there: links and their headings, files, tests, verbs of the program and their
+options.
 
 usage: check-docs.py SOURCE-ROOT SPANPROF
 """

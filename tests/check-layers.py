@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks who may include whom in daemon/ and bpf/, and that docs/ARCHITECTURE.md shows the same tables.
 
-It fails on an include that the tables do not allow, on an allowed edge that no file uses any more, on a library
-that a second file includes, and on a counter of bpf/counters.h that nothing counts.
+It fails on an include that the tables do not allow, on an allowed edge that no file uses any more, on a
+library that a second file includes, and on a counter of bpf/counters.h that nothing counts.
 
 usage: check-layers.py SOURCE-ROOT
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shop whose orders are coroutines on four threads. One of them waits for a notification that nobody sends: the trace
-// shows which, since when and where.
+// A shop whose orders are coroutines on four threads. One of them waits for a notification that nobody sends:
+// the trace shows which, since when and where.
 //
 //      spanprof coro -o orders.jsonl -- example-coroutines [MILLISECONDS]
 //      spanprof report orders.jsonl                                            lost wake-ups first

@@ -7,7 +7,7 @@ usage: demo.py [SECONDS]        (as root; `./bootstrap demo` builds and calls it
 It starts three programs and ends them again, however it ends itself:
 
     example-service ──context ring──▶ spanprof run ──OTLP/HTTP──▶ spanprof receive ──▶ build/demo/payload/
-                                                                        └─▶ OTEL_EXPORTER_OTLP_ENDPOINT, if set
+                                                                        └─▶ OTEL_EXPORTER_OTLP_ENDPOINT
 
 `spanprof run` is started as a service manager does it (Type=notify): clean environment, configured by variables and
 flags, its log collected, ready when it says so, stopped by SIGTERM.

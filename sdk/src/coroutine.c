@@ -4,8 +4,9 @@
  * The seqlock dialect. Event n of a station goes to epoch n % 8:
  *
  *      seq = odd           relaxed
- *      release fence       nobody sees the fields change before the odd number (on aarch64, too: a release *store* of the
- *                          odd number would order what is before it, and let the fields overtake it)
+ *      release fence       nobody sees the fields change before the odd number (on aarch64, too: a release
+ *                          *store* of the odd number would order what is before it, and let the fields
+ *                          overtake it)
  *      fields              relaxed
  *      seq = even          release: whoever sees it sees the fields
  */

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the benches of whole tools share: cgroups that measure, children that end, tables.
 
-A tool runs in a cgroup of its own, so that its CPU time and memory are the kernel's figures and hold everything that it
-starts, page cache that it fills and BPF maps that it makes. cgroup v1 and v2 are both known.
+A tool runs in a cgroup of its own, so that its CPU time and memory are the kernel's figures and hold
+everything that it starts, page cache that it fills and BPF maps that it makes. cgroup v1 and v2 are both
+known.
 """
 import argparse
 import contextlib

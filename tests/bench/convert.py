@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof convert` on recordings, whole command with its start, beside async-profiler's jfrconv in the same run.
 
-usage: tests/bench/convert.py [--rounds N] [--jfrconv JAR] [--large] [--real] [--profiler LIBRARY] [--keep DIRECTORY] [RECORDING…]
+usage: tests/bench/convert.py [--rounds N] [--jfrconv JAR] [--large] [--real] [--profiler LIBRARY] [--keep
+DIRECTORY] [RECORDING…]
 
-Makes recordings of known contents (tests/harness/make-jfr: events × depth × contexts; 732,240 samples at depth 14 with 1,000
-contexts, as many as the Java converter was measured with; with --large also 1 GiB), and takes those that are named, e.g.
-real ones. JAR is jfr-converter of Maven Central; without it, or without java, the rival is left out. It takes one kind of event
-a run, so it is run once for each.
+Makes recordings of known contents (tests/harness/make-jfr: events × depth × contexts; 732,240 samples at
+depth 14 with 1,000 contexts, as many as the Java converter was measured with; with --large also 1 GiB), and
+takes those that are named, e.g.
+real ones. JAR is jfr-converter of Maven Central; without it, or without java, the rival is left out. It takes
+one kind of event a run, so it is run once for each.
 
-With --real, a recording of 10 to 25 MB is made by the JDK alone (tests/data/Work.java, with everything that samples turned up),
-with --profiler also one by async-profiler, all kinds at once (LIBRARY is its libasyncProfiler.so, of Maven Central).
+With --real, a recording of 10 to 25 MB is made by the JDK alone (tests/data/Work.java, with everything that
+samples turned up), with --profiler also one by async-profiler, all kinds at once (LIBRARY is its
+libasyncProfiler.so, of Maven Central).
 
 Prints the lowest and the median wall time, CPU time, peak memory, and samples a second of the lowest.
 """

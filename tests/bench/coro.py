@@ -11,9 +11,11 @@ usage: tests/bench/coro.py [even] [burst] [idle] [latency] [convert] [report]
     convert     10^6 lines → CSV, SQLite
     report      a report of 10^7 events: seconds and memory
 
-Losses are the trace's own: events said to be lost ÷ events that the victim wrote (the tests hold the two against each other).
-Beside them, what a reader loses that only looks and copies (coroutine-limit.c: ninja -C BUILD tests/bench/coroutine-limit); it never asks
-to be woken, so the engine may lose less. SPANPROF and BUILD_DIR name the build. On a busy machine losses are those of an engine that did not get its CPU.
+Losses are the trace's own: events said to be lost ÷ events that the victim wrote (the tests hold the two
+against each other).
+Beside them, what a reader loses that only looks and copies (coroutine-limit.c: ninja -C BUILD
+tests/bench/coroutine-limit); it never asks to be woken, so the engine may lose less. SPANPROF and BUILD_DIR
+name the build. On a busy machine losses are those of an engine that did not get its CPU.
 """
 import json
 import os

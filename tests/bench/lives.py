@@ -5,11 +5,13 @@
 usage: tests/bench/lives.py [--rounds N] [--processes N] [pass] [idle] [first] [late] [shares] [storm] [turn]
 
     pass    the first pass over /proc: ns of the daemon's CPU per process, for each way to choose
-    idle    CPU per minute of a daemon that has nothing to do, with and without 1,000 idle processes; in a PID namespace, where
-            other work of the machine is not the daemon's business (it still passes by in the rings of mapping notices)
+    idle    CPU per minute of a daemon that has nothing to do, with and without 1,000 idle processes; in a PID
+            namespace, where other work of the machine is not the daemon's business (it still passes by in the
+            rings of mapping notices)
     first   exec → first sample in the ring, at 99 Hz
     late    publication of a ring, after 30 idle seconds, → first sample with its span
-    shares  ticks delivered and attributed: 20 ms processes, forks of 20 ms, 12 libraries, 100 mostly idle processes
+    shares  ticks delivered and attributed: 20 ms processes, forks of 20 ms, 12 libraries, 100 mostly idle
+            processes
     turn    the longest turn of the daemon's loop beside targets that have 65,530 mappings (needs perf)
     storm   2,000 fork+exec a second: counts, CPU and memory (`meson test --suite long` has a million)
 

@@ -4,8 +4,10 @@
 
 usage: naming.py [--rounds N] [--seconds S] [--frequency HZ] [PART…]
 
-    programs   node (with its perf-map), Python, and victims, all at work; the daemon's CPU time and peak memory in a cgroup
-    map        one process whose perf-map has --lines functions: from the start of the daemon to the first sample with a name
+    programs   node (with its perf-map), Python, and victims, all at work; the daemon's CPU time and peak
+               memory in a cgroup
+    map        one process whose perf-map has --lines functions: from the start of the daemon to the first
+               sample with a name
 """
 import json
 import pathlib

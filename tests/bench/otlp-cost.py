@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What requests cost behind the encoder, beside the Go codec of a real collector on the same bytes: validator, JSON, gzip, spool,
-throughput to that collector, the memory of an exporter whose receiver is away for an hour, and what a window costs in each spool mode.
+"""What requests cost behind the encoder, beside the Go codec of a real collector on the same bytes:
+validator, JSON, gzip, spool, throughput to that collector, the memory of an exporter whose receiver is away
+for an hour, and what a window costs in each spool mode.
 
-usage: otlp-cost.py BUILD-DIRECTORY          (ninja encode-cost otlp-cost export-driver fault-at; setup-collector.sh first)
+usage: otlp-cost.py BUILD-DIRECTORY          (ninja encode-cost otlp-cost export-driver fault-at;
+                                             setup-collector.sh first)
 """
 import os
 import pathlib

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a large recording: how long it takes to write, how large it is, how long a browser takes to show it.
+"""The page of a large recording: how long it takes to write, how large it is, how long a browser takes to
+show it.
 
 usage: tests/bench/page.py [--rounds N] [--keep DIRECTORY] [--samples N] [--stacks N]
 
-Makes an OTLP request (hand-made, by field numbers): a random program of 3,000 functions with DEPTH 8 to 60, --stacks distinct
-stacks (100,000), --samples samples (1,000,000) of a minute, which hit few stacks often and many stacks once or twice, on 32 threads, in
-6,000 spans that follow each other on their threads; once with the time of each sample and once without. Prints whole
-`spanprof convert` runs (reading, writing, start and end of the process; lowest of the rounds), CPU time of writing alone (from a window in
-memory, as after a recording), the size of the page, the time from the start of the page's script until everything is drawn, in
+Makes an OTLP request (hand-made, by field numbers): a random program of 3,000 functions with DEPTH 8 to 60,
+--stacks distinct stacks (100,000), --samples samples (1,000,000) of a minute, which hit few stacks often and
+many stacks once or twice, on 32 threads, in 6,000 spans that follow each other on their threads; once with
+the time of each sample and once without. Prints whole `spanprof convert` runs (reading, writing, start and
+end of the process; lowest of the rounds), CPU time of writing alone (from a window in memory, as after a
+recording), the size of the page, the time from the start of the page's script until everything is drawn, in
 headless Chromium, and that of a change of everything (grouped by thread); medians.
 """
 import argparse

@@ -4,10 +4,11 @@
 
 usage: sudo tests/bench/record.py [--rounds N] [--seconds S]
 
-A Python program burns two CPUs; both tools record its two processes for S seconds, turn about. What is printed: samples, the time between
-the end of the recording and the answer (wall time less S, start included), the CPU time of all that the tool is made of, and
-the size of the answer. spanprof's answer is a page with names, or folded stacks; perf's is the text of `perf script`, from which
-other tools make a page. Last: what a command costs that does nothing.
+A Python program burns two CPUs; both tools record its two processes for S seconds, turn about. What is
+printed: samples, the time between the end of the recording and the answer (wall time less S, start included),
+the CPU time of all that the tool is made of, and the size of the answer. spanprof's answer is a page with
+names, or folded stacks; perf's is the text of `perf script`, from which other tools make a page. Last: what a
+command costs that does nothing.
 """
 import argparse
 import os

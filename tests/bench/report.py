@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spanprof report` of a million samples, and of a trace of ten million events of coroutines, beside `go tool pprof -top` on the same
-samples in the same run.
+"""`spanprof report` of a million samples, and of a trace of ten million events of coroutines, beside `go tool
+pprof -top` on the same samples in the same run.
 
 usage: tests/bench/report.py [--rounds N] [--events N]
 
-The million: 20,000 stacks of 30 frames over 3,000 functions, each sample with a time of its own, and with one of 100,000 spans; as
-OTLP protobuf, made here by field numbers. The rival reads the same as pprof, which `spanprof convert` has made of it (sums, without
-times, as it has no place for them). Prints the lowest wall time, CPU time and peak memory of each.
+The million: 20,000 stacks of 30 frames over 3,000 functions, each sample with a time of its own, and with one
+of 100,000 spans; as OTLP protobuf, made here by field numbers. The rival reads the same as pprof, which
+`spanprof convert` has made of it (sums, without times, as it has no place for them). Prints the lowest wall
+time, CPU time and peak memory of each.
 """
 import argparse
 import os

@@ -3,7 +3,8 @@
 /*
  * Names for addresses on standard input (hexadecimal, one a line), by the file at a path. Prints one line:
  *
- *     found N load_ns N lookup_ns N bytes N hash N     lookup_ns: of all, the best of --rounds, after the first; hash: of all names
+ *     found N load_ns N lookup_ns N bytes N hash N     lookup_ns: of all, the best of --rounds, after the
+ *                                                      first; hash: of all names
  *
  * usage: symbol-cost FILE [names|lines|workers] [ROUNDS]        workers: the file is read by one without
  * rights, as in `run`

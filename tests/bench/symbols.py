@@ -4,11 +4,13 @@
 
 usage: tests/bench/symbols.py [--build DIR] [--addresses N] [--rounds N] [LIBRARY]
 
-Addresses are drawn evenly from .text. Each tool is a process of its own: wall time is the lowest of the rounds, memory its
-peak, which the kernel counts from before exec(): less than this script takes (20 to 40 MiB) cannot be told. perf gets as many samples of a program that works in the library (`llc` on a made module) and prints a symbol for
-each; the row beside it is ours on the addresses that perf printed. With a file of DWARF beside (a C++ program that is
-compiled here), lines and inlined frames by `addr2line -i`. With a Go on the PATH, the table of functions that the `go` program
-itself has for its unwinder (a stripped copy) beside its symbol table, by turns.
+Addresses are drawn evenly from .text. Each tool is a process of its own: wall time is the lowest of the
+rounds, memory its peak, which the kernel counts from before exec(): less than this script takes (20 to 40
+MiB) cannot be told. perf gets as many samples of a program that works in the library (`llc` on a made module)
+and prints a symbol for each; the row beside it is ours on the addresses that perf printed. With a file of
+DWARF beside (a C++ program that is compiled here), lines and inlined frames by `addr2line -i`. With a Go on
+the PATH, the table of functions that the `go` program itself has for its unwinder (a stripped copy) beside
+its symbol table, by turns.
 """
 import argparse
 import itertools

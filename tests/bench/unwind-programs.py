@@ -4,8 +4,8 @@
 
 usage: tests/bench/unwind-programs.py [--seconds N] [--rounds N] [cost] [memory] [dwarf] [dlopen] [start]
 
-    cost    ns a sample in BPF, frames, share of whole stacks: clang and gcc compiling at 199 Hz, interpreters, the worst
-            stack that a target can make
+    cost    ns a sample in BPF, frames, share of whole stacks: clang and gcc compiling at 199 Hz,
+            interpreters, the worst stack that a target can make
     memory  BPF maps of 1 and 100 processes, without rings
     dwarf   beside `perf record --call-graph dwarf`: CPU of the tool until stacks are there, bytes, share of whole stacks
     dlopen  first tick in a library that comes late → first whole stack through it

@@ -8,9 +8,11 @@ usage: tests/bench/whole-tools.py [--seconds N] [--rounds N] [cost] [idle] [star
     idle    CPU per minute while the only target sleeps, or wakes up 50 times a second and does nothing
     start   exec of the tool → first sample; → first profile at the receiver
     loss    ticks taken and lost at 99, 999 and 4999 Hz on all CPUs
-    target  throughput and p99 of a request service: absent, absent again (A/A), 99 Hz, 999 Hz; and a bystander
+    target  throughput and p99 of a request service: absent, absent again (A/A), 99 Hz, 999 Hz; and a
+            bystander
 
-SPANPROF and BUILD_DIR name the build (default: ./build). Needs root. Rivals that are not installed are left out.
+SPANPROF and BUILD_DIR name the build (default: ./build). Needs root. Rivals that are not installed are left
+out.
 Costs on the interrupt's side (BPF) are in bpf-cost, beside this file.
 """
 import json

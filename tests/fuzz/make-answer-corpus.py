@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of workers for fuzz-table-check: by hand, in the form of daemon/sampling/unwind/table-job.h and bpf/unwind_abi.h.
+"""Answers of workers for fuzz-table-check: by hand, in the form of daemon/sampling/unwind/table-job.h and
+bpf/unwind_abi.h.
 
 usage: make-answer-corpus.py DIRECTORY
 """

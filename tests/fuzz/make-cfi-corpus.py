@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/fuzz/corpus/cfi: one small file for each form of call frame information. Recipes, not recordings.
+"""Writes tests/fuzz/corpus/cfi: one small file for each form of call frame information. Recipes, not
+recordings.
 
 usage: make-cfi-corpus.py DIRECTORY
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the corpora of fuzz-perf-map and fuzz-jitdump: files as compilers write them, and damaged ones; and that of
-fuzz-code-wire: what a worker answers of them, and what none should.
+"""Writes the corpora of fuzz-perf-map and fuzz-jitdump: files as compilers write them, and damaged ones; and
+that of fuzz-code-wire: what a worker answers of them, and what none should.
 
 usage: make-code-corpus.py tests/fuzz/corpus
 """

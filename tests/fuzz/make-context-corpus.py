@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes corpus/process-context (payloads) and corpus/thread-symbol (the smallest ELF files with the symbol, and broken
-ones) into the folder given, default: corpus/ beside this script."""
+"""Writes corpus/process-context (payloads) and corpus/thread-symbol (the smallest ELF files with the symbol,
+and broken ones) into the folder given, default: corpus/ beside this script."""
 import pathlib
 import struct
 import sys

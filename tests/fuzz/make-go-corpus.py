@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the corpus of fuzz-go-functions: small ELF files with a table of Go, by every way in which it is found.
+"""Writes the corpus of fuzz-go-functions: small ELF files with a table of Go, by every way in which it is
+found.
 
 usage: make-go-corpus.py tests/fuzz/corpus
 """

@@ -41,7 +41,8 @@ cat >"$work/a.c" <<'END'
 static __attribute__((noinline, used)) int hidden(int x) { return x * 3; }
 int shown(int x) { return hidden(x) + 1; }
 END
-gcc -O1 -g0 -shared -nostdlib -Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567 -Wl,-z,noseparate-code -o "$work/whole" "$work/a.c"
+gcc -O1 -g0 -shared -nostdlib -Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567 \
+        -Wl,-z,noseparate-code -o "$work/whole" "$work/a.c"
 cp "$work/whole" "$work/stripped"
 strip -s "$work/stripped"
 objcopy --only-keep-debug "$work/whole" "$work/mini"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-otlp and fuzz-otlp-json (in the environment of tests/interop/setup-venv.sh): the golden
-request of tests/interop/make-golden.py whole, changed in one place each, and by hand what no sender writes."""
+"""Writes the seeds of fuzz-otlp and fuzz-otlp-json (in the environment of tests/interop/setup-venv.sh): the
+golden request of tests/interop/make-golden.py whole, changed in one place each, and by hand what no sender
+writes."""
 import importlib.util
 import pathlib
 import sys

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the corpora of fuzz-pprof and fuzz-folded: a profile of a Go program, and small ones with what is odd.
+"""Makes the corpora of fuzz-pprof and fuzz-folded: a profile of a Go program, and small ones with what is
+odd.
 
 usage: make-pprof-corpus.py SOURCE-ROOT
 """

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/fuzz/corpus/rules: a table of two blocks, then a stack (see fuzz-rules.c). One file for each kind of rule.
+"""Writes tests/fuzz/corpus/rules: a table of two blocks, then a stack (see fuzz-rules.c). One file for each
+kind of rule.
 
 usage: make-rules-corpus.py DIRECTORY
 """

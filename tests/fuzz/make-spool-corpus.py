@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes corpus/spool/: one byte (m = mend the checksums), then a file as spool-file.h lays it out. Those named found-… are not made here:
+"""Makes corpus/spool/: one byte (m = mend the checksums), then a file as spool-file.h lays it out. Those
+named found-… are not made here:
 they are what ten minutes of fuzzing reached beyond these, the smaller ones (libFuzzer's -merge=1).
 
 usage: make-spool-corpus.py          (needs the zstd program)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes corpus/symbols/: a small library as it is linked, its debug file, stripped, without section headers, and as
-# an object file, which has no addresses. Usage: make-symbols-corpus.sh DIRECTORY
+# Makes corpus/symbols/: a small library as it is linked, its debug file, stripped, without section headers,
+# and as an object file, which has no addresses. Usage: make-symbols-corpus.sh DIRECTORY
 set -eu
 to=$1
 work=$(mktemp -d)

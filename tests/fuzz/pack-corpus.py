@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The corpora of the fuzzers: one archive each, corpus/NAME.tar, which the build unpacks to tests/fuzz/corpus/NAME.
+"""The corpora of the fuzzers: one archive each, corpus/NAME.tar, which the build unpacks to
+tests/fuzz/corpus/NAME.
 
 usage: pack-corpus.py list NAME               names and sizes of its files
-       pack-corpus.py add NAME FILE…          puts files in, by their names: what a fuzzer has found, for example
+       pack-corpus.py add NAME FILE…          puts files in, by their names: what a fuzzer has found, for
+                                              example
        pack-corpus.py remove NAME FILE…       takes files out
        pack-corpus.py unpack [NAME…]          into corpus/NAME/, where the make-*-corpus scripts write
-       pack-corpus.py pack                    makes the archives of the folders in corpus/, and removes those folders;
+       pack-corpus.py pack                    makes the archives of the folders in corpus/, and removes those
+                                              folders;
                                              refuses one that lacks a file of its archive
        pack-corpus.py build ARCHIVE DIRECTORY STAMP          what the build does
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a small recording of a real one: what its first chunk says of types, its constants, and a few events of each type.
+"""Makes a small recording of a real one: what its first chunk says of types, its constants, and a few events
+of each type.
 
 usage: shrink-recording.py RECORDING[.gz] OUTPUT [EVENTS-OF-EACH-TYPE]
 

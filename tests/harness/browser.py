@@ -8,8 +8,8 @@
         window.text("#status")
 
 The browser has a user directory of its own, and starts no connection of itself. `problems()` are messages of
-the console, `requests()` what the page wanted to load. chromedriver and all it starts are one process group, which ends with
-the process that made it.
+the console, `requests()` what the page wanted to load. chromedriver and all it starts are one process group,
+which ends with the process that made it.
 """
 import base64
 import contextlib

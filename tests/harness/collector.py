@@ -50,7 +50,8 @@ def need():
 
 
 def check_classes(test, paths):
-    """The generated Go classes of opentelemetry-proto know every field of these files of protobuf, and write the same bytes. Return:
+    """The generated Go classes of opentelemetry-proto know every field of these files of protobuf, and write
+    the same bytes. Return:
     how many samples they found in all."""
     done = test.run_command([PROGRAM, "classes", *paths])
     test.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver of the real exporter, and what holds whatever a receiver does: samples submitted = delivered + lost, each batch in
-one counter."""
+"""A driver of the real exporter, and what holds whatever a receiver does: samples submitted = delivered +
+lost, each batch in one counter."""
 import os
 import re
 

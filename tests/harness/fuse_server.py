@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file on FUSE that answers until it is told to be silent, spoken by hand (linux/fuse.h), so that a test needs no
-library. One directory, one file.
+"""A file on FUSE that answers until it is told to be silent, spoken by hand (linux/fuse.h), so that a test
+needs no library. One directory, one file.
 
     server = FuseServer(directory, "program", data)     mounted when this returns
     server.be_silent()                                  from now on whoever asks waits

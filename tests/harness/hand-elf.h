@@ -5,7 +5,8 @@
  * Hand-made ELF files: section headers, two symbol tables and a build id, nothing else.
  *
  *     header | .note.gnu.build-id | .symtab | .strtab | .dynsym | .dynstr | section headers
- *     sections: 0 null, 1 .text at 0x1000–0x2000 (no bytes), 2 note, 3 .symtab, 4 .strtab, 5 .dynsym, 6 .dynstr
+ *     sections: 0 null, 1 .text at 0x1000–0x2000 (no bytes), 2 note, 3 .symtab, 4 .strtab, 5 .dynsym, 6
+ *     .dynstr
  */
 
 #include <elf.h>

@@ -6,9 +6,9 @@
     machine.run("systemctl", "start", "x")          # subprocess.CompletedProcess, status checked
     machine.root                                    # its files, from outside
 
-The root is made once by debootstrap, outside of the tree (SPANPROF_TEST_CACHE, else /var/cache/spanprof-tests), and is
-the lower half of an overlay: nothing that a machine does stays. It shares our network, so that it needs none of its
-own and a receiver out here is at 127.0.0.1.
+The root is made once by debootstrap, outside of the tree (SPANPROF_TEST_CACHE, else
+/var/cache/spanprof-tests), and is the lower half of an overlay: nothing that a machine does stays. It shares
+our network, so that it needs none of its own and a receiver out here is at 127.0.0.1.
 """
 import fcntl
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hand-made payloads: a small program that is compiled for the purpose, and requests with known samples of it.
+"""Hand-made payloads: a small program that is compiled for the purpose, and requests with known samples of
+it.
 
     victim = payload.Victim(directory)
     request = victim.payload()                  OTLP/JSON, as Python objects, to be changed at will

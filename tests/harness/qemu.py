@@ -5,8 +5,8 @@
     console = qemu.boot(test, kernel, programs, script)         # what the guest wrote until it powered off
     console = qemu.boot(…, options="lockdown=integrity")        # more for the kernel's command line
 
-The guest is a RAM disk: busybox, the programs with the libraries that they need here, and @script as /init after
-the usual file systems are mounted. Nothing is shared with the host but the console.
+The guest is a RAM disk: busybox, the programs with the libraries that they need here, and @script as /init
+after the usual file systems are mounted. Nothing is shared with the host but the console.
 """
 import fcntl
 import gzip

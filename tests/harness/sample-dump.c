@@ -17,7 +17,8 @@
  *     churn A B N         write the nodes of two processes N times, one after the other, while samples go on
  *     hold 0|1            do not drain (to fill the ring)
  *     jitter              draw new periods
- *     sleep               drain, ask to be woken, print {"asleep":1}, wait for that up to a minute, print {"woken":0|1}
+ *     sleep               drain, ask to be woken, print {"asleep":1}, wait for that up to a minute, print
+ *                         {"woken":0|1}
  *     counters            print all counters and sizes
  *     stop                stop sampling, drain the rest, print the counters, exit 0
  *

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the daemon with a receiver beside it, and what came of it, read by a reader that we did not write.
+"""One run of the daemon with a receiver beside it, and what came of it, read by a reader that we did not
+write.
 
     class Case(session.TestCase):
         def test_it(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters with a spool, run by export-driver, and receivers that play faults. Each run's books are checked: submitted + taken up =
-delivered + lost + left."""
+"""Exporters with a spool, run by export-driver, and receivers that play faults. Each run's books are checked:
+submitted + taken up = delivered + lost + left."""
 import os
 import re
 

@@ -14,12 +14,13 @@
 One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME. Meson sets SPANPROF
 (the binary), BUILD_DIR and SOURCE_DIR; by hand they default to ./build and this tree.
 
-Skips. A reason starts with what is missing, and the start decides whether continuous integration may accept it:
+Skips. A reason starts with what is missing, and the start decides whether continuous integration may accept
+it:
 `kernel: …` and `machine: …` are the machine's and pass; everything else (`tool: …`, `root: …`, `library: …`) can be
 installed or granted, and fails the run there.
 
-Nothing that a test starts outlives it: children are killed when the test ends, however it ends, and die with this
-process (PR_SET_PDEATHSIG).
+Nothing that a test starts outlives it: children are killed when the test ends, however it ends, and die with
+this process (PR_SET_PDEATHSIG).
 """
 import contextlib
 import ctypes

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protobuf's wire format by hand: for messages that no library would write, and for reading without generated classes.
+"""Protobuf's wire format by hand: for messages that no library would write, and for reading without generated
+classes.
 
     data = wire.field(1, wire.field(3, 4711), "text")      fields of a message, by their numbers
     wire.parse(data)[1][1]                                 b"text"

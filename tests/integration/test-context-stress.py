@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No sample carries a context that is not its thread's at its moment: 64 threads that change theirs each microsecond and
-log it, a kernel half beside them, and every sample judged by the log (tests/oracles/context-stress.c)."""
+"""No sample carries a context that is not its thread's at its moment: 64 threads that change theirs each
+microsecond and log it, a kernel half beside them, and every sample judged by the log
+(tests/oracles/context-stress.c)."""
 import re
 
 import tap

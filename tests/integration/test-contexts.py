@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts of threads and processes in the daemon's payload, beside what victim-context's threads know of themselves.
 
-Payloads of process contexts are written by opentelemetry-proto. What a thread's sample must say follows from its id.
+Payloads of process contexts are written by opentelemetry-proto. What a thread's sample must say follows from
+its id.
 """
 import collections
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spanprof convert`: recordings by each JDK that is here (made here), by async-profiler and by Datadog's profiler (tests/data,
-make-recordings.sh). What must come out is told by the JDK's own `jfr summary` and `jfr print`, stack by stack (jfr_oracle.py),
-and for spans by the program that was recorded."""
+"""`spanprof convert`: recordings by each JDK that is here (made here), by async-profiler and by Datadog's
+profiler (tests/data, make-recordings.sh). What must come out is told by the JDK's own `jfr summary` and `jfr
+print`, stack by stack (jfr_oracle.py), and for spans by the program that was recorded."""
 import collections
 import contextlib
 import gzip
@@ -210,7 +210,8 @@ class Convert(tap.TestCase):
         self.assertIn("jdk.ExecutionSample", events["sync"])
 
     def test_tells_what_async_profiler_took_samples_at(self):
-        """Of the wall clock by their state, page faults by its settings; intervals of 10 and 40 ms in one profile become their mean.
+        """Of the wall clock by their state, page faults by its settings; intervals of 10 and 40 ms in one
+        profile become their mean.
         The JDK's reader takes the types of the first chunk for those of all, so it gets one at a time."""
         tap.need_tool("jfr")
         path, chunk = self.unpacked("ways"), self.dir / "chunk.jfr"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof coro` and `spanprof corotracer` around programs that know what they wrote (tests/victims/victim-stations.c).
 
-The main book, in each test that can keep it: for each station, events in the trace + events said to be lost = events
-that the program says it wrote.
+The main book, in each test that can keep it: for each station, events in the trace + events said to be lost =
+events that the program says it wrote.
 """
 import collections
 import csv

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plays every trouble that a receiver can make to the exporter, and checks that the counters tell exactly what happened.
+"""Plays every trouble that a receiver can make to the exporter, and checks that the counters tell exactly
+what happened.
 
-The rule behind all cases: samples submitted = delivered + lost, each batch in one counter, and a batch arrives
-twice only where the first answer was lost or said to try again.
+The rule behind all cases: samples submitted = delivered + lost, each batch in one counter, and a batch
+arrives twice only where the first answer was lost or said to try again.
 """
 import email.utils
 import gzip

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of Go that were linked as for production, without symbols (-s -w): each function has the name that the symbol table of
-the same program with symbols has for its address, however it was linked; and in what is recorded and sent."""
+"""Programs of Go that were linked as for production, without symbols (-s -w): each function has the name that
+the symbol table of the same program with symbols has for its address, however it was linked; and in what is
+recorded and sent."""
 import oracle
 
 oracle.enter()

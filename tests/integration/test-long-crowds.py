@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Crowds: a thousand targets with ten thousand threads, three targets among twenty thousand sleepers, two thousand new
-processes a second, a million processes in all. Minutes and gigabytes: for the long suite."""
+"""Crowds: a thousand targets with ten thousand threads, three targets among twenty thousand sleepers, two
+thousand new processes a second, a million processes in all. Minutes and gigabytes: for the long suite."""
 import oracle
 
 oracle.enter()

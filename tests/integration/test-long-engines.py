@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A real engine and its own containers: Podman with an image made here, so that it asks no registry. Its package is large, and not
-every machine lets it run: for the long suite. `runtimes` has the control groups of every engine, made by runc."""
+"""A real engine and its own containers: Podman with an image made here, so that it asks no registry. Its
+package is large, and not every machine lets it run: for the long suite. `runtimes` has the control groups of
+every engine, made by runc."""
 import oracle
 
 oracle.enter()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The main job on the kernel that Debian 12 ships (6.1), booted under QEMU: BPF loads there, and ticks arrive. A machine of one's own
-may also set its clock, and sleep."""
+"""The main job on the kernel that Debian 12 ships (6.1), booted under QEMU: BPF loads there, and ticks
+arrive. A machine of one's own may also set its clock, and sleep."""
 import oracle
 
 oracle.enter()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unwind tables of every library and program of the machine, row by row, against readelf's (readelf_rows.py): ten minutes
-for fifteen million rows. What is unsupported on purpose is printed, by file."""
+"""Unwind tables of every library and program of the machine, row by row, against readelf's (readelf_rows.py):
+ten minutes for fifteen million rows. What is unsupported on purpose is printed, by file."""
 import collections
 import os
 import pathlib

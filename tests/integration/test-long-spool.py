@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred thousand batches in one spool, each of them good: listed, taken up by the next daemon, and sent once each, the oldest first.
+"""A hundred thousand batches in one spool, each of them good: listed, taken up by the next daemon, and sent
+once each, the oldest first.
 Minutes: for the long suite (test-spool.py has as many that are damaged)."""
 import oracle
 

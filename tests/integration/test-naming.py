@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names of functions in what is sent: of code that targets make while they run, beside what the maker said was where and
-when; and with `symbols = local`, beside nm."""
+"""Names of functions in what is sent: of code that targets make while they run, beside what the maker said
+was where and when; and with `symbols = local`, beside nm."""
 import oracle
 
 oracle.enter()
@@ -226,8 +226,8 @@ class Code(session.NamingCase):
 
 class Local(session.NamingCase):
     def check_names(self, result, symbols, places=None):
-        """Every name of a frame in a file is the one that nm has for it; @places: where a file is read from instead. Returns
-        the functions seen, by object."""
+        """Every name of a frame in a file is the one that nm has for it; @places: where a file is read from
+        instead. Returns the functions seen, by object."""
         seen = {}
         for sample in result.samples:
             for frame in sample.frames:

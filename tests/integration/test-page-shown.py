@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What pages show in a headless Chromium: clicks, keys and searches, compared with sums over the same file read by
-opentelemetry-proto."""
+"""What pages show in a headless Chromium: clicks, keys and searches, compared with sums over the same file
+read by opentelemetry-proto."""
 import collections
 import re
 import tempfile
@@ -9,7 +9,8 @@ import tempfile
 import browser
 import oracle
 import otlp_read
-from page_sample import CPU, HOSTILE, Request, START_NS, fill, functions, names_of, process_of, thread_of, write_diff
+from page_sample import (CPU, HOSTILE, Request, START_NS, fill, functions, names_of, process_of, thread_of,
+                         write_diff)
 import tap
 
 

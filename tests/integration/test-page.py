@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What pages and pictures hold: read by a decoder written from the description of the format, and compared with sums over the
-same file read by opentelemetry-proto. test-page-shown.py looks at what they show."""
+"""What pages and pictures hold: read by a decoder written from the description of the format, and compared
+with sums over the same file read by opentelemetry-proto. test-page-shown.py looks at what they show."""
 import base64
 import collections
 import hashlib
@@ -12,7 +12,8 @@ import xml.etree.ElementTree as xml
 import oracle
 import otlp_read
 import page_read
-from page_sample import CPU, HOSTILE, Request, SHOP, START_NS, fill, names_of, process_of, thread_of, write_diff
+from page_sample import (CPU, HOSTILE, Request, SHOP, START_NS, fill, names_of, process_of, thread_of,
+                         write_diff)
 import tap
 
 

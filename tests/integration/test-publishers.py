@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that publish contexts with the libraries that users have (tests/interop/setup-publishers.sh), beside what they
-say of their own spans: who worked for which one, from when to when. Also our own library under Java."""
+"""Programs that publish contexts with the libraries that users have (tests/interop/setup-publishers.sh),
+beside what they say of their own spans: who worked for which one, from when to when. Also our own library
+under Java."""
 import collections
 import os
 import re

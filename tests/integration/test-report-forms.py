@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`spanprof report` and `convert` over all forms: what a Go program's profile says by Go's own tool, what the protobuf package
-reads in ours, what Python sums up of traces of coroutines, and that every form says the same of one payload."""
+reads in ours, what Python sums up of traces of coroutines, and that every form says the same of one
+payload."""
 import collections
 import csv
 import gzip

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong around the daemon: hostile rings, strange files, receivers that fail, rights that are missing. The books
-add up whatever happens, nobody's span is ever wrong, and each refusal says in one line what to do."""
+"""What goes wrong around the daemon: hostile rings, strange files, receivers that fail, rights that are
+missing. The books add up whatever happens, nobody's span is ever wrong, and each refusal says in one line
+what to do."""
 import oracle
 
 oracle.enter()

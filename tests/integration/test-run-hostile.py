@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Targets that make it hard for who looks at them, each beside a healthy one of which no sample may be lost; and what a
-look costs the target itself: nothing of its memory."""
+"""Targets that make it hard for who looks at them, each beside a healthy one of which no sample may be lost;
+and what a look costs the target itself: nothing of its memory."""
 import oracle
 
 oracle.enter()
@@ -103,8 +103,8 @@ class Hostile(session.TestCase):
         self.beside("rings", 1000)
 
     def test_names_that_lie(self):
-        """Lines of maps that look like two, deleted when they are not, anonymous when they are files; then the paths become
-        a FIFO, a directory, another program. And a comm that is no UTF-8."""
+        """Lines of maps that look like two, deleted when they are not, anonymous when they are files; then
+        the paths become a FIFO, a directory, another program. And a comm that is no UTF-8."""
         directory = self.directory()
         names = [
             "a\nb", "gone (deleted)", "[anon:spanprof]", "[vdso]", "fifo", "directory", "replaced",
@@ -199,8 +199,8 @@ class Hostile(session.TestCase):
         return lambda: (group / "cgroup.freeze").write_text("0")
 
     def test_targets_that_stand_still_are_known_when_they_go_on(self):
-        """Stopped, held by a debugger, frozen, and one that the kernel lets do nothing until its child is done: what they publish
-        is read all the same, in time, since nobody waits for them."""
+        """Stopped, held by a debugger, frozen, and one that the kernel lets do nothing until its child is
+        done: what they publish is read all the same, in time, since nobody waits for them."""
         pids, go_on = [], []
         for stop in (None, self.stop_by_signal, self.stop_by_ptrace, self.stop_by_freezer):
             child, tell = self.commanded("ring")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that begin and end in unusual ways: forked without exec, by vfork(), without a leader, under a pid that was
-used before; and what the daemon does when the kernel's notices did not reach it."""
+"""Processes that begin and end in unusual ways: forked without exec, by vfork(), without a leader, under a
+pid that was used before; and what the daemon does when the kernel's notices did not reach it."""
 import oracle
 
 oracle.enter()
@@ -221,8 +221,8 @@ spin()
         self.assertEqual(result.counter("sweep_total", "found"), 0)
 
     def test_what_lost_notices_should_have_told_is_found_by_a_sweep(self):
-        """The daemon stands still while thousands of processes come and go: the ring of notices is full. Then a target
-        executes another program, and a stranger publishes."""
+        """The daemon stands still while thousands of processes come and go: the ring of notices is full. Then
+        a target executes another program, and a stranger publishes."""
         victim = self.spawn([sys.executable, "-c", f"""
 import os, signal
 signal.signal(signal.SIGUSR1, lambda *_: os.execv({str(tap.VICTIMS / "victim-shares")!r}, ["victim-shares"]))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mappings that come and go under the daemon's eyes: libraries loaded late, swapped at one address, processes that are
-dead before anybody looks."""
+"""Mappings that come and go under the daemon's eyes: libraries loaded late, swapped at one address, processes
+that are dead before anybody looks."""
 import oracle
 
 oracle.enter()
@@ -173,8 +173,8 @@ class Mappings(session.TestCase):
         self.assertEqual({s.resource["process.executable.name"] for s in result.samples}, {"victim-short"})
 
     def test_a_storm_of_processes_leaves_the_daemon_as_it_was(self):
-        """Memory grows in steps with the fullest window so far, and with requests that wait: some rounds may meet one. What each
-        process leaves behind shows in every round."""
+        """Memory grows in steps with the fullest window so far, and with requests that wait: some rounds may
+        meet one. What each process leaves behind shows in every round."""
         n, leak_kib, rounds = 4000, 0.5, 6
         run = self.start("--all", "--frequency", 99)
 

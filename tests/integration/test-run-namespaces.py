@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other namespaces: targets in containers seen from the host, and a daemon that shares a namespace with its service and
-sees nothing of the host (a sidecar). All real: unshare, nsenter, systemd-nspawn."""
+"""Other namespaces: targets in containers seen from the host, and a daemon that shares a namespace with its
+service and sees nothing of the host (a sidecar). All real: unshare, nsenter, systemd-nspawn."""
 import oracle
 
 oracle.enter()

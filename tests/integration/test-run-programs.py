@@ -206,9 +206,10 @@ class AgainstClocks(session.TestCase):
 
     def test_periodic_work_is_not_seen_in_lock_step(self):
         """
-        Each CPU draws a new period about once a second. One that is within a third of a percent of the victim's (one in
-        fifty) sees a single phase for that second, so the error is not binomial alone. A simulation of the draws gives
-        at most 0.07 in 6,000 runs of 16 s; that is the first term, the second is what few samples add on a busy machine.
+        Each CPU draws a new period about once a second. One that is within a third of a percent of the
+        victim's (one in fifty) sees a single phase for that second, so the error is not binomial alone. A
+        simulation of the draws gives at most 0.07 in 6,000 runs of 16 s; that is the first term, the second
+        is what few samples add on a busy machine.
         Without jitter the error is 0.3 or 0.7.
         """
         cpus = sorted(os.sched_getaffinity(0))[:2]
@@ -235,9 +236,10 @@ class AgainstClocks(session.TestCase):
 
     def test_samples_stand_for_the_cpu_time_that_was_used(self):
         """
-        The error of n × period is below that of n random samples. 487 Hz is in step with no scheduler's tick: 100, 250,
-        300 and 1000 Hz would see a program that shares its CPU always behind its neighbours. With jitter the CPU that the
-        program is on may be up to a quarter faster or slower than the mean of all, anew each second: three draws or more.
+        The error of n × period is below that of n random samples. 487 Hz is in step with no scheduler's tick:
+        100, 250, 300 and 1000 Hz would see a program that shares its CPU always behind its neighbours. With
+        jitter the CPU that the program is on may be up to a quarter faster or slower than the mean of all,
+        anew each second: three draws or more.
         """
         for frequency, jitter, spread in ((487, "off", 0.05), (999, "on", 0.3)):
             with self.subTest(frequency=frequency, jitter=jitter):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon killed with a spool, life after life: what was on the disk arrives, and a profile that arrives twice is the same one. The
-receiver counts samples by the ids of their profiles."""
+"""The daemon killed with a spool, life after life: what was on the disk arrives, and a profile that arrives
+twice is the same one. The receiver counts samples by the ids of their profiles."""
 import oracle
 
 oracle.enter()

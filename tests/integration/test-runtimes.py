@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Containers as engines make them: by runc, the program that Docker, containerd, CRI-O and Podman have it done by, in the control
-groups that they ask for; on an overlay, in namespaces of their own, without privileges."""
+"""Containers as engines make them: by runc, the program that Docker, containerd, CRI-O and Podman have it
+done by, in the control groups that they ask for; on an overlay, in namespaces of their own, without
+privileges."""
 import oracle
 
 oracle.enter()

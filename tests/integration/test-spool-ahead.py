@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Written ahead: what was submitted is on the disk while its first attempt runs. Death at any moment loses nothing that
-was accepted, a second delivery is the first one to the byte, a healthy receiver costs no flush, and a disk that is full
-or hangs holds up nobody."""
+"""Written ahead: what was submitted is on the disk while its first attempt runs. Death at any moment loses
+nothing that was accepted, a second delivery is the first one to the byte, a healthy receiver costs no flush,
+and a disk that is full or hangs holds up nobody."""
 import oracle
 
 oracle.enter()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The spool under everything that can happen to it: receivers that are away, kill -9 at each of its steps, full and
-read-only disks, strangers' files, two who want it. What counts is what a receiver has at the end: each batch
-at least once, and the books (submitted + taken up = delivered + lost + left) come out even.
+"""The spool under everything that can happen to it: receivers that are away, kill -9 at each of its steps,
+full and read-only disks, strangers' files, two who want it. What counts is what a receiver has at the end:
+each batch at least once, and the books (submitted + taken up = delivered + lost + left) come out even.
 """
 import oracle
 

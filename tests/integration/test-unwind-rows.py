@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unwind tables of some forty libraries and programs, row by row, against readelf's (readelf_rows.py); all that the machine
-has: test-long-rows.py.
+"""Unwind tables of some forty libraries and programs, row by row, against readelf's (readelf_rows.py); all
+that the machine has: test-long-rows.py.
 
 By hand: test-unwind-rows.py --files FILE… prints one line a file.
 """

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unwinds at every instruction of real programs, by the kernel half's own lines on the host.
 
-Two truths: nearly every stack must end at its root, the exceptions being places that are known to have no (right) call
-frame information; and at each new pc, libdw must agree on the same registers.
+Two truths: nearly every stack must end at its root, the exceptions being places that are known to have no
+(right) call frame information; and at each new pc, libdw must agree on the same registers.
 """
 import collections
 import re

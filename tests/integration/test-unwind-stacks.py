@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks by unwind rows on the real kernel: programs that keep no frame pointers.
 
-Truth: the victim knows its return addresses from the compiler; symbol tables name libc's frames; real programs must
-end at their root. sample-dump loads the rows as the daemon does, without a daemon around it.
+Truth: the victim knows its return addresses from the compiler; symbol tables name libc's frames; real
+programs must end at their root. sample-dump loads the rows as the daemon does, without a daemon around it.
 """
 import collections
 import os

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks OTLP profiles requests by opentelemetry-proto, which we did not write, and by the rules that its readers enforce.
+"""Checks OTLP profiles requests by opentelemetry-proto, which we did not write, and by the rules that its
+readers enforce.
 
 usage: check_otlp.py [--ours] FILE…         protobuf, or OTLP/JSON if the file begins with `{`
        exit status 0: all valid; 1: problems, one a line on standard output; 2: usage or unreadable
 
---ours adds what is only true of spanprof's own requests: the shapes and periods of its profile types, sizes under 4 MiB.
+--ours adds what is only true of spanprof's own requests: the shapes and periods of its profile types, sizes
+under 4 MiB.
 
 As a module:  problems = check_otlp.check(data, ours=True);  request = check_otlp.decode(data)
 

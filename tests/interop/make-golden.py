@@ -5,8 +5,8 @@ opentelemetry-proto, and its JSON.
 
 usage: make-golden.py            (in the environment of setup-venv.sh) > tests/unit/golden-request.h
 
-The encoder's test fills a window with the same facts and must arrive at the same bytes; so the bytes, field numbers
-and order of rows (first use) are fixed from outside.
+The encoder's test fills a window with the same facts and must arrive at the same bytes; so the bytes, field
+numbers and order of rows (first use) are fixed from outside.
 """
 import base64
 import json

@@ -86,7 +86,9 @@ MUTATIONS = {
     "no table": ("tables", lambda r: r.dictionary.ClearField("link_table")),
     "row 0 of strings": ("tables", lambda r: r.dictionary.string_table.__setitem__(0, "x")),
     **{
-        f"row 0 of {table}": ("tables", zero_row(table)) for table in ("mapping_table", "location_table", "function_table", "link_table", "attribute_table", "stack_table")
+        f"row 0 of {table}": ("tables", zero_row(table))
+        for table in ("mapping_table", "location_table", "function_table", "link_table", "attribute_table",
+                      "stack_table")
     },
     "stack index": ("index", set_field(sample(0), "stack_index", 3)),
     "negative stack index": ("index", set_field(sample(0), "stack_index", -1)),

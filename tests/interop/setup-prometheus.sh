@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes BUILD-DIRECTORY/prometheus: what promtool's checks are made of, as a small program (prometheus/main.go), built from the Go
-# modules that prometheus/go.sum pins. The result is kept in the user's cache and only linked.
+# Makes BUILD-DIRECTORY/prometheus: what promtool's checks are made of, as a small program
+# (prometheus/main.go), built from the Go modules that prometheus/go.sum pins. The result is kept in the
+# user's cache and only linked.
 #
 # usage: setup-prometheus.sh [BUILD-DIRECTORY]        (default: build beside this tree's meson.build)
 set -eu
@@ -18,7 +19,9 @@ if [ ! -x "$binary" ]; then
                 echo "setup-prometheus.sh: no Go 1.25 or later, and none could be installed" >&2
                 exit 1
         }
-        (cd "$here/prometheus" && GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$go" build -buildvcs=false -trimpath -ldflags '-s -w' -o "$binary.$$" .) || {
+        (cd "$here/prometheus" &&
+                GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$go" build -buildvcs=false -trimpath \
+                -ldflags '-s -w' -o "$binary.$$" .) || {
                 rm -f "$binary.$$"
                 echo "setup-prometheus.sh: it could not be built (is there a network?)" >&2
                 exit 1

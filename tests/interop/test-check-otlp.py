@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder against the oracle, and the oracle against requests with one rule broken each: a checker that cannot
-fail would prove nothing."""
+"""The encoder against the oracle, and the oracle against requests with one rule broken each: a checker that
+cannot fail would prove nothing."""
 import copy
 
 import oracle

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A real OpenTelemetry Collector takes what we send, and what its file exporter wrote is what we sent, sample by
-sample: its 200 alone proves no more than syntax. setup-collector.sh builds it."""
+"""A real OpenTelemetry Collector takes what we send, and what its file exporter wrote is what we sent, sample
+by sample: its 200 alone proves no more than syntax. setup-collector.sh builds it."""
 import gzip
 import importlib
 import json

@@ -3,8 +3,8 @@
 """Whether two sets of samples come from the same distribution: ours and perf's, by function or by object.
 
 Each category (a function, an object) that has 1 % or more of both sets together is one two-sample test of
-proportions. With m categories each is held to alpha / m (Bonferroni), so that the whole comparison gives a false
-alarm once in 1 / alpha runs, however many functions a program has. What has less is one category, `(rest)`.
+proportions. With m categories each is held to alpha / m (Bonferroni), so that the whole comparison gives a
+false alarm once in 1 / alpha runs, however many functions a program has. What has less is one category, `(rest)`.
 
     perf = compare.functions(compare.perf_script(text))
     result = compare.two_samples(ours, perf)            Counters: category → samples
@@ -27,8 +27,8 @@ PerfSample = collections.namedtuple("PerfSample", "comm pid tid time_ns frames")
 
 
 def proportion_p(count_a, n_a, count_b, n_b):
-    """Two-sided p value for count_a of n_a and count_b of n_b having the same share: the normal approximation with a
-    pooled variance and a continuity correction (which errs on the side of `same`)."""
+    """Two-sided p value for count_a of n_a and count_b of n_b having the same share: the normal approximation
+    with a pooled variance and a continuity correction (which errs on the side of `same`)."""
     pooled = (count_a + count_b) / (n_a + n_b)
     variance = pooled * (1 - pooled) * (1 / n_a + 1 / n_b)
     if variance == 0:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the threads of a process publish, by a reader that shares no code with spanprof: it stops each one by ptrace, and
-takes bytes apart by the numbers of the proposals.
+"""What the threads of a process publish, by a reader that shares no code with spanprof: it stops each one by
+ptrace, and takes bytes apart by the numbers of the proposals.
 
     context_oracle.records(pid)      {tid: Record or None}      otel_thread_ctx_v1, wherever it is
     context_oracle.slots(pid)        {tid: (trace, span) or None}       the ring; {} = there is none
 
-The variable is looked for by its name in the files that are mapped (readelf), and then in every block of thread-local
-memory that the thread has: where its place holds a pointer that leads to a valid record, there it is. That needs no access model.
+The variable is looked for by its name in the files that are mapped (readelf), and then in every block of
+thread-local memory that the thread has: where its place holds a pointer that leads to a valid record, there
+it is. That needs no access model.
 
 By hand: context_oracle.py PID
 """

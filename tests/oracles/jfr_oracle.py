@@ -4,8 +4,8 @@ sample its type, thread, span and whole stack, with number and value.
 
     jfr_oracle.py [--jfr JFR] FILE…        by hand, any recordings: one line each, status 1 where they differ
 
-JFR is the `jfr` of a JDK that can read the files (of remote frames only its JSON can be printed; recordings of Datadog's profiler
-without any string in the pool of strings need a JDK later than 17)."""
+JFR is the `jfr` of a JDK that can read the files (of remote frames only its JSON can be printed; recordings
+of Datadog's profiler without any string in the pool of strings need a JDK later than 17)."""
 import argparse
 import collections
 import itertools

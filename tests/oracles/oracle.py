@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OTLP reader that we did not write, for tests: opentelemetry-proto in a virtual environment of its own, which
-tests/interop/setup-venv.sh makes in the build directory.
+"""The OTLP reader that we did not write, for tests: opentelemetry-proto in a virtual environment of its own,
+which tests/interop/setup-venv.sh makes in the build directory.
 
     problems = oracle.check(paths)              # lines of tests/interop/check_otlp.py, [] = valid
     oracle.enter()                              # or: run this whole script inside the environment

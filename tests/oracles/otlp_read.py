@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads profiles files through the PyPI package opentelemetry-proto and names their frames with nm: an oracle that
-shares no code with spanprof.
+"""Reads profiles files through the PyPI package opentelemetry-proto and names their frames with nm: an oracle
+that shares no code with spanprof.
 
     for sample in otlp_read.samples("out/000001.pb", "out/000002.json"): …     one Sample for each event
-    otlp_read.functions(samples, otlp_read.Symbols())       Counter of (object, function) of the innermost frames
+    otlp_read.functions(samples, otlp_read.Symbols())       Counter of (object, function) of the innermost
+                                                            frames
     otlp_read.objects(samples)                              Counter of objects
-    otlp_read.totals(samples, symbols)                      Counter of (object, function) that are anywhere in a stack
+    otlp_read.totals(samples, symbols)                      Counter of (object, function) that are anywhere in
+                                                            a stack
 
-By hand: otlp_read.py FILE… prints the hottest functions. Needs opentelemetry-proto (tests/interop/setup-venv.sh).
+By hand: otlp_read.py FILE… prints the hottest functions. Needs opentelemetry-proto
+(tests/interop/setup-venv.sh).
 """
 import base64
 import bisect
@@ -163,8 +166,9 @@ def _run(*argv):
 
 
 class _Object:
-    """The functions of one file, by nm. Names of one address are one function, and so are addresses of one name (old
-    and new versions of a symbol, static functions): the canonical name is the first of all that belong together."""
+    """The functions of one file, by nm. Names of one address are one function, and so are addresses of one
+    name (old and new versions of a symbol, static functions): the canonical name is the first of all that
+    belong together."""
 
     def __init__(self, path):
         self.starts, self.ends, self.firsts, self.parents = [], [], [], {}
@@ -237,8 +241,8 @@ class Symbols:
         return (table and table.name(frame.address)) or "[unknown]"
 
     def canonical(self, path, symbol):
-        """Another tool's name for a function of an object of this machine, as name() says it: aliases are one, and
-        `f@plt`, which perf makes up for the jump to f, is in no symbol table."""
+        """Another tool's name for a function of an object of this machine, as name() says it: aliases are
+        one, and `f@plt`, which perf makes up for the jump to f, is in no symbol table."""
         if symbol.endswith("@plt"):
             return "[unknown]"
         if not path.startswith("/"):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the data of a page by its description (daemon/formats/page/encode.c), for tests: no line is shared with what wrote it or with
-the page's own script.
+"""Reads the data of a page by its description (daemon/formats/page/encode.c), for tests: no line is shared
+with what wrote it or with the page's own script.
 
     page = page_read.read("out.html")
     page.meta                   title, kinds, times …
-    for row in page.rows: …     Row: path of Frames (outermost first), kind, side, {dimension: label}, bucket, value
+    for row in page.rows: …     Row: path of Frames (outermost first), kind, side, {dimension: label}, bucket,
+                                value
 
 By hand: page_read.py FILE prints how many bytes each part has, packed alone.
 """

@@ -2,9 +2,9 @@
 """Unwind tables of a file, row by row, against binutils' reading of it.
 
 `readelf -wF` runs the call frame instructions on its own; `readelf -wf` shows the expressions that -wF abbreviates
-to "exp". Every row of every function is compared, in both directions: each row of readelf's must be ours, and no row
-of ours may begin where readelf has none. What our rows leave out on purpose is counted and compared with the
-reader's own counters, so that a rule which silently became "unsupported" would be noticed.
+to "exp". Every row of every function is compared, in both directions: each row of readelf's must be ours, and
+no row of ours may begin where readelf has none. What our rows leave out on purpose is counted and compared
+with the reader's own counters, so that a rule which silently became "unsupported" would be noticed.
 """
 import bisect
 import collections

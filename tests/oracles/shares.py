@@ -3,8 +3,9 @@
 
     shares.check(test, {"a": 712, "b": 301}, {"a": 0.7, "b": 0.3})
 
-The variance is the binomial one. Samples of a clock are spread more evenly than independent draws, so the test errs on the
-side of `same`; with alpha 1e-4 for all shares of a call together, false alarms are once in ten thousand runs or fewer.
+The variance is the binomial one. Samples of a clock are spread more evenly than independent draws, so the
+test errs on the side of `same`; with alpha 1e-4 for all shares of a call together, false alarms are once in
+ten thousand runs or fewer.
 """
 import math
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges samples by the span log of the example service.
 
-The log says for each span on which thread it was published, and the times just before and just after each change:
+The log says for each span on which thread it was published, and the times just before and just after each
+change:
 
     span_id,operation,tid,start_before,start_after,end_before,end_after
 
@@ -22,7 +23,8 @@ A sample is a thread id, a time (CLOCK_MONOTONIC, ns) and what a profiler says t
     log.judge(tid, time_ns, span_id)        →  one of the words above
     log.tally(samples)                      →  Counter of them; the wrong ones are in log.wrong
 
-By hand: spans.py SPANS.csv < SAMPLES     (lines tid,time_ns,span_id[,operation]; an empty span_id = none seen)
+By hand: spans.py SPANS.csv < SAMPLES     (lines tid,time_ns,span_id[,operation]; an empty span_id = none
+                                          seen)
 Exit status 1 if a sample is wrong.
 """
 import bisect

@@ -7,10 +7,12 @@
  *     pid 4711
  * then obeys lines on its standard input, each answered by one line:
  *     make NAME            one more function            ok made NAME START SIZE
- *     replace NAME OTHER   OTHER where NAME was         ok replaced START SIZE BEFORE AFTER     (CLOCK_MONOTONIC ns around it)
+ *     replace NAME OTHER   OTHER where NAME was         ok replaced START SIZE BEFORE AFTER
+ *                                                   (CLOCK_MONOTONIC ns around it)
  *     map                  /tmp/perf-PID.map of all     ok
  *     line TEXT            one more line of it          ok
- *     dump DIRECTORY       DIRECTORY/jit-PID.dump       ok      from here on it has what is made and replaced, too
+ *     dump DIRECTORY       DIRECTORY/jit-PID.dump       ok      from here on it has what is made and
+ *                                                               replaced, too
  */
 #include <poll.h>
 #include <string.h>

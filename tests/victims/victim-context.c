@@ -10,9 +10,11 @@
  *
  *     publish FILE    publishes (again) a process context with these bytes as payload
  *     wrong FIELD FILE   the same with a field of its header spoiled from the begin
- *     header FIELD    spoils a field of its header: signature, version, size, payload (in the kernel; nowhere, stack), time; `right` mends it
+ *     header FIELD    spoils a field of its header: signature, version, size, payload (in the kernel;
+ *                     nowhere, stack), time; `right` mends it
  *     map FILE        maps its first page, and does not touch it
- *     silent          publishes (again) a process context whose payload is said to lie there, and asks for it in a thread of its own
+ *     silent          publishes (again) a process context whose payload is said to lie there, and asks for it
+ *                     in a thread of its own
  *     load            loads the library; threads of both groups set their contexts from then on
  *     valid 0|1       the byte of all records
  *     size N          the size of the attributes in all records

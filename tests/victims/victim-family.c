@@ -3,13 +3,14 @@
  * victim-family MODE N MS [PROGRAM…]: processes that begin and end in unusual ways
  * victim-family MS: one that burns in family_child()
  *
- *     fork        N children, one after the other, each burns MS ms of CPU in family_child() and ends; no exec
+ *     fork        N children, one after the other, each burns MS ms of CPU in family_child() and ends; no
+ *                 exec
  *     grandchild  the same, but each child forks one that burns in family_child(), and ends with it
  *     vfork       N children by vfork(): they burn in our memory, then end
  *     leaderless  the leader exits, then N threads, named of-its-own, burn MS ms each in family_thread()
  *     outlive     N threads burn MS ms each; the leader burns a third of that in family_leader(), then exits
- *     reuse       N processes, one after the other, all with one pid: they execute the PROGRAMs (one path each) in turn,
- *                 with MS as argument
+ *     reuse       N processes, one after the other, all with one pid: they execute the PROGRAMs (one path
+ *                 each) in turn, with MS as argument
  *
  * Prints first, then a line for each child that it started, and at the end:
  *     pid 4711

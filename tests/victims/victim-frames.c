@@ -16,8 +16,8 @@
  *     zero        the same, but the return address is 0
  *     far         the same, but it points 2 MiB upwards
  *     loop        the same, but it points to itself
- *     ring        spins, with a context ring of 64 slots that all hold a span, and a thread record with 24 bytes of
- *                 attributes; prints `ring ADDRESS OFFSET MODULE-OFFSET` before the other line: of the variable from
+ *     ring        spins, with a context ring of 64 slots that all hold a span, and a thread record with 24
+ *                 bytes of attributes; prints `ring ADDRESS OFFSET MODULE-OFFSET` before the other line: of the variable from
  *                 the thread pointer, and in module 1's block
  */
 

@@ -3,11 +3,13 @@
  * victim-hostile MODE [N | FILE…]: makes it hard for who looks at it
  *
  *     still N         N mappings, which stay
- *     churn N         N mappings, a thousand of which are replaced each 10 ms, every eighth of these executable
+ *     churn N         N mappings, a thousand of which are replaced each 10 ms, every eighth of these
+ *                     executable
  *     reserve GIB     GIB GiB of memory that is never touched
  *     remap           a context ring that is somewhere else every millisecond
  *     rings N         N rings: every other one is valid, the others are broken in some way
- *     names N DIR     N mappings of a file below DIR whose path is as long as maps can show it: 14 KiB, newlines escaped
+ *     names N DIR     N mappings of a file below DIR whose path is as long as maps can show it: 14 KiB,
+ *                     newlines escaped
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
  * Burns the CPU in hostile_burn() meanwhile, in a thread of its own. Prints first, once it is as hostile as

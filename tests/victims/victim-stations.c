@@ -6,15 +6,18 @@
  *
  *      victim-stations [key=value…]
  *
- *      coroutines=8 threads=1 turns=4          each thread gives each of its coroutines a turn; 8 events fit in a station
+ *      coroutines=8 threads=1 turns=4          each thread gives each of its coroutines a turn; 8 events fit
+ *                                              in a station
  *      awaits=1                                events of a turn: so many suspends and resumes
  *      pause=0                                 µs of sleep after each coroutine's turn
- *      rate=0                                  events a second of each thread at most, in turns that come on time
+ *      rate=0                                  events a second of each thread at most, in turns that come on
+ *                                              time
  *      wait=0                                  µs before the first turn
  *      dialect=seqlock|document
  *      hang=K                                  the last K coroutines end suspended and alive
  *      payload=1                               each event carries bytes of its own
- *      end=exit|kill|torn|stop|hold            kill: SIGKILL itself; torn: in the middle of a write; hold: wait for a line
+ *      end=exit|kill|torn|stop|hold            kill: SIGKILL itself; torn: in the middle of a write; hold:
+ *                                              wait for a line
  *      status=0                                exit status
  *      truncate=1 garbage=1                    does that to the region when half of the turns are over
  *

@@ -2,8 +2,9 @@
 
 /*
  *     caller ──job──▶ worker ──▶ system call ──▶ done ──▶ caller                   (a few µs each way)
- *                                     └─ no answer: the caller leaves, the worker is put on the list of those that
- *                                        hang, the next call gets a new one; when it wakes up, it clears up and ends
+ *                                     └─ no answer: the caller leaves, the worker is put on the list of
+ *                                        those that hang, the next call gets a new one; when it wakes up,
+ *                                        it clears up and ends
  */
 #include "base/util/bounded-call.h"
 

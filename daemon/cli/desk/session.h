@@ -9,7 +9,8 @@
  * starts.
  *
  *     session_init(&session, &options)         the command waits
- *     session_run(&session)                    … is let go once samples are taken; until it, a signal or the duration ends it
+ *     session_run(&session)                    … is let go once samples are taken; until it, a signal or the
+ *                                              duration ends it
  *     command_wait(&session.command)           when the result has been written
  */
 

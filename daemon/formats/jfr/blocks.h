@@ -10,7 +10,7 @@
  * chunk's types alone: samples are made by whoever takes the blocks, of new combinations. Events whose times
  * nobody keeps are added up here.
  *
- *     event event event …  ×64      read:     hash, time, value            the hash's place in the table is asked for
+ *     event event event …  ×64      read:     hash, time, value            asks for the hash's place
  *                                   look up:  hash → place                 it has come by now
  *                                   tell:     new | timed | sum | about    into a block
  */

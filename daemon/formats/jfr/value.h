@@ -8,7 +8,8 @@
  * are written: compressed (seven bits a byte, lowest first; a ninth byte has eight) or plain (big endian).
  * Strings say it each for themselves:
  *
- *     0 null | 1 empty | 2 index into the pool of strings | 3 UTF-8 (the JVM's) | 4 UTF-16 units as integers | 5 Latin-1
+ *     0 null | 1 empty | 2 index into the pool of strings | 3 UTF-8 (the JVM's) | 4 UTF-16 units as integers
+ *     | 5 Latin-1
  *
  * Once a read has failed, `failed` stays set and every later read yields zero.
  */

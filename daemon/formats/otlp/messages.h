@@ -56,7 +56,7 @@ typedef Opentelemetry__Proto__Resource__V1__Resource OtlpResource;
 #define OTLP_ANY_STRINDEX OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX
 
 #define OTLP_REQUEST_DESCRIPTOR \
-        (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor)
+    (&opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor)
 #define OTLP_RESOURCE_PROFILES_DESCRIPTOR \
         (&opentelemetry__proto__profiles__v1development__resource_profiles__descriptor)
 #define OTLP_SCOPE_PROFILES_DESCRIPTOR \

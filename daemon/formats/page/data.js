@@ -76,13 +76,15 @@ function readStrings(reader) {
 function readFrames(reader) {
         const n = reader.number();
 
-        return { n, name: reader.column(n), object: reader.column(n), file: reader.column(n), type: reader.column(n),
+        return { n, name: reader.column(n), object: reader.column(n), file: reader.column(n),
+                type: reader.column(n),
                  line: reader.column(n), inlined: reader.column(n, new Uint8Array(n)) };
 }
 
 /** The frame of each node but the root: which one of the callees of its parent's frame. */
 function readCallees(reader, parent, frame) {
-        const n = frame.length - 1, which = reader.column(n), fresh = reader.column(reader.number()), callees = [];
+        const n = frame.length - 1, which = reader.column(n), fresh = reader.column(reader.number()),
+                callees = [];
         let at = 0;
 
         for (let i = 1; i <= n; i++) {
@@ -95,12 +97,13 @@ function readCallees(reader, parent, frame) {
 }
 
 /**
- * Nodes are numbered in the order of a walk: the descendants of i are i + 1 … end[i] - 1, and its children are
- * found by going from i + 1 to end[i + 1] and so on.
+ * Nodes are numbered in the order of a walk: the descendants of i are i + 1 … end[i] - 1, and its children
+ * are found by going from i + 1 to end[i + 1] and so on.
  */
 function readNodes(reader) {
         const n = reader.number() + 1;
-        const parent = new Uint32Array(n), depth = new Uint32Array(n), end = new Uint32Array(n), frame = new Uint32Array(n);
+        const parent = new Uint32Array(n), depth = new Uint32Array(n), end = new Uint32Array(n),
+                frame = new Uint32Array(n);
         const path = [0];               /* of the node before, by depth */
 
         for (let i = 1; i < n; i++) {
@@ -136,11 +139,13 @@ function findOuter(nodes, n_frames) {
 function readDimension(reader, key) {
         const n = reader.number();
 
-        return key === "span" ? { key, n, ids: reader.take((n - 2) * 24) } : { key, n, labels: reader.column(n) };
+        return key === "span" ? { key, n, ids: reader.take((n - 2) * 24) }
+                : { key, n, labels: reader.column(n) };
 }
 
 function readContexts(reader, n_dimensions) {
-        const n = reader.number(), kind = reader.column(n), side = reader.column(n), first = reader.column(n), values = [];
+        const n = reader.number(), kind = reader.column(n), side = reader.column(n), first = reader.column(n),
+                values = [];
 
         for (let i = 0; i < n_dimensions; i++)
                 values.push(reader.column(n));

@@ -3,9 +3,9 @@
 /*
  * Flame: draws the boxes of a view on a canvas, and lets people walk in them.
  *
- * Laying out goes from the root down through boxes that are at least a pixel wide, so its work is bounded by the
- * screen and not by the data; drawing takes the rows that are scrolled into sight. Boxes that are too narrow are drawn
- * as one grey stripe each run.
+ * Laying out goes from the root down through boxes that are at least a pixel wide, so its work is bounded by
+ * the screen and not by the data; drawing takes the rows that are scrolled into sight. Boxes that are too
+ * narrow are drawn as one grey stripe each run.
  *
  * Zooming makes one box as wide as the canvas. Its ancestors are as wide above it, and lead back.
  */
@@ -14,8 +14,8 @@ const FLAME_MIN_WIDTH = 1;              /* pixels of the screen; narrower boxes 
 const FLAME_GAP = 1;
 
 /*
- * Kinds of frames: hue, saturation and the words of the legend. Within a kind the lightness differs a little from function
- * to function, so that neighbours are told apart.
+ * Kinds of frames: hue, saturation and the words of the legend. Within a kind the lightness differs a little
+ * from function to function, so that neighbours are told apart.
  */
 const FRAME_KINDS = [
         { name: "Native", hue: 33, saturation: 88, types: ["native", "c", "cpp", "rust", "ruby", ""] },
@@ -23,7 +23,8 @@ const FRAME_KINDS = [
         { name: "Java", hue: 138, saturation: 45, types: ["jvm", "java"] },
         { name: "Java, interpreted", hue: 82, saturation: 48, types: ["jvm interpreted"] },
         { name: "JavaScript", hue: 203, saturation: 68, types: ["v8js", "node", "javascript"] },
-        { name: "Python, PHP, Perl", hue: 230, saturation: 62, types: ["cpython", "python", "php", "phpjit", "perl", "lua"] },
+        { name: "Python, PHP, Perl", hue: 230, saturation: 62,
+                types: ["cpython", "python", "php", "phpjit", "perl", "lua"] },
         { name: "Go", hue: 178, saturation: 48, types: ["go"] },
         { name: ".NET, BEAM", hue: 268, saturation: 48, types: ["dotnet", "beam"] },
         { name: "Unknown", hue: 220, saturation: 9, types: ["unknown"] },
@@ -140,7 +141,8 @@ class Flame {
 
         /** Where a row begins, in pixels of the whole drawing. */
         topOf(row) {
-                return this.upright ? Math.max(this.contentHeight, this.height) - (row + 1) * this.rowHeight : row * this.rowHeight;
+                return this.upright ? Math.max(this.contentHeight, this.height) - (row + 1) * this.rowHeight
+                        : row * this.rowHeight;
         }
 
         /** Scrolls so that a box is in sight. */
@@ -160,7 +162,8 @@ class Flame {
 
                 if (!this.rows.length)
                         return;
-                if (canvas.width !== Math.round(this.width * ratio) || canvas.height !== Math.round(this.height * ratio)) {
+                if (canvas.width !== Math.round(this.width * ratio)
+                        || canvas.height !== Math.round(this.height * ratio)) {
                         canvas.width = Math.round(this.width * ratio);
                         canvas.height = Math.round(this.height * ratio);
                         canvas.style.width = `${this.width}px`;
@@ -243,7 +246,8 @@ class Flame {
         }
 
         write(box, x, y, w) {
-                const context = this.context, from = Math.max(x, 0) + 4, room = Math.min(x + w, this.width) - from - 4;
+                const context = this.context, from = Math.max(x, 0) + 4,
+                        room = Math.min(x + w, this.width) - from - 4;
                 const letters = Math.floor(room / this.letter);
                 let name = this.view.nameOf(box);
 
@@ -251,22 +255,26 @@ class Flame {
                         return;
                 if (name.length > letters)
                         name = name.slice(0, letters - 1) + "…";
-                context.fillStyle = box.frame < 0 ? (this.dark ? "#eef1f6" : "#1c2330") : this.isDark(box) ? "#fff" : "#15181d";
+                context.fillStyle = box.frame < 0 ? (this.dark ? "#eef1f6" : "#1c2330") : this.isDark(box)
+                        ? "#fff" : "#15181d";
                 context.fillText(name, from, y + this.rowHeight / 2, room);
         }
 
         drawSelection() {
                 const context = this.context;
 
-                for (const [box, width] of [[this.hovered, 1], [document.activeElement === this.canvas ? this.selected : null, 2]]) {
+                for (const [box, width] of [[this.hovered, 1],
+                        [document.activeElement === this.canvas ? this.selected : null, 2]]) {
                         const placed = box && (this.rows[box.depth] || []).find((other) => other.box === box);
 
                         if (!placed)
                                 continue;
                         context.strokeStyle = this.dark ? "#fff" : "#0b1220";
                         context.lineWidth = width;
-                        context.strokeRect(placed.x + width / 2, this.topOf(box.depth) - this.scroller.scrollTop + width / 2,
-                                           Math.max(2, placed.w - FLAME_GAP - width), this.rowHeight - FLAME_GAP - width);
+                        context.strokeRect(placed.x + width / 2,
+                                this.topOf(box.depth) - this.scroller.scrollTop + width / 2,
+                                           Math.max(2, placed.w - FLAME_GAP - width),
+                                                   this.rowHeight - FLAME_GAP - width);
                 }
         }
 
@@ -280,7 +288,8 @@ class Flame {
                 if (this.view.isDiff)
                         return this.changeColor(this.changeOf(box));
                 if (box.frame < 0)
-                        return box.depth ? (this.dark ? "#43526b" : "#b9c6da") : this.dark ? "#39424f" : "#d3d9e3";
+                        return box.depth ? (this.dark ? "#43526b" : "#b9c6da") : this.dark ? "#39424f"
+                                : "#d3d9e3";
                 let color = this.colors.get(box.frame);
 
                 if (!color) {
@@ -292,7 +301,8 @@ class Flame {
 
         frameColor(frame) {
                 const { frames, strings } = this.view.model, kind = kindOfType(strings[frames.type[frame]]);
-                const spread = scatter(strings[frames.name[frame]]), light = this.dark ? 58 + spread * 12 : 68 + spread * 12;
+                const spread = scatter(strings[frames.name[frame]]), light = this.dark ? 58 + spread * 12
+                        : 68 + spread * 12;
 
                 return `hsl(${kind.hue + (spread - 0.5) * 14}, ${kind.saturation * (this.dark ? 0.82 : 1)}%, ${light}%)`;
         }
@@ -321,7 +331,8 @@ class Flame {
         boxAt(event) {
                 const area = this.canvas.getBoundingClientRect();
                 const x = event.clientX - area.left, y = event.clientY - area.top + this.scroller.scrollTop;
-                const row = this.upright ? Math.floor((Math.max(this.contentHeight, this.height) - y) / this.rowHeight)
+                const row = this.upright
+                        ? Math.floor((Math.max(this.contentHeight, this.height) - y) / this.rowHeight)
                                          : Math.floor(y / this.rowHeight);
                 const placed = (this.rows[row] || []).find((other) => x >= other.x && x < other.x + other.w);
 
@@ -362,13 +373,15 @@ class Flame {
         }
 
         widestChild() {
-                const below = (this.rows[this.selected.depth + 1] || []).filter((placed) => placed.box && placed.box.parent === this.selected);
+                const below = (this.rows[this.selected.depth + 1] || []).filter((placed) => placed.box
+                        && placed.box.parent === this.selected);
 
                 return below.length ? below.reduce((a, b) => (b.w > a.w ? b : a)).box : null;
         }
 
         key(event) {
-                const deeper = this.upright ? "ArrowUp" : "ArrowDown", back = this.upright ? "ArrowDown" : "ArrowUp";
+                const deeper = this.upright ? "ArrowUp" : "ArrowDown", back = this.upright ? "ArrowDown"
+                        : "ArrowUp";
                 const to = { [deeper]: () => this.widestChild(), [back]: () => this.selected.parent,
                              ArrowLeft: () => this.neighbour(-1), ArrowRight: () => this.neighbour(1),
                              Home: () => this.view.root }[event.key];

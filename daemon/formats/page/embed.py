@@ -4,8 +4,8 @@
 
 usage: embed.py [--as NAME=HEADER] PAGE.html STYLE.css SCRIPT.js… > page-html.c
 
-The page has places @STYLE@, @SCRIPT@, @POLICY@ and @DATA@. Scripts are joined in the order given. The policy allows this
-style and this script by their SHA-256, and nothing else.
+The page has places @STYLE@, @SCRIPT@, @POLICY@ and @DATA@. Scripts are joined in the order given. The policy
+allows this style and this script by their SHA-256, and nothing else.
 """
 import base64
 import hashlib

@@ -9,17 +9,21 @@
  *     bytes, JSON                         what is no table: title, kinds, dimensions' keys, times, facts
  *     n, bytes, texts                     strings, each ended by NUL
  *     n: name object file type line inlined           frames; strings by number
- *     n: up callee                        nodes in the order of a walk; up = by how much the depth of the node before
- *                                         exceeds that of the parent. Node 0 is the root, and is not written. callee:
- *                                         which one of the parent's function, since functions call few others:
- *                                         1, 2, … = the first, second … that was seen in the walk, 0 = a new one
+ *     n: up callee                        nodes in the order of a walk; up = by how much the depth of the
+ *                                         node before exceeds that of the parent. Node 0 is the root, and is
+ *                                         not written. callee: which one of the parent's function, since
+ *                                         functions call few others: 1, 2, … = the first, second … that was
+ *                                         seen in the walk, 0 = a new one
  *     n: frame                            of the new ones, in their order
- *     for each dimension: n, labels       strings; value 0 is none, 1 is "others". Spans: 24 bytes each from value 2 on
- *     n: kind side first, one for each dimension      contexts; first: the earliest bucket of the context's rows
- *     n: step, context, bucket, value     rows; step: from the node of the row before. Where it is 0, context is the
- *                                         difference to the row before. bucket: 0 = no time, else 1 + the distance
- *                                         from the context's first, which is short for spans; where step and context
- *                                         are 0, the difference to that of the row before
+ *     for each dimension: n, labels       strings; value 0 is none, 1 is "others". Spans: 24 bytes each from
+ *                                         value 2 on
+ *     n: kind side first, one for each dimension      contexts; first: the earliest bucket of the context's
+ *                                                     rows
+ *     n: step, context, bucket, value     rows; step: from the node of the row before. Where it is 0, context
+ *                                         is the difference to the row before. bucket: 0 = no time, else 1 +
+ *                                         the distance from the context's first, which is short for spans;
+ *                                         where step and context are 0, the difference to that of the row
+ *                                         before
  *
  * tests/oracles/page_read.py reads it, and formats/page/data.js.
  */

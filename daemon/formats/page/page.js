@@ -3,25 +3,29 @@
 /*
  * Page: the state of what is shown, and what buttons, keys and parts of the page do with it.
  *
- * A change goes one way: it changes the view, the view makes its sums, and all parts draw themselves. What was shown before
- * lies on a stack for "Back".
+ * A change goes one way: it changes the view, the view makes its sums, and all parts draw themselves. What
+ * was shown before lies on a stack for "Back".
  */
 
 const DIMENSION_WORDS = {
         process: ["Process", "Processes"], thread: ["Thread", "Threads"], span: ["Span", "Spans"],
-        operation: ["Operation", "Operations"], coroutine: ["Coroutine", "Coroutines"], end: ["Stack end", "Stack ends"],
+        operation: ["Operation", "Operations"], coroutine: ["Coroutine", "Coroutines"],
+                end: ["Stack end", "Stack ends"],
 };
 
 const KEYS = [
-        ["Arrow keys", "move in the flame graph"], ["Enter", "zoom to the box"], ["Escape, Backspace", "back"],
-        ["r", "reset everything"], ["/", "search"], ["n", "next match"], ["i", "callers or callees"], ["o", "icicle or flame"],
+        ["Arrow keys", "move in the flame graph"], ["Enter", "zoom to the box"],
+                ["Escape, Backspace", "back"],
+        ["r", "reset everything"], ["/", "search"], ["n", "next match"], ["i", "callers or callees"],
+                ["o", "icicle or flame"],
         ["c", "copy the name of the box"], ["t", "light or dark"], ["?", "this help"],
 ];
 
 /** Words for what is measured. */
 function kindName(kind) {
-        const known = { samples: "CPU samples", off_cpu: "Off-CPU time", suspended: "Suspended coroutines", wall: "Wall clock",
-                        lock_contention: "Lock waits", alloc_space: "Allocated bytes", alloc_objects: "Allocated objects",
+        const known = { samples: "CPU samples", off_cpu: "Off-CPU time", suspended: "Suspended coroutines",
+                        wall: "Wall clock", lock_contention: "Lock waits", alloc_space: "Allocated bytes",
+                        alloc_objects: "Allocated objects",
                         inuse_space: "Live bytes", native_alloc_space: "Native allocations" }[kind.type];
 
         if (kind.type === "samples" && kind.periodType && kind.periodType !== "cpu")
@@ -44,8 +48,11 @@ class Page {
                         select: (box) => this.tell(box),
                         hover: (box, event) => this.showTip(box, event),
                 });
-                this.timeline = new Timeline(find("timeline"), [find("time-from"), find("time-to")], model, this.view,
-                                             { change: (from, to) => this.change(() => Object.assign(this.view, { from, to })) });
+                this.timeline = new Timeline(find("timeline"), [find("time-from"), find("time-to")], model,
+                        this.view,
+                                             { change: (from, to) =>
+                                                     this.change(() => Object.assign(this.view,
+                                                     { from, to })) });
                 this.connect();
                 this.showHeader();
                 this.makeControls();
@@ -68,7 +75,8 @@ class Page {
         snapshot() {
                 const { kind, from, to, group, callers, bySize } = this.view;
 
-                return { view: { kind, from, to, group, callers, bySize, filters: new Map(this.view.filters) }, path: this.pathOf(this.flame.zoomed),
+                return { view: { kind, from, to, group, callers, bySize,
+                        filters: new Map(this.view.filters) }, path: this.pathOf(this.flame.zoomed),
                          query: { ...this.query }, upright: this.flame.upright };
         }
 
@@ -85,7 +93,8 @@ class Page {
                 let box = this.view.root;
 
                 for (const step of path) {
-                        const next = this.view.childrenOf(box).find((child) => (child.frame < 0 ? `group ${child.group}` : child.frame) === step);
+                        const next = this.view.childrenOf(box).find((child) => (child.frame < 0
+                                ? `group ${child.group}` : child.frame) === step);
 
                         if (!next)
                                 break;
@@ -156,14 +165,18 @@ class Page {
                 on("flames", () => this.setUpright(true));
                 on("by-size", () => this.setOrder(true));
                 on("by-name", () => this.setOrder(false));
-                on("group", () => this.change(() => { this.view.group = Number(this.find("group").value); }), "change");
-                on("kind", () => this.change(() => { this.view.kind = Number(this.find("kind").value); }), "change");
-                on("search", () => this.setQuery({ ...this.query, text: this.find("search").value }), "input");
+                on("group", () => this.change(() => { this.view.group = Number(this.find("group").value); }),
+                        "change");
+                on("kind", () => this.change(() => { this.view.kind = Number(this.find("kind").value); }),
+                        "change");
+                on("search", () => this.setQuery({ ...this.query, text: this.find("search").value }),
+                        "input");
                 on("regex", () => this.setQuery({ ...this.query, regex: !this.query.regex }));
                 document.addEventListener("keydown", (event) => this.key(event));
                 new ResizeObserver(() => this.resize()).observe(this.find("scroller"));
                 new ResizeObserver(() => this.timeline.update()).observe(this.find("timeline"));
-                matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.setTheme(this.theme));
+                matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
+                        () => this.setTheme(this.theme));
         }
 
         resize() {
@@ -174,7 +187,8 @@ class Page {
         }
 
         key(event) {
-                const inText = event.target.matches("input[type=search], select"), box = this.find("help-box");
+                const inText = event.target.matches("input[type=search], select"),
+                        box = this.find("help-box");
 
                 if (event.ctrlKey || event.metaKey || event.altKey || box.open)
                         return;
@@ -184,9 +198,12 @@ class Page {
                 }
                 if (inText)
                         return;
-                const what = { Escape: () => this.back(), Backspace: () => this.back(), "/": () => this.find("search").focus(),
-                               r: () => this.reset(), i: () => this.setCallers(!this.view.callers), o: () => this.setUpright(!this.flame.upright),
-                               n: () => this.nextMatch(), c: () => this.copy(this.view.nameOf(this.flame.selected)),
+                const what = { Escape: () => this.back(), Backspace: () => this.back(),
+                        "/": () => this.find("search").focus(),
+                               r: () => this.reset(), i: () => this.setCallers(!this.view.callers),
+                                       o: () => this.setUpright(!this.flame.upright),
+                               n: () => this.nextMatch(),
+                                       c: () => this.copy(this.view.nameOf(this.flame.selected)),
                                t: () => this.nextTheme(), "?": () => this.showHelp() }[event.key];
 
                 if (what) {
@@ -235,7 +252,8 @@ class Page {
                         return null;
                 if (regex)
                         return new RegExp(text, /[A-Z]/.test(text) ? "u" : "iu");
-                return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"), /[A-Z]/.test(text) ? "" : "i");
+                return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"), /[A-Z]/.test(text) ? ""
+                        : "i");
         }
 
         search() {
@@ -250,7 +268,8 @@ class Page {
                         output.textContent = "no valid expression";
                 }
                 if (matcher) {
-                        this.flame.matches = Uint8Array.from({ length: frames.n }, (_, i) => (matcher.test(strings[frames.name[i]]) ? 1 : 0));
+                        this.flame.matches = Uint8Array.from({ length: frames.n },
+                                (_, i) => (matcher.test(strings[frames.name[i]]) ? 1 : 0));
                         output.textContent = this.tellMatched(this.view.sumMatched(this.flame.matches));
                 } else if (!this.query.text)
                         output.textContent = "";
@@ -265,7 +284,8 @@ class Page {
 
         /** Selects the next box that was searched for, in the order of rows. */
         nextMatch() {
-                const boxes = this.flame.rows.flat().filter(({ box }) => box && box.frame >= 0 && this.flame.matches && this.flame.matches[box.frame]);
+                const boxes = this.flame.rows.flat().filter(({ box }) => box && box.frame >= 0
+                        && this.flame.matches && this.flame.matches[box.frame]);
                 const at = boxes.findIndex(({ box }) => box === this.flame.selected);
 
                 if (boxes.length) {
@@ -278,7 +298,8 @@ class Page {
 
         showHeader() {
                 const { meta } = this.model, side = meta.sides[0];
-                const title = this.view.isDiff ? `${meta.sides[0].name} → ${meta.sides[1].name}` : meta.title || "Profile";
+                const title = this.view.isDiff ? `${meta.sides[0].name} → ${meta.sides[1].name}` : meta.title
+                        || "Profile";
                 const parts = [];
 
                 document.title = `${title} — spanprof`;
@@ -292,7 +313,8 @@ class Page {
                 parts.push(`spanprof ${meta.version}`);
                 this.find("subtitle").textContent = parts.join(" · ");
                 this.find("facts").replaceChildren(...this.facts().map(([name, value, help, bad]) =>
-                        element("li", { className: bad ? "bad" : "", title: help || "" }, element("span", { className: "muted" }, name), element("b", {}, value))));
+                        element("li", { className: bad ? "bad" : "", title: help || "" },
+                                element("span", { className: "muted" }, name), element("b", {}, value))));
         }
 
         /** What stands in the header: [name, value, more words, whether it is worth a warning]. */
@@ -302,11 +324,14 @@ class Page {
 
                 facts.unshift(...this.totals());
                 if (meta.coverage)
-                        facts.push(["Coverage", formatShare(meta.coverage), "of the time that was to be sampled", meta.coverage < 0.98]);
+                        facts.push(["Coverage", formatShare(meta.coverage),
+                                "of the time that was to be sampled", meta.coverage < 0.98]);
                 if (meta.losses) {
                         const n = meta.losses.reduce((sum, [, lost]) => sum + lost, 0);
 
-                        facts.push(["Lost", formatCount(n), meta.losses.filter(([, lost]) => lost).map(([reason, lost]) => `${reason}: ${formatCount(lost)}`).join("\n"), n > 0]);
+                        facts.push(["Lost", formatCount(n),
+                                meta.losses.filter(([, lost]) => lost).map(([reason, lost]) =>
+                                `${reason}: ${formatCount(lost)}`).join("\n"), n > 0]);
                 }
                 if (ends)
                         facts.push(ends);
@@ -318,11 +343,15 @@ class Page {
 
                 if (!kind)
                         return [["Samples", "none", "", true]];
-                const words = [[kind.unit === "count" ? "Samples" : kindName(kind), chosen.map((value) => formatValue(value, kind.unit)).join(" → ")]];
+                const words = [[kind.unit === "count" ? "Samples" : kindName(kind),
+                        chosen.map((value) => formatValue(value, kind.unit)).join(" → ")]];
 
                 if (kind.periodUnit === "nanoseconds" && kind.unit === "count" && kind.measured[0])
-                        words.push([kind.periodType === "cpu" || !kind.periodType ? "Sampled CPU time" : "Sampled time",
-                                    kind.measured.slice(0, chosen.length).map((ns) => formatSeconds(ns / 1e9)).join(" → "), "samples × the time that each stands for"]);
+                        words.push([kind.periodType === "cpu" || !kind.periodType ? "Sampled CPU time"
+                                : "Sampled time",
+                                    kind.measured.slice(0,
+                                            chosen.length).map((ns) => formatSeconds(ns / 1e9)).join(" → "),
+                                            "samples × the time that each stands for"]);
                 return words;
         }
 
@@ -331,22 +360,28 @@ class Page {
 
                 if (at < 0)
                         return this.model.rows.n ? ["Truncated", "0 %", "stacks that end early"] : null;
-                const { a, b } = this.view.sumDimension(at), sums = a.map((value, i) => value + (this.view.isDiff ? b[i] : 0));
+                const { a, b } = this.view.sumDimension(at),
+                        sums = a.map((value, i) => value + (this.view.isDiff ? b[i] : 0));
                 const all = sums.reduce((x, y) => x + y, 0), cut = all - sums[0];
 
-                return ["Truncated", formatShare(all ? cut / all : 0), [...sums].map((value, i) => [value, i]).filter(([value, i]) => i && value)
-                        .map(([value, i]) => `${this.view.labelOf(at, i)}: ${formatCount(value)}`).join("\n"), all && cut / all > 0.05];
+                return ["Truncated", formatShare(all ? cut / all : 0),
+                        [...sums].map((value, i) => [value, i]).filter(([value, i]) => i && value)
+                        .map(([value, i]) => `${this.view.labelOf(at, i)}: ${formatCount(value)}`).join("\n"),
+                                all && cut / all > 0.05];
         }
 
         makeControls() {
                 const { meta, dimensions } = this.model;
 
-                this.find("kind").replaceChildren(...meta.kinds.map((kind, i) => element("option", { value: String(i) }, kindName(kind))));
+                this.find("kind").replaceChildren(...meta.kinds.map((kind, i) => element("option",
+                        { value: String(i) }, kindName(kind))));
                 this.find("kind-field").hidden = meta.kinds.length < 2;
                 this.find("group").replaceChildren(element("option", { value: "-1" }, "Nothing"),
-                        ...dimensions.map(({ key }, i) => element("option", { value: String(i) }, (DIMENSION_WORDS[key] || [key])[0])));
+                        ...dimensions.map(({ key }, i) => element("option", { value: String(i) },
+                                (DIMENSION_WORDS[key] || [key])[0])));
                 this.find("timeline-section").hidden = !this.timeline.hasTimes;
-                this.find("keys").replaceChildren(...KEYS.flatMap(([key, what]) => [element("dt", {}, key), element("dd", {}, what)]));
+                this.find("keys").replaceChildren(...KEYS.flatMap(([key, what]) => [element("dt", {}, key),
+                        element("dd", {}, what)]));
         }
 
         showButtons() {
@@ -365,36 +400,48 @@ class Page {
 
         showFilters() {
                 const chips = [...this.view.filters].map(([dimension, value]) =>
-                        this.chip((DIMENSION_WORDS[this.model.dimensions[dimension].key] || [this.model.dimensions[dimension].key])[0],
-                                  this.view.labelOf(dimension, value), () => this.setFilter(dimension, null)));
+                        this.chip((DIMENSION_WORDS[this.model.dimensions[dimension].key]
+                                || [this.model.dimensions[dimension].key])[0],
+                                  this.view.labelOf(dimension, value),
+                                          () => this.setFilter(dimension, null)));
 
                 if (this.view.to)
-                        chips.push(this.chip("Time", `${formatSeconds(this.view.from * this.timeline.seconds)} – ${formatSeconds(Math.min(this.view.to, this.timeline.n) * this.timeline.seconds)}`,
-                                             () => this.change(() => Object.assign(this.view, { from: 0, to: 0 }))));
+                        chips.push(this.chip("Time",
+                                `${formatSeconds(this.view.from * this.timeline.seconds)} – ${formatSeconds(Math.min(this.view.to, this.timeline.n) * this.timeline.seconds)}`,
+                                             () => this.change(() => Object.assign(this.view,
+                                                     { from: 0, to: 0 }))));
                 this.find("filters").replaceChildren(...chips);
                 this.find("filters").hidden = !chips.length;
         }
 
         chip(name, value, remove) {
-                return element("li", {}, element("span", { className: "muted" }, name), " ", element("b", {}, element("bdi", {}, value)),
-                               element("button", { "aria-label": `Remove the filter ${name} ${value}`, onclick: remove }, "×"));
+                return element("li", {}, element("span", { className: "muted" }, name), " ",
+                        element("b", {}, element("bdi", {}, value)),
+                               element("button", { "aria-label": `Remove the filter ${name} ${value}`,
+                                       onclick: remove }, "×"));
         }
 
         showLegend() {
                 const list = this.find("legend");
 
                 if (this.view.isDiff) {
-                        list.replaceChildren(element("li", {}, element("i", { className: "swatch before" }), `less in ${this.sideName(1)}`),
-                                             element("li", {}, element("i", { className: "swatch same" }), "the same share"),
-                                             element("li", {}, element("i", { className: "swatch after" }), `more in ${this.sideName(1)}`));
+                        list.replaceChildren(element("li", {}, element("i", { className: "swatch before" }),
+                                `less in ${this.sideName(1)}`),
+                                             element("li", {}, element("i", { className: "swatch same" }),
+                                                     "the same share"),
+                                             element("li", {}, element("i", { className: "swatch after" }),
+                                                     `more in ${this.sideName(1)}`));
                         return;
                 }
                 list.replaceChildren(...this.kindShares().map(({ kind, share }) => {
                         const swatch = element("i", { className: "swatch" });
 
-                        swatch.style.background = `hsl(${kind.hue}, ${kind.saturation}%, ${this.flame.dark ? 62 : 72}%)`;
-                        return element("li", { title: "share of the functions' own samples" }, swatch, `${kind.name} ${formatShare(share)}`);
-                }), ...this.hasInlined() ? [element("li", {}, element("i", { className: "swatch inlined" }), "inlined")] : []);
+                        swatch.style.background =
+                                `hsl(${kind.hue}, ${kind.saturation}%, ${this.flame.dark ? 62 : 72}%)`;
+                        return element("li", { title: "share of the functions' own samples" }, swatch,
+                                `${kind.name} ${formatShare(share)}`);
+                }), ...this.hasInlined()
+                        ? [element("li", {}, element("i", { className: "swatch inlined" }), "inlined")] : []);
         }
 
         hasInlined() {
@@ -410,7 +457,8 @@ class Page {
                         if (this.view.a.total[i])
                                 sums.set(kind, (sums.get(kind) || 0) + this.view.a.self[i]);
                 }
-                return [...sums].map(([kind, sum]) => ({ kind, share: this.view.shareA(sum) })).sort((a, b) => b.share - a.share);
+                return [...sums].map(([kind, sum]) => ({ kind, share: this.view.shareA(sum) })).sort((a,
+                        b) => b.share - a.share);
         }
 
         /* Words about a box */
@@ -450,16 +498,21 @@ class Page {
                                 lines.push(frames.line[frame] ? `${file}:${frames.line[frame]}` : file);
                         lines.push(`${kindOfType(strings[frames.type[frame]]).name}${frames.inlined[frame] ? ", inlined" : ""}`);
                 }
-                return { name: this.view.nameOf(box), total: this.shareWords(box.a, box.b), self: this.shareWords(self.a, self.b), lines };
+                return { name: this.view.nameOf(box), total: this.shareWords(box.a, box.b),
+                        self: this.shareWords(self.a, self.b), lines };
         }
 
         /** Says the selected box in the status line, which screen readers read out. */
         tell(box) {
                 const { name, total, self, lines } = this.describe(box);
 
-                this.find("status").replaceChildren(element("b", {}, element("bdi", {}, name)), element("span", {}, ` total ${total}`),
-                                                    element("span", {}, this.view.callers ? ` without further caller ${self}` : ` self ${self}`),
-                                                    element("span", { className: "muted" }, element("bdi", {}, lines.join(" · "))));
+                this.find("status").replaceChildren(element("b", {}, element("bdi", {}, name)),
+                        element("span", {}, ` total ${total}`),
+                                                    element("span", {}, this.view.callers
+                                                            ? ` without further caller ${self}`
+                                                            : ` self ${self}`),
+                                                    element("span", { className: "muted" },
+                                                            element("bdi", {}, lines.join(" · "))));
         }
 
         showTip(box, event) {
@@ -470,9 +523,12 @@ class Page {
                         return;
                 const { name, total, self, lines } = this.describe(box);
 
-                tip.replaceChildren(element("b", {}, element("bdi", {}, name)), element("div", {}, "Total ", total), element("div", {}, "Self ", self),
-                                    ...lines.map((line) => element("div", { className: "muted" }, element("bdi", {}, line))));
-                const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8), y = event.clientY + 18;
+                tip.replaceChildren(element("b", {}, element("bdi", {}, name)),
+                        element("div", {}, "Total ", total), element("div", {}, "Self ", self),
+                                    ...lines.map((line) => element("div", { className: "muted" },
+                                            element("bdi", {}, line))));
+                const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8),
+                        y = event.clientY + 18;
 
                 tip.style.left = `${Math.max(8, x)}px`;
                 tip.style.top = `${y + tip.offsetHeight > innerHeight - 8 ? Math.max(8, event.clientY - tip.offsetHeight - 12) : y}px`;
@@ -481,7 +537,8 @@ class Page {
         copy(text) {
                 const box = element("textarea", { value: text, className: "unseen" });
 
-                /* the clipboard's interface is not there for pages that were opened as files in some browsers */
+                /* the clipboard's interface is not there for pages that were opened as files in some browsers
+                 * */
                 document.body.append(box);
                 box.select();
                 document.execCommand("copy");
@@ -492,10 +549,13 @@ class Page {
         /* Tables */
 
         makeTabs() {
-                const tabs = [["functions", "Functions"], ...this.model.dimensions.map(({ key }, i) => [String(i), (DIMENSION_WORDS[key] || [key, key])[1]])];
+                const tabs = [["functions", "Functions"],
+                        ...this.model.dimensions.map(({ key }, i) => [String(i),
+                        (DIMENSION_WORDS[key] || [key, key])[1]])];
 
                 this.find("tabs").replaceChildren(...tabs.map(([key, title]) =>
-                        element("button", { role: "tab", id: `tab-${key}`, "aria-controls": "table", onclick: () => this.setTab(key) }, title)));
+                        element("button", { role: "tab", id: `tab-${key}`, "aria-controls": "table",
+                                onclick: () => this.setTab(key) }, title)));
                 this.find("tabs").addEventListener("keydown", (event) => this.moveTab(event));
         }
 
@@ -531,52 +591,72 @@ class Page {
         }
 
         showFunctions() {
-                const { frames, strings } = this.model, view = this.view, rows = [], matches = this.flame.matches;
+                const { frames, strings } = this.model, view = this.view, rows = [],
+                        matches = this.flame.matches;
 
                 for (let i = 0; i < frames.n; i++)
                         if ((view.a.total[i] || view.b.total[i]) && (!matches || matches[i]))
-                                rows.push({ frame: i, order: i, selfA: view.a.self[i], totalA: view.a.total[i], selfB: view.b.self[i], totalB: view.b.total[i] });
-                const name = { key: "name", title: "Function", first: true, value: (row) => strings[frames.name[row.frame]].toLowerCase(),
+                                rows.push({ frame: i, order: i, selfA: view.a.self[i],
+                                        totalA: view.a.total[i], selfB: view.b.self[i],
+                                        totalB: view.b.total[i] });
+                const name = { key: "name", title: "Function", first: true,
+                        value: (row) => strings[frames.name[row.frame]].toLowerCase(),
                                cell: (row) => this.functionCell(row.frame) };
 
-                new Table(this.find("table"), "Functions", view.isDiff ? [...this.diffColumns(), name] : [...this.sumColumns(), name], rows,
+                new Table(this.find("table"), "Functions", view.isDiff ? [...this.diffColumns(), name]
+                        : [...this.sumColumns(), name], rows,
                           view.isDiff ? "change" : "self");
         }
 
         sumColumns() {
                 const kind = this.model.meta.kinds[this.view.kind], unit = kind ? kind.unit : "";
                 const column = (key, title, help) => [
-                        { key, title, help, numeric: true, value: (row) => row[`${key}A`], text: (row) => formatValue(row[`${key}A`], unit) },
-                        { key: `${key}-share`, title: "%", numeric: true, value: (row) => row[`${key}A`], bar: (row) => this.view.shareA(row[`${key}A`]),
+                        { key, title, help, numeric: true, value: (row) => row[`${key}A`],
+                                text: (row) => formatValue(row[`${key}A`], unit) },
+                        { key: `${key}-share`, title: "%", numeric: true, value: (row) => row[`${key}A`],
+                                bar: (row) => this.view.shareA(row[`${key}A`]),
                           text: (row) => (this.view.shareA(row[`${key}A`]) * 100).toFixed(2) },
                 ];
 
-                return [...column("self", "Self", "samples in the function itself"), ...column("total", "Total", "samples in the function and in what it calls")];
+                return [...column("self", "Self", "samples in the function itself"),
+                        ...column("total", "Total", "samples in the function and in what it calls")];
         }
 
         diffColumns() {
-                const share = (key, title, value) => ({ key, title, numeric: true, value, text: (row) => formatShare(value(row)) });
+                const share = (key, title, value) => ({ key, title, numeric: true, value,
+                        text: (row) => formatShare(value(row)) });
                 const change = (row) => this.view.shareB(row.selfB) - this.view.shareA(row.selfA);
                 const changeTotal = (row) => this.view.shareB(row.totalB) - this.view.shareA(row.totalA);
-                const colored = (how) => (row) => element("span", { className: how(row) > 0 ? "more-text" : how(row) < 0 ? "less-text" : "" }, formatChange(how(row)));
+                const colored = (how) => (row) => element("span",
+                        { className: how(row) > 0 ? "more-text" : how(row) < 0 ? "less-text" : "" },
+                        formatChange(how(row)));
 
-                return [{ key: "change", title: "Self ±", help: "change of the function's own share", numeric: true, value: change, cell: colored(change) },
-                        share("selfA", this.sideName(0), (row) => this.view.shareA(row.selfA)), share("selfB", this.sideName(1), (row) => this.view.shareB(row.selfB)),
-                        { key: "change-total", title: "Total ±", help: "change of the share with what it calls", numeric: true, value: changeTotal, cell: colored(changeTotal) }];
+                return [{ key: "change", title: "Self ±", help: "change of the function's own share",
+                        numeric: true, value: change, cell: colored(change) },
+                        share("selfA", this.sideName(0), (row) => this.view.shareA(row.selfA)),
+                                share("selfB", this.sideName(1), (row) => this.view.shareB(row.selfB)),
+                        { key: "change-total", title: "Total ±",
+                                help: "change of the share with what it calls", numeric: true,
+                                value: changeTotal, cell: colored(changeTotal) }];
         }
 
         functionCell(frame) {
-                const { frames, strings } = this.model, name = strings[frames.name[frame]], object = strings[frames.object[frame]] || strings[frames.file[frame]];
+                const { frames, strings } = this.model, name = strings[frames.name[frame]],
+                        object = strings[frames.object[frame]] || strings[frames.file[frame]];
 
                 return element("div", { className: "function" },
-                               element("button", { className: "link", title: `${name}\n${object}`, onclick: () => this.searchFor(name) }, element("bdi", {}, name)),
-                               frames.inlined[frame] ? element("span", { className: "tag" }, "inlined") : null,
-                               element("span", { className: "muted object" }, element("bdi", {}, object.split("/").pop())));
+                               element("button", { className: "link", title: `${name}\n${object}`,
+                                       onclick: () => this.searchFor(name) }, element("bdi", {}, name)),
+                               frames.inlined[frame] ? element("span", { className: "tag" }, "inlined")
+                                       : null,
+                               element("span", { className: "muted object" },
+                                       element("bdi", {}, object.split("/").pop())));
         }
 
         /** Marks one function in the flame graph; once more, and nothing is marked. */
         searchFor(name) {
-                const text = `^${name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}$`, same = this.query.regex && this.query.text === text;
+                const text = `^${name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}$`, same = this.query.regex
+                        && this.query.text === text;
 
                 this.history.push(this.snapshot());
                 this.query = same ? { text: "", regex: false } : { text, regex: true };
@@ -588,36 +668,52 @@ class Page {
         }
 
         showDimension(dimension) {
-                const { key, n } = this.model.dimensions[dimension], view = this.view, { a, b } = view.sumDimension(dimension), rows = [];
+                const { key, n } = this.model.dimensions[dimension], view = this.view,
+                        { a, b } = view.sumDimension(dimension), rows = [];
                 const sumA = a.reduce((x, y) => x + y, 0), sumB = b.reduce((x, y) => x + y, 0);
-                const unit = (this.model.meta.kinds[view.kind] || { unit: "" }).unit, words = DIMENSION_WORDS[key] || [key, key];
+                const unit = (this.model.meta.kinds[view.kind] || { unit: "" }).unit,
+                        words = DIMENSION_WORDS[key] || [key, key];
 
                 for (let i = 0; i < n; i++)
                         if (a[i] || b[i])
-                                rows.push({ value: i, order: i, a: a[i], b: b[i], chosen: view.filters.get(dimension) === i });
-                const shareOf = (row) => (view.isDiff ? (sumB ? row.b / sumB : 0) - (sumA ? row.a / sumA : 0) : sumA ? row.a / sumA : 0);
-                const columns = [{ key: "value", title: view.isDiff ? this.sideName(0) : unit === "count" ? "Samples" : "Value", numeric: true, value: (row) => row.a, text: (row) => formatValue(row.a, unit) }];
+                                rows.push({ value: i, order: i, a: a[i], b: b[i],
+                                        chosen: view.filters.get(dimension) === i });
+                const shareOf = (row) => (view.isDiff ? (sumB ? row.b / sumB : 0) - (sumA ? row.a / sumA : 0)
+                        : sumA ? row.a / sumA : 0);
+                const columns = [{ key: "value", title: view.isDiff ? this.sideName(0) : unit === "count"
+                        ? "Samples" : "Value", numeric: true, value: (row) => row.a,
+                        text: (row) => formatValue(row.a, unit) }];
 
                 if (view.isDiff)
-                        columns.push({ key: "after", title: this.sideName(1), numeric: true, value: (row) => row.b, text: (row) => formatValue(row.b, unit) },
-                                     { key: "change", title: "Share ±", numeric: true, value: shareOf, text: (row) => formatChange(shareOf(row)) });
+                        columns.push({ key: "after", title: this.sideName(1), numeric: true,
+                                value: (row) => row.b, text: (row) => formatValue(row.b, unit) },
+                                     { key: "change", title: "Share ±", numeric: true, value: shareOf,
+                                             text: (row) => formatChange(shareOf(row)) });
                 else
-                        columns.push({ key: "share", title: "%", numeric: true, value: (row) => row.a, bar: shareOf, text: (row) => (shareOf(row) * 100).toFixed(2) });
-                columns.push({ key: "name", title: words[0], first: true, value: (row) => view.labelOf(dimension, row.value).toLowerCase(),
+                        columns.push({ key: "share", title: "%", numeric: true, value: (row) => row.a,
+                                bar: shareOf, text: (row) => (shareOf(row) * 100).toFixed(2) });
+                columns.push({ key: "name", title: words[0], first: true,
+                        value: (row) => view.labelOf(dimension, row.value).toLowerCase(),
                                cell: (row) => this.valueCell(dimension, row) });
                 new Table(this.find("table"), words[1], columns, rows, "value");
         }
 
         valueCell(dimension, row) {
-                const label = this.view.labelOf(dimension, row.value), ids = this.model.dimensions[dimension].ids ? this.view.idsOf(dimension, row.value) : null;
-                const pick = element("button", { className: "link", "aria-pressed": String(row.chosen), title: row.chosen ? "look at all again" : "look at this alone",
-                                                 onclick: () => this.setFilter(dimension, row.value) }, element("bdi", {}, ids ? ids.span : label));
+                const label = this.view.labelOf(dimension, row.value),
+                        ids = this.model.dimensions[dimension].ids ? this.view.idsOf(dimension, row.value)
+                        : null;
+                const pick = element("button", { className: "link", "aria-pressed": String(row.chosen),
+                        title: row.chosen ? "look at all again" : "look at this alone",
+                                                 onclick: () => this.setFilter(dimension, row.value) },
+                                                         element("bdi", {}, ids ? ids.span : label));
 
                 if (!ids)
                         return element("div", { className: "function" }, pick);
                 return element("div", { className: "function" }, pick,
                                element("span", { className: "muted object" }, `trace ${ids.trace}`),
-                               element("button", { className: "copy", "aria-label": `Copy trace id ${ids.trace}`, title: "Copy the trace id", onclick: () => this.copy(ids.trace) }, "Copy"));
+                               element("button", { className: "copy",
+                                       "aria-label": `Copy trace id ${ids.trace}`, title: "Copy the trace id",
+                                       onclick: () => this.copy(ids.trace) }, "Copy"));
         }
 
         /* Colours and help */
@@ -631,11 +727,13 @@ class Page {
         }
 
         setTheme(theme) {
-                const dark = theme === "dark" || (theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+                const dark = theme === "dark" || (theme === "system"
+                        && matchMedia("(prefers-color-scheme: dark)").matches);
 
                 this.theme = theme;
                 document.documentElement.dataset.theme = dark ? "dark" : "light";
-                this.find("theme").setAttribute("aria-label", `Colours: ${theme === "system" ? "as the system" : theme}`);
+                this.find("theme").setAttribute("aria-label",
+                        `Colours: ${theme === "system" ? "as the system" : theme}`);
                 this.flame.setTheme(dark);
                 if (this.view.root) {
                         this.timeline.update();
@@ -644,7 +742,8 @@ class Page {
         }
 
         nextTheme() {
-                const dark = document.documentElement.dataset.theme === "dark", system = matchMedia("(prefers-color-scheme: dark)").matches;
+                const dark = document.documentElement.dataset.theme === "dark",
+                        system = matchMedia("(prefers-color-scheme: dark)").matches;
                 const theme = dark === system ? (dark ? "light" : "dark") : "system";
 
                 this.setTheme(theme);
@@ -672,7 +771,8 @@ async function start() {
                 const trouble = document.getElementById("trouble");
 
                 trouble.hidden = false;
-                trouble.textContent = typeof DecompressionStream === "undefined" ? "This page needs a browser of 2023 or later."
+                trouble.textContent = typeof DecompressionStream === "undefined"
+                        ? "This page needs a browser of 2023 or later."
                                                                                 : `This page cannot be shown: ${error.message}`;
                 throw error;
         }

@@ -48,7 +48,8 @@ function formatBytes(bytes) {
 function formatValue(value, unit) {
         if (unit === "nanoseconds")
                 return formatSeconds(value / 1e9);
-        return unit === "bytes" ? formatBytes(value) : unit === "count" ? formatCount(value) : `${formatCount(value)} ${unit}`;
+        return unit === "bytes" ? formatBytes(value) : unit === "count" ? formatCount(value)
+                : `${formatCount(value)} ${unit}`;
 }
 
 function formatShare(share) {
@@ -74,7 +75,8 @@ function element(name, properties = {}, ...children) {
 }
 
 /**
- * A table of objects. columns: { key, title, text(row) or cell(row), value(row), numeric, first }; value is what is sorted by.
+ * A table of objects. columns: { key, title, text(row) or cell(row), value(row), numeric, first }; value is
+ * what is sorted by.
  */
 class Table {
         constructor(parent, caption, columns, rows, sorted) {
@@ -98,7 +100,8 @@ class Table {
         sortedRows() {
                 const { value } = this.column, sign = this.down ? -1 : 1;
                 const compare = this.column.numeric ? (a, b) => sign * (value(a) - value(b))
-                                                    : (a, b) => sign * (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
+                                                    : (a, b) => sign * (value(a) < value(b) ? -1
+                                                            : value(a) > value(b) ? 1 : 0);
 
                 return this.rows.sort((a, b) => compare(a, b) || a.order - b.order);
         }
@@ -108,7 +111,8 @@ class Table {
 
                 for (const row of rows.slice(0, this.shown))
                         body.append(this.drawRow(row));
-                this.parent.replaceChildren(element("table", {}, element("caption", { className: "unseen" }, this.caption), this.drawHead(), body),
+                this.parent.replaceChildren(element("table", {},
+                        element("caption", { className: "unseen" }, this.caption), this.drawHead(), body),
                                             this.drawRest(rows.length) || "");
         }
 
@@ -117,11 +121,16 @@ class Table {
 
                 for (const column of this.columns) {
                         const isSorted = column === this.column;
-                        const head = element("th", { scope: "col", className: column.numeric ? "numeric" : "" },
-                                             element("button", { onclick: () => this.sort(column), title: column.help || "" }, column.title,
-                                                     element("span", { className: "arrow", "aria-hidden": "true" }, isSorted ? (this.down ? "▼" : "▲") : "")));
+                        const head = element("th", { scope: "col", className: column.numeric ? "numeric"
+                                : "" },
+                                             element("button", { onclick: () => this.sort(column),
+                                                     title: column.help || "" }, column.title,
+                                                     element("span", { className: "arrow",
+                                                             "aria-hidden": "true" }, isSorted
+                                                             ? (this.down ? "▼" : "▲") : "")));
 
-                        head.setAttribute("aria-sort", isSorted ? (this.down ? "descending" : "ascending") : "none");
+                        head.setAttribute("aria-sort", isSorted ? (this.down ? "descending" : "ascending")
+                                : "none");
                         row.append(head);
                 }
                 return element("thead", {}, row);
@@ -131,13 +140,15 @@ class Table {
                 const drawn = element("tr", { className: row.chosen ? "chosen" : "" });
 
                 for (const column of this.columns) {
-                        const cell = element(column.first ? "th" : "td", { className: column.numeric ? "numeric" : "name" });
+                        const cell = element(column.first ? "th" : "td",
+                                { className: column.numeric ? "numeric" : "name" });
 
                         if (column.first)
                                 cell.scope = "row";
                         if (column.bar) {
                                 cell.classList.add("bar");
-                                cell.style.setProperty("--share", `${Math.min(100, column.bar(row) * 100).toFixed(2)}%`);
+                                cell.style.setProperty("--share",
+                                        `${Math.min(100, column.bar(row) * 100).toFixed(2)}%`);
                         }
                         cell.append(column.cell ? column.cell(row) : column.text(row));
                         drawn.append(cell);
@@ -149,7 +160,8 @@ class Table {
                 if (n <= this.shown)
                         return null;
                 return element("p", { className: "more" },
-                               element("button", { className: "plain", onclick: () => { this.shown *= 5; this.draw(); } },
+                               element("button", { className: "plain",
+                                       onclick: () => { this.shown *= 5; this.draw(); } },
                                        `${formatCount(n - this.shown)} more`));
         }
 }

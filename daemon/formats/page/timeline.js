@@ -3,11 +3,12 @@
 /*
  * Timeline: what was sampled in each second, and a brush to choose a part of the time.
  *
- * The brush is two sliders for keyboards and screen readers, and a drag over the drawing for pointers; both move
- * the same two borders, which lie between buckets.
+ * The brush is two sliders for keyboards and screen readers, and a drag over the drawing for pointers; both
+ * move the same two borders, which lie between buckets.
  */
 
-const NICE_STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
+const NICE_STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600,
+        7200, 14400, 28800, 86400];
 
 class Timeline {
         /** on: { change(from, to) }, called with buckets; 0 and 0 = all. */
@@ -43,8 +44,10 @@ class Timeline {
                         return;
                 this.sums = this.view.sumTimes(this.n);
                 [this.sliders[0].value, this.sliders[1].value] = [from, to];
-                this.sliders[0].setAttribute("aria-valuetext", `${formatSeconds(from * this.seconds)} after the start`);
-                this.sliders[1].setAttribute("aria-valuetext", `${formatSeconds(to * this.seconds)} after the start`);
+                this.sliders[0].setAttribute("aria-valuetext",
+                        `${formatSeconds(from * this.seconds)} after the start`);
+                this.sliders[1].setAttribute("aria-valuetext",
+                        `${formatSeconds(to * this.seconds)} after the start`);
                 this.draw();
         }
 
@@ -70,7 +73,9 @@ class Timeline {
         bucketAt(event) {
                 const area = this.canvas.getBoundingClientRect();
 
-                return Math.min(this.n, Math.max(0, (event.clientX - area.left - this.left) / (this.width - this.left) * this.n));
+                return Math.min(this.n,
+                        Math.max(0, (event.clientX - area.left - this.left)
+                                / (this.width - this.left) * this.n));
         }
 
         press(event) {
@@ -102,7 +107,8 @@ class Timeline {
 
         draw() {
                 const { canvas, context } = this, ratio = window.devicePixelRatio || 1;
-                const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(name).trim();
+                const style = getComputedStyle(document.documentElement),
+                        color = (name) => style.getPropertyValue(name).trim();
                 const rem = parseFloat(style.fontSize);
 
                 this.width = canvas.clientWidth;
@@ -133,7 +139,8 @@ class Timeline {
         }
 
         drawAxes(rem, color) {
-                const context = this.context, length = this.n * this.seconds, room = Math.max(1, Math.floor((this.width - this.left) / (rem * 6)));
+                const context = this.context, length = this.n * this.seconds,
+                        room = Math.max(1, Math.floor((this.width - this.left) / (rem * 6)));
                 const step = NICE_STEPS.find((seconds) => length / seconds <= room) || 86400;
 
                 context.fillStyle = color("--muted");
@@ -142,7 +149,8 @@ class Timeline {
                 context.textBaseline = "alphabetic";
                 context.textAlign = "left";
                 for (let i = 0; i * step < length; i++) {
-                        const at = Number((i * step).toFixed(3)), x = Math.round(this.xOf(at / this.seconds)) + 0.5;
+                        const at = Number((i * step).toFixed(3)),
+                                x = Math.round(this.xOf(at / this.seconds)) + 0.5;
 
                         context.beginPath();
                         context.moveTo(x, 2);
@@ -166,17 +174,20 @@ class Timeline {
 
         drawBars(color) {
                 const context = this.context, most = this.highest(), room = this.bottom - 6;
-                const sides = this.view.isDiff ? 2 : 1, width = (this.width - this.left) / this.n, gap = width > 3 ? 1 : 0;
+                const sides = this.view.isDiff ? 2 : 1, width = (this.width - this.left) / this.n,
+                        gap = width > 3 ? 1 : 0;
                 const bar = Math.max(0.75, (width - gap) / sides);
 
                 context.globalAlpha = 0.85;
                 for (let side = 0; side < sides; side++) {
-                        context.fillStyle = color(this.view.isDiff ? (side ? "--after" : "--before") : "--accent");
+                        context.fillStyle = color(this.view.isDiff ? (side ? "--after" : "--before")
+                                : "--accent");
                         for (let i = 0; i < this.n; i++) {
                                 const height = this.sums[side][i] / most * room;
 
                                 if (height)
-                                        context.fillRect(this.xOf(i) + side * bar, this.bottom - Math.max(1, height), bar, Math.max(1, height));
+                                        context.fillRect(this.xOf(i) + side * bar,
+                                                this.bottom - Math.max(1, height), bar, Math.max(1, height));
                         }
                 }
                 context.globalAlpha = 1;
@@ -186,7 +197,8 @@ class Timeline {
 
         drawBrush(color) {
                 const context = this.context, isFocused = this.sliders.includes(document.activeElement);
-                const [from, to] = this.brush || (this.view.to ? [this.view.from, this.view.to] : [0, isFocused ? this.n : 0]);
+                const [from, to] = this.brush || (this.view.to ? [this.view.from, this.view.to]
+                        : [0, isFocused ? this.n : 0]);
 
                 if (!to)
                         return;
@@ -194,7 +206,8 @@ class Timeline {
                 context.fillRect(this.left, 0, this.xOf(from) - this.left, this.bottom);
                 context.fillRect(this.xOf(to), 0, this.width - this.xOf(to), this.bottom);
                 [from, to].forEach((border, i) => {
-                        const chosen = this.sliders[i] === document.activeElement, x = Math.min(this.xOf(border), this.width - 2);
+                        const chosen = this.sliders[i] === document.activeElement,
+                                x = Math.min(this.xOf(border), this.width - 2);
 
                         context.fillStyle = color(chosen ? "--accent" : "--text");
                         context.fillRect(chosen ? x - 2 : x - 1, 0, chosen ? 4 : 2, this.bottom);

@@ -3,13 +3,13 @@
 /*
  * View: what of the data is looked at, and the sums of that.
  *
- * Rows come sorted by node, and a node's descendants are a range of numbers; so the total of any node, for any choice
- * of contexts and times, is the difference of two prefix sums, found by two binary searches. To group by
- * thread, say, the chosen rows are sorted by thread first (which keeps the order of nodes), and the same holds within each
- * thread's part. Nothing is computed for nodes that nobody sees.
+ * Rows come sorted by node, and a node's descendants are a range of numbers; so the total of any node, for
+ * any choice of contexts and times, is the difference of two prefix sums, found by two binary searches. To
+ * group by thread, say, the chosen rows are sorted by thread first (which keeps the order of nodes), and the
+ * same holds within each thread's part. Nothing is computed for nodes that nobody sees.
  *
- * A box is a node of what is drawn: { parent, frame, label, depth, a, b, … }. Children are made when they are asked
- * for. a and b are the values of the two sides; without a comparison b is 0.
+ * A box is a node of what is drawn: { parent, frame, label, depth, a, b, … }. Children are made when they are
+ * asked for. a and b are the values of the two sides; without a comparison b is 0.
  */
 
 /** First index in [low, high) of the sorted array whose element is not less than value. */
@@ -67,7 +67,8 @@ class View {
         update() {
                 const { rows, contexts, nodes } = this.model;
                 const chosen = this.chooseContexts();
-                const side = contexts.side, a = new Float64Array(nodes.n), b = this.isDiff ? new Float64Array(nodes.n) : a;
+                const side = contexts.side, a = new Float64Array(nodes.n), b = this.isDiff
+                        ? new Float64Array(nodes.n) : a;
                 const picked = new Uint32Array(rows.n);
                 let n = 0;
 
@@ -91,7 +92,8 @@ class View {
 
                 this.groups = [{ value: -1, low: 0, high: n }];
                 if (this.group >= 0)
-                        order = this.sortByGroup(picked, contexts.values[this.group], this.model.dimensions[this.group].n);
+                        order = this.sortByGroup(picked, contexts.values[this.group],
+                                this.model.dimensions[this.group].n);
                 this.node = new Uint32Array(n);
                 this.sumA = new Float64Array(n + 1);
                 this.sumB = new Float64Array(this.isDiff ? n + 1 : 0);
@@ -106,7 +108,8 @@ class View {
         }
 
         sortByGroup(picked, values, n_values) {
-                const { rows } = this.model, ends = new Uint32Array(n_values + 1), order = new Uint32Array(picked.length);
+                const { rows } = this.model, ends = new Uint32Array(n_values + 1),
+                        order = new Uint32Array(picked.length);
 
                 for (const row of picked)
                         ends[values[rows.context[row]] + 1]++;
@@ -121,7 +124,8 @@ class View {
                 return order;
         }
 
-        /** Self and total of each function. a and b: what each node has itself; they become totals of nodes. */
+        /** Self and total of each function. a and b: what each node has itself; they become totals of nodes.
+         *  */
         sumFunctions(a, b) {
                 const { nodes, frames } = this.model;
                 const sums = (own) => {
@@ -146,7 +150,8 @@ class View {
         /* Boxes */
 
         makeRoot() {
-                const root = { parent: null, frame: -1, label: "all", depth: 0, a: this.totalA, b: this.totalB, group: -1,
+                const root = { parent: null, frame: -1, label: "all", depth: 0, a: this.totalA,
+                        b: this.totalB, group: -1,
                                children: null };
 
                 if (this.group < 0)
@@ -159,14 +164,16 @@ class View {
         makeGroup(root, group) {
                 const box = { parent: root, frame: -1, label: this.labelOf(this.group, group.value), depth: 1,
                               a: this.sumA[group.high] - this.sumA[group.low],
-                              b: this.isDiff ? this.sumB[group.high] - this.sumB[group.low] : 0, group: group.value,
+                              b: this.isDiff ? this.sumB[group.high] - this.sumB[group.low] : 0,
+                                      group: group.value,
                               children: null };
 
                 this.place(box, group);
                 return box;
         }
 
-        /** Says where the rows of a box lie: of callees a range, of callers the nodes where its samples end. */
+        /** Says where the rows of a box lie: of callees a range, of callers the nodes where its samples end.
+         *  */
         place(box, { low, high }) {
                 box.node = 0;
                 box.low = low;
@@ -205,8 +212,10 @@ class View {
                         const child = this.childAbove(box.node, this.node[low]);
                         const high = lowerBound(this.node, end[child], low, box.high);
 
-                        children.push({ parent: box, frame: frame[child], label: null, depth: box.depth + 1, node: child,
-                                        a: this.sumA[high] - this.sumA[low], b: this.isDiff ? this.sumB[high] - this.sumB[low] : 0,
+                        children.push({ parent: box, frame: frame[child], label: null, depth: box.depth + 1,
+                                node: child,
+                                        a: this.sumA[high] - this.sumA[low], b: this.isDiff
+                                                ? this.sumB[high] - this.sumB[low] : 0,
                                         low, high, group: -1, children: null });
                         low = high;
                 }
@@ -232,7 +241,8 @@ class View {
                         let child = found.get(frame[at]);
 
                         if (!child) {
-                                child = { parent: box, frame: frame[at], label: null, depth: box.depth + 1, a: 0, b: 0, group: -1,
+                                child = { parent: box, frame: frame[at], label: null, depth: box.depth + 1,
+                                        a: 0, b: 0, group: -1,
                                           children: null, ends: { at: [], a: [], b: [] } };
                                 found.set(frame[at], child);
                         }
@@ -247,7 +257,8 @@ class View {
 
         order(boxes) {
                 if (this.bySize)
-                        return boxes.sort((x, y) => this.widthOf(y) - this.widthOf(x) || x.frame - y.frame || x.group - y.group);
+                        return boxes.sort((x, y) => this.widthOf(y) - this.widthOf(x) || x.frame - y.frame
+                                || x.group - y.group);
                 return boxes.sort((x, y) => x.frame - y.frame || x.group - y.group);
         }
 
@@ -289,7 +300,8 @@ class View {
                 const { key, labels, ids } = this.model.dimensions[dimension];
 
                 if (value === 0)
-                        return { process: "no process", thread: "no thread", span: "no span", operation: "no operation",
+                        return { process: "no process", thread: "no thread", span: "no span",
+                                operation: "no operation",
                                  coroutine: "no coroutine", end: "complete" }[key] || `no ${key}`;
                 if (value === 1)
                         return "others";
@@ -311,7 +323,8 @@ class View {
         sumDimension(dimension) {
                 const { rows, contexts, dimensions } = this.model, chosen = this.chooseContexts(dimension);
                 const values = contexts.values[dimension];
-                const a = new Float64Array(dimensions[dimension].n), b = new Float64Array(dimensions[dimension].n);
+                const a = new Float64Array(dimensions[dimension].n),
+                        b = new Float64Array(dimensions[dimension].n);
 
                 for (let i = 0; i < rows.n; i++) {
                         const context = rows.context[i];

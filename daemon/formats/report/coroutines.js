@@ -9,7 +9,8 @@ const formatTime = ns => ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${(ns / 1e3).toFixe
         ns < 1e9 ? `${(ns / 1e6).toFixed(1)} ms` : ns < 600e9 ? `${(ns / 1e9).toFixed(2)} s` :
         ns < 36e12 ? `${(ns / 60e9).toFixed(1)} min` : `${formatCount(Math.round(ns / 36e11))} h`;
 const formatCount = n => n.toLocaleString("en");
-const placeOf = (address, name) => name ? `${name.replace(/^\(anonymous namespace\)::/, "")} ${address}` : address;
+const placeOf = (address, name) => name ? `${name.replace(/^\(anonymous namespace\)::/, "")} ${address}`
+        : address;
 const nameOf = c => c.station === undefined ? c.probe_id : `station ${c.station} ${c.probe_id}`;
 
 const pairs = (list, rows) => list.replaceChildren(...rows.map(([name, value]) => {
@@ -38,18 +39,22 @@ pairs(byId("facts"), [
         ["stretches not known", formatCount(data.unknown_stretches)],
 ]);
 if (data.lost_wakeups.length) {
-        const some = data.lost_wakeups.slice(0, 5).map(c => `${nameOf(c)} for ${formatTime(c.state_ns)} at ${placeOf(c.last_address, c.last_function)}`);
+        const some = data.lost_wakeups.slice(0,
+                5).map(c => `${nameOf(c)} for ${formatTime(c.state_ns)} at ${placeOf(c.last_address, c.last_function)}`);
         const n = data.lost_wakeups.length;
-        byId("alarm").textContent = `${formatCount(n)} lost wake-up${n > 1 ? "s" : ""} suspected: ${some.join("; ")}${n > 5 ? " …" : ""}`;
+        byId("alarm").textContent =
+                `${formatCount(n)} lost wake-up${n > 1 ? "s" : ""} suspected: ${some.join("; ")}${n > 5 ? " …" : ""}`;
 }
 
-const stretchRows = rows => rows.slice(0, 100).map(s => [formatTime(s.ns), `+${((s.start_ns - data.start_ns) / 1e9).toFixed(6)} s`,
+const stretchRows = rows => rows.slice(0, 100).map(s => [formatTime(s.ns),
+        `+${((s.start_ns - data.start_ns) / 1e9).toFixed(6)} s`,
         nameOf(s), placeOf(s.address, s.function), s.thread]);
 const stretchHeads = [["time"], ["from"], ["coroutine", true], ["address", true], ["thread"]];
 fillTable(byId("suspensions"), stretchHeads, stretchRows(data.longest_suspensions));
 fillTable(byId("runs"), stretchHeads, stretchRows(data.longest_runs));
 fillTable(byId("addresses"), [["suspended"], ["times"], ["address", true]],
-          data.addresses.slice(0, 200).map(a => [formatTime(a.suspended_ns), formatCount(a.times), placeOf(a.address, a.function)]));
+          data.addresses.slice(0, 200).map(a => [formatTime(a.suspended_ns), formatCount(a.times),
+                  placeOf(a.address, a.function)]));
 
 let shown = [], chosen = null;
 const scroller = byId("scroller"), canvas = byId("canvas");
@@ -87,7 +92,8 @@ const drawRow = (context, c, y, label, width, colors) => {
                 // what did not run of a part that ran was suspended: the part of the height says how much
                 const part = run ? Math.max(0.2, (code - 96) / 10) : 0, high = ROW - 4;
                 // on whole pixels: else there are stripes where two parts share one
-                const from = Math.floor(label + i * cell), wide = Math.max(1, Math.floor(label + (i + 1) * cell) - from);
+                const from = Math.floor(label + i * cell), wide = Math.max(1,
+                        Math.floor(label + (i + 1) * cell) - from);
                 context.globalAlpha = run ? 1 : 0.25 + 0.75 * (code - 47) / 10;
                 context.fillStyle = colors.wait;
                 context.fillRect(from, y + 2, wide, high * (1 - part));
@@ -98,10 +104,13 @@ const drawRow = (context, c, y, label, width, colors) => {
 };
 
 const draw = () => {
-        const width = scroller.clientWidth, height = scroller.clientHeight, ratio = window.devicePixelRatio || 1;
+        const width = scroller.clientWidth, height = scroller.clientHeight, ratio = window.devicePixelRatio
+                || 1;
         const style = getComputedStyle(document.documentElement), context = canvas.getContext("2d");
-        const label = Math.floor(Math.min(LABEL * parseFloat(style.fontSize), 0.4 * width)), first = Math.floor(scroller.scrollTop / ROW);
-        const colors = Object.fromEntries(["mark", "bad", "text", "run", "wait"].map(k => [k, style.getPropertyValue(`--${k}`).trim()]));
+        const label = Math.floor(Math.min(LABEL * parseFloat(style.fontSize), 0.4 * width)),
+                first = Math.floor(scroller.scrollTop / ROW);
+        const colors = Object.fromEntries(["mark", "bad", "text", "run",
+                "wait"].map(k => [k, style.getPropertyValue(`--${k}`).trim()]));
 
         byId("axis").style.paddingLeft = `${label}px`;
         canvas.width = width * ratio;
@@ -110,16 +119,21 @@ const draw = () => {
         context.font = `${0.8 * parseFloat(style.fontSize)}px ui-monospace, monospace`;
         context.textBaseline = "middle";
         for (let i = first; i < shown.length && (i - first) * ROW < height; i++)
-                drawRow(context, shown[i], (i - first) * ROW - scroller.scrollTop % ROW, label, width, colors);
+                drawRow(context, shown[i], (i - first) * ROW - scroller.scrollTop % ROW, label, width,
+                        colors);
 };
 
 const showDetail = c => {
         chosen = c;
         pairs(byId("detail"), [
-                ["coroutine", nameOf(c)], ["state", `${c.state} for ${formatTime(c.state_ns)}`], ["run", formatTime(c.run_ns)],
-                ["suspended", formatTime(c.suspended_ns)], ["resumes", `${formatCount(c.resumes)} (${c.resumes_per_second.toFixed(1)}/s)`],
-                ["longest run", formatTime(c.longest_run_ns)], ["longest suspension", formatTime(c.longest_suspend_ns)],
-                ["moves", formatCount(c.migrations)], ["lost events", formatCount(c.lost)], ["last thread", c.last_thread],
+                ["coroutine", nameOf(c)], ["state", `${c.state} for ${formatTime(c.state_ns)}`],
+                        ["run", formatTime(c.run_ns)],
+                ["suspended", formatTime(c.suspended_ns)], ["resumes",
+                        `${formatCount(c.resumes)} (${c.resumes_per_second.toFixed(1)}/s)`],
+                ["longest run", formatTime(c.longest_run_ns)],
+                        ["longest suspension", formatTime(c.longest_suspend_ns)],
+                ["moves", formatCount(c.migrations)], ["lost events", formatCount(c.lost)],
+                        ["last thread", c.last_thread],
                 ["last address", placeOf(c.last_address, c.last_function)],
         ]);
         draw();

@@ -10,7 +10,8 @@
  *     podman                  /machine.slice/libpod-ID.scope/container   …/user.slice/libpod-ID.scope
  *                             …/app.slice/UNIT.service/libpod-payload-ID
  *     ECS                     /ecs/TASK/ID                    /ecs/TASK/TASK-NUMBER   (TASK: 32 digits)
- *     systemd-nspawn          /machine.slice/systemd-nspawn@NAME.service/payload    /machine.slice/machine-NAME.scope
+ *     systemd-nspawn          /machine.slice/systemd-nspawn@NAME.service/payload
+ *                             /machine.slice/machine-NAME.scope
  *     LXC                     /lxc/NAME                       /lxc.payload.NAME
  *
  * and the helpers beside them, which are in no container: crio-conmon-ID.scope, libpod-conmon-ID.scope,

@@ -4,7 +4,8 @@
  * Four records of perf_event_open(2), as the event in sideband.c asks for them (sample_id_all with the time
  * only, so each one ends with it):
  *
- *     MMAP2   header | pid tid | address length offset | major minor inode generation | prot flags | path | time
+ *     MMAP2   header | pid tid | address length offset | major minor inode generation | prot flags | path |
+ *             time
  *             or, with the mark MMAP_BUILD_ID:         | size, 3 unused, 20 bytes      |
  *     COMM    header | pid tid | name | time           with the mark COMM_EXEC: by an exec
  *     FORK    header | pid parent tid parent's-tid | time | time       comes along with any of the others

@@ -3,13 +3,15 @@
 /*
  * The event loop has few hands:
  *
- *     drain     each 70 ms while samples flow, 250 ms while mappings change (20 ms at the start): mappings, notices, samples;
- *               where nothing flows the loop sleeps for a second, or until the kernel half wakes it; and at once when it is
- *               called, by the first sample in memory that was not known of its target
+ *     drain     each 70 ms while samples flow, 250 ms while mappings change (20 ms at the start): mappings,
+ *               notices, samples; where nothing flows the loop sleeps for a second, or until the kernel half
+ *               wakes it; and at once when it is called, by the first sample in memory that was not known of
+ *               its target
  *     window    0.5 s after the start, then each export interval: encode and hand over
  *     second    about once a second: jitter, counters, targets' housekeeping
  *     duration, SIGTERM, SIGINT: stop
- *     SIGHUP    reads the configuration anew; if it is good, this daemon stops and another one is made with it
+ *     SIGHUP    reads the configuration anew; if it is good, this daemon stops and another one is made with
+ *               it
  *
  * A stop takes the samplers off, drains what is in the rings, closes the last window and
  * gives the exporter `stop-timeout` to send it.

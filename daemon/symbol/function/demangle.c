@@ -3,13 +3,15 @@
 /*
  * libiberty parses and prints; this file bounds what it may do.
  *
- *     length      over DEMANGLE_MAX_INPUT nothing is tried; libiberty itself refuses C++ names over 1024 bytes
+ *     length      over DEMANGLE_MAX_INPUT nothing is tried; libiberty itself refuses C++ names over 1024
+ *                 bytes
  *     depth       libiberty's own limit of recursion (1024 Rust, 2048 parts C++) stays on
- *     output      the printer hands us pieces of up to 255 bytes. At the end of the room we leave it by a jump: it
- *                 has no way to stop, and its state lies on its stack (C++: in a block that we own)
- *     work        a C++ name is a graph in which a part may be referred to any number of times (`S_`), and the printer
- *                 walks it as a tree: 20 times `FvS0_S1_E`, each about the one before, is a tree of a million parts,
- *                 even if not a letter of them is printed. Its size is counted before printing, each part once
+ *     output      the printer hands us pieces of up to 255 bytes. At the end of the room we leave it by a
+ *                 jump: it has no way to stop, and its state lies on its stack (C++: in a block that we own)
+ *     work        a C++ name is a graph in which a part may be referred to any number of times (`S_`), and
+ *                 the printer walks it as a tree: 20 times `FvS0_S1_E`, each about the one before, is a tree
+ *                 of a million parts, even if not a letter of them is printed. Its size is counted before
+ *                 printing, each part once
  *
  * What Rust's printer does without printing is bounded by rust-grammar.h.
  */

@@ -6,7 +6,8 @@
  * of Go took it out. What has it in all versions is runtime.firstmoduledata, which begins with where the
  * parts of the table are:
  *
- *     word   0  the table                 in a position-independent program these are relocations, and with some
+ *     word   0  the table                 in a position-independent program these are relocations, and with
+ *                                         some
  *            1, 4, 7, 10, 13  its parts   linkers (gold, lld) the words themselves are zero
  *            17  functions, and one
  *            20  the first function

@@ -8,10 +8,12 @@
  * not. Since Go 1.18:
  *
  *       0  u32 0xfffffff0 (Go 1.18) or 0xfffffff1 (Go 1.20), u8 0, 0, smallest instruction, size of a pointer
- *       8  u64 functions, files, runtime.text: 0 where a linker has left it to the program's start, or Go has dropped it
+ *       8  u64 functions, files, runtime.text: 0 where a linker has left it to the program's start, or Go has
+ *          dropped it
  *      32  u64 offsets of: names | units | files | values by pc | functions
  *   names  each with a NUL
- *   functions  { u32 start, u32 at } in order, and u32, the end of the last; from runtime.text, and from functions
+ *   functions  { u32 start, u32 at } in order, and u32, the end of the last; from runtime.text, and from
+ *              functions
  *          at  { u32 start, u32 name, … } from names
  *
  * Pure: bytes in, values out. All of them are a stranger's.

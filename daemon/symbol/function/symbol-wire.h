@@ -12,7 +12,8 @@
  *     answer  SymbolAnswer WANT  ◀── none, or one that was not it
  *     ask     SymbolOffer, with a file or without: there are no more
  *     answer  SymbolAnswer TABLE, { start, size }…, names, each with a NUL
- *                                                 READABLE: { size, text }… one by one, so that it is known which killed it
+ *                                                 READABLE: { size, text }… one by one, so that it is known
+ *                                                 which killed it
  *
  * A table is in order, and its names are as many as its functions: so nothing in it is an index.
  */

@@ -3,15 +3,18 @@
 /*
  * The other process of lines.h: libdw, and nothing of our state.
  *
- *     units       each compilation unit has ranges of addresses; sorted, the one of an address is found by halving
- *     functions   the tree of a unit is walked once for all addresses in it, and each function and inlined call with a
- *                 range that holds some of them is put over what these addresses had before:
+ *     units       each compilation unit has ranges of addresses; sorted, the one of an address is found by
+ *                 halving
+ *     functions   the tree of a unit is walked once for all addresses in it, and each function and inlined
+ *                 call with a range that holds some of them is put over what these addresses had before:
  *
  *                     main             [0x1000, 0x1100)                  0x1024 → main
  *                       parse          [0x1010, 0x1040)  called at 12    0x1024 → parse in main
- *                         skip_blanks  [0x1020, 0x1028)  called at 57    0x1024 → skip_blanks in parse in main
+ *                         skip_blanks  [0x1020, 0x1028)  called at 57    0x1024 → skip_blanks in parse in
+ *                                                                        main
  *
- *     lines       of the innermost from the unit's line table; of each caller from the call that was inlined there
+ *     lines       of the innermost from the unit's line table; of each caller from the call that was inlined
+ *                 there
  *
  * An answer is written as soon as its unit is done, so that what comes before a part without end is not lost.
  */

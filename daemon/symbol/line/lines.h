@@ -12,7 +12,8 @@
  *     we                                                the other: our own program, as `spanprof-lines`
  *     descriptor 0: number of addresses, addresses  →   sorts them, unit by unit
  *     descriptor 3: the file with .debug_info       →   ranges of units, functions, line tables
- *                                                   ←   descriptor 1: LinesAnswer, frames, texts; for each address
+ *                                                   ←   descriptor 1: LinesAnswer, frames, texts; for each
+ *                                                       address
  */
 
 #include <stdbool.h>

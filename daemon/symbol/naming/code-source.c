@@ -5,7 +5,8 @@
  * what it should be. It may be replaced, cut and written anew at any time, so it is the same one, at the
  * place where reading goes on, only if
  *
- *     device and inode are the same, it is not shorter than that, and the last bytes before that place are the same
+ *     device and inode are the same, it is not shorter than that, and the last bytes before that place are
+ *     the same
  *
  * and else it is read from its start; the index takes what it has already without growing.
  */

@@ -7,7 +7,8 @@
  * The stage between aggregation and encoding that gives frames the names of their functions, as far as that
  * is wanted:
  *
- *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote: nobody looks
+ *     symbols      local: functions in files, by the symbols of this machine (object-names.h); remote: nobody
+ *                  looks
  *     jit-symbols  on: code that a target makes while it runs, by what the target says of it (code-names.h)
  *
  * Nothing here is waited for: what is not known in time goes out without a name. With remote and off nothing

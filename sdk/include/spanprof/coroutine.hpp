@@ -6,11 +6,12 @@
 //
 //      struct promise_type : spanprof::traced_promise { … };
 //
-// is all that a coroutine type needs: each co_await inside it is told to the tracer, the coroutine's frame is the address.
+// is all that a coroutine type needs: each co_await inside it is told to the tracer, the coroutine's frame is
+// the address.
 // A promise that transforms awaitables itself wraps them by traced().
 //
-// A symmetric transfer, or another thread, may resume the coroutine before await_suspend() of the awaiter returns. So the
-// event is written before it is called; after it nothing of the coroutine is touched.
+// A symmetric transfer, or another thread, may resume the coroutine before await_suspend() of the awaiter
+// returns. So the event is written before it is called; after it nothing of the coroutine is touched.
 //
 
 #include <coroutine>
