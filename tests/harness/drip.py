@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that hold connections: each sends a beginning, then a byte now and then, and comes back when it was sent away.
+"""Clients that hold connections: each sends a beginning, then a byte now and then, and comes back when it
+was sent away.
 
     with drip.Crowd(port, 300, b"GET /healthz HTTP/1.1\\r\\nX: ") as crowd:
-        ...                             as many are connected as the server takes, and each has sent the beginning
+        ...             as many are connected as the server takes, and each has sent the beginning
     crowd.n_closed                      how many times the other side has ended one
 """
 import errno
@@ -26,7 +27,8 @@ def connect(port, i, patience=60):
 
 class Crowd:
     def __init__(self, port, n, beginning, byte=b"x", comes_back=True, own_addresses=True):
-        self.port, self.beginning, self.byte, self.comes_back, self.n_closed = port, beginning, byte, comes_back, 0
+        self.port, self.beginning, self.byte = port, beginning, byte
+        self.comes_back, self.n_closed = comes_back, 0
         self.own_addresses = own_addresses              # or all from 127.0.0.1
         self.all, self.begun = {}, set()
         self.over = threading.Event()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where outputs go: each verb that writes to a path of the user, as root under sudo, against links, pipes and devices of a hostile neighbour.
+"""Where outputs go: each verb that writes to a path of the user, as root under sudo, against links, pipes and
+devices of a hostile neighbour.
 
 Devices are copies in a directory of this test; the machine's own are never written to.
 """

@@ -16,8 +16,9 @@
 #define RIGHTS_OF(_capability) (UINT64_C(1) << (_capability))
 
 /* What sampling needs, as the systemd unit grants it; each has its reason there. */
-#define RIGHTS_OF_DAEMON (RIGHTS_OF(CAP_BPF) | RIGHTS_OF(CAP_PERFMON) | RIGHTS_OF(CAP_SYS_PTRACE) | RIGHTS_OF(CAP_DAC_READ_SEARCH) | \
-                          RIGHTS_OF(CAP_CHECKPOINT_RESTORE) | RIGHTS_OF(CAP_SYSLOG))
+#define RIGHTS_OF_DAEMON \
+        (RIGHTS_OF(CAP_BPF) | RIGHTS_OF(CAP_PERFMON) | RIGHTS_OF(CAP_SYS_PTRACE) | \
+         RIGHTS_OF(CAP_DAC_READ_SEARCH) | RIGHTS_OF(CAP_CHECKPOINT_RESTORE) | RIGHTS_OF(CAP_SYSLOG))
 
 typedef struct RightsUser {
         uint32_t uid, gid;

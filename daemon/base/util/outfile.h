@@ -8,11 +8,14 @@
  * through directories that others write to. So each part of a path is opened by the descriptor of the one
  * before it:
  *
- *  - A link is followed only if it and its directory belong to us, to root or to the caller of sudo. In a directory that everybody
- *    may write to, links of the caller of sudo are not followed either (as fs.protected_symlinks has it, on every machine).
- *  - A regular file is replaced, never opened: what is new is written without a name, or under one that nobody can guess, and renamed
- *    in that directory. It keeps owner, group and mode of the old one. A file of another user is refused.
- *  - A pipe, a terminal and /dev/null are written into. Other devices, and pipes of other users, are refused before they are opened.
+ *  - A link is followed only if it and its directory belong to us, to root or to the caller of sudo. In a
+ *    directory that everybody may write to, links of the caller of sudo are not followed either (as
+ *    fs.protected_symlinks has it, on every machine).
+ *  - A regular file is replaced, never opened. The new one has no name, or one that nobody can guess, until
+ *    it is renamed in that directory. It keeps owner, group and mode of the old one. A file of another user
+ *    is refused.
+ *  - A pipe, a terminal and /dev/null are written into. Other devices, and pipes of other users, are refused
+ *    before they are opened.
  *  - Nobody may read an output who may not read what it was made from (OutfileReaders).
  */
 
@@ -109,9 +112,9 @@ int outfile_finish(Outfile *file);
 
 /*
  * A directory for many outputs, made (0700) if it is not there. It must be ours, root's or of the caller of
- * sudo. With @of_anybody it may belong to another user if only we can have put it there; the caller then becomes
- * that user before it writes. If everybody may write to it, it must be sticky: whoever makes each file anew (O_EXCL,
- * RENAME_NOREPLACE) is safe there.
+ * sudo. With @of_anybody it may belong to another user if only we can have put it there; the caller then
+ * becomes that user before it writes. If everybody may write to it, it must be sticky: whoever makes each
+ * file anew (O_EXCL, RENAME_NOREPLACE) is safe there.
  * Return: 0, OUTFILE_E_LINK, OUTFILE_E_OWNER, OUTFILE_E_SHARED, -errno.
  */
 int outfile_open_directory(const char *path, bool of_anybody, int *fdp);

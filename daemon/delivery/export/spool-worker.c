@@ -23,7 +23,8 @@ struct Job {
         Job *next;
         JobKind kind;
         Batch *batch;                   /* put: to be stored; next: found */
-        SpoolEntry entry;               /* put: its file, when it is done; next: the one before; else the file */
+        /* put: its file, when it is done; next: the one before; else the file */
+        SpoolEntry entry;
         unsigned how;                   /* put: SPOOL_PUT_* */
         bool all;                       /* next: from the start */
         int error;

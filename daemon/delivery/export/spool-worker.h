@@ -28,7 +28,10 @@ typedef struct SpoolWorkerConfig {
          * end before it was stored; else an errno, and the disk does not have it.
          */
         void (*on_put)(Batch *batch, int error, void *userdata);
-        /* The oldest batch, with its copy and entry set; NULL = there is none. It is lent, as by spool_next(). */
+        /*
+         * The oldest batch, with its copy and entry set; NULL = there is none. It is lent, as by
+         * spool_next().
+         */
         void (*on_next)(Batch *batch, void *userdata);
         /* A file that was held is free now, and counts as stored. */
         void (*on_released)(const SpoolEntry *entry, void *userdata);

@@ -120,7 +120,9 @@ const char *store_problem(void) {
         return problem;
 }
 
-/* Whether a file in the store is a request, or what a killed receiver was writing (outfile_open_temporary()). */
+/*
+ * Whether a file in the store is a request, or what a killed receiver was writing (outfile_open_temporary()).
+ */
 static bool is_ours(const char *name) {
         uint64_t number;
 

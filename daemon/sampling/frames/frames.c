@@ -102,8 +102,8 @@ size_t frames_memory(const Frames *frames) {
 }
 
 /*
- * A module in this window: a segment of a file, at the path that its process sees. Who mounts the file elsewhere
- * has another module. @path: string of the window, of which there are fewer than 2^28. Never 0.
+ * A module in this window: a segment of a file, at the path that its process sees. Who mounts the file
+ * elsewhere has another module. @path: string of the window, of which there are fewer than 2^28. Never 0.
  */
 static uint64_t module_key(const Object *object, uint32_t segment, uint32_t path) {
         return (object->id * OBJECT_MAX_SEGMENTS + segment + 1) << 28 | path;

@@ -11,13 +11,13 @@
  *
  * A file is what the kernel says it is: device, inode, size, mtime, ctime, time of birth
  * (sampling/process/object-file.h). Build id and path are no key: anybody can link the one and mount the
- * other. A new name or mode changes ctime alone, so a file that was deleted keeps its names: its time of birth
- * is the same. Where a filesystem tells no time of birth, such a file gets no more names than it has.
+ * other. A new name or mode changes ctime alone, so a file that was deleted keeps its names: its time of
+ * birth is the same. Where a filesystem tells no time of birth, such a file gets no more names than it has.
  *
  * Any process that maps a file will do. Four are remembered for each file: those that began first, and the
- * last. One that has ended is forgotten (names_total{result="gone"}), and the next is asked at once. In the end
- * the file at its path here is taken if it is the same. While a thread has the table of a file, no process is
- * asked.
+ * last. One that has ended is forgotten (names_total{result="gone"}), and the next is asked at once. In the
+ * end the file at its path here is taken if it is the same. While a thread has the table of a file, no
+ * process is asked.
  *
  * Nothing waits for this. Names that are there when a window is closed go into it, later ones into later
  * windows. A thread that hangs, on a file in FUSE for one, is left behind with its job after ten seconds.
