@@ -2,20 +2,20 @@
 
 /*
  *     caller ──job──▶ worker ──▶ system call ──▶ done ──▶ caller                   (a few µs each way)
- *                                     └─ no answer: the caller leaves, the worker is put on the list of
- *                                        those that hang, the next call gets a new one; when it wakes up,
- *                                        it clears up and ends
+ *                                     └─ no answer: the caller leaves the worker's thread behind
+ *                                        (thread.h) and lists it as stuck; the next call gets a new worker
+ *
+ * The job works on a copy of the caller's data: a stuck one never writes into memory that the caller uses
+ * again.
  */
 #include "base/util/bounded-call.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/util/clock.h"
@@ -23,6 +23,7 @@
 #include "base/util/log.h"
 #include "base/util/macro.h"
 #include "base/util/stat.h"
+#include "base/util/thread.h"
 
 enum {
         MAX_STUCK = 16,                 /* then nothing is tried any more until one of them is back */
@@ -35,12 +36,13 @@ enum {
 
 typedef struct Worker {
         struct Worker *next;            /* among those that hang */
+        Thread *thread;
         pthread_cond_t changed;         /* a job came, or is done */
         pid_t key;
         ssize_t (*work)(void *data);    /* NULL = no job */
         void *data;                     /* a copy; the worker's if it was given up */
         ssize_t result;
-        bool done, given_up;
+        bool done, is_given_up;
 } Worker;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,23 +50,26 @@ static Worker *current;                 /* idle, or at the one job that somebody
 static Worker *stuck;
 static unsigned n_stuck;
 
-static void end_stuck(Worker *worker) {
-        Worker **at = &stuck;
+/* In a thread that was given up, when its call is back. */
+static void end_stuck(void *userdata) {
+        Worker *worker = userdata, **at = &stuck;
 
+        pthread_mutex_lock(&lock);
         while (*at != worker)
                 at = &(*at)->next;
         *at = worker->next;
         n_stuck--;
+        pthread_mutex_unlock(&lock);
         free(worker->data);
         pthread_cond_destroy(&worker->changed);
         free(worker);
 }
 
-static void *worker_main(void *userdata) {
+static void run_worker(void *userdata) {
         Worker *worker = userdata;
 
         pthread_mutex_lock(&lock);
-        while (!worker->given_up) {
+        while (!worker->is_given_up) {
                 if (!worker->work || worker->done) {
                         pthread_cond_wait(&worker->changed, &lock);
                         continue;
@@ -75,43 +80,25 @@ static void *worker_main(void *userdata) {
                 worker->done = true;
                 pthread_cond_signal(&worker->changed);
         }
-        end_stuck(worker);
         pthread_mutex_unlock(&lock);
-        return NULL;
-}
-
-/* Signals are the main thread's. */
-static int start_thread(Worker *worker) {
-        pthread_attr_t attributes;
-        sigset_t all, old;
-        pthread_t thread;
-        int r;
-
-        sigfillset(&all);
-        pthread_attr_init(&attributes);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attributes, STACK_BYTES);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&thread, &attributes, worker_main, worker);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        pthread_attr_destroy(&attributes);
-        return r;
 }
 
 static int start_worker(void) {
         Worker *worker = calloc(1, sizeof(*worker));
-        pthread_condattr_t monotonic;
+        const ThreadConfig config = { .stack_bytes = STACK_BYTES,
+                                      .run = run_worker,
+                                      .destroy = end_stuck,
+                                      .userdata = worker };
+        int r;
 
         if (!worker)
                 return error_origin(-ENOMEM);
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&worker->changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
-        if (start_thread(worker)) {
+        thread_condition_init(&worker->changed);
+        r = thread_new(&worker->thread, &config);
+        if (r) {
                 pthread_cond_destroy(&worker->changed);
                 free(worker);
-                return BOUNDED_E_STUCK;        /* no more threads, for now */
+                return r < 0 ? error_fold(r) : BOUNDED_E_STUCK;        /* no more threads, for now */
         }
         current = worker;
         return 0;
@@ -130,11 +117,12 @@ static void give_up(Worker *worker) {
         static LogLimit limit;
         uint64_t n_skipped;
 
-        worker->given_up = true;
+        worker->is_given_up = true;
         worker->next = stuck;
         stuck = worker;
         n_stuck++;
         current = NULL;
+        thread_end(worker->thread, 0);  /* it cannot have ended: that takes the lock */
         if (log_limit(&limit, SAY_AGAIN_NS, &n_skipped))
                 log_warning("a target holds up who reads its memory (pid %d): it is not read any more",
                             (int)worker->key);
@@ -143,10 +131,9 @@ static void give_up(Worker *worker) {
 /* Waits until the job is done. Return: 0, BOUNDED_E_STUCK. */
 static int wait_done(Worker *worker) {
         uint64_t end_ns = clock_monotonic_ns() + TIME_LIMIT_NS / (1 + n_stuck);
-        const struct timespec end = { (time_t)(end_ns / NS_PER_SEC), (long)(end_ns % NS_PER_SEC) };
 
         while (!worker->done)
-                if (pthread_cond_timedwait(&worker->changed, &lock, &end) == ETIMEDOUT && !worker->done)
+                if (!thread_condition_wait(&worker->changed, &lock, end_ns) && !worker->done)
                         return BOUNDED_E_STUCK;
         return 0;
 }

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Patience
+ * Bounded Call
  *
- * System calls that a target can hold up, made by a thread that is given up after a while. A page that is not
- * there is fetched from whom its owner chose: a userfaultfd or a file in FUSE may never answer, and whoever
- * reads it, process_vm_readv() and /proc/PID/environ included, waits until it is killed. Its owner may also
- * keep the lock that every reader of /proc/PID/maps needs. To look before one reads leaves a moment in
+ * System calls that a target can hold up, made by a thread that is left behind after a while. The owner of
+ * a page that is not there chooses who fetches it: a userfaultfd or a file in FUSE may never answer. Then
+ * every reader waits until it is killed, process_vm_readv() and /proc/PID/environ included. A target may
+ * also keep the lock that every reader of /proc/PID/maps needs. To look before reading leaves a moment in
  * between.
  *
- * A thread that was given up ends when its call does, with the target at the latest. While it hangs, nothing
- * that goes by the same key is tried again. Only one thread may call.
+ * A thread that was left behind ends when its call does, with the target at the latest. While it hangs,
+ * nothing with the same key is tried again. Only one thread may call.
  */
 
 #include <stddef.h>
@@ -31,7 +31,7 @@ enum {
 };
 
 /*
- * Has @work done on a copy of the @size bytes at @data, which are written back when it is through. What it
+ * Has @work done on a copy of the @size bytes at @data, which are written back when it is through. What @work
  * refers to beyond them must not go away: descriptors may, once its system call has begun.
  * @key: pid of the target; 0 = unknown. *resultp: what @work returned. Return: 0, BOUNDED_E_STUCK, -ENOMEM.
  */

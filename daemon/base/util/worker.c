@@ -4,21 +4,19 @@
  *     push ──▶ jobs ──▶ thread ──▶ results ──▶ collect ──▶ done()
  *                          └─ no answer: stuck(); the jobs move to a new thread, the old one ends when it can
  *
- * The loop owns what a thread uses, and joins it; only a thread that still hangs when the worker ends owns
- * itself.
+ * The loop owns what a thread uses, and joins it. A thread that still hangs when the worker ends is left
+ * behind with its lane (thread.h).
  */
 #include "base/util/worker.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <time.h>
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/list.h"
+#include "base/util/thread.h"
 
 #define DEFAULT_TIME_LIMIT_NS (10 * NS_PER_SEC)
 #define END_TIME_LIMIT_NS (200 * NS_PER_MS)
@@ -34,8 +32,9 @@ typedef struct JobList {
         WorkerJob *first, *last;
 } JobList;
 
-typedef struct Thread {
-        pthread_t id;
+/* A thread with its jobs. The loop and the thread share it under the mutex. */
+typedef struct Lane {
+        Thread *thread;                 /* the loop's */
         pthread_mutex_t mutex;
         pthread_cond_t changed;
         WorkerConfig config;
@@ -43,15 +42,13 @@ typedef struct Thread {
         WorkerJob *current;             /* at work */
         uint64_t begin_ns;              /* since then */
         bool quit;
-        bool is_given_up;               /* nobody wants the result of its job */
-        bool is_alone;                  /* it frees itself */
-        bool has_ended;
-} Thread;
+        bool is_given_up;               /* the result of its job is not wanted */
+} Lane;
 
 struct Worker {
         WorkerConfig config;
-        Thread *thread;                 /* NULL = none yet */
-        Thread *stuck[MAX_STUCK];
+        Lane *lane;                     /* NULL = none yet */
+        Lane *stuck[MAX_STUCK];
         unsigned n_stuck;
         uint32_t n_waiting;
 };
@@ -65,129 +62,84 @@ static void discard_all(JobList *list) {
 
 /* ---- in the thread ---- */
 
-static void free_thread(Thread *thread) {
-        discard_all(&thread->jobs);
-        discard_all(&thread->results);
-        pthread_cond_destroy(&thread->changed);
-        pthread_mutex_destroy(&thread->mutex);
-        free(thread);
+static void free_lane(Lane *lane) {
+        discard_all(&lane->jobs);
+        discard_all(&lane->results);
+        pthread_cond_destroy(&lane->changed);
+        pthread_mutex_destroy(&lane->mutex);
+        free(lane);
 }
 
 /* With the lock held. */
-static void perform(Thread *thread, WorkerJob *job, void *state) {
-        thread->current = job;
-        thread->begin_ns = clock_monotonic_ns();
-        pthread_mutex_unlock(&thread->mutex);
+static void perform(Lane *lane, WorkerJob *job, void *state) {
+        lane->current = job;
+        lane->begin_ns = clock_monotonic_ns();
+        pthread_mutex_unlock(&lane->mutex);
         job->work(job, state);
-        pthread_mutex_lock(&thread->mutex);
-        thread->current = NULL;
-        if (thread->is_given_up)
+        pthread_mutex_lock(&lane->mutex);
+        lane->current = NULL;
+        if (lane->is_given_up)
                 job->discard(job);
         else
-                fifo_push(&thread->results, job);
-        pthread_cond_broadcast(&thread->changed);
+                fifo_push(&lane->results, job);
+        pthread_cond_broadcast(&lane->changed);
 }
 
-static void *thread_main(void *userdata) {
-        Thread *thread = userdata;
-        void *state = thread->config.begin ? thread->config.begin() : NULL;
-        bool is_alone;
+static void run_lane(void *userdata) {
+        Lane *lane = userdata;
+        void *state = lane->config.begin ? lane->config.begin() : NULL;
 
-        if (thread->config.name)
-                pthread_setname_np(pthread_self(), thread->config.name);
-        setpriority(PRIO_PROCESS, 0, NICE);     /* Linux: of this thread */
-        pthread_mutex_lock(&thread->mutex);
-        while (!thread->quit) {
-                if (thread->jobs.first)
-                        perform(thread, fifo_pop(&thread->jobs), state);
+        pthread_mutex_lock(&lane->mutex);
+        while (!lane->quit) {
+                if (lane->jobs.first)
+                        perform(lane, fifo_pop(&lane->jobs), state);
                 else
-                        pthread_cond_wait(&thread->changed, &thread->mutex);
+                        pthread_cond_wait(&lane->changed, &lane->mutex);
         }
-        pthread_mutex_unlock(&thread->mutex);
-        if (state && thread->config.end)
-                thread->config.end(state);
-        pthread_mutex_lock(&thread->mutex);
-        is_alone = thread->is_alone;
-        thread->has_ended = true;
-        pthread_cond_broadcast(&thread->changed);
-        pthread_mutex_unlock(&thread->mutex);
-        if (is_alone)
-                free_thread(thread);
-        return NULL;
+        pthread_mutex_unlock(&lane->mutex);
+        if (state && lane->config.end)
+                lane->config.end(state);
+}
+
+static void destroy_lane(void *lane) {
+        free_lane(lane);
 }
 
 /* ---- in the loop ---- */
 
-/* Signals are the main thread's. */
-static int run_thread(Thread *thread) {
-        pthread_attr_t attributes;
-        sigset_t all, old;
+static int start_lane(Worker *worker) {
+        Lane *lane = calloc(1, sizeof(*lane));
+        const ThreadConfig config = { .name = worker->config.name,
+                                      .nice = NICE,
+                                      .stack_bytes = STACK_BYTES,
+                                      .run = run_lane,
+                                      .destroy = destroy_lane,
+                                      .userdata = lane };
         int r;
 
-        sigfillset(&all);
-        pthread_attr_init(&attributes);
-        pthread_attr_setstacksize(&attributes, STACK_BYTES);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&thread->id, &attributes, thread_main, thread);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        pthread_attr_destroy(&attributes);
-        return r;
-}
-
-static int start_thread(Worker *worker) {
-        Thread *thread = calloc(1, sizeof(*thread));
-        pthread_condattr_t monotonic;
-
-        if (!thread)
+        if (!lane)
                 return error_origin(-ENOMEM);
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&thread->changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
-        pthread_mutex_init(&thread->mutex, NULL);
-        thread->config = worker->config;
-        if (run_thread(thread)) {
-                free_thread(thread);
-                return WORKER_E_UNABLE;
+        thread_condition_init(&lane->changed);
+        pthread_mutex_init(&lane->mutex, NULL);
+        lane->config = worker->config;
+        r = thread_new(&lane->thread, &config);
+        if (r) {
+                free_lane(lane);
+                return r < 0 ? error_fold(r) : WORKER_E_UNABLE;
         }
-        worker->thread = thread;
+        worker->lane = lane;
         return 0;
 }
 
-static bool wait_change(Thread *thread, uint64_t end_ns) {
-        const struct timespec end = { (time_t)(end_ns / NS_PER_SEC), (long)(end_ns % NS_PER_SEC) };
-
-        return pthread_cond_timedwait(&thread->changed, &thread->mutex, &end) != ETIMEDOUT;
-}
-
-static bool has_ended(Thread *thread) {
-        bool ended;
-
-        pthread_mutex_lock(&thread->mutex);
-        ended = thread->has_ended;
-        pthread_mutex_unlock(&thread->mutex);
-        return ended;
-}
-
-static void join(Thread *thread) {
-        pthread_join(thread->id, NULL);
-        free_thread(thread);
-}
-
-/* Joins it if it ends until @end_ns; else it clears up by itself, whenever that is. */
-static void end_thread(Thread *thread, uint64_t end_ns) {
-        pthread_mutex_lock(&thread->mutex);
-        thread->quit = true;
-        discard_all(&thread->jobs);
-        pthread_cond_broadcast(&thread->changed);
-        while (!thread->has_ended && wait_change(thread, end_ns))
-                ;
-        thread->is_given_up = thread->is_alone = !thread->has_ended;
-        if (thread->is_alone)
-                pthread_detach(thread->id);
-        pthread_mutex_unlock(&thread->mutex);
-        if (!thread->is_alone)
-                join(thread);
+/* Frees it if its thread ends until @end_ns; else the thread does that, whenever it is back. */
+static void end_lane(Lane *lane, uint64_t end_ns) {
+        pthread_mutex_lock(&lane->mutex);
+        lane->quit = true;
+        discard_all(&lane->jobs);
+        pthread_cond_broadcast(&lane->changed);
+        pthread_mutex_unlock(&lane->mutex);
+        if (thread_end(lane->thread, end_ns) == 0)
+                free_lane(lane);
 }
 
 int worker_new(Worker **workerp, const WorkerConfig *config) {
@@ -205,10 +157,10 @@ int worker_new(Worker **workerp, const WorkerConfig *config) {
 Worker *worker_free(Worker *worker) {
         if (!worker)
                 return NULL;
-        if (worker->thread)
-                end_thread(worker->thread, clock_monotonic_ns() + END_TIME_LIMIT_NS);
+        if (worker->lane)
+                end_lane(worker->lane, clock_monotonic_ns() + END_TIME_LIMIT_NS);
         for (unsigned i = 0; i < worker->n_stuck; i++)
-                end_thread(worker->stuck[i], clock_monotonic_ns());
+                end_lane(worker->stuck[i], 0);
         free(worker);
         return NULL;
 }
@@ -218,33 +170,33 @@ int worker_push(Worker *worker, WorkerJob *job) {
 
         if (worker->n_waiting >= worker->config.max_jobs)
                 return WORKER_E_FULL;
-        if (!worker->thread) {
+        if (!worker->lane) {
                 if (worker->n_stuck >= MAX_STUCK)
                         return WORKER_E_UNABLE;
-                r = start_thread(worker);
+                r = start_lane(worker);
                 if (r)
                         return r;
         }
-        pthread_mutex_lock(&worker->thread->mutex);
-        fifo_push(&worker->thread->jobs, job);
-        pthread_cond_broadcast(&worker->thread->changed);
-        pthread_mutex_unlock(&worker->thread->mutex);
+        pthread_mutex_lock(&worker->lane->mutex);
+        fifo_push(&worker->lane->jobs, job);
+        pthread_cond_broadcast(&worker->lane->changed);
+        pthread_mutex_unlock(&worker->lane->mutex);
         worker->n_waiting++;
         return 0;
 }
 
 /* With the lock held, which it gives back. */
 static void give_up(Worker *worker) {
-        Thread *thread = take(worker->thread);
-        WorkerJob *current = thread->current, *job;
-        JobList jobs = thread->jobs;
+        Lane *lane = take(worker->lane);
+        WorkerJob *current = lane->current, *job;
+        JobList jobs = lane->jobs;
 
-        thread->jobs = (JobList){ 0 };
-        thread->quit = thread->is_given_up = true;
-        worker->stuck[worker->n_stuck++] = thread;
+        lane->jobs = (JobList){ 0 };
+        lane->quit = lane->is_given_up = true;
+        worker->stuck[worker->n_stuck++] = lane;
         worker->n_waiting--;
         current->stuck(current, worker->config.userdata);
-        pthread_mutex_unlock(&thread->mutex);
+        pthread_mutex_unlock(&lane->mutex);
         while ((job = fifo_pop(&jobs))) {
                 worker->n_waiting--;
                 if (worker_push(worker, job)) {
@@ -256,8 +208,8 @@ static void give_up(Worker *worker) {
 
 static void reap(Worker *worker) {
         for (unsigned i = 0; i < worker->n_stuck;)
-                if (has_ended(worker->stuck[i])) {
-                        join(worker->stuck[i]);
+                if (thread_wait(worker->stuck[i]->thread, 0)) {
+                        end_lane(worker->stuck[i], 0);
                         worker->stuck[i] = worker->stuck[--worker->n_stuck];
                 } else {
                         i++;
@@ -265,20 +217,20 @@ static void reap(Worker *worker) {
 }
 
 void worker_collect(Worker *worker, uint64_t now_ns) {
-        Thread *thread = worker->thread;
+        Lane *lane = worker->lane;
         JobList results;
         WorkerJob *job;
 
         reap(worker);
-        if (!thread || !worker->n_waiting)
+        if (!lane || !worker->n_waiting)
                 return;
-        pthread_mutex_lock(&thread->mutex);
-        results = thread->results;
-        thread->results = (JobList){ 0 };
-        if (thread->current && now_ns > thread->begin_ns + worker->config.time_limit_ns)
+        pthread_mutex_lock(&lane->mutex);
+        results = lane->results;
+        lane->results = (JobList){ 0 };
+        if (lane->current && now_ns > lane->begin_ns + worker->config.time_limit_ns)
                 give_up(worker);
         else
-                pthread_mutex_unlock(&thread->mutex);
+                pthread_mutex_unlock(&lane->mutex);
         while ((job = fifo_pop(&results))) {
                 worker->n_waiting--;
                 job->done(job, worker->config.userdata);
@@ -286,16 +238,17 @@ void worker_collect(Worker *worker, uint64_t now_ns) {
 }
 
 bool worker_wait(Worker *worker, uint64_t end_ns) {
-        Thread *thread = worker->thread;
+        Lane *lane = worker->lane;
         bool is_idle;
 
-        if (!thread || !worker->n_waiting)
+        if (!lane || !worker->n_waiting)
                 return true;
-        pthread_mutex_lock(&thread->mutex);
-        while ((thread->jobs.first || thread->current) && wait_change(thread, end_ns))
+        pthread_mutex_lock(&lane->mutex);
+        while ((lane->jobs.first || lane->current) &&
+               thread_condition_wait(&lane->changed, &lane->mutex, end_ns))
                 ;
-        is_idle = !thread->jobs.first && !thread->current;
-        pthread_mutex_unlock(&thread->mutex);
+        is_idle = !lane->jobs.first && !lane->current;
+        pthread_mutex_unlock(&lane->mutex);
         return is_idle;
 }
 

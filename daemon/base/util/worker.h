@@ -4,10 +4,10 @@
 /*
  * Worker
  *
- * A thread for work that nobody waits for, with a bounded queue before it. It starts with the first job and
- * runs at a low priority. A job that takes too long, since it reads from somebody who does not answer, is
- * given up with its thread, and the jobs behind it go to a new one; when the old one comes back it clears up
- * and ends. After a few of these no more jobs are taken.
+ * A thread for work that nothing waits for, with a bounded queue before it. It starts with the first job
+ * and runs at a low priority. A job that takes too long, since a file that it reads does not answer, is
+ * given up with its thread, and the jobs behind it go to a new one. When the old thread comes back it
+ * clears up and ends. After a few of these no more jobs are taken.
  *
  * Everything but `work`, `begin`, `end` and a `discard` of a job that was given up runs in the loop's thread.
  */
@@ -33,7 +33,7 @@ struct WorkerJob {
         void (*done)(WorkerJob *job, void *userdata);           /* takes the job over */
         /* its thread still uses it, and will discard it */
         void (*stuck)(WorkerJob *job, void *userdata);
-        void (*discard)(WorkerJob *job);                        /* frees it; nobody wants its result */
+        void (*discard)(WorkerJob *job);                        /* frees it; its result is not wanted */
 };
 
 typedef struct WorkerConfig {

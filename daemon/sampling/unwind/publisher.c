@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/util/error.h"
+#include "base/util/thread.h"
 #include "sampling/unwind/bpfmap.h"
 
 enum {
@@ -28,10 +28,10 @@ typedef struct Call {
  */
 struct Publisher {
         int array_fd, event_fd;
-        pthread_t thread;
+        Thread *thread;
         pthread_mutex_t lock;
         pthread_cond_t wake;
-        bool is_running, stops;
+        bool stops;
         Call *calls;
         uint64_t n_calls, taken, done, asked;
         int *tables;                    /* descriptor by slot, -1 = none; only the thread touches it */
@@ -108,7 +108,7 @@ static void work(Publisher *publisher) {
         eventfd_write(publisher->event_fd, 1);
 }
 
-static void *run(void *userdata) {
+static void run(void *userdata) {
         Publisher *publisher = userdata;
 
         pthread_mutex_lock(&publisher->lock);
@@ -119,17 +119,14 @@ static void *run(void *userdata) {
                         pthread_cond_wait(&publisher->wake, &publisher->lock);
         }
         pthread_mutex_unlock(&publisher->lock);
-        return NULL;
 }
 
 static void stop(Publisher *publisher) {
-        if (!publisher->is_running)
-                return;
         pthread_mutex_lock(&publisher->lock);
         publisher->stops = true;
         pthread_cond_signal(&publisher->wake);
         pthread_mutex_unlock(&publisher->lock);
-        pthread_join(publisher->thread, NULL);
+        publisher->thread = thread_join(publisher->thread);
 }
 
 static void close_all(int *fds, uint32_t n) {
@@ -162,19 +159,10 @@ static int *new_fds(uint32_t n) {
         return fds;
 }
 
-/* Signals are the main thread's. */
-static bool start(Publisher *publisher) {
-        sigset_t all, before;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        publisher->is_running = pthread_create(&publisher->thread, NULL, run, publisher) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return publisher->is_running;
-}
-
 int publisher_new(Publisher **publisherp, int array_fd, uint32_t max_slots) {
         _cleanup_(publisher_freep) Publisher *publisher = calloc(1, sizeof(*publisher));
+        const ThreadConfig config = { .run = run, .userdata = publisher };
+        int r;
 
         if (!publisher)
                 return error_origin(-ENOMEM);
@@ -191,8 +179,9 @@ int publisher_new(Publisher **publisherp, int array_fd, uint32_t max_slots) {
                 return error_origin(-errno);
         if (!publisher->tables || !publisher->handed || !publisher->calls)
                 return error_origin(-ENOMEM);
-        if (!start(publisher))
-                return error_origin(-EAGAIN);
+        r = thread_new(&publisher->thread, &config);
+        if (r)
+                return r < 0 ? error_fold(r) : error_origin(-EAGAIN);
         *publisherp = take(publisher);
         return 0;
 }
