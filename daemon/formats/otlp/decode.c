@@ -31,6 +31,10 @@ typedef struct Scan {
         size_t memory, max_memory;
 } Scan;
 
+/*
+ * Fields are read as protobuf-c reads them, not by base/util/protobuf.h: the scan foresees what protobuf-c
+ * will allocate, so it must not refuse what that takes. It takes bits of a varint above the 64th.
+ */
 static uint64_t read_varint(Cursor *cursor) {
         uint64_t value = 0;
 

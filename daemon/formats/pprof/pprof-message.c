@@ -16,21 +16,21 @@ int pprof_malformed(Parser *parser, const uint8_t *at, const char *what) {
 }
 
 int pprof_read_numbers(Parser *parser, const Field *message, uint64_t *numbers, size_t n, const char *what) {
-        Cursor cursor = cursor_make(message->data, message->size);
+        Cursor cursor = field_cursor(message);
         Field field;
 
-        while (pprof_next_field(&cursor, &field))
+        while (field_next(&cursor, &field))
                 if (field.number < n)
                         numbers[field.number] = field.value;
         return cursor.failed ? pprof_malformed(parser, message->data, what) : 0;
 }
 
 void pprof_read_type(const Field *field, uint64_t *typep, uint64_t *unitp) {
-        Cursor cursor = cursor_make(field->data, field->size);
+        Cursor cursor = field_cursor(field);
         Field inner;
 
         *typep = *unitp = 0;
-        while (pprof_next_field(&cursor, &inner)) {
+        while (field_next(&cursor, &inner)) {
                 if (inner.number == TYPE_TYPE)
                         *typep = inner.value;
                 else if (inner.number == TYPE_UNIT)

@@ -6,20 +6,12 @@
  * from its tables, pprof-samples.c events from its samples; pprof-message.c reads for all of them.
  */
 
-#include "base/util/cursor.h"
 #include "base/util/hashmap.h"
+#include "base/util/protobuf.h"
 #include "formats/pprof/pprof-fields.h"
 #include "formats/pprof/pprof.h"
 
 enum { PPROF_MAX_COLUMNS = 64 };
-
-/* A field of a message: a number, or bytes in place. */
-typedef struct Field {
-        unsigned number, wire;
-        uint64_t value;
-        const uint8_t *data;
-        size_t size;
-} Field;
 
 typedef struct Bytes {
         const uint8_t *data;
@@ -64,34 +56,6 @@ typedef struct Parser {
         uint64_t period_type, period_unit;
         int64_t period, time_ns, duration_ns;
 } Parser;
-
-/*
- * Return: whether there was another field; at the end and when it is broken, no (cursor->failed tells them
- * apart).
- */
-static inline bool pprof_next_field(Cursor *cursor, Field *field) {
-        uint64_t tag;
-
-        if (!cursor_left(cursor))
-                return false;
-        tag = cursor_varint(cursor);
-        *field = (Field){ .number = (unsigned)MIN(tag >> 3, (uint64_t)UINT32_MAX), .wire = tag & 7 };
-        if (field->wire == PROTO_VARINT)
-                field->value = cursor_varint(cursor);
-        else if (field->wire == PROTO_BYTES) {
-                uint64_t size = cursor_varint(cursor);
-
-                field->data = size > SIZE_MAX ? NULL : cursor_take(cursor, (size_t)size);
-                field->size = (size_t)size;
-        } else if (field->wire == PROTO_FIXED64)
-                field->value = cursor_u64(cursor);
-        else if (field->wire == PROTO_FIXED32)
-                field->value = cursor_u32(cursor);
-        else
-                cursor->failed = true;
-        cursor->failed |= !field->number;
-        return !cursor->failed;
-}
 
 static inline int pprof_full(int r) {
         return r == WINDOW_E_FULL ? PPROF_E_FULL : r;

@@ -160,7 +160,7 @@ static int make_location(Parser *parser, const Bytes *message, Location *locatio
         Field field;
         int r;
 
-        while (pprof_next_field(&cursor, &field)) {
+        while (field_next(&cursor, &field)) {
                 if (field.number == LOCATION_MAPPING)
                         mapping = field.value;
                 else if (field.number == LOCATION_ADDRESS)
@@ -169,8 +169,8 @@ static int make_location(Parser *parser, const Bytes *message, Location *locatio
         location->first = parser->n_words;
         r = cursor.failed ? pprof_malformed(parser, message->data, "the location")
                           : set_address(parser, mapping, address, &frame);
-        while (!r && pprof_next_field(&again, &field))
-                if (field.number == LOCATION_LINE && field.wire == PROTO_BYTES)
+        while (!r && field_next(&again, &field))
+                if (field.number == LOCATION_LINE && field.wire == WIRE_BYTES)
                         r = put_line(parser, &field, &frame);
         if (!r && parser->n_words == location->first)
                 r = put_word(parser, &frame);

@@ -123,7 +123,7 @@ static int add_label(Parser *parser, Sample *sample, const Field *message) {
 /* ---- events ---- */
 
 static int take_sample_field(Parser *parser, Sample *sample, const Field *field) {
-        bool packed = field->wire == PROTO_BYTES;
+        bool packed = field->wire == WIRE_BYTES;
         Cursor rest = cursor_make(field->data, packed ? field->size : 0);
         uint64_t value = field->value;
         int r = 0;
@@ -187,7 +187,7 @@ static int put_sample(Parser *parser, const Sample *sample) {
 }
 
 int pprof_add_sample(Parser *parser, const Field *message) {
-        Cursor cursor = cursor_make(message->data, message->size);
+        Cursor cursor = field_cursor(message);
         Sample sample;
         Field field;
         int r = 0;
@@ -195,7 +195,7 @@ int pprof_add_sample(Parser *parser, const Field *message) {
         sample.n_values = sample.n_frames = sample.n_attributes = sample.n_own = 0;
         memset(&sample.link, 0, sizeof(sample.link));
         sample.bad = false;
-        while (!r && pprof_next_field(&cursor, &field))
+        while (!r && field_next(&cursor, &field))
                 r = take_sample_field(parser, &sample, &field);
         if (r || cursor.failed)
                 return r ? r : pprof_malformed(parser, message->data, "the sample");

@@ -18,12 +18,12 @@ static int note_text(Parser *parser, const Field *field) {
 }
 
 static uint64_t read_id(const Field *message, unsigned number) {
-        Cursor cursor = cursor_make(message->data, message->size);
+        Cursor cursor = field_cursor(message);
         Field field;
         uint64_t id = 0;
 
-        while (pprof_next_field(&cursor, &field))
-                if (field.number == number && field.wire == PROTO_VARINT)
+        while (field_next(&cursor, &field))
+                if (field.number == number && field.wire == WIRE_VARINT)
                         id = field.value;
         return cursor.failed ? 0 : id;
 }
@@ -41,7 +41,7 @@ static int note_location(Parser *parser, const Field *field) {
 }
 
 static int note_field(Parser *parser, const Field *field) {
-        bool bytes = field->wire == PROTO_BYTES;
+        bool bytes = field->wire == WIRE_BYTES;
 
         if (field->number == PROFILE_STRING && bytes)
                 return note_text(parser, field);
@@ -49,7 +49,7 @@ static int note_field(Parser *parser, const Field *field) {
                 return note_location(parser, field);
         if (field->number == PROFILE_PERIOD_TYPE && bytes)
                 pprof_read_type(field, &parser->period_type, &parser->period_unit);
-        if (bytes || field->wire != PROTO_VARINT)
+        if (bytes || field->wire != WIRE_VARINT)
                 return 0;
         if (field->number == PROFILE_PERIOD)
                 parser->period = (int64_t)field->value;
@@ -68,13 +68,13 @@ static int each_field(Parser *parser, Bytes message, int (*take_field)(Parser *p
         Field field;
         int r = 0;
 
-        while (!r && pprof_next_field(&cursor, &field))
+        while (!r && field_next(&cursor, &field))
                 r = take_field(parser, &field);
         return r ? r : cursor.failed ? pprof_malformed(parser, message.data + cursor.at, "what begins") : 0;
 }
 
 static int take_row(Parser *parser, const Field *field) {
-        if (field->wire != PROTO_BYTES)
+        if (field->wire != WIRE_BYTES)
                 return 0;
         if (field->number == PROFILE_SAMPLE_TYPE)
                 return pprof_add_column(parser, field);
@@ -84,7 +84,7 @@ static int take_row(Parser *parser, const Field *field) {
 }
 
 static int take_samples(Parser *parser, const Field *field) {
-        return field->number == PROFILE_SAMPLE && field->wire == PROTO_BYTES ? pprof_add_sample(parser, field)
+        return field->number == PROFILE_SAMPLE && field->wire == WIRE_BYTES ? pprof_add_sample(parser, field)
                                                                              : 0;
 }
 
@@ -157,7 +157,7 @@ static bool is_type(const Field *field) {
 static bool is_known_field(const Field *field) {
         bool message = field->number <= PROFILE_STRING || field->number == PROFILE_PERIOD_TYPE;
 
-        return field->number <= PROFILE_DEFAULT_TYPE && field->wire == (message ? PROTO_BYTES : PROTO_VARINT);
+        return field->number <= PROFILE_DEFAULT_TYPE && field->wire == (message ? WIRE_BYTES : WIRE_VARINT);
 }
 
 /*
@@ -169,7 +169,7 @@ bool pprof_recognize(const uint8_t *data, size_t size) {
         unsigned n_own = 0;
         Field field;
 
-        while (pprof_next_field(&cursor, &field)) {
+        while (field_next(&cursor, &field)) {
                 if (!is_known_field(&field))
                         return false;
                 if (field.number == PROFILE_SAMPLE_TYPE)

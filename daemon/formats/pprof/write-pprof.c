@@ -14,6 +14,7 @@
 #include "base/util/error.h"
 #include "base/util/gzip.h"
 #include "base/util/hashmap.h"
+#include "base/util/protobuf.h"
 #include "formats/convert/convert.h"
 #include "formats/pprof/pprof-fields.h"
 
@@ -43,12 +44,12 @@ static void put_varint(Text *text, uint64_t value) {
 static void put_number(Text *text, unsigned field, uint64_t value) {
         if (!value)
                 return;
-        put_varint(text, field << 3 | PROTO_VARINT);
+        put_varint(text, field << 3 | WIRE_VARINT);
         put_varint(text, value);
 }
 
 static void put_bytes(Text *text, unsigned field, const char *data, size_t size) {
-        put_varint(text, field << 3 | PROTO_BYTES);
+        put_varint(text, field << 3 | WIRE_BYTES);
         put_varint(text, size);
         text_append(text, data ? data : "", size);
 }

@@ -19,17 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/util/cursor.h"
 #include "base/util/error.h"
+#include "base/util/protobuf.h"
 #include "sampling/process/memory.h"
 #include "spanprof/process.h"
 
 enum {
-        WIRE_VARINT = 0,
-        WIRE_FIXED64 = 1,
-        WIRE_BYTES = 2,
-        WIRE_FIXED32 = 5,
-
         VALUE_STRING = 1,
         VALUE_BOOL = 2,
         VALUE_INT = 3,
@@ -42,44 +37,8 @@ enum {
 #define SCHEMA_KEY "threadlocal.schema_version"
 #define KEY_MAP_KEY "threadlocal.attribute_key_map"
 
-typedef struct Field {
-        uint64_t number;
-        unsigned wire;
-        uint64_t value;                 /* VARINT, FIXED64, FIXED32 */
-        ContextText bytes;              /* BYTES */
-} Field;
-
-static Cursor cursor_of(const ContextText *text) {
-        return cursor_make(text->data, text->size);
-}
-
-/* The next field of a message. Return: false = its end, or malformed (cursor->failed). */
-static bool next_field(Cursor *cursor, Field *field) {
-        uint64_t tag;
-
-        if (!cursor_left(cursor))
-                return false;
-        tag = cursor_varint(cursor);
-        *field = (Field){ .number = tag >> 3, .wire = tag & 7 };
-        switch (field->wire) {
-        case WIRE_VARINT:
-                field->value = cursor_varint(cursor);
-                break;
-        case WIRE_FIXED64:
-                field->value = cursor_u64(cursor);
-                break;
-        case WIRE_FIXED32:
-                field->value = cursor_u32(cursor);
-                break;
-        case WIRE_BYTES:
-                field->bytes.size = cursor_varint(cursor);
-                field->bytes.data = cursor_take(cursor, field->bytes.size);
-                break;
-        default:
-                cursor->failed = true;
-        }
-        cursor->failed |= !field->number;
-        return !cursor->failed;
+static ContextText text_of(const Field *field) {
+        return (ContextText){ (const char *)field->data, field->size };
 }
 
 typedef struct KeyValue {
@@ -87,26 +46,26 @@ typedef struct KeyValue {
         Field value;                    /* the last one of AnyValue; number 0 = none */
 } KeyValue;
 
-static bool read_any(const ContextText *text, Field *value) {
-        Cursor cursor = cursor_of(text);
+static bool read_any(const Field *message, Field *value) {
+        Cursor cursor = field_cursor(message);
         Field field;
 
-        while (next_field(&cursor, &field))
+        while (field_next(&cursor, &field))
                 *value = field;
         return !cursor.failed;
 }
 
-static bool read_key_value(const ContextText *text, KeyValue *pair) {
-        Cursor cursor = cursor_of(text);
+static bool read_key_value(const Field *message, KeyValue *pair) {
+        Cursor cursor = field_cursor(message);
         Field field;
 
         *pair = (KeyValue){ 0 };
-        while (next_field(&cursor, &field)) {
+        while (field_next(&cursor, &field)) {
                 if (field.wire != WIRE_BYTES)
                         continue;
                 if (field.number == 1)
-                        pair->key = field.bytes;
-                else if (field.number == 2 && !read_any(&field.bytes, &pair->value))
+                        pair->key = text_of(&field);
+                else if (field.number == 2 && !read_any(&field, &pair->value))
                         return false;
         }
         return !cursor.failed;
@@ -119,7 +78,7 @@ static bool text_is(const ContextText *text, const char *word) {
 static bool take_value(const Field *value, ContextAttribute *attribute) {
         if (value->number == VALUE_STRING && value->wire == WIRE_BYTES) {
                 attribute->kind = CONTEXT_STRING;
-                attribute->string = value->bytes;
+                attribute->string = text_of(value);
                 return true;
         }
         attribute->integer = (int64_t)value->value;
@@ -146,15 +105,15 @@ static void add_attribute(ProcessContext *context, const KeyValue *pair) {
                 context->attributes[context->n_attributes++] = attribute;
 }
 
-static bool read_resource(ProcessContext *context, const ContextText *text) {
-        Cursor cursor = cursor_of(text);
+static bool read_resource(ProcessContext *context, const Field *message) {
+        Cursor cursor = field_cursor(message);
         KeyValue pair;
         Field field;
 
-        while (next_field(&cursor, &field)) {
+        while (field_next(&cursor, &field)) {
                 if (field.number != 1 || field.wire != WIRE_BYTES)
                         continue;
-                if (!read_key_value(&field.bytes, &pair))
+                if (!read_key_value(&field, &pair))
                         return false;
                 add_attribute(context, &pair);
         }
@@ -162,39 +121,39 @@ static bool read_resource(ProcessContext *context, const ContextText *text) {
 }
 
 /* An ArrayValue: field 1 = AnyValue, each with a string. What is none keeps its place, as an empty name. */
-static bool read_key_map(ProcessContext *context, const ContextText *text) {
-        Cursor cursor = cursor_of(text);
+static bool read_key_map(ProcessContext *context, const Field *message) {
+        Cursor cursor = field_cursor(message);
         Field field, value;
 
         context->n_keys = 0;
-        while (next_field(&cursor, &field)) {
+        while (field_next(&cursor, &field)) {
                 if (field.number != 1 || field.wire != WIRE_BYTES)
                         continue;
                 value = (Field){ 0 };
-                if (!read_any(&field.bytes, &value))
+                if (!read_any(&field, &value))
                         return false;
                 if (context->n_keys == PROCESS_CONTEXT_MAX_KEYS) {
                         context->n_left_out++;
                         continue;
                 }
                 context->keys[context->n_keys++] = value.number == VALUE_STRING && value.wire == WIRE_BYTES
-                        ? value.bytes
+                        ? text_of(&value)
                         : (ContextText){ "", 0 };
         }
         return !cursor.failed;
 }
 
-static bool read_extra(ProcessContext *context, const ContextText *text) {
+static bool read_extra(ProcessContext *context, const Field *message) {
         KeyValue pair;
 
-        if (!read_key_value(text, &pair))
+        if (!read_key_value(message, &pair))
                 return false;
         if (text_is(&pair.key, SCHEMA_KEY) && pair.value.number == VALUE_STRING &&
             pair.value.wire == WIRE_BYTES)
-                context->schema = pair.value.bytes;
+                context->schema = text_of(&pair.value);
         else if (text_is(&pair.key, KEY_MAP_KEY) && pair.value.number == VALUE_ARRAY &&
                  pair.value.wire == WIRE_BYTES)
-                return read_key_map(context, &pair.value.bytes);
+                return read_key_map(context, &pair.value);
         return true;
 }
 
@@ -202,13 +161,13 @@ static bool read_payload(ProcessContext *context) {
         Cursor cursor = cursor_make(context->payload, context->payload_size);
         Field field;
 
-        while (next_field(&cursor, &field)) {
+        while (field_next(&cursor, &field)) {
                 bool good = true;
 
                 if (field.wire == WIRE_BYTES && field.number == 1)
-                        good = read_resource(context, &field.bytes);
+                        good = read_resource(context, &field);
                 else if (field.wire == WIRE_BYTES && field.number == 2)
-                        good = read_extra(context, &field.bytes);
+                        good = read_extra(context, &field);
                 if (!good)
                         return false;
         }
