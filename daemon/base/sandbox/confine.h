@@ -4,9 +4,9 @@
 /*
  * Confinement
  *
- * Gives up, for good, the system calls that neither sampling nor shipping needs and that somebody who has
- * taken the process over would want: to start programs, to steer or write other processes, to mount, to load
- * kernel modules. It holds everywhere, not only where a unit or a container runtime has a filter;
+ * Gives up, for good, the system calls that neither sampling nor shipping needs and that an attacker who
+ * has taken the process over would want: to start programs, to steer or write other processes, to mount, to
+ * load kernel modules. It holds everywhere, not only where a unit or a container runtime has a filter;
  * docs/SECURITY.md says against whom.
  */
 

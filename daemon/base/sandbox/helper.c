@@ -131,7 +131,7 @@ static void plan(Helper *helper, uint64_t now_ns, bool tends) {
         set_timer(helper, next_ns == UINT64_MAX ? 0 : next_ns);
 }
 
-/* The first one to fail is replaced at once: somebody may have meant that one alone. */
+/* The first one to fail is replaced at once: that one alone may have been meant. */
 static void count_failure(Helper *helper, uint64_t now_ns) {
         uint64_t pause_ns = 0;
 
@@ -194,7 +194,7 @@ static void send_request(Helper *helper, uint64_t now_ns) {
         }
 }
 
-/* Nobody has asked these anything: what they say is that they are dead. */
+/* These were asked nothing yet: what they say is that they are dead. */
 static void look_at_ahead(Helper *helper, uint64_t now_ns) {
         uint8_t byte;
 
@@ -228,8 +228,8 @@ void helper_ask(Helper *helper, const void *request, size_t size, int fd, uint64
 }
 
 /*
- * It has ended, by its file or because it never came to be: asked again and again, but its socket wakes
- * nobody any more.
+ * The worker has ended, by its file or because it never came to be. Which of them is asked again and again;
+ * its socket does not wake the loop any more.
  */
 static bool is_unclear(Helper *helper) {
         never_came(helper, &helper->worker, &helper->is_unclear);

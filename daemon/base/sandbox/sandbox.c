@@ -8,8 +8,8 @@
  *     number = mmap → argument 2 & PROT_EXEC = 0 → allowed
  *     killed
  *
- * Numbers of the processor's other ABI are none of the list. Killed is what somebody wants who got in, and
- * what a library wants that we did not think of: either way it is one file's table.
+ * Numbers of the processor's other ABI are none of the list. A call that an attacker makes from inside is the
+ * worker's end, and so is one of a library that we did not think of: either way it costs one file's table.
  */
 #include "base/sandbox/sandbox.h"
 
@@ -52,7 +52,7 @@ typedef struct Allowed {
         uint32_t mask, value;           /* of which these bits must be so */
 } Allowed;
 
-/* Both kinds may. mprotect() is the allocator's; futex() a lock's, which nobody else holds. */
+/* Both kinds may. mprotect() is the allocator's; futex() a lock's, which no other thread holds. */
 static const Allowed compute[] = {
         { __NR_read, ANY },
         { __NR_pread64, ANY },

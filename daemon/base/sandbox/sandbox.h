@@ -7,9 +7,9 @@
  * What a process gives up, for good, before it reads what others wrote. It keeps its memory, one socket, and
  * the descriptors that come through it; docs/SECURITY.md says against whom.
  *
- *     zygotes     no capabilities, no new privileges, limits, and the system calls of a worker and of fork()
- *     worker      a child of it: calls that compute and read, anything else is its end
- *     sweeper     of root's capabilities the one to remove files; it reads one pipe, and unlinks
+ *     zygote      no capabilities, no new privileges, limits, and the system calls of a worker and of fork()
+ *     worker      forked by a zygote: calls that compute and read; any other one kills it
+ *     sweeper     root's capability to remove files, and no other; it reads one pipe, and unlinks
  */
 
 #include <stdbool.h>

@@ -60,8 +60,8 @@ static bool look(Litter *litter, const char *path) {
 }
 
 /*
- * A filesystem may give the number of a file that is gone to the next one at once; nobody writes a socket, so
- * its time stays.
+ * A filesystem may give the number of a file that is gone to the next one at once; a socket is never
+ * written, so its time stays.
  */
 static bool is_same(const struct stat *a, const struct stat *b) {
         return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&

@@ -30,7 +30,7 @@ typedef struct WorkerSession {
         Zygotes *zygotes;               /* borrowed */
         uint64_t end_ns;                /* MONOTONIC: nothing is waited for beyond that */
         WorkerSessionCounts *counts;           /* the same thread's */
-        int socket;                     /* -1 = nobody is on it */
+        int socket;                     /* -1 = there is no worker */
         uint32_t serial;
 } WorkerSession;
 

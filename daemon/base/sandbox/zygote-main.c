@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The other processes of zygotes.h: they see no byte that a target wrote. */
+/* The inside of a zygote (zygotes.c). No byte that a target wrote is seen here. */
 
 #include <errno.h>
 #include <linux/sched.h>
@@ -37,7 +37,7 @@ static int32_t fork_sibling(void) {
         return pid < 0 ? -errno : (int32_t)pid;
 }
 
-static void raise_worker(int own, uint32_t serial, int socket, void (*work)(int socket)) {
+static void fork_worker(int own, uint32_t serial, int socket, void (*work)(int socket)) {
         ZygoteReply reply = { .serial = serial, .pid = fork_sibling() };
 
         if (reply.pid == 0)
@@ -55,10 +55,10 @@ static void say_hello(int own, int32_t pid) {
 }
 
 /*
- * It has given up what we have. Nobody is told but by itself: so it does not matter if we end now. Return:
- * our socket.
+ * The successor has given up what we have. It says hello itself, so it does not matter if we end now. Return:
+ * the socket of the process that goes on: ours, or the successor's.
  */
-static int raise_successor(int own, int socket) {
+static int fork_successor(int own, int socket) {
         int32_t pid = fork_sibling();
 
         if (pid != 0) {
@@ -99,8 +99,8 @@ _Noreturn void zygote_serve(void (*work)(int socket)) {
                 if (channel_receive(own, &serial, sizeof(serial), &socket, 0) != sizeof(serial))
                         _exit(0);
                 if (socket >= 0 && serial == ZYGOTE_SUCCESSOR)
-                        own = raise_successor(own, socket);
+                        own = fork_successor(own, socket);
                 else if (socket >= 0)
-                        raise_worker(own, serial, socket, work);
+                        fork_worker(own, serial, socket, work);
         }
 }

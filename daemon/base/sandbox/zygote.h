@@ -4,8 +4,8 @@
 /*
  * Zygote
  *
- * One process of the zygotes (zygotes.h), as the daemon sees it: a socket, and an id. The first one is this
- * program started anew, those after it are forked by one that lives.
+ * One process of the zygotes (zygotes.h), as the daemon sees it: a socket and an id. The first one is this
+ * program executed again. Later ones are forked by one that lives.
  */
 
 #include <stdbool.h>
@@ -32,12 +32,12 @@ int zygote_order(const Zygote *zygote, uint32_t serial, int socket);
 
 enum {
         _ZYGOTE_SOCKET_E_SUCCESS,
-        ZYGOTE_SOCKET_E_NOTHING,               /* has come, for now */
-        ZYGOTE_SOCKET_E_GONE,                  /* it is, or says what is not so */
+        ZYGOTE_SOCKET_E_NOTHING,               /* nothing has come, for now */
+        ZYGOTE_SOCKET_E_GONE,                  /* the zygote is gone, or says what is not so */
 };
 
-/* What it says, after its first message, by which it is up. Return: 0, ZYGOTE_SOCKET_E_*. */
+/* The next reply. The first message, by which a zygote is up, is none. Return: 0, ZYGOTE_SOCKET_E_*. */
 int zygote_receive(Zygote *zygote, ZygoteReply *reply);
 
-/* Of @zygote alone: whoever is its child by id ends elsewhere. */
+/* Closes our side alone; the process is killed and reaped elsewhere. */
 void zygote_close(Zygote *zygote);

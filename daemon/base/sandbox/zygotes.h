@@ -4,19 +4,15 @@
 /*
  * Zygotes
  *
- * A process of ours that is started before we give up starting programs (base/sandbox/confine.h), with
- * nothing of our memory, our environment or our descriptors, and that has given up all rights (sandbox.h). It
- * forks workers on demand, which have as little, and does nothing else:
+ * Processes that have given up all rights and do nothing but fork workers, which have as little (zygotes.c
+ * says why and how). They are started before we give up starting programs (confine.h), and have nothing of
+ * our memory, our environment or our descriptors:
  *
- *     daemon ──a socket's other end──▶ zygotes ──fork──▶ worker, with that socket alone
- *        │                                                  ▲
- *        └──────────── request, descriptor of a file ───────┘
+ *     daemon ──a socket's other end──▶ zygote ──fork──▶ worker, with that socket alone
+ *        │                                                 ▲
+ *        └──────────── request, descriptor of a file ──────┘
  *
- * Workers become our own children, not the zygotes's: so their ids stay theirs until we have taken note of
- * their end.
- *
- * There are two such processes, since no other could be started once we have given it up: whichever of them
- * is killed, the other forks the next one.
+ * There are two of them: when one is killed, the other forks the next.
  */
 
 #include <stdbool.h>
@@ -29,36 +25,36 @@
 
 typedef struct Zygotes Zygotes;
 
-/* What it is asked for: a worker's serial, or another zygotes; a socket comes along. */
+/* What a zygote is asked for: a worker, by its serial, or another zygote; a socket comes along. */
 enum { ZYGOTE_HELLO = 0, ZYGOTE_SUCCESSOR = 0 };
 
 typedef struct ZygoteReply {
-        uint32_t serial;                /* of the worker; ZYGOTE_HELLO */
-        int32_t pid;                    /* or -errno. HELLO: its own, or -errno */
+        uint32_t serial;                /* the worker's; ZYGOTE_HELLO */
+        int32_t pid;                    /* the worker's, or -errno. HELLO: the zygote's own, or -errno */
 } ZygoteReply;
 
 enum {
         _ZYGOTE_E_SUCCESS,
-        ZYGOTE_E_GONE,                 /* there is no zygotes any more */
+        ZYGOTE_E_GONE,                 /* there is no zygote any more */
         ZYGOTE_E_FULL,                 /* too many workers that were ended still are there */
         ZYGOTE_E_FAILED,               /* no descriptor, no socket: for now */
 };
 
-/* Starts it. Return: 0, -errno. */
+/* Starts the first one, which starts the second. Return: 0, -errno. */
 int zygotes_new(Zygotes **zygotesp);
 
-/* For a thread that may outlive whoever has started it. All below is for any thread. */
+/* For a thread that may outlive its starter. All below is for any thread. */
 Zygotes *zygotes_ref(Zygotes *zygotes);
 Zygotes *zygotes_unref(Zygotes *zygotes);
 DEFINE_CLEANUP(Zygotes, zygotes_unref)
 
-/* Ends all that are left, and gives back the first reference. */
+/* Ends all processes that are left, and gives back the first reference. */
 Zygotes *zygotes_free(Zygotes *zygotes);
 DEFINE_CLEANUP(Zygotes, zygotes_free)
 
 /*
- * Waits until it says that it has given up all rights, and for the other one. Return: 0, -errno: it has not,
- * and must not be used.
+ * Waits until the first zygote says that it has given up all rights, and until the second is up. Return: 0,
+ * -errno: it has not given them up, and must not be used.
  */
 int zygotes_wait(Zygotes *zygotes, int timeout_ms);
 
@@ -72,9 +68,9 @@ int zygotes_spawn(Zygotes *zygotes, int *socketp, uint32_t *serialp);
 void zygotes_end(Zygotes *zygotes, uint32_t serial);
 
 /*
- * Whether nothing was told of such a worker. That may still come, *is_openp, as long as who was asked for it
- * is there: what a dying process had open is closed in no order that could be relied on, so a worker's end
- * may be seen before its.
+ * Whether nothing was told of such a worker. *is_openp: that may still come, since the zygote that was
+ * asked for it lives. What a dying process had open is closed in any order: so the end of a worker's socket
+ * may be seen before that of its zygote.
  */
 bool zygotes_never_came(const Zygotes *zygotes, uint32_t serial, bool *is_openp);
 
@@ -84,24 +80,24 @@ bool zygotes_never_came(const Zygotes *zygotes, uint32_t serial, bool *is_openp)
  */
 bool zygotes_tend(Zygotes *zygotes);
 
-/* Becomes readable when a zygotes is gone: call zygotes_tend(). */
+/* Becomes readable when a zygote is gone: call zygotes_tend(). */
 int zygotes_fd(const Zygotes *zygotes);
 
 /* Whether workers can be had: one of the two is left. */
 bool zygotes_is_there(const Zygotes *zygotes);
 
-/* How many took the place of one that was gone, since the last call. */
+/* How many zygotes have replaced one that was gone, since the last call. */
 uint32_t zygotes_take_replaced(Zygotes *zygotes);
 
-/* Id of a worker, 0 = not known (yet); with serial 0 that of the zygotes that is asked next. */
+/* Id of a worker, 0 = not known (yet); with serial 0 that of the zygote that is asked next. */
 int32_t zygotes_pid(const Zygotes *zygotes, uint32_t serial);
 
-/* Whether a process is, or was some seconds ago, a zygotes or a worker. @zygotes: a Zygotes. */
+/* Whether a process is, or was some seconds ago, a zygote or a worker. @zygotes: a Zygotes. */
 bool zygotes_is_ours(const void *zygotes, uint32_t pid);
 
 /* CPU time of both and all workers, ns, dead ones included; memory of those that live, bytes. */
 uint64_t zygotes_cpu_ns(const Zygotes *zygotes);
 uint64_t zygotes_resident_bytes(const Zygotes *zygotes);
 
-/* In the other process: does not return. @work: of a worker, with its socket, which may wait. */
+/* In a zygote: does not return. @work: what a worker does, with its socket, which may wait. */
 _Noreturn void zygote_serve(void (*work)(int socket));
