@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+#include "base/util/json-writer.h"
 #include "formats/report/coroutines-private.h"
-#include "formats/report/json-writer.h"
 
 #define MS UINT64_C(1000000)
 

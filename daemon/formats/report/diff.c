@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/json-writer.h"
 #include "base/util/text.h"
-#include "formats/report/json-writer.h"
 #include "formats/report/report-private.h"
 #include "formats/report/sheet.h"
 

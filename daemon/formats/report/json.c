@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/json-writer.h"
 #include "base/util/text.h"
-#include "formats/report/json-writer.h"
 #include "formats/report/report-private.h"
 
 enum { DEFAULT_TOP = 20 };
