@@ -13,6 +13,7 @@
 #include "base/sandbox/rights.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
+#include "base/util/json-writer.h"
 #include "base/util/log.h"
 #include "base/util/outfile.h"
 #include "base/util/stat.h"
@@ -44,7 +45,7 @@ static const char *state_of(const Spool *spool, const SpoolEntry *entry, SpoolHe
         }
 }
 
-static void print_entry(const Spool *spool, const SpoolEntry *entry, bool json, bool first) {
+static void print_entry(const Spool *spool, const SpoolEntry *entry, JsonWriter *json) {
         time_t seconds = (time_t)(entry->time_ns / NS_PER_SEC);
         char name[128], date[40] = "";
         SpoolHeader header;
@@ -54,32 +55,47 @@ static void print_entry(const Spool *spool, const SpoolEntry *entry, bool json, 
         spool_entry_name(entry, name, sizeof(name));
         if (gmtime_r(&seconds, &tm))
                 strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm);
-        if (json)
-                printf("%s\n  {\"name\": \"%s\", \"time\": \"%s\", \"samples\": %" PRIu64
-                       ", \"bytes\": %" PRIu64 ", \"request_bytes\": %" PRIu64 ", \"state\": \"%s\"}",
-                       first ? "" : ",", name, date, entry->n_events, entry->size, header.request_size,
-                       state);
-        else
+        if (!json) {
                 printf("%s  %8" PRIu64 " samples  %10" PRIu64 " bytes  %-8s  %s\n", date, entry->n_events,
                        entry->size, state, name);
+                return;
+        }
+        json_line(json, 2);
+        json_open(json, NULL, '{');
+        json_text(json, "name", name);
+        json_text(json, "time", date);
+        json_number(json, "samples", entry->n_events);
+        json_number(json, "bytes", entry->size);
+        json_number(json, "request_bytes", header.request_size);
+        json_text(json, "state", state);
+        json_close(json, '}');
+}
+
+static void print_json(const Spool *spool) {
+        JsonWriter json = { .out = stdout, .is_spaced = true };
+
+        json_open(&json, NULL, '[');
+        for (size_t i = 0; i < spool_n(spool); i++)
+                print_entry(spool, spool_entry(spool, i), &json);
+        json_line(&json, 0);
+        json_close(&json, ']');
+        json_end(&json);
 }
 
 static int list(const Cli *cli) {
         _cleanup_(spool_freep) Spool *spool = NULL;
-        bool json = cli->config.json;
         int r = open_spool(&cli->config, &spool);
 
         if (r)
                 return r;
-        if (json)
-                printf("[");
+        if (cli->config.json) {
+                print_json(spool);
+                return STATUS_OK;
+        }
         for (size_t i = 0; i < spool_n(spool); i++)
-                print_entry(spool, spool_entry(spool, i), json, i == 0);
-        if (json)
-                printf("\n]\n");
-        else
-                printf("%zu requests, %" PRIu64 " samples, %" PRIu64 " bytes in %s\n", spool_n(spool),
-                       spool_events(spool), spool_bytes(spool), cli->config.spool);
+                print_entry(spool, spool_entry(spool, i), NULL);
+        printf("%zu requests, %" PRIu64 " samples, %" PRIu64 " bytes in %s\n", spool_n(spool),
+               spool_events(spool), spool_bytes(spool), cli->config.spool);
         return STATUS_OK;
 }
 
