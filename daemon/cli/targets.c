@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util/json-writer.h"
 #include "base/util/log.h"
 #include "cli/cli.h"
 #include "formats/report/text-table.h"
@@ -26,7 +27,8 @@ static const Column columns[] = {
 typedef struct Listing {
         const Config *config;
         TextTable table;
-        Text json;
+        Text document;
+        JsonWriter json;                /* into that */
         size_t n_chosen, n_users, n_hidden;     /* processes; n_users: those that are no kernel threads */
 } Listing;
 
@@ -112,23 +114,59 @@ static void add_row(TextTable *table, const SurveyEntry *entry) {
 }
 
 /* Leaves out what is not there. */
-static void add_text(Text *json, const char *key, const char *value) {
-        if (!value)
-                return;
-        text_printf(json, ",\"%s\":", key);
-        text_append_json(json, value);
+static void add_text(JsonWriter *json, const char *key, const char *value) {
+        if (value)
+                json_text(json, key, value);
 }
 
-static void add_object(Text *json, const SurveyEntry *entry) {
+static void add_address(JsonWriter *json, uint64_t address) {
+        char text[24];
+
+        snprintf(text, sizeof(text), "0x%" PRIx64, address);
+        json_text(json, "address", text);
+}
+
+/* A context, or what else a process publishes: an object with its address. */
+static void add_published(JsonWriter *json, const char *key, uint64_t address) {
+        json_open(json, key, '{');
+        add_address(json, address);
+        json_close(json, '}');
+}
+
+static void add_json_contexts(JsonWriter *json, const Publication *publication) {
         static const char *const models[] = { "", "static", "glibc-dtv", "musl-dtv" };
+
+        if (publication->ring_address) {
+                json_open(json, "context", '{');
+                json_text(json, "form", "ring");
+                add_address(json, publication->ring_address);
+                json_number(json, "slots", publication->ring_capacity);
+                json_close(json, '}');
+        }
+        if (publication->context)
+                add_published(json, "process_context", publication->context->address);
+        if (publication->thread.form) {
+                json_open(json, "thread_context", '{');
+                json_text(json, "form", publication->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel");
+                json_text(json, "model", models[publication->thread.model]);
+                json_close(json, '}');
+        }
+        if (publication->stations_address)
+                add_published(json, "coroutines", publication->stations_address);
+}
+
+static void add_object(JsonWriter *json, const SurveyEntry *entry) {
         static const Identity unknown = { 0 };
         const Publication *publication = entry->publication;
         const Process *process = entry->process;
         const Identity *identity = process->identity ? process->identity : &unknown;
         char number[16];
 
-        text_printf(json, "%s{\"pid\":%" PRIu32 ",\"chosen\":%s", json->size ? ",\n " : "[", process->pid,
-                    selector_is_chosen(entry->reason) ? "true" : "false");
+        if (json->comma)
+                json_line(json, 1);
+        json_open(json, NULL, '{');
+        json_number(json, "pid", process->pid);
+        json_bool(json, "chosen", selector_is_chosen(entry->reason));
         add_text(json, "reason", reason_text(entry));
         add_text(json, "comm", process->comm);
         add_text(json, "executable", process->exe);
@@ -137,24 +175,10 @@ static void add_object(Text *json, const SurveyEntry *entry) {
         add_text(json, "unit", identity->unit);
         add_text(json, "cgroup", identity->cgroup);
         add_text(json, "service", service_name(&identity->environment));
-        if (publication->ring_address)
-                text_printf(json,
-                            ",\"context\":{\"form\":\"ring\",\"address\":\"0x%" PRIx64 "\",\"slots\":%" PRIu32
-                            "}",
-                            publication->ring_address, publication->ring_capacity);
-        if (publication->context)
-                text_printf(json, ",\"process_context\":{\"address\":\"0x%" PRIx64 "\"}",
-                            publication->context->address);
-        if (publication->thread.form)
-                text_printf(json, ",\"thread_context\":{\"form\":\"%s\",\"model\":\"%s\"}",
-                            publication->thread.form == ABI_FORM_ELASTIC ? "elastic" : "otel",
-                            models[publication->thread.model]);
-        if (publication->stations_address)
-                text_printf(json, ",\"coroutines\":{\"address\":\"0x%" PRIx64 "\"}",
-                            publication->stations_address);
+        add_json_contexts(json, publication);
         if (entry->hidden)
-                text_printf(json, ",\"hidden\":true");
-        text_printf(json, "}");
+                json_bool(json, "hidden", true);
+        json_close(json, '}');
 }
 
 static int visit(void *userdata, const SurveyEntry *entry) {
@@ -170,7 +194,7 @@ static int visit(void *userdata, const SurveyEntry *entry) {
                 add_object(&listing->json, entry);
         else
                 add_row(&listing->table, entry);
-        return listing->json.failed ? -ENOMEM : 0;
+        return listing->document.failed ? -ENOMEM : 0;
 }
 
 /* What the list alone would leave open. */
@@ -190,8 +214,13 @@ static void explain(const Listing *listing) {
 static int print(Listing *listing) {
         unsigned width = cli_output_width();
 
-        if (listing->config->json)
-                return printf("%s]\n", listing->json.size ? listing->json.data : "[") < 0 ? -errno : 0;
+        if (listing->config->json) {
+                json_close(&listing->json, ']');
+                json_end(&listing->json);
+                return listing->document.failed                   ? -ENOMEM
+                        : fputs(listing->document.data, stdout) < 0 ? -errno
+                                                                    : 0;
+        }
         if (!listing->table.n_cells)
                 return 0;
         return text_table_print(&listing->table, 0, width ? width : UNCUT, stdout);
@@ -200,11 +229,12 @@ static int print(Listing *listing) {
 static int run(Cli *cli) {
         unsigned what = IDENTITY_USER | IDENTITY_CGROUP |
                 (cli->config.target_environment ? IDENTITY_ENVIRONMENT : 0);
-        Listing listing = { .config = &cli->config };
+        Listing listing = { .config = &cli->config, .json = { .text = &listing.document } };
         ConfigSelector selection;
         int r = config_selector_init(&selection, &cli->config);
 
         text_table_init(&listing.table, columns, ARRAY_SIZE(columns));
+        json_open(&listing.json, NULL, '[');
         if (!r)
                 r = survey_processes(&selection.selector, what, visit, &listing);
         if (!r)
@@ -214,7 +244,7 @@ static int run(Cli *cli) {
         else
                 explain(&listing);
         text_table_deinit(&listing.table);
-        text_deinit(&listing.json);
+        text_deinit(&listing.document);
         config_selector_deinit(&selection);
         return r ? STATUS_FAILURE : STATUS_OK;
 }
