@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/util/json-writer.h"
 #include "base/util/macro.h"
 
 static const char *const words[] = { [DOCTOR_OK] = "ok", [DOCTOR_WARN] = "warn", [DOCTOR_FAIL] = "fail" };
@@ -46,19 +47,28 @@ size_t doctor_print(const Doctor *doctor, Text *text) {
         return count(doctor, DOCTOR_FAIL);
 }
 
-void doctor_print_json(const Doctor *doctor, Text *text) {
-        text_printf(text, "{\"ok\": %zu, \"warn\": %zu, \"fail\": %zu, \"checks\": [",
-                    count(doctor, DOCTOR_OK), count(doctor, DOCTOR_WARN), count(doctor, DOCTOR_FAIL));
-        for (size_t i = 0; i < doctor->n_findings; i++) {
-                const Finding *finding = &doctor->findings[i];
+static void print_finding(const Finding *finding, JsonWriter *json) {
+        json_line(json, 2);
+        json_open(json, NULL, '{');
+        json_text(json, "name", finding->name);
+        json_text(json, "result", words[finding->verdict]);
+        json_text(json, "text", finding->text);
+        json_text(json, "fix", finding->fix);
+        json_close(json, '}');
+}
 
-                text_printf(text, "%s\n  {\"name\": ", i ? "," : "");
-                text_append_json(text, finding->name);
-                text_printf(text, ", \"result\": \"%s\", \"text\": ", words[finding->verdict]);
-                text_append_json(text, finding->text);
-                text_printf(text, ", \"fix\": ");
-                text_append_json(text, finding->fix);
-                text_printf(text, "}");
-        }
-        text_printf(text, "\n]}\n");
+void doctor_print_json(const Doctor *doctor, Text *text) {
+        JsonWriter json = { .text = text, .is_spaced = true };
+
+        json_open(&json, NULL, '{');
+        json_number(&json, "ok", count(doctor, DOCTOR_OK));
+        json_number(&json, "warn", count(doctor, DOCTOR_WARN));
+        json_number(&json, "fail", count(doctor, DOCTOR_FAIL));
+        json_open(&json, "checks", '[');
+        for (size_t i = 0; i < doctor->n_findings; i++)
+                print_finding(&doctor->findings[i], &json);
+        json_line(&json, 0);
+        json_close(&json, ']');
+        json_close(&json, '}');
+        json_end(&json);
 }
