@@ -7,6 +7,8 @@
 
 #include "base/util/build-revision.h"
 #include "base/util/clock.h"
+#include "base/util/json-writer.h"
+#include "base/util/macro.h"
 #include "base/util/stat.h"
 
 /* ---- Prometheus ---- */
@@ -144,19 +146,16 @@ static uint64_t n_pending(void) {
         return stat_get(COUNTER_TICKS) - stat_get(COUNTER_SAMPLES_DELIVERED) - stat_lost();
 }
 
-static void append_losses(Text *text, const char *format, const char *separator) {
-        const char *between = "";
+static void append_losses(Text *text) {
+        const char *separator = "";
 
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
-                Text reason = { 0 };
-
                 if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter))
                         continue;
-                append_label_value(&reason, stat_label(counter));
-                text_printf(text, "%s", between);
-                text_printf(text, format, reason.data ? reason.data : "", stat_get(counter));
-                between = separator;
-                text_deinit(&reason);
+                text_printf(text, "%s", separator);
+                append_label_value(text, stat_label(counter));
+                text_printf(text, " %" PRIu64, stat_get(counter));
+                separator = ", ";
         }
 }
 
@@ -225,7 +224,7 @@ void metrics_print_status(Text *text, const Metrics *m) {
                     stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), n_pending());
         if (stat_lost()) {
                 text_printf(text, "lost         ");
-                append_losses(text, "%s %" PRIu64, ", ");
+                append_losses(text);
                 text_printf(text, "\n");
         }
         append_naming(text, m);
@@ -239,56 +238,94 @@ void metrics_print_status(Text *text, const Metrics *m) {
                     (double)m->map_bytes / (1 << 20), m->self.n_descriptors);
 }
 
-static void append_json_text(Text *text, const char *name, const char *value) {
-        text_printf(text, "  \"%s\": ", name);
-        if (value)
-                text_append_json(text, value);
+static void append_json_sampling(JsonWriter *json, const Metrics *m) {
+        json_line(json, 2);
+        json_number(json, "pid", m->pid);
+        json_decimal(json, "age_seconds", (double)m->age_ns / (double)NS_PER_SEC, 3);
+        json_number(json, "frequency", m->frequency);
+        json_number(json, "nominal_frequency", m->nominal_frequency);
+        json_number(json, "cpus", m->n_cpus);
+        json_line(json, 2);
+        json_number(json, "targets", m->n_targets);
+        json_number(json, "processes", m->n_processes);
+        json_line(json, 2);
+        json_number(json, "ticks", stat_get(COUNTER_TICKS));
+        json_number(json, "delivered", stat_get(COUNTER_SAMPLES_DELIVERED));
+        json_number(json, "lost", stat_lost());
+        json_number(json, "pending", n_pending());
+}
+
+static void append_json_losses(JsonWriter *json) {
+        json_line(json, 2);
+        json_open(json, "lost_by_reason", '{');
+        for (enum counter counter = 0; counter < COUNTER_N; counter++) {
+                _cleanup_(text_deinit) Text reason = { 0 };
+
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter))
+                        continue;
+                append_label_value(&reason, stat_label(counter));
+                json_number(json, reason.data ? reason.data : "", stat_get(counter));
+        }
+        json_close(json, '}');
+}
+
+static void append_json_export(JsonWriter *json, const Metrics *m) {
+        _cleanup_(text_deinit) Text receivers = { 0 };
+
+        json_line(json, 2);
+        json_number(json, "queued_samples", m->queued_events);
+        json_number(json, "queued_bytes", m->queued_bytes);
+        json_number(json, "unsaved_samples", m->unsaved_events);
+        if (!m->exports)
+                return;
+        exports_append_json(m->exports, &receivers);
+        json_line(json, 2);
+        json_raw(json, "receivers", receivers.data ? receivers.data : "[]");
+}
+
+static void append_json_naming(JsonWriter *json, const Metrics *m) {
+        json_line(json, 2);
+        json_text(json, "symbols", m->naming.objects ? "local" : "remote");
+        json_number(json, "names_waiting", m->naming.n_waiting);
+        json_number(json, "code_processes", m->naming.n_processes);
+        json_number(json, "naming_bytes", m->naming.memory);
+}
+
+static void append_json_itself(JsonWriter *json, const Metrics *m) {
+        json_line(json, 2);
+        if (m->exported_ns == UINT64_MAX)
+                json_text(json, "last_export_seconds", NULL);
         else
-                text_printf(text, "null");
-        text_printf(text, ",\n");
+                json_decimal(json, "last_export_seconds", (double)m->exported_ns / (double)NS_PER_SEC, 3);
+        json_line(json, 2);
+        json_decimal(json, "cpu_seconds", (double)m->self.cpu_ns / (double)NS_PER_SEC, 3);
+        json_number(json, "resident_bytes", m->self.resident_bytes);
+        json_number(json, "bpf_map_bytes", m->map_bytes);
+        json_number(json, "descriptors", m->self.n_descriptors);
 }
 
 void metrics_print_json(Text *text, const Metrics *m) {
-        text_printf(text, "{\n");
-        append_json_text(text, "version", SPANPROF_VERSION);
-        append_json_text(text, "endpoint", m->url);
-        append_json_text(text, "paused", m->pause);
-        append_json_text(text, "unready", m->unready);
-        text_printf(
-                text,
-                "  \"pid\": %u, \"age_seconds\": %.3f, \"frequency\": %u, \"nominal_frequency\": %u, \"cpus\": %u,\n",
-                m->pid, (double)m->age_ns / (double)NS_PER_SEC, m->frequency, m->nominal_frequency,
-                m->n_cpus);
-        text_printf(text, "  \"targets\": %" PRIu64 ", \"processes\": %" PRIu64 ",\n", m->n_targets,
-                    m->n_processes);
-        text_printf(text,
-                    "  \"ticks\": %" PRIu64 ", \"delivered\": %" PRIu64 ", \"lost\": %" PRIu64
-                    ", \"pending\": %" PRIu64 ",\n",
-                    stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(), n_pending());
-        text_printf(text, "  \"lost_by_reason\": {");
-        append_losses(text, "\"%s\": %" PRIu64, ", ");
-        text_printf(text,
-                    "},\n  \"queued_samples\": %" PRIu64 ", \"queued_bytes\": %" PRIu64
-                    ", \"unsaved_samples\": %" PRIu64 ",\n",
-                    m->queued_events, m->queued_bytes, m->unsaved_events);
-        if (m->exports) {
-                text_printf(text, "  \"receivers\": ");
-                exports_append_json(m->exports, text);
-                text_printf(text, ",\n");
+        JsonWriter json = { .text = text, .is_spaced = true };
+        const struct {
+                const char *key, *value;
+        } texts[] = {
+                { "version", SPANPROF_VERSION },
+                { "endpoint", m->url },
+                { "paused", m->pause },
+                { "unready", m->unready },
+        };
+
+        json_open(&json, NULL, '{');
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+                json_line(&json, 2);
+                json_text(&json, texts[i].key, texts[i].value);
         }
-        text_printf(
-                text,
-                "  \"symbols\": \"%s\", \"names_waiting\": %u, \"code_processes\": %u, \"naming_bytes\": %zu,\n",
-                m->naming.objects ? "local" : "remote", m->naming.n_waiting, m->naming.n_processes,
-                m->naming.memory);
-        if (m->exported_ns == UINT64_MAX)
-                text_printf(text, "  \"last_export_seconds\": null,\n");
-        else
-                text_printf(text, "  \"last_export_seconds\": %.3f,\n",
-                            (double)m->exported_ns / (double)NS_PER_SEC);
-        text_printf(text,
-                    "  \"cpu_seconds\": %.3f, \"resident_bytes\": %" PRIu64 ", \"bpf_map_bytes\": %" PRIu64
-                    ", \"descriptors\": %" PRIu64 "\n}\n",
-                    (double)m->self.cpu_ns / (double)NS_PER_SEC, m->self.resident_bytes, m->map_bytes,
-                    m->self.n_descriptors);
+        append_json_sampling(&json, m);
+        append_json_losses(&json);
+        append_json_export(&json, m);
+        append_json_naming(&json, m);
+        append_json_itself(&json, m);
+        json_line(&json, 0);
+        json_close(&json, '}');
+        json_end(&json);
 }
