@@ -9,10 +9,13 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/json-writer.h"
 #include "base/util/log.h"
 #include "base/util/outfile.h"
 #include "base/util/stat.h"
 #include "base/util/text.h"
+
+enum { LABEL_MAX = 64 };                /* bytes of the value of a label */
 
 double summary_rate(const Summary *summary) {
         double cpu_seconds = (double)summary->duration_ns / (double)NS_PER_SEC * summary->n_cpus;
@@ -38,16 +41,26 @@ static int label_value(enum counter counter, const char **textp) {
         return (int)strcspn(quote + 1, "\"");
 }
 
-/* @except: left out, COUNTER_N = none. */
-static void append_losses(Text *text, const char *format, enum counter except) {
+/* The same into @label. Return: whether the counter has one. */
+static bool copy_label(enum counter counter, char label[static LABEL_MAX]) {
+        const char *value = "";
+        int length = label_value(counter, &value);
+
+        snprintf(label, LABEL_MAX, "%.*s", length, value);
+        return length;
+}
+
+/* All but COUNTER_LOST_NOT_TARGET. */
+static void append_losses(Text *text) {
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
                 const char *reason = "";
                 int length;
 
-                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) || counter == except)
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) ||
+                    counter == COUNTER_LOST_NOT_TARGET)
                         continue;
                 length = label_value(counter, &reason);
-                text_printf(text, format, length, reason, stat_get(counter));
+                text_printf(text, " %.*s=%" PRIu64, length, reason, stat_get(counter));
         }
 }
 
@@ -69,7 +82,7 @@ void summary_log(const Summary *summary) {
         uint64_t samples = sum_of("contexts_total"), strangers = stat_get(COUNTER_LOST_NOT_TARGET);
         Text losses = { 0 };
 
-        append_losses(&losses, " %.*s=%" PRIu64, COUNTER_LOST_NOT_TARGET);
+        append_losses(&losses);
         log_info("stopped after %.1f s: %" PRIu64 " ticks = %" PRIu64 " samples delivered + %" PRIu64
                  " lost%s%s",
                  (double)summary->duration_ns / (double)NS_PER_SEC, stat_get(COUNTER_TICKS) - strangers,
@@ -102,59 +115,75 @@ static int is_first_of_metric(enum counter counter) {
 }
 
 /* All counters of one metric: {"ring_full": 0, "stop": 3}, or a plain number where there is no label. */
-static void append_metric(Text *text, enum counter first) {
-        const char *label, *separator = "";
-        int length;
+static void append_metric(JsonWriter *json, enum counter first) {
+        char label[LABEL_MAX];
 
-        text_printf(text, "\"%s\": ", stat_metric(first));
-        if (!label_value(first, &label)) {
-                text_printf(text, "%" PRIu64, stat_get(first));
+        json_line(json, 2);
+        if (!copy_label(first, label)) {
+                json_number(json, stat_metric(first), stat_get(first));
                 return;
         }
-        text_printf(text, "{");
+        json_open(json, stat_metric(first), '{');
         for (enum counter counter = first; counter < COUNTER_N; counter++) {
                 if (strcmp(stat_metric(counter), stat_metric(first)))
                         continue;
-                length = label_value(counter, &label);
-                text_printf(text, "%s\"%.*s\": %" PRIu64, separator, length, label, stat_get(counter));
-                separator = ", ";
+                copy_label(counter, label);
+                json_number(json, label, stat_get(counter));
         }
-        text_printf(text, "}");
+        json_close(json, '}');
 }
 
-static void append_counters(Text *text) {
-        for (enum counter counter = 0; counter < COUNTER_N; counter++)
-                if (is_first_of_metric(counter)) {
-                        text_printf(text, "%s", counter ? ",\n  " : "\n  ");
-                        append_metric(text, counter);
-                }
+static void append_json_losses(JsonWriter *json) {
+        char label[LABEL_MAX];
+
+        json_line(json, 1);
+        json_open(json, "lost_by_reason", '{');
+        for (enum counter counter = 0; counter < COUNTER_N; counter++) {
+                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter))
+                        continue;
+                copy_label(counter, label);
+                json_number(json, label, stat_get(counter));
+        }
+        json_close(json, '}');
+}
+
+static void append_sampling(JsonWriter *json, const Summary *summary) {
+        json_text(json, "version", SPANPROF_VERSION);
+        json_number(json, "duration_ns", summary->duration_ns);
+        json_number(json, "frequency", summary->frequency);
+        json_number(json, "cpus", summary->n_cpus);
+        json_line(json, 1);
+        json_number(json, "ticks", stat_get(COUNTER_TICKS));
+        json_number(json, "delivered", stat_get(COUNTER_SAMPLES_DELIVERED));
+        json_number(json, "lost", stat_lost());
+        json_number(json, "pending", summary->n_pending);
+        append_json_losses(json);
+        json_line(json, 1);
+        json_number(json, "target_cpu_ns", summary->target_cpu_ns);
+        json_decimal(json, "coverage_ratio", summary_coverage(summary), 4);
+        json_number(json, "sampler_entries", summary->sampler_entries);
+        json_decimal(json, "rate_hz", summary_rate(summary), 3);
+        json_line(json, 1);
+        json_number(json, "first_sample_ns", summary->first_sample_ns);
+        json_number(json, "first_delivery_ns", summary->first_delivery_ns);
+        json_number(json, "bpf_map_bytes", summary->map_bytes);
 }
 
 static void append_summary(Text *text, const Summary *summary) {
-        text_printf(text,
-                    "{\"version\": \"%s\", \"duration_ns\": %" PRIu64 ", \"frequency\": %u, \"cpus\": %u,\n",
-                    SPANPROF_VERSION, summary->duration_ns, summary->frequency, summary->n_cpus);
-        text_printf(text,
-                    " \"ticks\": %" PRIu64 ", \"delivered\": %" PRIu64 ", \"lost\": %" PRIu64
-                    ", \"pending\": %" PRIu64 ",\n \"lost_by_reason\": {",
-                    stat_get(COUNTER_TICKS), stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost(),
-                    summary->n_pending);
-        append_losses(text, "\"%.*s\": %" PRIu64 ", ", COUNTER_N);
-        if (text->data && text->data[text->size - 1] == ' ')
-                text->data[text->size -= 2] = 0;
-        text_printf(text,
-                    "},\n \"target_cpu_ns\": %" PRIu64
-                    ", \"coverage_ratio\": %.4f, \"sampler_entries\": %" PRIu64 ", \"rate_hz\": %.3f,\n",
-                    summary->target_cpu_ns, summary_coverage(summary), summary->sampler_entries,
-                    summary_rate(summary));
-        text_printf(text,
-                    " \"first_sample_ns\": %" PRIu64 ", \"first_delivery_ns\": %" PRIu64
-                    ", \"bpf_map_bytes\": %zu,\n",
-                    summary->first_sample_ns, summary->first_delivery_ns, summary->map_bytes);
-        text_printf(text, " \"exports\": %s,\n", summary->exports ? summary->exports : "[]");
-        text_printf(text, " \"counters\": {");
-        append_counters(text);
-        text_printf(text, "}}\n");
+        JsonWriter json = { .text = text, .is_spaced = true };
+
+        json_open(&json, NULL, '{');
+        append_sampling(&json, summary);
+        json_line(&json, 1);
+        json_raw(&json, "exports", summary->exports ? summary->exports : "[]");
+        json_line(&json, 1);
+        json_open(&json, "counters", '{');
+        for (enum counter counter = 0; counter < COUNTER_N; counter++)
+                if (is_first_of_metric(counter))
+                        append_metric(&json, counter);
+        json_close(&json, '}');
+        json_close(&json, '}');
+        json_end(&json);
 }
 
 /* It says what runs on this machine. Nobody may keep the daemon from ending: a pipe needs a reader. */
