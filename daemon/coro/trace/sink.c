@@ -11,12 +11,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/util/error.h"
 #include "base/util/file.h"
+#include "base/util/thread.h"
 
 enum { N_BLOCKS = 128 };
 
@@ -27,8 +27,8 @@ typedef struct Full {
 
 struct Sink {
         int fd, error;
-        pthread_t thread;
-        bool running, stopping, waiting;        /* waiting: for a free block */
+        Thread *thread;                 /* NULL = it does not run */
+        bool stopping, waiting;        /* waiting: for a free block */
         pthread_mutex_t mutex;          /* of all that follows */
         pthread_cond_t filled, freed;
         uint64_t n_stalls;
@@ -83,7 +83,7 @@ static void stay_on(int cpu, int *onp) {
                 *onp = cpu;
 }
 
-static void *run(void *userdata) {
+static void run(void *userdata) {
         Sink *sink = userdata;
         int on = -1;
         Full full;
@@ -103,23 +103,11 @@ static void *run(void *userdata) {
                 give_back(sink, full.block, error);
         }
         pthread_mutex_unlock(&sink->mutex);
-        return NULL;
-}
-
-static int start(Sink *sink) {
-        sigset_t all, old;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are for the thread that runs the command */
-        r = pthread_create(&sink->thread, NULL, run, sink);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        sink->running = !r;
-        return r ? error_origin(-r) : 0;
 }
 
 int sink_new(Sink **sinkp, int fd, char **blockp) {
         _cleanup_(sink_freep) Sink *sink = calloc(1, sizeof(*sink));
+        const ThreadConfig config = { .run = run, .userdata = sink };
         int r;
 
         if (!sink)
@@ -136,9 +124,9 @@ int sink_new(Sink **sinkp, int fd, char **blockp) {
         for (unsigned i = N_BLOCKS; i--;)
                 sink->free[sink->n_free++] = sink->memory + (size_t)i * SINK_BLOCK;
         sink->filling = sink->free[--sink->n_free];
-        r = start(sink);
+        r = thread_new(&sink->thread, &config);
         if (r)
-                return r;
+                return r < 0 ? error_fold(r) : error_origin(-EAGAIN);
         *blockp = sink->filling;
         *sinkp = take(sink);
         return 0;
@@ -173,13 +161,12 @@ uint64_t sink_n_stalls(const Sink *sink) {
 }
 
 int sink_finish(Sink *sink) {
-        if (sink->running) {
+        if (sink->thread) {
                 pthread_mutex_lock(&sink->mutex);
                 sink->stopping = true;
                 pthread_cond_signal(&sink->filled);
                 pthread_mutex_unlock(&sink->mutex);
-                pthread_join(sink->thread, NULL);
-                sink->running = false;
+                sink->thread = thread_join(sink->thread);
         }
         return sink_error(sink);
 }
