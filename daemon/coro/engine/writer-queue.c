@@ -6,13 +6,12 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/thread.h"
 
 enum {
         N_EVENTS = 1 << 17,
@@ -21,8 +20,7 @@ enum {
 
 struct WriterQueue {
         TraceWriter *writer;
-        pthread_t thread;
-        bool running;
+        Thread *thread;                 /* NULL = it does not run */
         int wake_fd;
         uint64_t n_stalls;
         _Alignas(64) uint64_t head;     /* of the scan: events put */
@@ -64,7 +62,7 @@ static void wait_for_events(WriterQueue *queue) {
         (void)!read(queue->wake_fd, &n, sizeof(n));
 }
 
-static void *run(void *userdata) {
+static void run(void *userdata) {
         WriterQueue *queue = userdata;
         uint64_t last_ns = 0;
 
@@ -77,7 +75,7 @@ static void *run(void *userdata) {
                 if (wrote)
                         last_ns = now_ns;
                 else if (stopping)
-                        return NULL;
+                        return;
                 else if (now_ns - last_ns <
                          200 * NS_PER_MS) /* the writer may still hold something back for a while */
                         nap(500 * NS_PER_US);
@@ -88,23 +86,22 @@ static void *run(void *userdata) {
 
 int writer_queue_new(WriterQueue **queuep, TraceWriter *writer) {
         WriterQueue *queue = aligned_alloc(64, (sizeof(*queue) + 63) / 64 * 64);
-        sigset_t all, old;
-        int r;
+        ThreadConfig config = { .run = run, .userdata = queue };
+        int r = 0;
 
         if (!queue)
                 return error_origin(-ENOMEM);
         __builtin_memset(queue, 0, offsetof(WriterQueue, events));
         queue->writer = writer;
         queue->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are for the thread that runs the command */
-        r = queue->wake_fd < 0 ? errno : pthread_create(&queue->thread, NULL, run, queue);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        queue->running = !r;
+        if (queue->wake_fd < 0)
+                r = error_origin(-errno);
+        else if ((r = thread_new(&queue->thread, &config)) > 0)
+                r = error_origin(-EAGAIN);
         if (r) {
                 queue->writer = NULL;
                 writer_queue_free(queue);
-                return error_origin(-r);
+                return r;
         }
         *queuep = queue;
         return 0;
@@ -136,11 +133,10 @@ uint64_t writer_queue_n_stalls(const WriterQueue *queue) {
 }
 
 TraceWriter *writer_queue_finish(WriterQueue *queue) {
-        if (queue->running) {
+        if (queue->thread) {
                 __atomic_store_n(&queue->stopping, 1, __ATOMIC_SEQ_CST);
                 writer_queue_kick(queue);
-                pthread_join(queue->thread, NULL);
-                queue->running = false;
+                queue->thread = thread_join(queue->thread);
         }
         return take(queue->writer);
 }
