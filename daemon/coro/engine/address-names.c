@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/hashmap.h"
 #include "base/util/log.h"
+#include "base/util/thread.h"
 #include "coro/engine/code-map.h"
 
 enum {
@@ -29,7 +29,7 @@ enum {
 /* before what could not be told is looked at again, though there were no events */
 #define PENDING_NS (200 * NS_PER_MS)
 #define FORGET_NS NS_PER_SEC            /* threads that were nobody's may be somebody's then */
-#define TIME_LIMIT_S 2
+#define TIME_LIMIT_NS (2 * NS_PER_SEC)
 
 /* What is known of a station. Two of these in a cache line. */
 typedef struct Known {
@@ -47,7 +47,7 @@ struct AddressNames {
         bool pending;                   /* there are addresses that a later look may tell */
         uint64_t n_learned, n_vain;     /* words read in this look */
 
-        pthread_t thread;
+        Thread *thread;
         bool runs, left_behind;
         pthread_mutex_t mutex;
         pthread_cond_t changed;
@@ -205,13 +205,7 @@ static void look_at_added(AddressNames *places) {
 
 /* With the mutex held. */
 static void wait_for(AddressNames *places, uint64_t ns) {
-        struct timespec until;
-
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        ns += (uint64_t)until.tv_nsec;
-        until.tv_sec += (time_t)(ns / NS_PER_SEC);
-        until.tv_nsec = (long)(ns % NS_PER_SEC);
-        pthread_cond_timedwait(&places->changed, &places->mutex, &until);
+        thread_condition_wait(&places->changed, &places->mutex, clock_monotonic_ns() + ns);
 }
 
 /*
@@ -230,7 +224,7 @@ static void wait_for_events(AddressNames *places, unsigned n_pokes) {
         __atomic_store_n(&places->asleep, false, __ATOMIC_SEQ_CST);
 }
 
-static void *run(void *data) {
+static void run(void *data) {
         AddressNames *places = data;
         bool last = false;
 
@@ -250,7 +244,6 @@ static void *run(void *data) {
                         wait_for_events(places, n_pokes);
         }
         pthread_mutex_unlock(&places->mutex);
-        return NULL;
 }
 
 static int allocate(AddressNames *places) {
@@ -264,9 +257,23 @@ static int allocate(AddressNames *places) {
         return places->known ? code_map_new(&places->map) : error_origin(-ENOMEM);
 }
 
+/* All but the thread, which may call this. */
+static void destroy(void *data) {
+        AddressNames *places = data;
+
+        for (size_t i = 0; places->known && i < places->n_scans; i++)
+                free(places->known[i]);
+        free(places->known);
+        code_map_free(places->map);
+        hashmap_deinit(&places->nobodys);
+        pthread_cond_destroy(&places->changed);
+        pthread_mutex_destroy(&places->mutex);
+        free(places);
+}
+
 int address_names_new(AddressNames **namesp, const RegionScan *scans, size_t n_scans) {
         _cleanup_(address_names_freep) AddressNames *places = calloc(1, sizeof(*places));
-        pthread_condattr_t attributes;
+        const ThreadConfig config = { .run = run, .destroy = destroy, .userdata = places };
         int r;
 
         if (!places)
@@ -274,19 +281,16 @@ int address_names_new(AddressNames **namesp, const RegionScan *scans, size_t n_s
         places->scans = scans;
         places->n_scans = n_scans;
         pthread_mutex_init(&places->mutex, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&places->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
+        thread_condition_init(&places->changed);
         r = allocate(places);
         if (r)
                 return error_fold(r);
         for (size_t i = 0; i < n_scans; i++)
                 if (scans[i].pid && places->n_added < MAX_ADDED)
                         places->added[places->n_added++] = (pid_t)scans[i].pid;
-        r = pthread_create(&places->thread, NULL, run, places);
+        r = thread_new(&places->thread, &config);
         if (r)
-                return error_origin(-r);
+                return r < 0 ? error_fold(r) : error_origin(-EAGAIN);
         places->runs = true;
         *namesp = take(places);
         return 0;
@@ -317,18 +321,11 @@ static void stop(AddressNames *places, int how) {
 }
 
 bool address_names_finish(AddressNames *places) {
-        struct timespec until;
-
         if (!places->runs)
                 return !places->left_behind;
         stop(places, STOP_SOON);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += TIME_LIMIT_S;
         places->runs = false;
-        if (!pthread_clockjoin_np(places->thread, NULL, CLOCK_MONOTONIC, &until)) {
-                /* its last word: ThreadSanitizer does not know this kind of join */
-                pthread_mutex_lock(&places->mutex);
-                pthread_mutex_unlock(&places->mutex);
+        if (thread_wait(places->thread, clock_monotonic_ns() + TIME_LIMIT_NS)) {
                 if (code_map_n_left_out(places->map))
                         log_notice(
                                 "more processes and mappings than are kept: some addresses of the trace will have no names");
@@ -361,15 +358,8 @@ AddressNames *address_names_free(AddressNames *places) {
                 return NULL;
         if (places->runs)
                 address_names_finish(places);
-        if (places->left_behind)
-                return NULL;            /* its thread has it still */
-        for (size_t i = 0; places->known && i < places->n_scans; i++)
-                free(places->known[i]);
-        free(places->known);
-        code_map_free(places->map);
-        hashmap_deinit(&places->nobodys);
-        pthread_cond_destroy(&places->changed);
-        pthread_mutex_destroy(&places->mutex);
-        free(places);
+        /* a thread that was left behind frees what it has itself */
+        if (!places->thread || thread_end(places->thread, 0) == 0)
+                destroy(places);
         return NULL;
 }
