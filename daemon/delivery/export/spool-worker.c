@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,6 +11,7 @@
 #include "base/util/error.h"
 #include "base/util/gzip.h"
 #include "base/util/list.h"
+#include "base/util/thread.h"
 
 #define STUCK_NS (2 * NS_PER_SEC)
 
@@ -42,14 +42,13 @@ struct SpoolWorker {
         Spool *spool;                   /* the thread's */
         sd_event_source *source;
         int fd;                         /* eventfd: results wait */
-        pthread_t thread;
-        bool running;
+        Thread *thread;                 /* NULL = it does not run */
 
         pthread_mutex_t mutex;
         pthread_cond_t changed;
         JobList jobs, results;          /* under the mutex, as the next three */
         uint64_t busy_since_ns;         /* 0 = it is not */
-        bool quit, left;                /* left: no thread waits for it, it ends by itself */
+        bool quit;
 
         size_t n_files, waiting_bytes;  /* the loop's */
         uint64_t file_events;
@@ -155,7 +154,9 @@ static void clear(JobList *list) {
 }
 
 /* All but the thread. */
-static void destroy(SpoolWorker *worker) {
+static void destroy(void *userdata) {
+        SpoolWorker *worker = userdata;
+
         clear(&worker->jobs);
         clear(&worker->results);
         closep(&worker->fd);
@@ -165,9 +166,8 @@ static void destroy(SpoolWorker *worker) {
         free(worker);
 }
 
-static void *work(void *userdata) {
+static void work(void *userdata) {
         SpoolWorker *worker = userdata;
-        bool left;
         Job *job;
 
         pthread_mutex_lock(&worker->mutex);
@@ -186,11 +186,7 @@ static void *work(void *userdata) {
                 pthread_cond_broadcast(&worker->changed);
                 eventfd_write(worker->fd, 1);
         }
-        left = worker->left;
         pthread_mutex_unlock(&worker->mutex);
-        if (left)
-                destroy(worker);
-        return NULL;
 }
 
 static void deliver_put(SpoolWorker *worker, const Job *job, Batch *batch) {
@@ -235,27 +231,11 @@ static int on_results(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
-/* Signals are handled by the loop; this thread would not see one that was delivered to it. */
 static int start(SpoolWorker *worker) {
-        sigset_t all, old;
-        int r;
+        const ThreadConfig config = { .run = work, .destroy = destroy, .userdata = worker };
+        int r = thread_new(&worker->thread, &config);
 
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&worker->thread, NULL, work, worker);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        worker->running = !r;
-        return r ? error_origin(-r) : 0;
-}
-
-static void init_locks(SpoolWorker *worker) {
-        pthread_condattr_t attributes;
-
-        pthread_mutex_init(&worker->mutex, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&worker->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
+        return r > 0 ? error_origin(-EAGAIN) : error_fold(r);
 }
 
 int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerConfig *config,
@@ -267,7 +247,8 @@ int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerCo
                 return error_origin(-ENOMEM);
         worker->config = *config;
         worker->config.path = NULL;
-        init_locks(worker);
+        pthread_mutex_init(&worker->mutex, NULL);
+        thread_condition_init(&worker->changed);
         worker->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (worker->fd < 0)
                 return error_origin(-errno);
@@ -287,10 +268,9 @@ int spool_worker_new(SpoolWorker **workerp, sd_event *event, const SpoolWorkerCo
         return 0;
 }
 
-static void quit(SpoolWorker *worker, bool leave) {
+static void quit(SpoolWorker *worker) {
         pthread_mutex_lock(&worker->mutex);
         worker->quit = true;
-        worker->left = leave;
         pthread_cond_broadcast(&worker->changed);
         pthread_mutex_unlock(&worker->mutex);
 }
@@ -298,10 +278,8 @@ static void quit(SpoolWorker *worker, bool leave) {
 SpoolWorker *spool_worker_free(SpoolWorker *worker) {
         if (!worker)
                 return NULL;
-        if (worker->running) {
-                quit(worker, false);
-                pthread_join(worker->thread, NULL);
-        }
+        quit(worker);
+        thread_join(worker->thread);
         sd_event_source_disable_unref(worker->source);
         destroy(worker);
         return NULL;
@@ -309,8 +287,9 @@ SpoolWorker *spool_worker_free(SpoolWorker *worker) {
 
 SpoolWorker *spool_worker_leave(SpoolWorker *worker) {
         sd_event_source_disable_unref(worker->source);
-        pthread_detach(worker->thread);
-        quit(worker, true);             /* from here on it is the thread's */
+        quit(worker);
+        if (thread_end(worker->thread, 0) == 0)
+                destroy(worker);        /* else the thread does */
         return NULL;
 }
 
@@ -357,12 +336,11 @@ int spool_worker_remove(SpoolWorker *worker, const SpoolEntry *entry) {
 
 /* Return: all jobs are done. */
 static bool wait_until_done(SpoolWorker *worker, uint64_t deadline_ns) {
-        struct timespec deadline = { (time_t)(deadline_ns / NS_PER_SEC), (long)(deadline_ns % NS_PER_SEC) };
         bool done;
 
         pthread_mutex_lock(&worker->mutex);
         while (!(done = !worker->busy_since_ns && !worker->jobs.first))
-                if (pthread_cond_timedwait(&worker->changed, &worker->mutex, &deadline) == ETIMEDOUT)
+                if (!thread_condition_wait(&worker->changed, &worker->mutex, deadline_ns))
                         break;
         pthread_mutex_unlock(&worker->mutex);
         return done;
