@@ -4,7 +4,7 @@
 /*
  * Protobuf Fields
  *
- * The wire format, one field at a time, over bytes that somebody else chose. It allocates nothing, and a
+ * The wire format, one field at a time, over bytes that others chose. It allocates nothing, and a
  * message within a message is bytes: its reader makes another cursor of them.
  *
  *     0a 08 "checkout"         field 1, bytes: a string, a message or a packed list
