@@ -53,7 +53,7 @@ ROOMS = {
     "formats/folded": {"convert"},
     "formats/jfr": {"convert"},
     "formats/pprof": {"convert"},
-    "formats/report": {"otlp"},
+    "formats/report": set(),
     "service/config": set(),
     "service/run": {"config"},
     "service/doctor": {"config", "run"},

@@ -29,7 +29,15 @@ static bool is_taken(const Parse *parse, const Option *option) {
         return option && (option_is_for(option, parse->cli->verb->bit) || !option_is_setting(option));
 }
 
+/* What does the job of an option that is gone, by the verb that had it; NULL = there was no such option. */
+static const char *replacement(const Verb *verb, const char *typed) {
+        if (verb == &verb_report && !strcmp(typed, "raw"))
+                return "use `spanprof convert FILE -o FILE.json --pretty`";
+        return NULL;
+}
+
 static int unknown_option(Parse *parse, const char *typed) {
+        const char *hint = replacement(parse->cli->verb, typed);
         const char *names[CONFIG_MAX_OPTIONS + 1], *near;
         size_t n = 0;
 
@@ -39,7 +47,9 @@ static int unknown_option(Parse *parse, const char *typed) {
         names[n] = NULL;
         near = nearest_word(typed, names);
         text_printf(&parse->errors, "%s: unknown option --%s", parse->cli->verb->name, typed);
-        if (near)
+        if (hint)
+                text_printf(&parse->errors, ": %s", hint);
+        else if (near)
                 text_printf(&parse->errors, ", did you mean --%s?", near);
         text_printf(&parse->errors, "\n");
         return complain(parse);

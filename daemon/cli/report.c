@@ -15,7 +15,6 @@
 #include "cli/missing-lines.h"
 #include "cli/outputs.h"
 #include "cli/report-process.h"
-#include "cli/report-raw.h"
 #include "cli/report-trace.h"
 #include "formats/page/page.h"
 #include "formats/report/diff.h"
@@ -327,17 +326,8 @@ static int check_diff(const ReportRun *run) {
 }
 
 static int check_options(const Cli *cli) {
-        const Config *config = &cli->config;
-
-        if (config->diff && cli->n_arguments != 2) {
+        if (cli->config.diff && cli->n_arguments != 2) {
                 log_error("--diff takes two files or directories, what was before and what is after");
-                return STATUS_USAGE;
-        }
-        if (!config->raw)
-                return 0;
-        if (config->json || *config->spans || config->pids.n_items || config->comms.n_items ||
-            *config->output) {
-                log_error("--raw prints files as they are: it goes with no other option");
                 return STATUS_USAGE;
         }
         return 0;
@@ -385,7 +375,7 @@ static int run(Cli *cli) {
         heap_prepare();
         r = report_process_trace(&process, cli);
         if (!r)
-                r = cli->config.raw ? report_raw(cli) : run_forms(&run, cli);
+                r = run_forms(&run, cli);
         report_process_deinit(&process);
         if (r < 0) {
                 log_error("cannot report: %s", strerror(-r));
@@ -423,6 +413,7 @@ const Verb verb_report = {
                 "  spanprof report --diff before.pb after.pb      which functions have become slower; -o FILE.html for a page\n"
                 "  spanprof report trace.db -o coroutines.html    who never woke up\n"
                 "  spanprof report 4711 -d 5s                     who waits in a process that runs, and since when\n"
-                "  spanprof report --raw 000001.pb                every field, for debugging payloads\n",
+                "\n"
+                "To see every field of a request, use `spanprof convert FILE -o FILE.json --pretty`.\n",
         .run = run,
 };

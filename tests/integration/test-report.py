@@ -100,8 +100,6 @@ class Report(tap.TestCase):
         path = self.dir / "lines.json"
         path.write_text("\n".join(lines) + "\n")
         self.assertEqual(self.summary(path)["profiles"][0]["value"], 30)
-        raw = self.spanprof("report", "--raw", path).stdout
-        self.assertEqual(re.findall(r"^(\S.*):$", raw, re.M), [f"{path}, document {i}" for i in (1, 2, 3)])
         path.write_text("\n".join(lines)[:-3])
         self.assertIn("lines.json: document 3 is no profiles file",
                       self.spanprof("report", path, expect=1).stderr)
@@ -169,7 +167,7 @@ class Report(tap.TestCase):
         request["resourceProfiles"][0]["resource"]["attributes"][2]["value"][
             "stringValue"] = "\x1b]0;title\x07"
         path = self.write("a.json", request)
-        for args in ([], ["--raw"], ["--json"]):
+        for args in ([], ["--json"]):
             text = self.spanprof("report", *args, path).stdout
             self.assertNotRegex(text, "\x1b|\x07")
             if args != ["--json"]:
@@ -192,7 +190,6 @@ class Report(tap.TestCase):
             self.assertIn(wanted if not args else wanted.replace("<", "\\<"), text)
             self.assertIn("svc?cvs?", text)
             self.assertEqual({c for c in text if c in marks}, {"\n"}, args)
-        self.assertEqual({c for c in self.spanprof("report", "--raw", path).stdout if c in marks}, {"\n"})
         self.spanprof("convert", path, "-o", self.dir / "b.json")
         self.assertIn(name,
                       json.loads((self.dir / "b.json").read_text())["dictionary"]["stringTable"],
@@ -232,34 +229,40 @@ class Report(tap.TestCase):
         self.assertRegex(self.spanprof("report", self.write("c.json", old), expect=1).stderr,
                          r"resource_profiles\[0\]\.scope_profiles\[0\]\.profiles\[0\]\.sample_type")
 
-    def test_raw_prints_every_field(self):
+    def test_pretty_json_shows_every_field(self):
+        """What a request says, one field a line, for debugging payloads."""
         request = self.payload()
-        request["resourceProfiles"][0]["schemaUrl"] = "https://example.org/schema"
-        request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][1]["linkIndex"] = 77
-        text = self.spanprof("report", "--raw", self.write("a.json", request)).stdout
-        for line in (
-                "resource_profiles[0]:", '      key: "service.name"', '        string_value: "shop"',
-                "        int_value: 4711", '  schema_url: "https://example.org/schema"',
-                '        type_strindex: 1  # "samples"',
-                "      time_unix_nano: 1700000000000000000  # 2023-11-14 22:13:20.000000000 UTC",
-                "      dropped_attributes_count: 0", "      period: 10000000",
-                "        link_index: 1  # trace " + TRACE + " span 000000000000000a",
-                "        link_index: 77  # out of range, the table has 3 rows",
-                '        attribute_indices: [4, 5]  # "profile.stack.truncated"="depth", "thread.id"=4712',
-                f'    filename_strindex: 6  # "{self.program}"', '  string_table[8]: "clear_page"',
-                "    address: 0xffffffff81000010", f"    trace_id: {TRACE} (16 bytes)"):
-            self.assertIn(line + "\n", text)
-        self.assertRegex(text, r"stack_index: 1  # 3 frames, leaf 0x[0-9a-f]+ in \"")
+        request["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["profileId"] = "5e" * 16
+        path = self.write("a.json", request)
+        self.spanprof("convert", path, "-o", self.dir / "pretty.json", "--pretty")
+        text = (self.dir / "pretty.json").read_text()
+        self.assertGreater(len(text.splitlines()), 200)
+        self.assertLess(max(len(line) for line in text.splitlines()), 200, "one field a line")
+        shown, = json.loads(text)["resourceProfiles"]
+        attributes = {a["key"]: a["value"] for a in shown["resource"]["attributes"]}
+        self.assertEqual(attributes["service.name"], {"stringValue": "shop"})
+        self.assertEqual(attributes["process.pid"], {"intValue": "4711"})
+        profile = shown["scopeProfiles"][0]["profiles"][0]
+        dictionary = json.loads(text)["dictionary"]
+        strings = dictionary["stringTable"]
+        self.assertEqual(strings[profile["sampleType"]["typeStrindex"]], "samples")
+        self.assertEqual(profile["period"], "10000000")
+        links = [dictionary["linkTable"][sample.get("linkIndex", 0)] for sample in profile["samples"]]
+        self.assertIn((TRACE, "000000000000000a"), [(link.get("traceId"), link.get("spanId")) for link in links])
+        self.assertIn("clear_page", strings)
+        for name in ("stackTable", "locationTable", "functionTable", "mappingTable", "attributeTable"):
+            self.assertTrue(dictionary[name], name)
 
-    def test_raw_shows_unknown_fields(self):
-        path = self.dir / "unknown.pb"
-        path.write_bytes(protobuf(self.payload()) + field(99, b"\x01\xfe"))
-        self.assertRegex(
-            self.spanprof("report", "--raw", path).stdout, r"\nunknown field 99, wire type 2: (02)?01fe\n")
+    def test_says_what_shows_every_field_instead_of_raw(self):
+        done = self.spanprof("report", "--raw", self.write("a.pb", self.payload()), expect=2)
+        self.assertIn("report: unknown option --raw: use `spanprof convert FILE -o FILE.json --pretty`",
+                      done.stderr)
+        done = self.spanprof("convert", "--raw", self.write("a.pb", self.payload()), expect=2)
+        self.assertNotIn("--pretty`", done.stderr)
 
     def test_wrong_command_lines(self):
         path = self.write("a.pb", self.payload())
-        for args in ([], ["--raw", "--json", path], ["--top", "0", path], ["--frequency", "9", path]):
+        for args in ([], ["--top", "0", path], ["--frequency", "9", path]):
             self.assertTrue(self.spanprof("report", *args, expect=2).stderr)
 
     def test_files_that_are_none(self):
@@ -320,12 +323,10 @@ class Report(tap.TestCase):
         inputs.append(b"\x0a" + varint(1 << 62))
         statuses = set()
         for data in inputs:
-            for args in ([], ["--raw"]):
-                done = subprocess.run([tap.SPANPROF, "report", *args, "-"], input=data, capture_output=True)
-                self.assertIn(done.returncode, (0, 1), f"{data!r}\n{done.stderr.decode()}")
-                self.assertEqual(done.returncode == 1, done.stderr != b"",
-                                 f"{data!r}\n{done.stderr.decode()}")
-                statuses.add(done.returncode)
+            done = subprocess.run([tap.SPANPROF, "report", "-"], input=data, capture_output=True)
+            self.assertIn(done.returncode, (0, 1), f"{data!r}\n{done.stderr.decode()}")
+            self.assertEqual(done.returncode == 1, done.stderr != b"", f"{data!r}\n{done.stderr.decode()}")
+            statuses.add(done.returncode)
         self.assertEqual(statuses, {0, 1}, "both happen")
 
     def test_many_samples(self):

@@ -124,12 +124,10 @@ typedef struct Config {
         uint64_t max_stored_files;
 
         /* report */
-        bool raw;
         char *spans;
         bool json;                      /* targets too */
         char *probe;                    /* none, health, ready */
         uint64_t top;                   /* rows of each table */
-
         bool diff;
         char *sort;                     /* self, total */
 

@@ -202,8 +202,6 @@ const Option option_table[] = {
 
         { "lines", 0, OPTION_BOOL, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(lines), "off",
           .help = "add source lines and inlined functions, from DWARF of this machine" },
-        { "raw", 0, OPTION_BOOL, REPORT, NULL, FIELD(raw), "off",
-          .help = "print every field of every message" },
         { "diff", 0, OPTION_BOOL, REPORT, NULL, FIELD(diff), "off",
           .help = "two files or directories: what the second has more and less of" },
         { "sort", 's', OPTION_CHOICE, REPORT | VERB_TOP, NULL, FIELD(sort), "self", .choices = "self total",
