@@ -1,13 +1,361 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A window → rows and sums of the report. */
+/*
+ * Adding a Window to a Report
+ *
+ * Indexes of a window mean nothing in the next one, so each is translated once while the window is added:
+ *
+ *     resource  → process      rows of `processes`
+ *     stack     → stack        its frames as functions (report-names.c), each with its object
+ *     sample    → sections     {process, kind} and {all processes, kind}: each sample counts in both
+ *
+ * Many samples of a profile have one stack. So the values of a profile are summed up by stack first; then
+ * each stack is walked once, and its functions get the sum. A function that recurs counts once in `total`.
+ */
+
 #include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/report/add-private.h"
+#include "base/util/text.h"
+#include "formats/report/report-names.h"
+#include "formats/report/report-private.h"
+
+typedef struct StackSum {
+        uint64_t value;
+        bool touched;
+} StackSum;
+
+/* All that is needed while one window is added. */
+typedef struct Adding {
+        Report *report;
+        const Window *window;
+        ReportNames names;
+        uint32_t *stacks;               /* stack of the window → of the report + 1; 0 = not yet */
+        uint32_t *processes;            /* resource → process + 1; 0 = not yet */
+        uint32_t *functions;            /* of the stack at hand */
+        size_t functions_room;
+        uint32_t *seen;                 /* function → number of the sample that counted it */
+        size_t seen_room;
+        uint32_t sample;
+        uint32_t process;               /* of the profile at hand */
+        StackSum *sums;                 /* by stack of the window: of the profile at hand */
+        uint32_t *touched;              /* stacks that have a sum */
+        uint32_t n_touched;
+} Adding;
+
+/* What a sample is, apart from where it counts. */
+typedef struct Facts {
+        uint64_t value;
+        uint32_t window_stack, operation, reason;       /* reason: string, 0 = the stack is complete */
+        const WindowLink *link;                 /* NULL = none */
+        uint64_t n_events;
+        uint32_t coroutine, state;              /* 0 = none; its state: string */
+} Facts;
+
+/* Which process a resource is, and whether the options ask for it. */
+
+/* An attribute as text: what people search for. */
+static int add_attribute(Adding *adding, uint32_t index, uint32_t *pair) {
+        const WindowAttribute *attribute = window_get_attribute(adding->window, index);
+        Report *report = adding->report;
+        char text[64] = "";
+        double number;
+        int r = report_names_string(&adding->names, attribute->key, &pair[0]);
+
+        if (r)
+                return error_fold(r);
+        if (attribute->kind == ATTRIBUTE_STRING)
+                return report_names_string(&adding->names, attribute->string, &pair[1]);
+        if (attribute->kind == ATTRIBUTE_INT)
+                snprintf(text, sizeof(text), "%" PRId64, attribute->integer);
+        else if (attribute->kind == ATTRIBUTE_BOOL)
+                snprintf(text, sizeof(text), "%s", attribute->integer ? "true" : "false");
+        else if (attribute->kind == ATTRIBUTE_DOUBLE) {
+                memcpy(&number, &attribute->integer, sizeof(number));
+                snprintf(text, sizeof(text), "%.17g", number);
+        }
+        return report_intern(report, &report->strings, text, strlen(text) + 1, &pair[1]);
+}
+
+/* Key: 1 (so that a resource without attributes is not row 0), then the pairs. */
+static int adding_process(Adding *adding, uint32_t resource, uint32_t *processp) {
+        Report *report = adding->report;
+        _cleanup_(freep) uint32_t *key = NULL;
+        const uint32_t *attributes;
+        size_t n;
+        int r = 0;
+
+        if (adding->processes[resource]) {
+                *processp = adding->processes[resource] - 1;
+                return 0;
+        }
+        attributes = window_get_resource(adding->window, resource, &n);
+        key = calloc(1 + 2 * n, sizeof(*key));
+        if (!key)
+                return error_origin(-ENOMEM);
+        key[0] = 1;
+        for (size_t i = 0; i < n && !r; i++)
+                r = add_attribute(adding, attributes[i], key + 1 + 2 * i);
+        if (!r)
+                r = report_intern(report, &report->processes, key, (1 + 2 * n) * sizeof(*key), processp);
+        if (r)
+                return error_fold(r);
+        adding->processes[resource] = *processp + 1;
+        return 0;
+}
+
+static bool has_pid(const ReportOptions *options, const char *text) {
+        uint64_t pid;
+
+        if (text_u64(text, UINT32_MAX, &pid))
+                return false;
+        for (size_t i = 0; i < options->n_pids; i++)
+                if (options->pids[i] == pid)
+                        return true;
+        return false;
+}
+
+static bool adding_wants(const Report *report, uint32_t process) {
+        const ReportOptions *options = &report->options;
+        static const char *const keys[] = { "process.executable.name", "service.name" };
+
+        if (!options->n_pids && !options->n_names)
+                return true;
+        if (has_pid(options, report_attribute(report, process, "process.pid")))
+                return true;
+        for (size_t i = 0; i < options->n_names; i++)
+                for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+                        if (fnmatch(options->names[i], report_attribute(report, process, keys[k]), 0) == 0)
+                                return true;
+        return false;
+}
+
+/* Which coroutine a sample is of, by its attributes. */
+
+static int adding_coroutine_attribute(Adding *adding, const char *key, const WindowAttribute *attribute,
+                                      ReportCoroutine *coroutine, uint32_t *statep) {
+        if (attribute->kind == ATTRIBUTE_INT && attribute->integer >= 0) {
+                if (!strcmp(key, "station") && attribute->integer < UINT32_MAX)
+                        coroutine->station = (uint32_t)attribute->integer + 1;
+                else if (!strcmp(key, "birth_ns"))
+                        coroutine->birth_ns = (uint64_t)attribute->integer;
+        }
+        if (attribute->kind != ATTRIBUTE_STRING)
+                return 0;
+        if (!strcmp(key, "probe_id"))
+                return report_names_string(&adding->names, attribute->string, &coroutine->probe_id);
+        if (!strcmp(key, "id"))
+                return report_names_string(&adding->names, attribute->string, &coroutine->id);
+        return strcmp(key, "state") ? 0 : report_names_string(&adding->names, attribute->string, statep);
+}
+
+/* Many coroutines of many processes have the same station: the process is a part of who it is. */
+static int adding_coroutine(Adding *adding, uint32_t process, ReportCoroutine *coroutine, uint32_t *indexp) {
+        *indexp = 0;
+        if (!coroutine->station && !coroutine->probe_id && !coroutine->birth_ns && !coroutine->id)
+                return 0;
+        coroutine->process = process;
+        return report_intern(adding->report, &adding->report->coroutines, coroutine, sizeof(*coroutine),
+                             indexp);
+}
+
+/* Counting of samples: each for the whole report and for its process. */
+
+static int count(Report *report, Tally *tally, const void *key, size_t size, uint64_t self, uint64_t total) {
+        int r = tally_add(tally, key, size, self, total);
+
+        if (r == INTERN_E_FULL) {
+                report->n_left_out++;
+                return 0;
+        }
+        return r ? error_fold(r) : 0;
+}
+
+static int grow_functions(Adding *adding, size_t n) {
+        size_t room = MAX(n, (size_t)adding->functions_room * 2);
+        uint32_t *bigger;
+
+        if (n <= adding->functions_room)
+                return 0;
+        bigger = reallocarray(adding->functions, room, sizeof(*bigger));
+        if (!bigger)
+                return error_origin(-ENOMEM);
+        adding->functions = bigger;
+        adding->functions_room = room;
+        return 0;
+}
+
+/* Inlined functions make it longer than the stack. */
+static int read_functions(Adding *adding, const FrameWord *frames, size_t n, size_t *n_functionsp) {
+        size_t at = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                size_t more;
+                int r = grow_functions(adding, at + REPORT_MAX_INLINED);
+
+                if (!r)
+                        r = report_names_functions(&adding->names, frames[i], adding->functions + at, &more);
+                if (r)
+                        return error_fold(r);
+                at += more;
+        }
+        *n_functionsp = at;
+        return 0;
+}
+
+static int adding_stack(Adding *adding, uint32_t stack, uint32_t *stackp) {
+        Report *report = adding->report;
+        const FrameWord *frames;
+        size_t n;
+        int r;
+
+        if (adding->stacks[stack]) {
+                *stackp = adding->stacks[stack] - 1;
+                return 0;
+        }
+        frames = window_get_stack(adding->window, stack, &n);
+        r = read_functions(adding, frames, n, &n);
+        if (!r)
+                r = report_intern(report, &report->stacks, adding->functions, n * sizeof(uint32_t), stackp);
+        if (r)
+                return error_fold(r);
+        adding->stacks[stack] = *stackp + 1;
+        return 0;
+}
+
+static int grow_seen(Adding *adding) {
+        size_t room = adding->report->functions.n_items;
+        uint32_t *bigger;
+
+        if (room <= adding->seen_room)
+                return 0;
+        room = room * 2;
+        bigger = reallocarray(adding->seen, room, sizeof(*bigger));
+        if (!bigger)
+                return error_origin(-ENOMEM);
+        memset(bigger + adding->seen_room, 0, (room - adding->seen_room) * sizeof(*bigger));
+        adding->seen = bigger;
+        adding->seen_room = room;
+        return 0;
+}
+
+/* A function that is in a stack several times counts once in its total. */
+static int count_functions(Adding *adding, uint32_t section, uint32_t operation, uint32_t stack,
+                           uint64_t value) {
+        Report *report = adding->report;
+        const uint32_t *functions;
+        size_t n;
+        int r = grow_seen(adding);
+
+        adding->sample++;
+        functions = report_stack(report, stack, &n);
+        for (size_t i = 0; i < n && !r; i++) {
+                ReportFunctionKey key = { section, operation, functions[i] };
+
+                if (adding->seen[functions[i]] == adding->sample)
+                        continue;
+                adding->seen[functions[i]] = adding->sample;
+                r = count(report, &report->by_function, &key, sizeof(key), i == 0 ? value : 0, value);
+        }
+        return r;
+}
+
+static int count_key(Report *report, Tally *tally, uint32_t section, uint32_t what, uint64_t value) {
+        ReportKey key = { section, what };
+
+        return count(report, tally, &key, sizeof(key), value, value);
+}
+
+static int count_sample(Report *report, uint32_t section, const Facts *facts) {
+        ReportSums *sums = &report->sums[section];
+        int r = 0;
+
+        sums->value = add_saturated(sums->value, facts->value);
+        sums->n_events = add_saturated(sums->n_events, facts->n_events);
+        if (facts->reason) {
+                sums->truncated = add_saturated(sums->truncated, facts->value);
+                r = count_key(report, &report->by_reason, section, facts->reason, facts->value);
+        }
+        if (!r && facts->link) {
+                ReportLinkKey key = { section, facts->operation, *facts->link };
+
+                sums->linked = add_saturated(sums->linked, facts->value);
+                r = count(report, &report->by_link, &key, sizeof(key), facts->value, facts->value);
+        }
+        if (!r && facts->coroutine) {
+                ReportCoroutineKey key = { section, facts->coroutine, facts->state };
+
+                sums->in_coroutines = add_saturated(sums->in_coroutines, facts->value);
+                r = count(report, &report->by_coroutine, &key, sizeof(key), facts->value, facts->value);
+        }
+        return r ? error_fold(r) : 0;
+}
+
+static int count_operation(Adding *adding, uint32_t section, const Facts *facts) {
+        Report *report = adding->report;
+        uint32_t stack;
+        int r;
+
+        if (!report->options.spans)
+                return 0;
+        r = adding_stack(adding, facts->window_stack, &stack);
+        if (!r)
+                r = count_key(report, &report->by_operation, section, facts->operation, facts->value);
+        return r ? r : count_functions(adding, section, facts->operation, stack, facts->value);
+}
+
+static int adding_sample(Adding *adding, const uint32_t sections[2], const Facts *facts) {
+        StackSum *sum = &adding->sums[facts->window_stack];
+        int r = 0;
+
+        if (!sum->touched)
+                adding->touched[adding->n_touched++] = facts->window_stack;
+        sum->touched = true;
+        sum->value = add_saturated(sum->value, facts->value);
+        for (int s = 0; s < 2 && !r; s++)
+                r = count_sample(adding->report, sections[s], facts);
+        return r ? r : count_operation(adding, sections[0], facts);
+}
+
+static int count_stack(Adding *adding, uint32_t section, uint32_t stack, uint64_t value) {
+        Report *report = adding->report;
+        const uint32_t *functions;
+        size_t n;
+        int r = count_functions(adding, section, OPERATION_ALL, stack, value);
+
+        if (!r)
+                r = count_key(report, &report->by_stack, section, stack, value);
+        functions = report_stack(report, stack, &n);
+        if (!r && n)
+                r = count_key(report, &report->by_object, section,
+                              report_function(report, functions[0])->object, value);
+        return r;
+}
+
+/* Many samples have few stacks: a million of them costs what their stacks cost. */
+static int adding_stacks(Adding *adding, const uint32_t sections[2]) {
+        int r = 0;
+
+        for (uint32_t i = 0; i < adding->n_touched; i++) {
+                StackSum *sum = &adding->sums[adding->touched[i]];
+                uint32_t stack;
+
+                if (!r)
+                        r = adding_stack(adding, adding->touched[i], &stack);
+                for (int s = 0; s < 2 && !r; s++)
+                        r = count_stack(adding, sections[s], stack, sum->value);
+                *sum = (StackSum){ 0 };
+        }
+        adding->n_touched = 0;
+        return r;
+}
+
+/* One window. */
 
 static void adding_deinit(Adding *adding) {
         report_names_deinit(&adding->names);

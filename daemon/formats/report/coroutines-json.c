@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A report of coroutines as JSON: for programs, and for the script of its page. */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/util/error.h"
-#include "formats/report/coroutines-json.h"
+#include "formats/report/coroutines-page.h"
 #include "formats/report/coroutines-private.h"
+#include "formats/report/json-writer.h"
 #include "formats/report/sheet.h"
 
 static void add_hex(JsonWriter *json, const char *key, uint64_t value) {
@@ -166,8 +168,8 @@ static int add_suspects(JsonWriter *json, const CoroutineReport *report, const C
         return 0;
 }
 
-int coroutines_write_json(JsonWriter *json, CoroutineReport *report, const CoroutineFormat *format,
-                          bool timelines) {
+static int coroutines_write_json(JsonWriter *json, CoroutineReport *report, const CoroutineFormat *format,
+                                 bool timelines) {
         uint32_t top = format->top ? format->top : SHEET_DEFAULT_TOP;
         int r;
 
@@ -188,5 +190,19 @@ int coroutine_report_print_json(CoroutineReport *report, const CoroutineFormat *
         int r = coroutines_write_json(&json, report, format, false);
 
         fputc('\n', out);
+        return r ? error_fold(r) : 0;
+}
+
+/* The page: the same JSON between the halves of coroutines.html. */
+
+int coroutine_report_print_page(CoroutineReport *report, const CoroutineFormat *format, FILE *out) {
+        JsonWriter json = { .out = out, .in_markup = true };
+        CoroutineFormat all = *format;
+        int r;
+
+        all.top = COROUTINES_MAX_TIMELINES;
+        fwrite(coroutines_html_head, 1, coroutines_html_head_size, out);
+        r = coroutines_write_json(&json, report, &all, true);
+        fwrite(coroutines_html_tail, 1, coroutines_html_tail_size, out);
         return r ? error_fold(r) : 0;
 }

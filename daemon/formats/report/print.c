@@ -4,6 +4,7 @@
  * The report for people, as text or Markdown: what was measured, how good it is, then tables over all
  * processes, then a shorter section for each process.
  */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +12,346 @@
 
 #include "base/util/error.h"
 #include "base/util/text.h"
-#include "formats/report/print-private.h"
+#include "formats/report/report-private.h"
+#include "formats/report/sheet.h"
+
+typedef struct Printer {
+        const Report *report;
+        Sheet sheet;
+        uint32_t top;
+        uint32_t section;
+        const char *unit;
+        uint64_t value;                 /* of the section: what shares are of */
+} Printer;
+
+/* Tables: each of one section. */
+
+enum { STACK_FRAMES = 24 };             /* of a longer stack the middle is left out */
+
+static void add_value(TextTable *table, const Printer *printer, uint64_t value) {
+        char text[SHEET_VALUE_MAX];
+
+        text_table_add(table, "%s", sheet_value(text, printer->unit, (double)value));
+        text_table_add(table, "%.1f%%", sheet_share(value, printer->value));
+}
+
+/* What a process is called in a heading: `checkout (pid 4711)`. */
+static void print_process_name(const Report *report, uint32_t process, char *to, size_t size) {
+        const char *name = report_attribute(report, process, "process.executable.name");
+        const char *service = report_attribute(report, process, "service.name");
+        const char *pid = report_attribute(report, process, "process.pid");
+
+        snprintf(to, size, "%.100s%s%.20s%s",
+                 name[0]              ? name
+                         : service[0] ? service
+                                      : "unnamed",
+                 pid[0] ? " (pid " : "", pid, pid[0] ? ")" : "");
+}
+
+static int print_functions(const Printer *printer, uint32_t operation, const char *title) {
+        static const Column columns[] = { { "self", COLUMN_RIGHT },   { "", COLUMN_RIGHT },
+                                          { "total", COLUMN_RIGHT },  { "", COLUMN_RIGHT },
+                                          { "function", COLUMN_CUT }, { "object", COLUMN_CUT } };
+        const Report *report = printer->report;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = report_rows(report, REPORT_FUNCTIONS, printer->section, operation, &rows, &n);
+
+        if (r)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                add_value(&table, printer, rows[i].self);
+                add_value(&table, printer, rows[i].total);
+                text_table_add(&table, "%s", report_function_name(report, rows[i].key[2]));
+                text_table_add(&table, "%s",
+                               report_object_name(report, report_function(report, rows[i].key[2])->object));
+        }
+        return sheet_table(&printer->sheet, &table, title, n, "functions");
+}
+
+static int print_objects(const Printer *printer) {
+        static const Column columns[] = { { "self", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "object", COLUMN_CUT },
+                                          { "build id", COLUMN_LEFT },
+                                          { "names", COLUMN_CUT } };
+        const Report *report = printer->report;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = report_rows(report, REPORT_OBJECTS, printer->section, 0, &rows, &n);
+
+        if (r)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                const ReportObject *object = report_object(report, rows[i].key[1]);
+                const char *id = report_string(report, object->build_id_gnu);
+
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s", report_object_name(report, rows[i].key[1]));
+                text_table_add(&table, "%.12s%s", id, strlen(id) > 12 ? "…" : "");
+                text_table_add(&table, "%s", report_object_state(report, rows[i].key[1]));
+        }
+        return sheet_table(&printer->sheet, &table, "Objects", n, "objects");
+}
+
+/* Words separated by arrows, wrapped at the width; Markdown wraps by itself. */
+typedef struct Wrap {
+        const Sheet *sheet;
+        size_t indent, at;
+} Wrap;
+
+static void wrap_word(Wrap *wrap, const char *text, bool is_first) {
+        size_t n = text_columns(text) + (is_first ? 0 : 2);
+        FILE *out = wrap->sheet->out;
+
+        if (!wrap->sheet->markdown && wrap->at + 1 + n > wrap->sheet->width && wrap->at > wrap->indent) {
+                fprintf(out, "\n%*s", (int)wrap->indent, "");
+                wrap->at = wrap->indent;
+        }
+        if (wrap->at > wrap->indent) {
+                fputc(' ', out);
+                wrap->at++;
+        }
+        if (!is_first)
+                fputs("← ", out);
+        sheet_print(wrap->sheet, text);
+        wrap->at += n;
+}
+
+/* Frames without a name are told by their object, a row of them by how many they are: `[libz.so.1] ×3`. */
+static const char *frame_text(const Report *report, const uint32_t *functions, size_t n, size_t *n_samep,
+                              char *to, size_t size) {
+        const char *object = report_object_name(report, report_function(report, functions[0])->object);
+        size_t n_same = 1;
+        int length;
+
+        *n_samep = 1;
+        if (report_function(report, functions[0])->name)
+                return report_function_name(report, functions[0]);
+        while (n_same < n && functions[n_same] == functions[0])
+                n_same++;
+        length = snprintf(to, size - 32, object[0] == '[' ? "%.200s" : "[%.200s]", object);
+        if (n_same > 1)
+                snprintf(to + length, 32, " ×%zu", n_same);
+        *n_samep = n_same;
+        return to;
+}
+
+static void print_stack(const Printer *printer, uint32_t stack, size_t indent) {
+        const Report *report = printer->report;
+        Wrap wrap = { &printer->sheet, indent, indent };
+        size_t n, n_same;
+        const uint32_t *functions = report_stack(report, stack, &n);
+        char text[256];
+
+        if (!n)
+                wrap_word(&wrap, "(no stack)", true);
+        for (size_t i = 0; i < n; i += n_same) {
+                if (n > STACK_FRAMES && i >= STACK_FRAMES / 2 && i < n - STACK_FRAMES / 2) {
+                        n_same = n - STACK_FRAMES / 2 - i;
+                        snprintf(text, sizeof(text), "(%zu more)", n_same);
+                        wrap_word(&wrap, text, false);
+                        continue;
+                }
+                wrap_word(&wrap, frame_text(report, functions + i, n - i, &n_same, text, sizeof(text)),
+                          i == 0);
+        }
+        fputs(printer->sheet.markdown ? " |\n" : "\n", printer->sheet.out);
+}
+
+static void begin_stack(const Printer *printer, uint64_t value) {
+        char text[SHEET_VALUE_MAX];
+
+        sheet_value(text, printer->unit, (double)value);
+        if (printer->sheet.markdown)
+                fprintf(printer->sheet.out, "| %s | %.1f%% | ", text, sheet_share(value, printer->value));
+        else
+                fprintf(printer->sheet.out, "%*s%*s%8s  %5.1f%%  ", SHEET_INDENT, "",
+                        (int)(strlen(text) - text_columns(text)), "", text,
+                        sheet_share(value, printer->value));
+}
+
+static int print_stacks(const Printer *printer) {
+        _cleanup_(freep) TallyRow *rows = NULL;
+        size_t n;
+        int r = report_rows(printer->report, REPORT_STACKS, printer->section, 0, &rows, &n);
+
+        if (r || !n)
+                return r ? error_fold(r) : 0;
+        sheet_title(&printer->sheet, "Stacks, the innermost function first");
+        if (printer->sheet.markdown)
+                fputs("| self | % | stack |\n|---:|---:|---|\n", printer->sheet.out);
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                begin_stack(printer, rows[i].self);
+                print_stack(printer, rows[i].key[1], SHEET_INDENT + 8 + 2 + 6 + 2);
+        }
+        sheet_more(&printer->sheet, n, printer->top, "stacks");
+        return 0;
+}
+
+static int print_spans(const Printer *printer) {
+        static const Column columns[] = { { "value", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "trace", COLUMN_LEFT },
+                                          { "span", COLUMN_LEFT },
+                                          { "operation", COLUMN_CUT } };
+        const Report *report = printer->report;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = report_rows(report, REPORT_LINKS, printer->section, 0, &rows, &n);
+
+        if (r)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns) - !report->options.spans);
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                char trace[33], span[17];
+
+                text_to_hex(trace, (const uint8_t *)(rows[i].key + 2), 16);
+                text_to_hex(span, (const uint8_t *)(rows[i].key + 6), 8);
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s", trace);
+                text_table_add(&table, "%s", span);
+                if (report->options.spans)
+                        text_table_add(&table, "%s", report_operation_name(report, rows[i].key[1]));
+        }
+        return sheet_table(&printer->sheet, &table, "Spans", n, "spans");
+}
+
+/* `3`, or nothing where nobody knows. */
+static void add_known(TextTable *table, uint64_t number, bool known) {
+        if (known)
+                text_table_add(table, "%" PRIu64, number);
+        else
+                text_table_add(table, "%s", "");
+}
+
+/* Where more than one process is told of, each row says whose it is. */
+static void add_coroutine(TextTable *table, const Printer *printer, const ReportCoroutine *coroutine,
+                          const char *state) {
+        const Report *report = printer->report;
+        char process[160];
+
+        add_known(table, coroutine->station - 1u, coroutine->station);
+        text_table_add(table, "%s", report_string(report, coroutine->probe_id));
+        add_known(table, coroutine->birth_ns, coroutine->birth_ns);
+        text_table_add(table, "%s", state);
+        print_process_name(report, coroutine->process, process, sizeof(process));
+        if (!report_section(report, printer->section)->process)
+                text_table_add(table, "%s", process);
+}
+
+static int print_coroutines(const Printer *printer) {
+        static const Column columns[] = { { "value", COLUMN_RIGHT },     { "", COLUMN_RIGHT },
+                                          { "suspended", COLUMN_RIGHT }, { "station", COLUMN_RIGHT },
+                                          { "probe id", COLUMN_LEFT },   { "birth", COLUMN_RIGHT },
+                                          { "state", COLUMN_CUT },       { "process", COLUMN_CUT } };
+        const Report *report = printer->report;
+        bool one_process = report_section(report, printer->section)->process;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        char suspended[SHEET_VALUE_MAX];
+        TextTable table;
+        size_t n;
+        int r = report_rows(report, REPORT_COROUTINES, printer->section, 0, &rows, &n);
+
+        if (r)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns) - one_process);
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s",
+                               sheet_value(suspended, "nanoseconds",
+                                           (double)report_suspended_ns(report, rows[i].key[1])));
+                add_coroutine(&table, printer, report_coroutine(report, rows[i].key[1]),
+                              report_string(report, rows[i].key[2]));
+        }
+        return sheet_table(&printer->sheet, &table, "Coroutines", n, "coroutines");
+}
+
+static int print_operation_functions(const Printer *printer, const TallyRow *rows, size_t n) {
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                const char *name = report_operation_name(printer->report, rows[i].key[1]);
+                Printer part = *printer;
+                char title[128];
+                int r;
+
+                part.value = rows[i].self;
+                part.top = MAX(printer->top / 4, UINT32_C(3));
+                snprintf(title, sizeof(title), "Functions of %.100s", name);
+                r = print_functions(&part, rows[i].key[1], title);
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
+
+static int print_operations(const Printer *printer) {
+        static const Column columns[] = { { "value", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "operation", COLUMN_CUT } };
+        const Report *report = printer->report;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r;
+
+        if (!report->options.spans)
+                return 0;
+        r = report_rows(report, REPORT_OPERATIONS, printer->section, 0, &rows, &n);
+        if (r)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s", report_operation_name(report, rows[i].key[1]));
+        }
+        r = sheet_table(&printer->sheet, &table, "Operations", n, "operations");
+        return r ? error_fold(r) : print_operation_functions(printer, rows, n);
+}
+
+static int print_attributes(const Printer *printer, uint32_t process) {
+        static const Column columns[] = { { "attribute", COLUMN_LEFT }, { "value", COLUMN_CUT } };
+        const Report *report = printer->report;
+        TextTable table;
+        size_t n;
+        const uint32_t *pairs = report_process(report, process, &n);
+
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < n; i++) {
+                text_table_add(&table, "%s", report_string(report, pairs[2 * i]));
+                text_table_add(&table, "%s", report_string(report, pairs[2 * i + 1]));
+        }
+        return sheet_table(&printer->sheet, &table, "Resource", n, "attributes");
+}
+
+static int print_process_list(const Printer *printer, const uint32_t *sections, size_t n) {
+        static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
+                                          { "with span", COLUMN_RIGHT }, { "truncated", COLUMN_RIGHT },
+                                          { "process", COLUMN_CUT }, { "service", COLUMN_CUT } };
+        const Report *report = printer->report;
+        TextTable table;
+
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                const ReportSums *sums = &report->sums[sections[i]];
+                uint32_t process = report_section(report, sections[i])->process;
+                char name[160];
+
+                print_process_name(report, process, name, sizeof(name));
+                add_value(&table, printer, sums->value);
+                text_table_add(&table, "%.1f%%", sheet_share(sums->linked, sums->value));
+                text_table_add(&table, "%.1f%%", sheet_share(sums->truncated, sums->value));
+                text_table_add(&table, "%s", name);
+                text_table_add(&table, "%s", report_attribute(report, process, "service.name"));
+        }
+        return sheet_table(&printer->sheet, &table, "Processes", n, "processes");
+}
+
+/* The whole report. */
 
 static void print_time_range(const Report *report, const Sheet *sheet) {
         char duration[SHEET_VALUE_MAX], start[64];

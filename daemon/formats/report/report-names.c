@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "formats/report/report-names.h"
 
-/* From the frame words of one window to the functions of the report, each looked up once. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 
 #include "base/util/error.h"
 #include "base/util/text.h"
-#include "formats/report/report-private.h"
 
 int report_names_init(ReportNames *names, Report *report, const Window *window) {
         int r = 0;

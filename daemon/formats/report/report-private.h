@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The inside of a Report, shared by those who fill it (report.c, names.c) and those who print it (print.c,
- * json.c).
+ * The inside of a Report, shared by the files that fill it (add.c, report-names.c) and those that print it
+ * (print.c, json.c, diff.c).
  *
  *     strings      every text, once
  *     objects      {path, gnu, go, html hash}        beside each: whether its symbols could be read
@@ -20,7 +20,6 @@
 #include "base/util/hashmap.h"
 #include "formats/report/report.h"
 #include "formats/report/tally.h"
-#include "symbol/function/window-names.h"
 
 typedef struct ReportObject {
         uint32_t path, build_id_gnu, build_id_go, build_id_htlhash;     /* strings */
@@ -94,28 +93,6 @@ struct Report {
         uint64_t n_windows;
         uint64_t start_ns, end_ns;      /* REALTIME */
 };
-
-enum { REPORT_MAX_INLINED = 64 };       /* functions that one frame may become */
-
-/* What is remembered while one window is added: its indexes mean nothing in another. */
-typedef struct ReportNames {
-        Report *report;
-        const Window *window;
-        WindowNames *native;            /* names of native code; NULL = only those in the window */
-        Hashmap functions;              /* frame word → function + 1 */
-        uint32_t *objects;              /* module → object + 1; 0 = not yet */
-        uint32_t *strings;              /* string → string + 1; 0 = not yet */
-} ReportNames;
-
-int report_names_init(ReportNames *names, Report *report, const Window *window);
-void report_names_deinit(ReportNames *names);
-
-/*
- * The report's index of a string of the window, and of the function that a frame lies in. Return: 0, -ENOMEM.
- */
-int report_names_string(ReportNames *names, uint32_t string, uint32_t *indexp);
-int report_names_functions(ReportNames *names, FrameWord word, uint32_t functions[static REPORT_MAX_INLINED],
-                           size_t *np);
 
 /* Adds a row to one of the report's tables; at the cap it is row 0, and counted. Return: 0, -ENOMEM. */
 int report_intern(Report *report, Intern *table, const void *data, size_t size, uint32_t *indexp);
