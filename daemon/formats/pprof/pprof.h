@@ -10,7 +10,7 @@
  * (trace_id, span_id: its link), as our own writer puts them. Samples have no times of their own.
  *
  * Ids of locations, functions and mappings are any numbers, and tables may come behind the samples that use
- * them: the message is gone through twice.
+ * them: the message is gone through more than once.
  */
 
 #include <stdbool.h>

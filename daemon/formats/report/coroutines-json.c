@@ -9,7 +9,6 @@
 #include "base/util/error.h"
 #include "formats/report/coroutines-page.h"
 #include "formats/report/coroutines-private.h"
-#include "formats/report/json-writer.h"
 #include "formats/report/sheet.h"
 
 static void add_hex(JsonWriter *json, const char *key, uint64_t value) {
