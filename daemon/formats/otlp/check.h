@@ -2,9 +2,12 @@
 #pragma once
 
 /*
- * One request while it is validated. For validate*.c.
+ * Check
  *
- * Where a check is, is a chain of places on the C stack, from the element at hand up to the request; it
+ * One request while it is validated: what was found, which rows of the dictionary were used, and what was seen
+ * before. The rules themselves are in validate.c.
+ *
+ * Where a check is, is a chain of places on the C stack, from the element at hand up to the request. It
  * becomes text only for a finding:
  *
  *     { up, "samples", 17 } → { up, "profiles", 2 } → … → NULL
@@ -82,12 +85,3 @@ int check_by_index(const void *a, const void *b);
 /* Packs into check->bytes. Return: the size. */
 size_t check_pack(Check *check, const void *message);
 uint8_t *check_reserve(Check *check, size_t size);
-
-/* A list of attributes by index: each is in range and no key is there twice. */
-void check_attribute_indices(Check *check, const Place *place, const int32_t *indices, size_t n);
-void check_key_values(Check *check, const Place *place, OtlpKeyValue *const *pairs, size_t n);
-
-/* The rows of the dictionary (validate-table.c), everything else (validate-profile.c). */
-void check_tables(Check *check);
-void check_orphans(Check *check);
-void check_profiles(Check *check, const OtlpRequest *request);
