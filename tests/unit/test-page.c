@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fill-window.h"
-#include "formats/page/page-private.h"
+#include "formats/page/build.h"
 
 /* A window that is filled by hand: stacks are names with blanks between, the outermost first. */
 typedef struct Hand {

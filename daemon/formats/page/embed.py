@@ -31,7 +31,7 @@ def array(name, data):
 
 
 def main():
-    arguments, name, header = sys.argv[1:], "page_html", "formats/page/page-private.h"
+    arguments, name, header = sys.argv[1:], "page_html", "formats/page/page-html.h"
     if arguments[0] == "--as":
         name, header = arguments[1].split("=")
         arguments = arguments[2:]

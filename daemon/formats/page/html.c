@@ -9,60 +9,9 @@
 
 #include "base/util/error.h"
 #include "base/util/gzip.h"
-#include "formats/page/page-private.h"
-
-enum { TITLE_PROCESSES = 3 };
-
-/*
- * The value of the dimension of processes that has the most samples of those not in @said yet; 0 = no more.
- */
-static uint32_t largest_process(const PageModel *model, const uint64_t *sums, const uint32_t *said,
-                                uint32_t n_said) {
-        uint32_t best = 0;
-
-        for (uint32_t i = 2; i < model->dimensions[DIMENSION_PROCESS].values.n_items; i++) {
-                bool is_said = false;
-
-                for (uint32_t j = 0; j < n_said; j++)
-                        is_said |= said[j] == i;
-                if (!is_said && (!best || sums[i] > sums[best]))
-                        best = i;
-        }
-        return best;
-}
-
-/* The processes with the most samples, as many as fit a line. */
-static int put_processes(const PageModel *model, Text *title) {
-        const PageDimension *processes = &model->dimensions[DIMENSION_PROCESS];
-        _cleanup_(freep) uint64_t *sums = calloc(processes->values.n_items, sizeof(*sums));
-        uint32_t said[TITLE_PROCESSES], n = processes->values.n_items - 2;
-
-        if (!sums)
-                return error_origin(-ENOMEM);
-        for (size_t i = 0; i < model->n_rows; i++) {
-                const PageContext *context = page_get_context(model, model->rows[i].context);
-
-                if (context->kind == page_main_kind(model))
-                        sums[context->values[DIMENSION_PROCESS]] += model->rows[i].value;
-        }
-        for (uint32_t i = 0; i < MIN(n, (uint32_t)TITLE_PROCESSES); i++) {
-                said[i] = largest_process(model, sums, said, i);
-                text_printf(title, "%s%s", i ? ", " : "", page_get_string(model, processes->labels[said[i]]));
-        }
-        if (n > TITLE_PROCESSES)
-                text_printf(title, " and %u more", n - TITLE_PROCESSES);
-        return 0;
-}
-
-int page_title(const PageModel *model, Text *title) {
-        int r = 0;
-
-        if (model->options->title)
-                text_append_masked(title, model->options->title);
-        else
-                r = put_processes(model, title);
-        return !r && title->failed ? error_origin(-ENOMEM) : r;
-}
+#include "formats/page/build.h"
+#include "formats/page/page-encode.h"
+#include "formats/page/page-html.h"
 
 static void write_base64(const uint8_t *data, size_t size, FILE *out) {
         static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "formats/page/model.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/page/page-private.h"
 
-enum { MAX_STRINGS = 16 << 20, MAX_FRAMES = 4 << 20, MAX_CONTEXTS = 1 << 30 };
-
-static const PageOptions no_options;
+enum { TITLE_PROCESSES = 3 };
 
 int page_intern(Intern *intern, const void *data, size_t size, uint32_t *indexp) {
         int r = intern_add(intern, data, size, indexp);
@@ -74,46 +74,55 @@ uint32_t page_main_kind(const PageModel *model) {
         return best;
 }
 
-static void side_init(PageModel *model, const Window *window) {
-        PageSide *side = &model->sides[model->n_sides++];
+/*
+ * The value of the dimension of processes that has the most samples of those not in @said yet; 0 = no more.
+ */
+static uint32_t largest_process(const PageModel *model, const uint64_t *sums, const uint32_t *said,
+                                uint32_t n_said) {
+        uint32_t best = 0;
 
-        *side = (PageSide){ .window = window, .start_ns = UINT64_MAX };
-        if (window_end_ns(window) > window_start_ns(window))
-                side->recorded_ns = window_end_ns(window) - window_start_ns(window);
+        for (uint32_t i = 2; i < model->dimensions[DIMENSION_PROCESS].values.n_items; i++) {
+                bool is_said = false;
+
+                for (uint32_t j = 0; j < n_said; j++)
+                        is_said |= said[j] == i;
+                if (!is_said && (!best || sums[i] > sums[best]))
+                        best = i;
+        }
+        return best;
 }
 
-static int fill(PageModel *model) {
-        uint32_t empty;
-        int r = page_string(model, "", 0, &empty);
+/* The processes with the most samples, as many as fit a line. */
+static int put_processes(const PageModel *model, Text *title) {
+        const PageDimension *processes = &model->dimensions[DIMENSION_PROCESS];
+        _cleanup_(freep) uint64_t *sums = calloc(processes->values.n_items, sizeof(*sums));
+        uint32_t said[TITLE_PROCESSES], n = processes->values.n_items - 2;
 
-        for (uint32_t i = 0; i < model->n_sides && !r; i++)
-                r = page_paths_of(model, &model->sides[i]);
-        if (!r)
-                r = page_tree_make(model);
-        for (uint32_t i = 0; i < model->n_sides && !r; i++)
-                r = page_contexts_of(model, i);
-        return r ? r : page_rows_make(model);
-}
-
-int page_model_new(PageModel **modelp, const Window *window, const Window *after,
-                   const PageOptions *options) {
-        _cleanup_(page_model_freep) PageModel *model = calloc(1, sizeof(*model));
-        int r;
-
-        if (!model)
+        if (!sums)
                 return error_origin(-ENOMEM);
-        model->options = options ? options : &no_options;
-        intern_init(&model->strings, MAX_STRINGS);
-        intern_init(&model->frames, MAX_FRAMES);
-        intern_init(&model->contexts, MAX_CONTEXTS);
-        side_init(model, window);
-        if (after)
-                side_init(model, after);
-        r = fill(model);
-        if (r)
-                return error_fold(r);
-        *modelp = take(model);
+        for (size_t i = 0; i < model->n_rows; i++) {
+                const PageContext *context = page_get_context(model, model->rows[i].context);
+
+                if (context->kind == page_main_kind(model))
+                        sums[context->values[DIMENSION_PROCESS]] += model->rows[i].value;
+        }
+        for (uint32_t i = 0; i < MIN(n, (uint32_t)TITLE_PROCESSES); i++) {
+                said[i] = largest_process(model, sums, said, i);
+                text_printf(title, "%s%s", i ? ", " : "", page_get_string(model, processes->labels[said[i]]));
+        }
+        if (n > TITLE_PROCESSES)
+                text_printf(title, " and %u more", n - TITLE_PROCESSES);
         return 0;
+}
+
+int page_title(const PageModel *model, Text *title) {
+        int r = 0;
+
+        if (model->options->title)
+                text_append_masked(title, model->options->title);
+        else
+                r = put_processes(model, title);
+        return !r && title->failed ? error_origin(-ENOMEM) : r;
 }
 
 PageModel *page_model_free(PageModel *model) {

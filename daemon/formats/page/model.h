@@ -2,8 +2,10 @@
 #pragma once
 
 /*
- * The inside of a page: what names.c, contexts.c, tree.c and rows.c make of windows, in this order, and
- * encode.c and svg.c write.
+ * Page Model
+ *
+ * What a page holds, between the windows that it is made of (build.h) and the forms that it is written in
+ * (page-encode.c for HTML, svg.c).
  *
  *     strings     every text, once, harmless
  *     frames      {name, object, file, kind, inlined}    sorted by name at the end
@@ -114,8 +116,6 @@ typedef struct PageModel {
         uint64_t bucket_ns;             /* 0 = there are no times */
 } PageModel;
 
-/* @after: NULL = only one. Return: 0 with *modelp owned by the caller, -ENOMEM. */
-int page_model_new(PageModel **modelp, const Window *window, const Window *after, const PageOptions *options);
 PageModel *page_model_free(PageModel *model);
 DEFINE_CLEANUP(PageModel, page_model_free)
 
@@ -129,12 +129,6 @@ const char *page_get_string(const PageModel *model, uint32_t string);
 /* intern_add() where found and new are the same. Return: 0, INTERN_E_FULL, -ENOMEM. */
 int page_intern(Intern *intern, const void *data, size_t size, uint32_t *indexp);
 
-/* Steps of page_model_new(). Each returns 0 or -ENOMEM. */
-int page_paths_of(PageModel *model, PageSide *side);
-int page_contexts_of(PageModel *model, uint32_t side);
-int page_tree_make(PageModel *model);
-int page_rows_make(PageModel *model);
-
 static inline const PageFrame *page_get_frame(const PageModel *model, uint32_t frame) {
         return intern_get(&model->frames, model->frame_order[frame])->data;
 }
@@ -146,14 +140,5 @@ static inline const PageContext *page_get_context(const PageModel *model, uint32
 /* The kind that is shown first: CPU time if there is any, else the one with the most events. */
 uint32_t page_main_kind(const PageModel *model);
 
-/* All that the page's script reads, as bytes; the top of encode.c says how. Return: 0, -ENOMEM. */
-int page_encode(const PageModel *model, uint8_t **datap, size_t *sizep);
-
 /* The title as text, also of a page that was given none. Return: 0, -ENOMEM. */
 int page_title(const PageModel *model, Text *title);
-
-/*
- * Of page.html, with style and script inside: what stands before the data, and behind it. Made by embed.py.
- */
-extern const char page_html_head[], page_html_tail[];
-extern const size_t page_html_head_size, page_html_tail_size;

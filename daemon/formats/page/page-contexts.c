@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/page/page-private.h"
+#include "formats/page/build.h"
 
 enum { VALUE_NONE, VALUE_OTHERS };
 

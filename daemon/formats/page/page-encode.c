@@ -33,7 +33,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/page/page-private.h"
+#include "formats/page/page-encode.h"
 
 enum { MAX_VARINT = 10 };
 

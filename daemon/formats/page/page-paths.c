@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/page/page-private.h"
+#include "formats/page/build.h"
 
 typedef struct Names {
         PageModel *model;

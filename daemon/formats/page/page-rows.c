@@ -14,7 +14,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
-#include "formats/page/page-private.h"
+#include "formats/page/build.h"
 
 static const uint64_t bucket_lengths_ns[] = {
         NS_PER_MS,         2 * NS_PER_MS,      10 * NS_PER_MS,          20 * NS_PER_MS,    100 * NS_PER_MS,

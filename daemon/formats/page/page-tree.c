@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/page/page-private.h"
+#include "formats/page/build.h"
 
 static int compare_frames(const void *left, const void *right, void *userdata) {
         const uint32_t *i = left, *j = right;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/page/page-private.h"
+#include "formats/page/build.h"
 
 enum {
         WIDTH = 1200,
