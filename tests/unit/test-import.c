@@ -6,6 +6,7 @@
 #include "fill-golden.h"
 #include "formats/otlp/decode.h"
 #include "formats/otlp/encode.h"
+#include "formats/convert/format.h"
 #include "formats/otlp/import.h"
 #include "golden-request.h"
 
@@ -374,7 +375,7 @@ Test(decode, takes_a_large_honest_request) {
         _cleanup_(window_freep) Window *window = NULL;
         OtlpOptions options = { .max_bytes = 64 << 20, .timestamps = 1 };
         static struct requests requests;
-        WindowLimits limits = otlp_import_limits;
+        WindowLimits limits = format_limits;
         uint64_t n_lost;
         uint32_t profile, stack;
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "formats/otlp/import.h"
 #include "symbol/function/window-names.h"
 
 enum {
@@ -14,9 +13,23 @@ enum {
         MAX_SEEN = 16 << 20,
 };
 
+const WindowLimits format_limits = {
+        .max_strings = 4 << 20,
+        .max_modules = 128 << 10,
+        .max_functions = 4 << 20,
+        .max_frames = 4 << 20,
+        .max_stacks = 4 << 20,
+        .max_links = 4 << 20,
+        .max_attributes = 4 << 20,
+        .max_samples = 16 << 20,
+        .max_resources = 64 << 10,
+        .max_times = 64 << 20,
+        .max_bytes = (size_t)1 << 30,
+};
+
 /* One run, then the process ends: a day's recording fits. */
 static WindowLimits convert_limits(void) {
-        WindowLimits limits = otlp_import_limits;
+        WindowLimits limits = format_limits;
 
         limits.max_times = 256 << 20;
         limits.max_bytes = (size_t)4 << 30;

@@ -4,101 +4,18 @@
 /*
  * Conversion
  *
- * Inputs → one Window → one output. A format is a reader or a writer in the
- * tables of formats.c; all of them meet in the Window, so each reader goes with each writer. A new
- * format is one file here (or a folder beside, for a large one) and one line in a table.
+ *     file, pipe ─▶ source (unpacks) ─▶ reader ─▶ Window ─▶ writer ─▶ file, pipe; exporter
  *
- * Times in the window are REALTIME (its offset is 0).
+ * Inputs → one Window → one output. All formats meet in the Window, so each reader goes with each writer. The
+ * first bytes of an input choose the reader, a name or the suffix of the output chooses the writer. A new
+ * format is a reader or a writer (format.h) in a room of its own, and one line in a table of formats.c.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "formats/convert/format.h"
 
-#include "base/util/intern.h"
-#include "base/util/text.h"
-#include "formats/convert/source.h"
-#include "formats/page/page.h"
-#include "profile/copy.h"
-#include "symbol/function/symbolizer.h"
-
-typedef struct ConvertOptions {
-        uint64_t start_ns, end_ns;      /* events in [start, end) count; 0 and UINT64_MAX = all */
-        bool start_relative, end_relative;      /* … counted from where the recording begins */
-        bool timestamps;                /* keep the time of each event */
-        bool timestamps_asked;          /* … whatever they cost */
-        bool payload;                   /* original_payload: the input as it came */
-        bool arguments;                 /* command lines may be passed on */
-        bool pretty;
-        const char *version;            /* of spanprof */
-        const char *const *resource;    /* KEY=VALUE, ended by NULL */
-        FilterOptions filter;           /* but for times, which are start_ns and end_ns */
-        Symbolizer *symbolizer;         /* for frames that have no function; NULL = they stay so */
-        /* ids of profiles that were read: copies count once; NULL = of one Convert */
-        Intern *seen;
-        /* may be NULL */
-        void (*progress)(const char *name, uint64_t done, uint64_t size, void *userdata);
-        void *userdata;
-} ConvertOptions;
-
-typedef struct Convert {
-        const ConvertOptions *options;
-        Window *window;                 /* open until all inputs are read */
-        Text *diagnostics;              /* what readers say of their inputs; NULL = nobody asked */
-        const PageOptions *page;        /* what a page says beside the samples; NULL = nothing */
-        uint32_t n_inputs;              /* begun, for resources that have no identity */
-        uint64_t start_ns, end_ns;      /* the inputs' own: earliest, latest */
-        Intern seen;
-        uint64_t n_repeated;            /* profiles left out since their id was seen before */
-        /* an input was read whose times are still to be compared with start and end */
-        bool times_open;
-        CopyCounts counts;              /* of what the filter did, after convert_close() */
-        uint64_t n_timed;               /* events whose time is kept */
-        bool times_dropped;             /* there were too many of them */
-        uint64_t n_bytes;               /* of all inputs, as they came */
-        uint8_t **payloads;             /* lent to the window */
-        uint32_t n_payloads;
-        size_t payload_bytes;
-} Convert;
-
-enum {
-        _CONVERT_E_SUCCESS,
-        /* damaged or not of the format: @problem says where; what could be read was */
-        CONVERT_E_INPUT,
-        CONVERT_E_OUTPUT,               /* the window cannot be written in this format */
-};
-
-typedef struct ConvertReader {
-        const char *name;
-        /* Whether the input begins like that; the first reader that says so gets it. */
-        bool (*recognize)(const uint8_t *data, size_t size);
-        bool keeps_times;               /* reads only events between start and end */
-        /* Adds to the window. Return: 0, CONVERT_E_INPUT, -ENOMEM. */
-        int (*read)(Convert *convert, const Source *source, Text *problem);
-} ConvertReader;
-
-/* Takes the bytes of one document. Return: 0, or a code that ends the writing and is passed on. */
-typedef int (*ConvertSink)(const uint8_t *data, size_t size, uint64_t n_events, void *userdata);
-
-typedef struct ConvertWriter {
-        const char *name;               /* of --format */
-        const char *suffixes;           /* words with one blank between */
-        /* is read by people: frames without a name get one, if this machine knows it */
-        bool names;
-        bool times;                     /* shows when something was: times are kept, however many there are */
-        /* Return: 0, CONVERT_E_OUTPUT, -ENOMEM, or the sink's code. */
-        int (*write)(const Convert *convert, ConvertSink sink, void *userdata, Text *problem);
-        /* What the form has no place for, as words for a notice, each with a number; may be NULL. */
-        void (*losses)(const Convert *convert, Text *words);
-} ConvertWriter;
-
+/* The tables (formats.c), each ended by NULL. */
 extern const ConvertReader *const convert_readers[];
 extern const ConvertWriter *const convert_writers[];
-extern const ConvertReader convert_read_coro, convert_read_folded, convert_read_framed, convert_read_jfr,
-        convert_read_otlp, convert_read_pprof, convert_read_spool;
-extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write_folded, convert_write_pprof,
-        convert_write_html, convert_write_svg;
 
 /* @options must outlive it. Return: 0, -ENOMEM. */
 int convert_init(Convert *convert, const ConvertOptions *options);
@@ -120,21 +37,3 @@ int convert_close(Convert *convert);
 
 /* By name or, without one, by the path's suffix. Return: the writer, or NULL. */
 const ConvertWriter *convert_find_writer(const char *name, const char *path);
-
-/* For writers: adds `N WHAT` to a list of losses, if there is one. */
-void convert_loss(Text *words, uint64_t n, const char *what);
-
-/* For readers: one OTLP request, protobuf or JSON. Return: 0, CONVERT_E_INPUT, -ENOMEM. */
-int convert_add_request(Convert *convert, const uint8_t *data, size_t size, Text *problem);
-
-/* For readers: widens the time that the window covers. */
-void convert_cover(Convert *convert, uint64_t start_ns, uint64_t end_ns);
-
-/*
- * For readers: adds to a profile's original payload. @bytes: malloc()ed, becomes the conversion's. Return: 0,
- * -ENOMEM.
- */
-int convert_add_payload(Convert *convert, uint32_t profile, const char *format, uint8_t *bytes, size_t size);
-
-/* All of the source as one buffer with a NUL behind it. Return: 0, CONVERT_E_INPUT, -ENOMEM. */
-int convert_read_all(const Source *source, size_t max, uint8_t **datap, size_t *sizep, Text *problem);

@@ -22,7 +22,7 @@
 #include "base/util/intern.h"
 #include "coro/trace/trace-code.h"
 #include "coro/trace/trace-side-files.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/coro/trace-source.h"
 
 enum { MAX_COROUTINES = 1 << 22 };

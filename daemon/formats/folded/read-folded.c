@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/folded/folded.h"
 
 typedef struct Reading {

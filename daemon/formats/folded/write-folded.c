@@ -16,7 +16,7 @@
 #include "base/util/error.h"
 #include "base/util/intern.h"
 #include "base/util/log.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 
 enum { FLUSH = 1 << 20 };
 

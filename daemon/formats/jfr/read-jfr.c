@@ -7,7 +7,7 @@
 
 #include "base/util/log.h"
 #include "base/util/text.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/jfr/jfr.h"
 #include "formats/jfr/mask.h"
 

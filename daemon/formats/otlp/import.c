@@ -15,21 +15,8 @@
 #include "base/util/error.h"
 #include "base/util/intern.h"
 #include "base/util/macro.h"
+#include "formats/convert/format.h"
 #include "formats/otlp/import-table.h"
-
-const WindowLimits otlp_import_limits = {
-        .max_strings = 4 << 20,
-        .max_modules = 128 << 10,
-        .max_functions = 4 << 20,
-        .max_frames = 4 << 20,
-        .max_stacks = 4 << 20,
-        .max_links = 4 << 20,
-        .max_attributes = 4 << 20,
-        .max_samples = 16 << 20,
-        .max_resources = 64 << 10,
-        .max_times = 64 << 20,
-        .max_bytes = (size_t)1 << 30,
-};
 
 static int import_link(Import *import, int32_t index, uint32_t *linkp) {
         const OtlpDictionary *dictionary = import->dictionary;
@@ -238,7 +225,7 @@ int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_r
         for (size_t i = 0; i < n_requests; i++)
                 for (size_t j = 0; j < requests[i]->n_resource_profiles; j++)
                         widen(requests[i]->resource_profiles[j], &start_ns, &end_ns);
-        r = window_new(&window, MIN(start_ns, end_ns), 0, limits ? limits : &otlp_import_limits);
+        r = window_new(&window, MIN(start_ns, end_ns), 0, limits ? limits : &format_limits);
         for (size_t i = 0; !r && i < n_requests; i++)
                 r = import_request(window, requests[i], where, where_size);
         if (!r)

@@ -26,13 +26,10 @@ enum {
         OTLP_IMPORT_E_FULL,             /* a cap of the window is reached */
 };
 
-/* Larger than the daemon's: one file, read once. */
-extern const WindowLimits otlp_import_limits;
-
 /*
  * Resources with equal attributes become one, as do profiles of one type in one resource; so the parts of a
  * split window come together again. The window is closed.
- * @limits: NULL = otlp_import_limits. @where (@where_size bytes): what is wrong, with its path.
+ * @limits: NULL = format_limits (formats/convert/format.h). @where (@where_size bytes): what is wrong, with its path.
  * Return: 0, OTLP_IMPORT_E_*, -ENOMEM.
  */
 int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests,

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/pprof/pprof.h"
 
 #define MAX_BYTES ((size_t)1 << 30)

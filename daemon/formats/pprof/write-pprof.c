@@ -15,7 +15,7 @@
 #include "base/util/gzip.h"
 #include "base/util/hashmap.h"
 #include "base/util/protobuf.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/pprof/pprof-fields.h"
 
 enum { MAX_COLUMNS = 64 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/util/error.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/page/page.h"
 
 typedef int (*PageWrite)(const Window *window, const PageOptions *options, FILE *out);

@@ -6,7 +6,7 @@
 #include <limits.h>
 
 #include "base/util/error.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/otlp/encode.h"
 #include "formats/otlp/json.h"
 #include "formats/otlp/messages.h"

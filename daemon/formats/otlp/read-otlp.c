@@ -13,7 +13,7 @@
 #include "base/util/error.h"
 #include "base/util/unpack.h"
 #include "delivery/spool/spool-file.h"
-#include "formats/convert/convert.h"
+#include "formats/convert/format.h"
 #include "formats/otlp/decode.h"
 #include "formats/otlp/import.h"
 
@@ -70,7 +70,7 @@ static int drop_all_repeated(Convert *convert, OtlpRequest *request) {
         return r;
 }
 
-int convert_add_request(Convert *convert, const uint8_t *data, size_t size, Text *problem) {
+static int add_request(Convert *convert, const uint8_t *data, size_t size, Text *problem) {
         static const char *const texts[] = {
                 [OTLP_DECODE_E_TOO_LARGE] = "would take too much memory",
                 [OTLP_DECODE_E_TOO_DEEP] = "is nested too deeply",
@@ -100,7 +100,7 @@ int convert_add_request(Convert *convert, const uint8_t *data, size_t size, Text
 /* One message of many: problems say which. */
 static int add_numbered(Convert *convert, const uint8_t *data, size_t size, unsigned number, Text *problem) {
         Text text = { 0 };
-        int r = convert_add_request(convert, data, size, &text);
+        int r = add_request(convert, data, size, &text);
 
         if (r > 0)
                 text_printf(problem, "document %u %s", number, text.data ? text.data : "cannot be read");
@@ -157,7 +157,7 @@ static int take_documents(Convert *convert, Slide *slide, unsigned *numberp, Tex
                 if (n == slide->size - used && !slide_is_all(slide))
                         break;
                 ++*numberp;
-                r = single ? convert_add_request(convert, slide->data, n, problem) :
+                r = single ? add_request(convert, slide->data, n, problem) :
                              add_numbered(convert, slide->data + used, n, *numberp, problem);
                 used += n;
         }
@@ -287,7 +287,7 @@ static int read_spool(Convert *convert, const Source *source, Text *problem) {
                 return mistake(problem, "is a batch of another schema", header.schema);
         if (r > 0)
                 return mistake(problem, "is a batch of a spool, and damaged or cut off", "");
-        return r ? r : convert_add_request(convert, request, header.request_size, problem);
+        return r ? r : add_request(convert, request, header.request_size, problem);
 }
 
 const ConvertReader convert_read_otlp = { .name = "otlp", .recognize = recognize_any, .read = read_otlp };
