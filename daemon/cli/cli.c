@@ -101,7 +101,7 @@ static int run_verb(Cli *cli, int argc, char **argv) {
         if (r > 0)
                 return r;
         if (!r && cli->config.help) {
-                help_print_verb(cli->verb);
+                help_print_verb(cli->verb, cli->help_all || cli->config.all);
                 return STATUS_OK;
         }
         if (!r && cli->config.version) {

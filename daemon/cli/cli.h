@@ -49,6 +49,7 @@ struct Cli {
         Config config;
         char **arguments;               /* those that are no options */
         int n_arguments;
+        bool help_all;                  /* `--help --all`: help shows advanced options, too */
         char **argv;                    /* all that was behind the verb, to parse it anew (cli_reload) */
         int argc;
 };
@@ -89,5 +90,6 @@ unsigned cli_output_width(void);
 void cli_log_lines(const Text *text);
 
 void help_print(void);
-void help_print_verb(const Verb *verb);
+/* @all: with advanced options. */
+void help_print_verb(const Verb *verb, bool all);
 void version_print(void);

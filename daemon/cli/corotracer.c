@@ -66,7 +66,7 @@ static int parse(Cli *cli, Flag *flags) {
                         return -1;
                 flag = find_flag(flags, name, size);
                 if (!flag && (!strcmp(name, "h") || !strcmp(name, "help"))) {
-                        help_print_verb(&verb_corotracer);
+                        help_print_verb(&verb_corotracer, true);
                         return STATUS_OK;
                 }
                 if (!flag || (!name[size] && i + 1 == cli->n_arguments)) {

@@ -73,28 +73,44 @@ static void print_option(const Option *option) {
         text_deinit(&help);
 }
 
-void help_print_verb(const Verb *verb) {
+/* Prints the options of @verb under their headings. Return: how many advanced ones were left out. */
+static unsigned print_options(const Verb *verb, bool all) {
         const char *section = "";
+        unsigned n_hidden = 0;
 
-        printf("Usage: spanprof %s%s%s%s\n\n%s%s", verb->name, verb->bit ? " [OPTION…]" : "",
-               *verb->arguments ? " " : "", verb->arguments, verb->description,
-               verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
         for (size_t i = 0; i < option_table_size; i++) {
                 const Option *option = &option_table[i];
                 const char *title = option->section ? option->section : "options";
 
                 if (!option_is_for(option, verb->bit) && option_is_setting(option))
                         continue;
+                if (option->advanced && !all) {
+                        n_hidden++;
+                        continue;
+                }
                 if (strcmp(title, section))
                         printf("\n%c%s:\n", title[0] - 'a' + 'A', title + 1);
                 section = title;
                 print_option(option);
         }
+        return n_hidden;
+}
+
+void help_print_verb(const Verb *verb, bool all) {
+        unsigned n_hidden;
+
+        printf("Usage: spanprof %s%s%s%s\n\n%s%s", verb->name, verb->bit ? " [OPTION…]" : "",
+               *verb->arguments ? " " : "", verb->arguments, verb->description,
+               verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
+        n_hidden = print_options(verb, all);
         if (verb->bit)
                 printf("\nEach option can be set in the environment too, e.g. SPANPROF_EXPORT_INTERVAL=30s%s.\n",
                        verb->reads_files
                                ? ",\nand those under a heading in configuration files: see spanprof.conf(5)"
                                : "");
+        if (n_hidden)
+                printf("\n`spanprof %s --help --all` shows %u more option%s.\n", verb->name, n_hidden,
+                       n_hidden == 1 ? "" : "s");
 }
 
 void help_print(void) {
@@ -118,7 +134,7 @@ static int run(Cli *cli) {
         verb = verb_find(cli->arguments[0]);
         if (!verb)
                 return STATUS_USAGE;
-        help_print_verb(verb);
+        help_print_verb(verb, cli->help_all);
         return STATUS_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct Parse {
         Cli *cli;
         char **argv;
         int argc, at;                   /* argv[at] is the next to read */
+        bool all;                       /* --all was given to a verb that has no such option */
         Text errors;
 } Parse;
 
@@ -82,6 +83,10 @@ static int parse_long(Parse *parse, const char *name) {
                 option = option_find(name + 3, size - 3);
                 if (is_taken(parse, option) && option->kind == OPTION_BOOL && option_is_setting(option))
                         return apply(parse, option, written, "off");
+        }
+        if (!is_taken(parse, option) && !value && !strcmp(name, "all")) {
+                parse->all = true;
+                return 0;
         }
         if (!is_taken(parse, option))
                 return unknown_option(parse, written + 2);
@@ -160,6 +165,9 @@ int cli_parse(Cli *cli, int argc, char **argv) {
         cli->arguments = argv;
         cli->n_arguments = 0;
         r = parse_all(&parse);
+        cli->help_all = parse.all && (cli->config.help || cli->verb == &verb_help);
+        if (!r && parse.all && !cli->help_all)
+                r = unknown_option(&parse, "all");
         if (!r && !cli->config.help && !cli->config.version)
                 r = check_arguments(&parse);
         if (r == STATUS_USAGE) {

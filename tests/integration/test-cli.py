@@ -61,6 +61,45 @@ class Help(Cli):
     def test_wins_over_a_missing_argument(self):
         self.spanprof("config", "-h", "a", "b", "c")
 
+    def options(self, text):
+        return re.findall(r"^  (?:-\w,|   ) --([a-z-]+)", text, re.M)
+
+    def test_shows_what_most_need_and_counts_the_rest(self):
+        shown, known = set(), set()
+        for verb in self.verbs():
+            with self.subTest(verb=verb):
+                common = self.spanprof(verb, "--help").stdout
+                everything = self.spanprof(verb, "--help", "--all").stdout
+                others = [["help", verb, "--all"], ["help", "--all", verb]]
+                others += [[verb, "--all", "-h"]] if verb != "corotracer" else []  # reads its own command line
+                for other in others:
+                    self.assertEqual(self.spanprof(*other).stdout, everything)
+                some, every = self.options(common), self.options(everything)
+                self.assertEqual(some, [option for option in every if option in some], "the order stays")
+                self.assertNotIn("--help --all` shows", everything)
+                hidden = len(every) - len(some)
+                last = f"`spanprof {verb} --help --all` shows {hidden} more option{'s' * (hidden > 1)}."
+                if hidden:
+                    self.assertEqual(common.splitlines()[-1], last)
+                else:
+                    self.assertEqual(common, everything)
+                shown |= set(some)
+                known |= set(every)
+        self.assertTrue(50 <= len(shown) <= 65, len(shown))
+        self.assertGreater(len(known), 90)
+        self.assertTrue({"pid", "frequency", "endpoint", "duration", "output", "max-memory"} <= shown)
+        self.assertFalse({"jitter", "spool-mode", "max-export-rate", "dialect"} & shown)
+
+    def test_an_advanced_option_is_an_option_like_any_other(self):
+        self.assertNotIn("--jitter", self.spanprof("config", "--help").stdout)
+        self.assertRegex(self.spanprof("config", "show", env=environment(SPANPROF_JITTER="off")).stdout,
+                         r"(?m)^jitter += off")
+
+    def test_all_is_for_help_where_a_verb_has_no_such_option(self):
+        done = self.spanprof("report", "--all", "x.pb", expect=USAGE)
+        self.assertIn("report: unknown option --all", done.stderr)
+        self.assertEqual(done.stdout, "")
+
 
 class Version(Cli):
     def test_names_version_libraries_and_kernel(self):
@@ -253,8 +292,8 @@ class Manual(Cli):
         page = self.page("spanprof.1")
         for verb in self.verbs():
             self.assertIn(f"\\fB{verb}\\fR", page)
-            own = self.spanprof(verb, "--help").stdout.split("\nOptions:\n")[-1] if verb == "config" else (
-                self.spanprof(verb, "--help").stdout)
+            text = self.spanprof(verb, "--help", "--all").stdout
+            own = text.split("\nOptions:\n")[-1] if verb == "config" else text
             for option in set(re.findall(r"^ .*--([a-z-]+)", own, re.M)) - {"help", "version"}:
                 self.assertIn(f"\\fB--\\fR\\fB{option}\\fR", page)
 

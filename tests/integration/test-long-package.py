@@ -167,7 +167,7 @@ class Completions(tap.TestCase):
                 re.findall(
                     r"--([a-z-]+)",
                     " ".join(re.findall(r"^ +(?:-\w, )?--\S+",
-                                        self.spanprof(verb, "--help").stdout, re.M))))
+                                        self.spanprof(verb, "--help", "--all").stdout, re.M))))
             self.assertEqual({word.strip("-=") for word in self.complete(verb, "--")}, options, verb)
         self.assertEqual(set(self.complete("run", "--compression", "")), {"gzip", "none"})
         self.assertEqual(self.complete("run", "--compression", "=", "g"), ["gzip"])
