@@ -85,7 +85,7 @@ void jfr_names_deinit(JfrNames *names);
 void jfr_names_begin(JfrNames *names, const JfrMetadata *metadata, JfrPools *pools);
 
 /*
- * For names.c and stacks.c: a constant's text, appended; of a class as people write it. Return: 0, -ENOMEM.
+ * For stacks.c: a constant's text, appended; of a class as people write it. Return: 0, -ENOMEM.
  */
 int jfr_names_append(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);
 int jfr_names_append_class(JfrNames *names, const JfrClass *class, uint64_t index, Text *text);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "formats/jfr/profiles.h"
+
+#include "base/util/macro.h"
 
 /*
  * Profiles of a recording: one for each way of measuring that wrote events.
@@ -10,8 +13,6 @@
  *     jdk.ExecutionSample alone               samples/count
  *     jdk.CPUTimeSample beside it             samples/count and execution_samples/count
  */
-#include "base/util/macro.h"
-#include "formats/jfr/read-private.h"
 
 /*
  * Intervals where nobody has said one, or 0: of async-profiler and Datadog's, and of the JDK's default.jfc.

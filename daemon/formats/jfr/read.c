@@ -2,19 +2,38 @@
 
 /*
  * A recording from its first chunk to its last. Each chunk is read twice at most: what it says of itself and
- * its constants, then its events in order (blocks.c). A chunk that is damaged costs what is damaged: its
- * events up to there, and all other chunks, are read.
+ * its constants, then its events in order. A chunk that is damaged costs what is damaged: its events up to
+ * there, and all other chunks, are read.
+ *
+ *     chunk.c       where metadata and constants are; looked for, if the chunk was cut off
+ *     metadata.c    the chunk's own description of its types → classes and fields
+ *     pool.c        constants, kept as the bytes that they are
+ *     event.c       for each type that is a sample, a list of steps through its fields
+ *     blocks.c      events → known combinations of stack, thread, span … and new ones
+ *     samples.c     new combinations → rows of the window, by stacks.c and constants.c
+ *     profiles.c    which profiles there are; recording.c: events about the recording itself
+ *
+ * What makes it fast is what it does not do. A known combination costs one look-up of a hash of the numbers in
+ * the event (128 bits, seeded), and frames are read once for each stack. Events whose times are not kept are
+ * added up in blocks.c. Types that are no samples are passed over by their size. Events pass through buffers of
+ * 256 KiB, so memory does not grow with the recording, except for times: 12 to 20 bytes each, and at most a
+ * million of them unless they are asked for.
+ *
+ * A recording may lie. A class inside itself, or with a field of unknown class, is `broken` and its events
+ * fail. Fields that take no bytes are dropped, so that passing over a value costs no more than its bytes.
+ * Checkpoints must point backwards.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/util/error.h"
 #include "base/util/macro.h"
 #include "base/util/text.h"
-#include "formats/jfr/read-private.h"
+#include "formats/jfr/profiles.h"
+#include "formats/jfr/recording.h"
+#include "formats/jfr/samples.h"
 
 enum {
         MAX_TYPES = 1 << 16,
@@ -22,19 +41,6 @@ enum {
         MAX_COMBINATION_BITS = 16,
         USUAL_EVENT = 16,               /* bytes, rather less than more */
 };
-
-void jfr_mistake(JfrReader *reader, const char *format, ...) {
-        va_list arguments;
-        char line[256];
-
-        if (!reader->damaged) {
-                va_start(arguments, format);
-                vsnprintf(line, sizeof(line), format, arguments);
-                va_end(arguments);
-                text_append(reader->problem, line, strlen(line));
-        }
-        reader->damaged = true;
-}
 
 static int find_type(JfrReader *reader, const char *name, uint32_t *rowp) {
         int r = intern_add(&reader->type_names, name, strlen(name) + 1, rowp);
@@ -58,7 +64,7 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
         const JfrEventType *type = jfr_event_type(class->name);
         JfrPlan *plan = &reader->plans[reader->n_plans];
 
-        state->about = jfr_about_kind(class->name);
+        state->about = jfr_recording_kind(class->name);
         if (type && reader->n_plans < jfr_n_event_types) {
                 if (!jfr_plan_make(plan, type, class, reader->chunk->compressed, reader->n_chunks)) {
                         state->plan = plan;
@@ -98,7 +104,7 @@ static int begin_chunk(JfrReader *reader) {
         for (uint32_t i = 0; i < reader->metadata.n_classes && !r; i++)
                 r = plan_class(reader, reader->metadata.classes[i]);
         jfr_names_begin(&reader->names, &reader->metadata, &reader->pools);
-        return r ? r : jfr_about_prepare(reader);
+        return r ? r : jfr_recording_prepare(reader);
 }
 
 static void add_counts(JfrReader *reader) {
@@ -147,7 +153,7 @@ static int read_chunk(JfrReader *reader) {
         } else if (!r) {
                 r = begin_chunk(reader);
                 if (!r)
-                        r = jfr_events_read(reader);
+                        r = jfr_samples_read(reader);
         }
         end_chunk(reader);
         return r;
@@ -309,7 +315,7 @@ static int init(JfrReader *reader) {
 }
 
 static void deinit(JfrReader *reader) {
-        JfrAbout *about = &reader->about;
+        JfrRecording *about = &reader->about;
         Text *texts[] = { &about->jvm_name,       &about->jvm_version, &about->jvm_arguments,
                           &about->java_arguments, &about->os,          &about->cpu,
                           &reader->event };
@@ -343,7 +349,7 @@ int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, J
                 r = read_chunks(&reader);
         if (r >= 0) {
                 note_times(&reader);
-                q = jfr_about_finish(&reader);
+                q = jfr_recording_finish(&reader);
         }
         if (r == JFR_E_FULL)
                 jfr_mistake(&reader,

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "formats/jfr/recording.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/util/error.h"
+#include "base/util/macro.h"
+#include "formats/jfr/profiles.h"
 
 /*
  * Events about the recording: whose it is, its settings, its libraries.
@@ -8,12 +16,6 @@
  * them. Command lines may hold secrets too: of them only the service's name is taken, unless they were asked
  * for.
  */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "base/util/error.h"
-#include "base/util/macro.h"
-#include "formats/jfr/read-private.h"
 
 enum { ABOUT_NONE, ABOUT_JVM, ABOUT_OS, ABOUT_CPU, ABOUT_SETTING, ABOUT_LIBRARY, ABOUT_LOST };
 
@@ -26,7 +28,7 @@ typedef struct Wanted {
         Text *text;                     /* for texts; NULL = a number is wanted */
 } Wanted;
 
-uint32_t jfr_about_kind(const char *class_name) {
+uint32_t jfr_recording_kind(const char *class_name) {
         static const char *const names[] = {
                 [ABOUT_JVM] = "jdk.JVMInformation",    [ABOUT_OS] = "jdk.OSInformation",
                 [ABOUT_CPU] = "jdk.CPUInformation",    [ABOUT_SETTING] = "jdk.ActiveSetting",
@@ -80,7 +82,7 @@ static bool read_fields(JfrReader *reader, const JfrClass *class, const JfrEvent
 }
 
 static int read_jvm(JfrReader *reader, const JfrClass *class, const JfrEvent *event) {
-        JfrAbout *about = &reader->about;
+        JfrRecording *about = &reader->about;
         Wanted wanted[] = { { "jvmName", 0, &about->jvm_name },
                             { "jvmVersion", 0, &about->jvm_version },
                             { "jvmArguments", 0, &about->jvm_arguments },
@@ -161,7 +163,7 @@ static int read_lost(JfrReader *reader, const JfrClass *class, const JfrEvent *e
         return 0;
 }
 
-int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
+int jfr_recording_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
                     const JfrEvent *event) {
         Wanted os = { "osVersion", 0, &reader->about.os }, cpu = { "cpu", 0, &reader->about.cpu };
 
@@ -203,7 +205,7 @@ static int look_for(JfrReader *reader, bool jvm, bool libraries) {
                 kind = class ? reader->states[class->number].about : ABOUT_NONE;
                 if ((kind != ABOUT_JVM || !jvm) && (kind != ABOUT_LIBRARY || !libraries))
                         continue;
-                r = jfr_about_event(reader, &reader->states[class->number], class, &event);
+                r = jfr_recording_event(reader, &reader->states[class->number], class, &event);
                 if (r)
                         break;
                 jvm &= !reader->about.has_jvm;
@@ -227,7 +229,7 @@ static bool has_remote_frames(const JfrReader *reader) {
 
 /* One process may have written many recordings: it is one resource. */
 static int find_resource(JfrReader *reader) {
-        const JfrAbout *about = &reader->about;
+        const JfrRecording *about = &reader->about;
         uint64_t key[3] = { reader->options->key, 0, 0 };
 
         if (about->has_jvm) {
@@ -238,7 +240,7 @@ static int find_resource(JfrReader *reader) {
         return jfr_full(window_resource(reader->window, hash_bytes(key, sizeof(key)), &reader->resource));
 }
 
-int jfr_about_prepare(JfrReader *reader) {
+int jfr_recording_prepare(JfrReader *reader) {
         const JfrClass *library = jfr_class_named(&reader->metadata, "jdk.NativeLibrary");
         bool libraries = library && jfr_field(library, "buildId") && has_remote_frames(reader);
         bool jvm = !reader->resource && jfr_class_named(&reader->metadata, "jdk.JVMInformation");
@@ -283,7 +285,7 @@ static size_t find_option(const Text *arguments, const char *option, const char 
         return 0;
 }
 
-static void add_service(Attributes *attributes, const JfrAbout *about) {
+static void add_service(Attributes *attributes, const JfrRecording *about) {
         const char *name = "unknown_service:java";
         size_t size = find_option(&about->jvm_arguments, "-Dotel.service.name=", &name);
 
@@ -293,7 +295,7 @@ static void add_service(Attributes *attributes, const JfrAbout *about) {
 }
 
 /* Says that the command line is more than one text: `java JVM-ARGUMENTS MAIN-CLASS ARGUMENTS`. */
-static void add_command(Attributes *attributes, const JfrAbout *about) {
+static void add_command(Attributes *attributes, const JfrRecording *about) {
         Text line = { 0 };
 
         text_append(&line, "java", 4);
@@ -334,8 +336,8 @@ static void add_version(Attributes *attributes, const Text *version) {
                 add_text(attributes, "process.runtime.version", version->data, version->size);
 }
 
-int jfr_about_finish(JfrReader *reader) {
-        const JfrAbout *about = &reader->about;
+int jfr_recording_finish(JfrReader *reader) {
+        const JfrRecording *about = &reader->about;
         Attributes attributes = { .window = reader->window };
 
         if (!reader->resource)

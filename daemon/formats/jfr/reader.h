@@ -2,8 +2,10 @@
 #pragma once
 
 /*
- * What read.c (chunks), blocks.c and events.c (their events), sample.c (new combinations) and about.c (events
- * about the recording) share.
+ * Reader
+ *
+ * The state of reading one recording. read.c goes through its chunks, blocks.c through the events of a chunk;
+ * samples.c, profiles.c and recording.c make of them what the window holds.
  */
 
 #include "base/util/intern.h"
@@ -106,12 +108,12 @@ static inline void jfr_remember(const JfrLookup *lookup, uint32_t index) {
 }
 
 /* What the recording says of its process. */
-typedef struct JfrAbout {
+typedef struct JfrRecording {
         bool has_jvm;
         int64_t pid;
         uint64_t jvm_start;
         Text jvm_name, jvm_version, jvm_arguments, java_arguments, os, cpu;
-} JfrAbout;
+} JfrRecording;
 
 typedef struct JfrReader {
         const JfrInput *input;
@@ -154,7 +156,7 @@ typedef struct JfrReader {
         /* of all events whose period is known, and their number: all of past chunks */
         double period_sums[JFR_N_GROUPS];
         uint64_t n_periods[JFR_N_GROUPS];
-        JfrAbout about;
+        JfrRecording about;
         JfrLibrary *libraries;
         uint32_t n_libraries, libraries_size;
         bool damaged;
@@ -162,59 +164,6 @@ typedef struct JfrReader {
 
 /* Notes a mistake; the first is the one that is told. */
 _printf_(2, 3) void jfr_mistake(JfrReader *reader, const char *format, ...);
-
-/* events.c: all events of the chunk. Return: 0, JFR_E_FULL, -ENOMEM. */
-int jfr_events_read(JfrReader *reader);
-
-/*
- * sample.c: the row of the window that an event's slots (JFR_N_SLOTS) belong to. Return: 0, WINDOW_E_FULL,
- * -ENOMEM.
- */
-int jfr_sample_find(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep,
-                    uint32_t *samplep);
-
-/* sample.c: its text as a string of the window, for jfr_plan_read(). */
-int jfr_sample_text(const JfrString *string, uint64_t *valuep, void *userdata);
-
-/* profiles.c: which profiles there are. */
-
-/* Whether times of samples of the group are kept. */
-bool jfr_group_is_timed(JfrGroup group);
-
-/*
- * The group of an event with these slots: its type's, but for samples of the wall clock that async-profiler
- * wrote as others.
- */
-int jfr_profile_group(JfrReader *reader, const JfrPlan *plan, const uint64_t *slots, JfrGroup *groupp);
-
-/* The profile of the group, made on first use. Return: 0, WINDOW_E_FULL, -ENOMEM. */
-int jfr_profile_find(JfrReader *reader, JfrGroup group, uint32_t *profilep);
-
-/*
- * What a setting of the recording says of periods. @plan: of the events that it is about; NULL = of none that
- * are samples.
- * Return: as above.
- */
-int jfr_profile_setting(JfrReader *reader, const JfrPlan *plan, const char *name, const char *value);
-
-/* Takes what was said of periods for the events that this chunk had. */
-void jfr_profiles_end_chunk(JfrReader *reader);
-
-/* Names and periods, once everything is read. Return: 0, WINDOW_E_FULL, -ENOMEM. */
-int jfr_profiles_finish(JfrReader *reader);
-
-/* about.c: events about the recording. */
-
-/* The kind of the class + 1; 0 = none of them. */
-uint32_t jfr_about_kind(const char *class_name);
-int jfr_about_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
-                    const JfrEvent *event);
-
-/* What must be known before the first sample: the process; libraries, where frames may be remote. */
-int jfr_about_prepare(JfrReader *reader);
-
-/* The resource and its attributes; periods of the profiles. */
-int jfr_about_finish(JfrReader *reader);
 
 /* WINDOW_E_FULL becomes JFR_E_FULL. */
 static inline int jfr_full(int r) {
