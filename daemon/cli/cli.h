@@ -89,7 +89,6 @@ unsigned cli_output_width(void);
 /* Logs each line of @text as an error. */
 void cli_log_lines(const Text *text);
 
-void help_print(void);
 /* @all: with advanced options. */
 void help_print_verb(const Verb *verb, bool all);
 void version_print(void);

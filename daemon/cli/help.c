@@ -113,7 +113,7 @@ void help_print_verb(const Verb *verb, bool all) {
                        n_hidden == 1 ? "" : "s");
 }
 
-void help_print(void) {
+static void help_print(void) {
         printf("Usage: spanprof VERB [OPTION…] [ARGUMENT…]\n\n"
                "Samples the stacks of running programs by span, from outside, and ships them as OTLP profiles.\n\n"
                "Verbs:\n");

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/util/clock.h"
-#include "formats/convert/convert.h"
+#include "../lib/convert-file.h"
 #include "formats/page/page.h"
 
 static uint64_t cpu_ns(void) {
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
         int r = argc < 2 ? 1 : convert_init(&convert, &options);
 
         if (!r)
-                r = convert_add(&convert, argv[1], &problem);
+                r = convert_file(&convert, argv[1], &problem);
         if (!r)
                 r = convert_close(&convert);
         read_ns = cpu_ns() - begin_ns;

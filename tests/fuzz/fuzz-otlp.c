@@ -11,8 +11,8 @@
 #include "base/util/text.h"
 #include "formats/otlp/decode.h"
 #include "formats/otlp/encode.h"
-#include "formats/otlp/import.h"
 #include "formats/otlp/validate.h"
+#include "import-window.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                         abort();
                 return 0;
         }
-        if (!otlp_import(&window, (const OtlpRequest *const[]){ request }, 1, &window_default_limits, where,
+        if (!import_window(&window, (const OtlpRequest *const[]){ request }, 1, &window_default_limits, where,
                          sizeof(where)))
                 round_trip(window);
         window_free(window);

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "formats/convert/convert.h"
+#include "convert-file.h"
 #include "formats/page/page.h"
 
 static int read_input(Convert *convert, const ConvertOptions *options, const char *path) {
@@ -16,7 +16,7 @@ static int read_input(Convert *convert, const ConvertOptions *options, const cha
         int r = convert_init(convert, options);
 
         if (!r)
-                r = convert_add(convert, path, &problem);
+                r = convert_file(convert, path, &problem);
         if (!r)
                 r = convert_close(convert);
         if (r)

@@ -6,9 +6,8 @@
 #include "fill-golden.h"
 #include "formats/otlp/decode.h"
 #include "formats/otlp/encode.h"
-#include "formats/convert/format.h"
-#include "formats/otlp/import.h"
 #include "golden-request.h"
+#include "import-window.h"
 
 enum { MAX_REQUESTS = 200 };
 
@@ -51,7 +50,7 @@ static Window *import(const struct requests *requests) {
         Window *window = NULL;
         char where[256];
 
-        cr_assert_eq(otlp_import(&window, (const OtlpRequest *const *)requests->decoded, requests->n, NULL,
+        cr_assert_eq(import_window(&window, (const OtlpRequest *const *)requests->decoded, requests->n, NULL,
                                  where, sizeof(where)),
                      0, "%s", where);
         return window;
@@ -72,7 +71,7 @@ static void expect_bad(OtlpRequest *request, int code, const char *expected) {
         Window *window = NULL;
         char where[256];
 
-        cr_assert_eq(otlp_import(&window, requests, 1, NULL, where, sizeof(where)), code, "%s", expected);
+        cr_assert_eq(import_window(&window, requests, 1, NULL, where, sizeof(where)), code, "%s", expected);
         cr_assert_null(window);
         cr_assert_str_eq(where, expected, "%s", where);
 }
@@ -103,7 +102,7 @@ Test(import, brings_back_the_same_from_json) {
                                          sizeof(where)),
                      0);
         requests[0] = request;
-        cr_assert_eq(otlp_import(&window, requests, 1, NULL, where, sizeof(where)), 0);
+        cr_assert_eq(import_window(&window, requests, 1, NULL, where, sizeof(where)), 0);
         encode(window, 0, &second);
         cr_assert_arr_eq(second.data[0], golden_request, sizeof(golden_request));
         otlp_request_freep(&request);
@@ -238,7 +237,7 @@ Test(import, says_when_a_window_is_full) {
 
         requests[0] = request;
         limits.max_stacks = 2;
-        cr_assert_eq(otlp_import(&window, requests, 1, &limits, where, sizeof(where)), OTLP_IMPORT_E_FULL);
+        cr_assert_eq(import_window(&window, requests, 1, &limits, where, sizeof(where)), OTLP_IMPORT_E_FULL);
         cr_assert_str_eq(where, "dictionary.stack_table[2]: more than a window takes");
         cr_assert_null(window);
         otlp_request_freep(&request);
@@ -262,7 +261,7 @@ Test(import, makes_a_frame_of_each_inlined_line) {
         lines[1] = &outer;
         location->lines = lines;
         location->n_lines = 2;
-        cr_assert_eq(otlp_import(&window, requests, 1, NULL, where, sizeof(where)), 0);
+        cr_assert_eq(import_window(&window, requests, 1, NULL, where, sizeof(where)), 0);
         window_get_sample(window, 0, 0, &sample);
         words = window_get_stack(window, sample.stack, &n);
         cr_assert_eq(n, 3);
@@ -286,7 +285,7 @@ Test(import, takes_string_indexes_and_lists_of_foreign_senders) {
         pair->key_strindex = 9;
         pair->value->value_case = OTLP_ANY_STRINDEX;
         pair->value->string_value_strindex = 6;
-        cr_assert_eq(otlp_import(&window, requests, 1, NULL, where, sizeof(where)), 0, "%s", where);
+        cr_assert_eq(import_window(&window, requests, 1, NULL, where, sizeof(where)), 0, "%s", where);
         attributes = window_get_resource(window, 1, &n);
         attribute = window_get_attribute(window, attributes[0]);
         cr_assert_str_eq(window_get_string(window, attribute->key, NULL), "thread.id");

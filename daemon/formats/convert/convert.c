@@ -137,21 +137,6 @@ int convert_add_source(Convert *convert, const Source *source, Text *problem) {
         return reader->read(convert, source, problem);
 }
 
-int convert_add(Convert *convert, const char *path, Text *problem) {
-        _cleanup_(source_deinit) Source source = { .fd = -1 };
-        Text rest = { 0 };
-        int r, q = 0;
-
-        r = source_open(&source, path, problem);
-        /* what could be unpacked is worth reading; then the first problem is the one to tell */
-        if (!r || (r == SOURCE_E_CUT && source.size))
-                q = convert_add_source(convert, &source, r ? &rest : problem);
-        text_deinit(&rest);
-        if (q < 0)
-                return q;
-        return r < 0 ? r : r || q ? CONVERT_E_INPUT : 0;
-}
-
 /* One attribute of --resource; `key=` is an empty value. */
 static int parse_attribute(Window *window, const char *pair, uint32_t *attributep) {
         const char *equals = strchr(pair, '=');

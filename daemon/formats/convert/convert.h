@@ -22,11 +22,9 @@ int convert_init(Convert *convert, const ConvertOptions *options);
 void convert_deinit(Convert *convert);
 
 /*
- * Reads one input. @problem gets what is wrong. Return: 0, CONVERT_E_INPUT (what could be read is in the
- * window), -ENOMEM. The same in two steps, for callers that have to see first what it is: @source as
- * source_open() has left it.
+ * Reads one input. @source: as source_open() has left it. @problem gets what is wrong. Return: 0,
+ * CONVERT_E_INPUT (what could be read is in the window), -ENOMEM.
  */
-int convert_add(Convert *convert, const char *path, Text *problem);
 int convert_add_source(Convert *convert, const Source *source, Text *problem);
 
 /* The reader of a source, or NULL. */

@@ -17,7 +17,8 @@
 
 #include "base/util/intern.h"
 #include "base/util/macro.h"
-#include "formats/otlp/validate.h"
+#include "formats/otlp/finding.h"
+#include "formats/otlp/messages.h"
 
 typedef struct Place {
         const struct Place *up;

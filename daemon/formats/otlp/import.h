@@ -27,18 +27,10 @@ enum {
 };
 
 /*
- * Resources with equal attributes become one, as do profiles of one type in one resource; so the parts of a
- * split window come together again. The window is closed.
- * @limits: NULL = format_limits (formats/convert/format.h). @where (@where_size bytes): what is wrong, with its path.
- * Return: 0, OTLP_IMPORT_E_*, -ENOMEM.
- */
-int otlp_import(Window **windowp, const OtlpRequest *const *requests, size_t n_requests,
-                const WindowLimits *limits, char *where, size_t where_size);
-
-/*
- * Adds one request to an open window whose times are REALTIME (offset 0). *startp, *endp: what its profiles
- * cover.
- * Return: as otlp_import(); on a mistake, what stands before it is in the window.
+ * Adds one request to an open window whose times are REALTIME (offset 0). Resources with equal attributes become
+ * one, as do profiles of one type in one resource; so the parts of a split window come together again.
+ * *startp, *endp: what its profiles cover. @where (@where_size bytes): what is wrong, with its path.
+ * Return: 0, OTLP_IMPORT_E_*, -ENOMEM; on a mistake, what stands before it is in the window.
  */
 int otlp_import_add(Window *window, const OtlpRequest *request, uint64_t *startp, uint64_t *endp, char *where,
                     size_t where_size);
