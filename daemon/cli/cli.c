@@ -2,12 +2,11 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/ioctl.h>
 
 #include "base/util/log.h"
+#include "cli/terminal.h"
 
 const Verb *verb_find(const char *name) {
         const char *names[32], *near;
@@ -26,26 +25,6 @@ const Verb *verb_find(const char *name) {
         else
                 log_error("unknown verb `%s`; `spanprof help` lists them", name);
         return NULL;
-}
-
-void cli_log_lines(const Text *text) {
-        const char *line = text->data;
-
-        while (line && *line) {
-                size_t size = strcspn(line, "\n");
-
-                log_error("%.*s", (int)size, line);
-                line += size + (line[size] == '\n');
-        }
-}
-
-unsigned cli_output_width(void) {
-        const char *columns = getenv("COLUMNS");
-        struct winsize size;
-
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-                return size.ws_col;
-        return columns ? (unsigned)strtoul(columns, NULL, 10) : 0;
 }
 
 int cli_load(Cli *cli, Text *errors) {

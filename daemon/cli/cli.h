@@ -50,7 +50,7 @@ struct Cli {
         char **arguments;               /* those that are no options */
         int n_arguments;
         bool help_all;                  /* `--help --all`: help shows advanced options, too */
-        char **argv;                    /* all that was behind the verb, to parse it anew (cli_reload) */
+        char **argv;                    /* all that was behind the verb, to parse it again (cli_reload) */
         int argc;
 };
 
@@ -78,16 +78,10 @@ int cli_parse(Cli *cli, int argc, char **argv);
 int cli_load(Cli *cli, Text *errors);
 
 /*
- * Reads command line, environment and files anew, for a verb without arguments. *configp is initialized by
+ * Reads command line, environment and files again, for a verb without arguments. *configp is initialized by
  * this; on anything but 0 the reasons were logged and it holds nothing. Return: 0, CONFIG_E_INVALID, -errno.
  */
 int cli_reload(const Cli *cli, Config *configp);
-
-/* Of the terminal, else COLUMNS; 0 = neither is known. */
-unsigned cli_output_width(void);
-
-/* Logs each line of @text as an error. */
-void cli_log_lines(const Text *text);
 
 /* @all: with advanced options. */
 void help_print_verb(const Verb *verb, bool all);

@@ -95,7 +95,7 @@ static void print_thread_context(const ThreadContext *thread, const char *unread
 }
 
 /*
- * Since when a thread's context is as it is: nobody writes that down. It stood when it was first seen, and is
+ * Since when a thread's context is as it is: that is written nowhere. It stood when it was first seen, and is
  * younger than the last look that saw another one, or than its thread.
  */
 typedef struct Age {
@@ -312,7 +312,7 @@ static int show(Cli *cli, pid_t pid) {
         while (!r && cli->config.watch) {
                 sleep(1);
                 printf("\n");
-                if (show.ages.n_entries > MAX_AGES)     /* of threads that are gone: begin anew */
+                if (show.ages.n_entries > MAX_AGES)     /* of threads that are gone: begin again */
                         free_ages(&show);
                 r = print_all(&show, objects);
         }

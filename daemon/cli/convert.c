@@ -25,7 +25,7 @@
 
 enum {
         SEND_BYTES = 4 << 20,                   /* of one request */
-        /* somebody waits for the command: retry for less long than a daemon */
+        /* a person waits for the command: retry for less long than a daemon */
         SEND_AGE_SECONDS = 30,
 };
 

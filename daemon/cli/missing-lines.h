@@ -4,7 +4,7 @@
 /*
  * Missing Lines
  *
- * Why --lines has told less than somebody may have hoped for: most programs come without debug information.
+ * Why --lines has told less than hoped for: most programs come without debug information.
  */
 
 #include "symbol/function/symbolizer.h"

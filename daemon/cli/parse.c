@@ -3,7 +3,7 @@
 /*
  * Options of a command line: `--name VALUE`, `--name=VALUE`, `-n VALUE`, `-nVALUE`; switches as `--name`,
  * `--no-name`, `--name=off`, `-abc`; `--` ends them. Written here and not left to getopt_long(), because
- * names, short flags and the word that somebody nearly typed all come from the table.
+ * names, short flags and the word that was nearly typed all come from the table.
  */
 
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "cli/cli.h"
+#include "cli/terminal.h"
 
 typedef struct Parse {
         Cli *cli;

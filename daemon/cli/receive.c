@@ -320,7 +320,7 @@ static int add_signals(Receive *receive) {
         return 0;
 }
 
-/* There is no password: whoever reaches the port can fill the store. */
+/* There is no password: every client that reaches the port can fill the store. */
 static void warn_of_non_targets(const char *url) {
         if (strncmp(url, "http://127.", 11) && strncmp(url, "http://[::1]", 12))
                 log_notice("%s can be reached from other machines, and takes requests from anybody", url);
@@ -380,7 +380,7 @@ static void print_summary(const Receive *receive) {
         printf("\n");
 }
 
-/* What somebody else's store gets is theirs. */
+/* What the store of another user gets is that user's. */
 static void follow_owner(const char *path, RightsUser *user) {
         struct stat st;
 
@@ -411,7 +411,7 @@ static uint64_t needed_capabilities(const Config *config) {
         return forwards ? RIGHTS_OF(CAP_DAC_READ_SEARCH) : 0;
 }
 
-/* Whoever has started it: it starts nothing and looks into no process. */
+/* No matter which user has started it: it starts nothing and looks into no process. */
 static int drop_rights(const Receive *receive) {
         const Config *config = receive->config;
         RightsUser user;

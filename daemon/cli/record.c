@@ -14,6 +14,7 @@
 #include "cli/desk/session.h"
 #include "cli/desk/tables.h"
 #include "cli/missing-lines.h"
+#include "cli/terminal.h"
 #include "formats/convert/convert.h"
 #include "profile/merge.h"
 
@@ -139,7 +140,7 @@ static void hide_progress(Record *record) {
         record->progress_shown = false;
 }
 
-/* A command that writes to the terminal is not written over, unless somebody asks for it. */
+/* A command that writes to the terminal is not written over, unless that is asked for. */
 static bool wants_progress(const Record *record) {
         const Config *config = &record->cli->config;
         bool shared = record->cli->n_arguments && isatty(STDOUT_FILENO) && !asked(config, "progress");

@@ -54,7 +54,7 @@ int report_process_trace(ReportProcess *process, Cli *cli) {
         snprintf(process->path, sizeof(process->path), "%s/process-%u.jsonl", process->directory, pid);
         snprintf(process->stations, sizeof(process->stations), "%s/process-%u.stations.csv",
                  process->directory, pid);
-        r = place_names_new(&process->names, pid);
+        r = process_names_new(&process->names, pid);
         if (r >= 0)
                 r = attach(process, &cli->config, pid);         /* says so if there is no such process */
         if (!r)
@@ -63,11 +63,11 @@ int report_process_trace(ReportProcess *process, Cli *cli) {
 }
 
 const char *report_process_name(const ReportProcess *process, uint64_t address) {
-        return process->names ? place_names_get(process->names, address) : NULL;
+        return process->names ? process_names_get(process->names, address) : NULL;
 }
 
 void report_process_deinit(ReportProcess *process) {
-        process->names = place_names_free(process->names);
+        process->names = process_names_free(process->names);
         if (!*process->directory)
                 return;
         unlink(process->path);

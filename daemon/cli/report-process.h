@@ -4,12 +4,12 @@
 /* `report PID`: what the coroutines of a running process do, in a trace that is written for a short while. */
 
 #include "cli/cli.h"
-#include "cli/place-names.h"
+#include "cli/process-names.h"
 
 typedef struct ReportProcess {
         char directory[64];             /* empty = there is none */
         char path[128], stations[128];
-        PlaceNames *names;              /* of its addresses; NULL = nobody knows them */
+        ProcessNames *names;              /* of its addresses; NULL = not known */
 } ReportProcess;
 
 /*

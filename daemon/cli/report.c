@@ -16,6 +16,7 @@
 #include "cli/outputs.h"
 #include "cli/report-process.h"
 #include "cli/report-trace.h"
+#include "cli/terminal.h"
 #include "formats/page/page.h"
 #include "formats/report/diff.h"
 #include "formats/report/report.h"

@@ -9,6 +9,7 @@
 #include "base/util/json-writer.h"
 #include "base/util/log.h"
 #include "cli/cli.h"
+#include "cli/terminal.h"
 #include "formats/report/text-table.h"
 #include "sampling/discover/survey.h"
 #include "service/config/config-selector.h"

@@ -17,6 +17,7 @@
 #include "cli/desk/screen.h"
 #include "cli/desk/session.h"
 #include "cli/desk/view.h"
+#include "cli/terminal.h"
 
 enum { KEYS_MAX = 256, DEFAULT_ROWS = 10 };
 
@@ -58,7 +59,7 @@ static int draw(Top *top) {
         return r;
 }
 
-/* Whoever reads the lines may leave: that is an end like any other. */
+/* The reader of the lines may leave: that is an end like any other. */
 static int print_lines(Top *top) {
         size_t n_rows = top->config->origins[option_index(option_find("top", 3))].level > CONFIG_DEFAULT
                 ? top->config->top
@@ -139,7 +140,7 @@ static int take_keys(Top *top) {
         return all == VIEW_QUIT ? daemon_stop(top->daemon) : all == VIEW_REDRAW ? draw(top) : 0;
 }
 
-/* A terminal that is gone gives nothing, for ever: then there is nobody to show anything to. */
+/* A terminal that is gone gives nothing, for ever: then there is no one to show anything to. */
 static int on_input(sd_event_source *source, int fd, uint32_t events, void *userdata) {
         Top *top = userdata;
         ssize_t n = read(fd, top->keys + top->n_keys, sizeof(top->keys) - top->n_keys);

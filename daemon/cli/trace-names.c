@@ -94,7 +94,7 @@ static bool take_place(void *userdata, const TracePlace *place) {
         return !common->differ && !known->failed;
 }
 
-/* Of nobody in particular: all processes that have code there must say the same. */
+/* Of no coroutine in particular: all processes that have code there must say the same. */
 static const char *name_for_all(TraceNames *names, uint64_t address) {
         Common common = { .names = names };
 

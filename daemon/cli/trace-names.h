@@ -21,11 +21,11 @@ int trace_names_new(TraceNames **namesp, Symbolizer *symbolizer);
 TraceNames *trace_names_free(TraceNames *names);
 DEFINE_CLEANUP(TraceNames, trace_names_free)
 
-/* For whoever reads traces. */
+/* For readers of traces. */
 TraceCode *trace_names_code(TraceNames *names);
 
 /*
- * The function at an address of the coroutine; NULL = of nobody in particular. Return: a text that lives
+ * The function at an address of the coroutine; NULL = of none in particular. Return: a text that lives
  * until the next call, or NULL.
  */
 const char *trace_names_get(TraceNames *names, const StationCode *of, uint64_t address);

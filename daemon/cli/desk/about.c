@@ -50,7 +50,7 @@ static void make_title(About *about, const Config *config, const char *command) 
                 add_word(about, "all of this machine");
 }
 
-/* A tick on a process that nobody chose is no loss to people. */
+/* A tick on a process that was not chosen is no loss to people. */
 static void add_losses(About *about) {
         for (enum counter counter = 0; counter < COUNTER_N && about->options.n_losses < ABOUT_MAX_LOSSES;
              counter++) {

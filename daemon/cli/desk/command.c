@@ -20,7 +20,7 @@ static _Noreturn void become(char *const *arguments, const sigset_t *mask, int g
         sigprocmask(SIG_SETMASK, mask, NULL);
         while (read(go, &byte, 1) < 0 && errno == EINTR)
                 continue;
-        if (byte != 'g')                /* whoever was to let it go has ended */
+        if (byte != 'g')                /* the process that was to let it go has ended */
                 _exit(COMMAND_STATUS_FAILED);
         execvp(arguments[0], arguments);
         number = errno;

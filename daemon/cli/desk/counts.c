@@ -80,7 +80,7 @@ static const char *find_attribute(const Adding *adding, const uint32_t *set, siz
 
 /* ---- who ---- */
 
-/* A service's name says more than its program's, unless nobody has given it one. */
+/* A service's name says more than its program's, unless it has been given none. */
 static const char *process_name(const Adding *adding, uint32_t resource, char number[24]) {
         size_t n;
         const uint32_t *set = window_get_resource(adding->window, resource, &n);

@@ -6,7 +6,7 @@
  *
  * What the CPU time of windows fell into, for people who look at it now: functions, spans, threads,
  * processes, coroutines, and why stacks end early. Windows are added one after the other; their frames have
- * their names already. A row is known by its texts, which come from profiles: whoever shows them on a
+ * their names already. A row is known by its texts, which come from profiles: a caller that shows them on a
  * terminal cleans them.
  */
 

@@ -7,7 +7,7 @@
  * A terminal of our own for a while: other page, no echo, keys at once. However we end, short of SIGKILL, it
  * gets back what it had: at an exit, by a signal that kills, before a stop (Ctrl-Z). Written by hand and not
  * over a library, because all that is needed are nine sequences that every terminal of this century knows,
- * and one page that is drawn anew each time.
+ * and one page that is drawn again each time.
  */
 
 #include <stdbool.h>
@@ -35,7 +35,7 @@ void screen_size(unsigned *rowsp, unsigned *columnsp);
 void screen_draw(const Text *page);
 
 /*
- * Appends at most @columns characters of a stranger's @text, filled up with blanks to so many if @fill. It is
- * masked (base/util/text.h).
+ * Appends at most @columns characters of @text from another program, filled up with blanks to so many if
+ * @fill. It is masked (base/util/text.h).
  */
 void screen_text(Text *to, const char *text, unsigned columns, bool fill);

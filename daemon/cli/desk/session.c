@@ -116,7 +116,7 @@ void session_deinit(Session *session) {
 }
 
 /*
- * Nobody was asked for by these, so what they say must not decide; a filter of system calls is for us, not
+ * No user chose these, so what they say must not decide; a filter of system calls is for us, not
  * for the command.
  */
 static void prepare(Session *session) {

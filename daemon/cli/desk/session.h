@@ -4,7 +4,7 @@
 /*
  * Session
  *
- * The daemon's own stages for somebody at this host's terminal: sampling as in `run`, but the windows of
+ * The daemon's own stages for a user at this host's terminal: sampling as in `run`, but the windows of
  * profiles go to a function instead of a receiver, and what is sampled may be a command that the session
  * starts.
  *
@@ -22,7 +22,7 @@
 #include "service/run/daemon.h"
 
 typedef struct SessionOptions {
-        Config *config;                 /* borrowed; what a desk has no use for is set anew */
+        Config *config;                 /* borrowed; what a desk has no use for is overwritten */
         char *const *command;           /* NULL = none */
         uint64_t interval_ns;           /* between two windows */
         uint64_t progress_ns;           /* between two calls of progress(); 0 = none */
@@ -51,7 +51,7 @@ void session_deinit(Session *session);
 int session_run(Session *session);
 
 /*
- * Why nobody can sample here, in a line for people who have just typed the command; NULL = nothing is known
- * to be missing.
+ * Why sampling cannot work here, in a line for people who have just typed the command; NULL = nothing is
+ * known to be missing.
  */
 const char *session_obstacle(void);

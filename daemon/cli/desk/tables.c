@@ -71,7 +71,7 @@ static int print_spans(const Counts *counts, const TablesFormat *format, FILE *o
         return r;
 }
 
-/* A tick on a process that nobody chose is no loss to people, though the books must count it as one. */
+/* A tick on a process that was not chosen is no loss to people, though the books must count it as one. */
 static void print_losses(FILE *out) {
         uint64_t n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET);
         const char *separator = ": ";

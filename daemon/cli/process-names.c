@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/place-names.h"
+#include "cli/process-names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "sampling/process/object.h"
 #include "sampling/process/process.h"
 
-struct PlaceNames {
+struct ProcessNames {
         int proc_fd, memory_fd;
         char *maps;                     /* text of /proc/PID/maps; NULL = not read yet */
         size_t maps_size;
@@ -28,11 +28,11 @@ struct PlaceNames {
 typedef struct Place {
         MapsEntry entry;
         char path[MAPS_MAX_NAME];
-        const PlaceNames *names;
+        const ProcessNames *names;
         const Object *object;
 } Place;
 
-PlaceNames *place_names_free(PlaceNames *names) {
+ProcessNames *process_names_free(ProcessNames *names) {
         if (!names)
                 return NULL;
         closep(&names->proc_fd);
@@ -47,8 +47,8 @@ PlaceNames *place_names_free(PlaceNames *names) {
         return NULL;
 }
 
-int place_names_new(PlaceNames **namesp, uint32_t pid) {
-        _cleanup_(place_names_freep) PlaceNames *names = calloc(1, sizeof(*names));
+int process_names_new(ProcessNames **namesp, uint32_t pid) {
+        _cleanup_(process_names_freep) ProcessNames *names = calloc(1, sizeof(*names));
         int r;
 
         if (!names)
@@ -68,7 +68,7 @@ int place_names_new(PlaceNames **namesp, uint32_t pid) {
 }
 
 /* Whether code lies there. */
-static bool find_code(const PlaceNames *names, uint64_t address, MapsEntry *entry) {
+static bool find_code(const ProcessNames *names, uint64_t address, MapsEntry *entry) {
         MapsCursor cursor = maps_cursor(names->maps, names->maps_size);
         int r;
 
@@ -88,7 +88,7 @@ static int reopen(void *userdata) {
                 : fd;
 }
 
-static const char *name_in_object(PlaceNames *names, const Place *place, uint64_t address) {
+static const char *name_in_object(ProcessNames *names, const Place *place, uint64_t address) {
         const SymbolSource source = { .open = reopen, .userdata = (void *)place };
         const Object *object = place->object;
         const SymbolObject of = { .path = place->path,
@@ -107,7 +107,7 @@ static const char *name_in_object(PlaceNames *names, const Place *place, uint64_
         return arena_string(&names->texts, name.name, strlen(name.name));
 }
 
-static const char *name_code(PlaceNames *names, uint64_t address) {
+static const char *name_code(ProcessNames *names, uint64_t address) {
         Place place = { .names = names };
         ObjectSource source = {
                 .proc_fd = names->proc_fd, .entry = &place.entry, .path = place.path, .mounts = &names->mounts
@@ -132,7 +132,7 @@ static const char *name_code(PlaceNames *names, uint64_t address) {
  * As GCC and clang lay a frame out: the function that resumes it, then the one that destroys it. NULL after
  * its end.
  */
-static const char *name_frame(PlaceNames *names, uint64_t frame) {
+static const char *name_frame(ProcessNames *names, uint64_t frame) {
         uint64_t resume;
 
         if (names->memory_fd < 0 ||
@@ -141,7 +141,7 @@ static const char *name_frame(PlaceNames *names, uint64_t frame) {
         return name_code(names, resume);
 }
 
-const char *place_names_get(PlaceNames *names, uint64_t address) {
+const char *process_names_get(ProcessNames *names, uint64_t address) {
         const char *text = hashmap_get(&names->known, address);
 
         if (!address)
