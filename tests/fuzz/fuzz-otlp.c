@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 return 0;
         }
         if (!import_window(&window, (const OtlpRequest *const[]){ request }, 1, &window_default_limits, where,
-                         sizeof(where)))
+                           sizeof(where)))
                 round_trip(window);
         window_free(window);
         otlp_request_freep(&request);

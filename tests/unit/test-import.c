@@ -51,7 +51,7 @@ static Window *import(const struct requests *requests) {
         char where[256];
 
         cr_assert_eq(import_window(&window, (const OtlpRequest *const *)requests->decoded, requests->n, NULL,
-                                 where, sizeof(where)),
+                                   where, sizeof(where)),
                      0, "%s", where);
         return window;
 }

@@ -4,9 +4,10 @@
 /*
  * Format
  *
- * The interface of a reader and of a writer. A reader adds one input to the Window of a Convert, a writer makes
- * documents of that Window. Each format includes this header and defines a ConvertReader, a ConvertWriter or
- * both in its own room. Only the table in formats.c names them, so no header of a format is needed there.
+ * The interface of a reader and of a writer. A reader adds one input to the Window of a Convert, a writer
+ * makes documents of that Window. Each format includes this header and defines a ConvertReader, a
+ * ConvertWriter or both in its own room. Only the table in formats.c names them, so no header of a format is
+ * needed there.
  *
  * Times in the window are REALTIME (its offset is 0).
  */

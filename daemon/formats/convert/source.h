@@ -6,8 +6,8 @@
  *
  * The bytes of one input, readable at any offset. A plain file stays where it is and is read in pieces;
  * a pipe, and whatever is packed (gzip, zstd, lz4, told by its first bytes), is unpacked first: into memory
- * while it is small, then into a file in TMPDIR that has no name. Nothing is mapped: a file that somebody
- * cuts off meanwhile is a short read, not a signal.
+ * while it is small, then into a file in TMPDIR that has no name. Nothing is mapped: a file that is cut
+ * off meanwhile is a short read, not a signal.
  */
 
 #include <stddef.h>

@@ -83,7 +83,7 @@ static int make_attributes(Window *window, const CoroEvent *event, uint32_t *set
 }
 
 /*
- * What the trace's file has there. Without a build id it would be nobody's. Return: 0 = *wordp, 1 = not
+ * What the trace's file has there. Without a build id it would name no file. Return: 0 = *wordp, 1 = not
  * known, -errno.
  */
 static int make_native(Window *window, const TracePlace *place, FrameWord *wordp) {
@@ -111,7 +111,7 @@ static int make_native(Window *window, const TracePlace *place, FrameWord *wordp
         return r ? r : window_native_frame(window, FRAME_MARK_NATIVE, index, place->address, wordp);
 }
 
-/* What the writer named and nobody knows is a frame of memory more often than one of code. */
+/* What the writer named and no file knows is a frame of memory more often than one of code. */
 static int make_unknown(Window *window, uint64_t address, FrameWord *wordp) {
         WindowFunction function = { 0 };
         WindowFrame frame = { .address = address };

@@ -5,7 +5,7 @@
  * Folded Stacks
  *
  * Lines of `outermost;…;innermost NUMBER`, as stackcollapse scripts, perf, async-profiler and others print
- * them → samples of one profile, whose type nobody knows: samples/count. Text in, rows out. `name+0x1f` and
+ * them → samples of one profile, whose type is not known: samples/count. Text in, rows out. `name+0x1f` and
  * the endings that other tools put behind names (`_[k]` and so on) stay parts of a name; `_[k]` alone also
  * makes it a kernel frame.
  */

@@ -290,7 +290,7 @@ static bool tell_sums(JfrBlocks *blocks, JfrBlock *block) {
 }
 
 /*
- * One event, before which the buffer may be filled anew, then what is in the buffer. Return: whether there
+ * One event, before which the buffer may be filled again, then what is in the buffer. Return: whether there
  * was any.
  */
 static bool fill(JfrBlocks *blocks, JfrBlock *block) {

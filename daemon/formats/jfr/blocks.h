@@ -7,8 +7,8 @@
  * In a recording the same few combinations of stack, thread, span and so on come again and again. So of an
  * event only what it measures is read; the rest becomes a hash, which is looked up in a table of combinations
  * where a newcomer replaces the older of two. Which combination it is is told by the event's bytes and the
- * chunk's types alone: samples are made by whoever takes the blocks, of new combinations. Events whose times
- * nobody keeps are added up here.
+ * chunk's types alone: the caller that takes the blocks makes samples, of new combinations. Events whose
+ * times are not kept are added up here.
  *
  *     event event event …  ×64      read:     hash, time, value            asks for the hash's place
  *                                   look up:  hash → place                 it has come by now

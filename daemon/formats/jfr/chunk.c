@@ -61,7 +61,8 @@ int jfr_chunk_open(const JfrInput *input, uint64_t offset, JfrChunk *chunk) {
 }
 
 /*
- * A clock that nobody has ticks at once or never: its factor keeps 64 bits, and 0 is taken for nanoseconds.
+ * A clock that no machine has ticks at once or never: its factor keeps 64 bits, and 0 is taken for
+ * nanoseconds.
  */
 JfrClock jfr_clock_make(const JfrChunk *chunk) {
         uint64_t per_second = chunk->ticks_per_second ? chunk->ticks_per_second : NS_PER_SEC;

@@ -43,7 +43,7 @@ typedef struct JfrRawFrame {
 
 /*
  * Frames of this chunk that were seen before, by their bytes: small, since its place is a matter of chance,
- * and a CPU's cache holds only so many. The few that do not fit are made anew each time.
+ * and a CPU's cache holds only so many. The few that do not fit are made again each time.
  */
 typedef struct JfrFrameEntry {
         uint64_t key;                   /* 0 = free */

@@ -138,7 +138,7 @@ static void make_keys(JfrPlan *plan, uint64_t seed) {
                 plan->steps[i].key = plan->keys[plan->steps[i].slot];
 }
 
-/* Whether a step can be taken as bytes: one whose value nobody asks for, once its sample is known. */
+/* Whether a step can be taken as bytes: one whose value is not asked for, once its sample is known. */
 static bool joins_run(const JfrStep *step) {
         return step->kind == JFR_STEP_INTEGER && (step->slot < JFR_SLOT_START || step->slot == JFR_N_SLOTS);
 }

@@ -47,6 +47,6 @@ enum {
         JFR_E_FULL,                     /* a cap of the window is reached: the rest is missing */
 };
 
-/* @diagnostics: what was in it, for people; NULL = nobody asks. Return: 0, JFR_E_*, -ENOMEM. */
+/* @diagnostics: what was in it, for people; NULL = not wanted. Return: 0, JFR_E_*, -ENOMEM. */
 int jfr_read(const JfrInput *input, const JfrOptions *options, Window *window, JfrResult *result,
              Text *diagnostics, Text *problem);

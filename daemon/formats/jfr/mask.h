@@ -4,7 +4,7 @@
 /*
  * Secrets of a Recording
  *
- * A recording that is handed on as it is holds what nobody asked for: environment variables, system
+ * A recording that is handed on as it is holds more than was asked for: environment variables, system
  * properties, command lines of all processes of the machine. Here their texts are overwritten by asterisks,
  * in place: all else stays where it is, and every reader of recordings reads it as before.
  */

@@ -11,7 +11,7 @@ enum { FIRST_SLOTS = 64, MAX_AHEAD = 1 << 16, MAX_PENDING = 16 };
 
 int jfr_pools_init(JfrPools *pools, const JfrMetadata *metadata, bool compressed) {
         *pools = (JfrPools){ .compressed = compressed, .n_pools = metadata->n_classes };
-        /* odd: indexes are a stranger's choice, this is not */
+        /* odd: the recording chooses indexes, and not this */
         pools->seed = hash_bytes("pool", 4) | 1;
         pools->pools = calloc(MAX(metadata->n_classes, 1u), sizeof(*pools->pools));
         return pools->pools ? 0 : error_origin(-ENOMEM);

@@ -15,7 +15,8 @@
  */
 
 /*
- * Intervals where nobody has said one, or 0: of async-profiler and Datadog's, and of the JDK's default.jfc.
+ * Intervals where the recording has none, or 0: of async-profiler and Datadog's, and of the JDK's
+ * default.jfc.
  */
 enum { DEFAULT_CPU_NS = 10000000, DEFAULT_WALL_NS = 50000000, DEFAULT_JDK_NS = 20000000 };
 
@@ -259,7 +260,7 @@ static double mean_of_own(const JfrReader *reader) {
         return n > 0 ? sum / n : 0;
 }
 
-/* Receivers refuse or misread a period of 0: then it is what its profiler takes when nobody tells it. */
+/* Receivers refuse or misread a period of 0: then it is the default of its profiler. */
 static uint64_t usual_period(const JfrReader *reader, JfrGroup group) {
         if (is_event_group(reader, group))
                 return 0;

@@ -66,7 +66,7 @@ static void note_times(Convert *convert, const Source *source, const JfrResult *
         }
 }
 
-/* The recording as it is, without what nobody asked for. */
+/* The recording as it is, without what was not asked for. */
 static int add_payload(Convert *convert, const Source *source, uint32_t profile, Text *problem) {
         _cleanup_(freep) uint8_t *data = NULL;
         size_t size;

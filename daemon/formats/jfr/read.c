@@ -13,11 +13,11 @@
  *     samples.c     new combinations → rows of the window, by stacks.c and constants.c
  *     profiles.c    which profiles there are; recording.c: events about the recording itself
  *
- * What makes it fast is what it does not do. A known combination costs one look-up of a hash of the numbers in
- * the event (128 bits, seeded), and frames are read once for each stack. Events whose times are not kept are
- * added up in blocks.c. Types that are no samples are passed over by their size. Events pass through buffers of
- * 256 KiB, so memory does not grow with the recording, except for times: 12 to 20 bytes each, and at most a
- * million of them unless they are asked for.
+ * What makes it fast is what it does not do. A known combination costs one look-up of a hash of the numbers
+ * in the event (128 bits, seeded), and frames are read once for each stack. Events whose times are not kept
+ * are added up in blocks.c. Types that are no samples are passed over by their size. Events pass through
+ * buffers of 256 KiB, so memory does not grow with the recording, except for times: 12 to 20 bytes each, and
+ * at most a million of them unless they are asked for.
  *
  * A recording may lie. A class inside itself, or with a field of unknown class, is `broken` and its events
  * fail. Fields that take no bytes are dropped, so that passing over a value costs no more than its bytes.

@@ -164,7 +164,7 @@ static int read_lost(JfrReader *reader, const JfrClass *class, const JfrEvent *e
 }
 
 int jfr_recording_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
-                    const JfrEvent *event) {
+                        const JfrEvent *event) {
         Wanted os = { "osVersion", 0, &reader->about.os }, cpu = { "cpu", 0, &reader->about.cpu };
 
         switch (state->about) {

@@ -13,7 +13,7 @@
 /* The kind of the class + 1; 0 = none of them. */
 uint32_t jfr_recording_kind(const char *class_name);
 int jfr_recording_event(JfrReader *reader, const JfrClassState *state, const JfrClass *class,
-                    const JfrEvent *event);
+                        const JfrEvent *event);
 
 /* What must be known before the first sample: the process; libraries, where frames may be remote. */
 int jfr_recording_prepare(JfrReader *reader);

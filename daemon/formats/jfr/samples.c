@@ -190,7 +190,7 @@ static int find_set(JfrReader *reader, JfrClassState *state, JfrGroup group, con
 }
 
 static int find_sample(JfrReader *reader, JfrClassState *state, const uint64_t *slots, uint32_t *profilep,
-                           uint32_t *samplep) {
+                       uint32_t *samplep) {
         const JfrPlan *plan = state->plan;
         uint32_t stack, link, attributes;
         uint64_t root;
@@ -382,8 +382,8 @@ static int count_batch(JfrReader *reader, Batch *batch, bool full) {
 static int tell_about(JfrReader *reader, const JfrBlock *block, const JfrSeen *seen) {
         const JfrEvent event = { .data = block->buffer + seen->at, .data_size = seen->size };
 
-        return jfr_recording_event(reader, &reader->states[seen->class], reader->metadata.classes[seen->class],
-                               &event);
+        return jfr_recording_event(reader, &reader->states[seen->class],
+                                   reader->metadata.classes[seen->class], &event);
 }
 
 static uint32_t begin_batch(const JfrReader *reader, const JfrSeen *seen, uint32_t n) {

@@ -23,7 +23,7 @@ static size_t print_place(const Place *place, char *to, size_t room) {
         return n;
 }
 
-/* Text of a stranger: one line, and nothing that a terminal would obey. */
+/* Text of another program: one line, and nothing that a terminal would obey. */
 static void tame(char *text) {
         for (unsigned char *c = (unsigned char *)text; *c; c++)
                 if (*c < ' ' || *c == 0x7F)

@@ -4,8 +4,8 @@
 /*
  * Check
  *
- * One request while it is validated: what was found, which rows of the dictionary were used, and what was seen
- * before. The rules themselves are in validate.c.
+ * One request while it is validated: what was found, which rows of the dictionary were used, and what was
+ * seen before. The rules themselves are in validate.c.
  *
  * Where a check is, is a chain of places on the C stack, from the element at hand up to the request. It
  * becomes text only for a finding:

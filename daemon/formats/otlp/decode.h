@@ -4,7 +4,7 @@
 /*
  * OTLP Decoder
  *
- * Bytes that somebody else chose → a message. protobuf-c has no limit on depth and takes some
+ * Bytes of another program → a message. protobuf-c has no limit on depth and takes some
  * fifty times the memory of a message full of empty ones, so the bytes are scanned
  * before it sees them.
  */

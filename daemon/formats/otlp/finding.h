@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a validator finds: a rule, whether it is an error, and where. */
+/* A finding of the validator: a rule, whether it is an error, and where. */
 
 #include <stdbool.h>
 #include <stdint.h>

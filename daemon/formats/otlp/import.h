@@ -27,8 +27,8 @@ enum {
 };
 
 /*
- * Adds one request to an open window whose times are REALTIME (offset 0). Resources with equal attributes become
- * one, as do profiles of one type in one resource; so the parts of a split window come together again.
+ * Adds one request to an open window whose times are REALTIME (offset 0). Resources with equal attributes
+ * become one, as do profiles of one type in one resource; so the parts of a split window come together again.
  * *startp, *endp: what its profiles cover. @where (@where_size bytes): what is wrong, with its path.
  * Return: 0, OTLP_IMPORT_E_*, -ENOMEM; on a mistake, what stands before it is in the window.
  */

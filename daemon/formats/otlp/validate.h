@@ -5,7 +5,7 @@
  * OTLP Validator
  *
  * Holds one request of profiles against every rule that checkers and readers of OTLP profiles enforce,
- * whoever made it. An error is what some reader refuses or misreads; a warning is what passes today but need
+ * by any sender. An error is what some reader refuses or misreads; a warning is what passes today but need
  * not: fields of another version of the protocol, and shapes that only some readers take.
  *
  * Paths are in the words of the protocol:

@@ -2,7 +2,7 @@
 
 /*
  * The page: page.html with its style and script, and the packed model as base64 where the template has room
- * for it. Nothing that a stranger wrote stands in the file in any other form.
+ * for it. Nothing of a recording stands in the file in any other form.
  */
 #include <errno.h>
 #include <string.h>

@@ -166,12 +166,12 @@ static void append_pid(const Window *window, uint32_t resource, Text *text) {
         }
 }
 
-/* `shop · java (4711)`: a service that nobody named says nothing. */
+/* `shop · java (4711)`: a service without a name of its own says nothing. */
 static void append_process(const Window *window, uint32_t resource, Text *text) {
         const char *service = resource_text(window, resource, "service.name");
         const char *program = resource_text(window, resource, "process.executable.name");
 
-        /* what OpenTelemetry's conventions say where nobody gave a name: `unknown_service:java` */
+        /* what OpenTelemetry's conventions say where no name was given: `unknown_service:java` */
         if (!strncmp(service, "unknown_service", 15))
                 service = *program ? "" : service[15] == ':' && service[16] ? service + 16 : service;
         if (*service && *program && strcmp(service, program))

@@ -11,7 +11,7 @@
  * {stack, context, moment} with its value, where a context is process, thread, span, operation, coroutine and
  * further attributes. All views and sums are made from the rows in the browser; docs/man says what it shows.
  *
- * Names of functions, processes, threads … come from strangers. In HTML they stand in a packed block of
+ * Names of functions, processes, threads … come from other programs. In HTML they stand in a packed block of
  * base64 digits alone, and what unpacks it puts them into text nodes; in SVG they are escaped. Control and
  * direction characters are replaced in both. The page forbids itself every connection and every script but
  * its own.
@@ -42,7 +42,7 @@ typedef struct PageOptions {
         size_t n_facts;
         const PageLoss *losses;         /* samples that were taken and are not here */
         size_t n_losses;
-        bool losses_known;              /* false = nobody counted, and the page says nothing of them */
+        bool losses_known;              /* false = they were not counted, and the page says nothing of them */
         double coverage;                /* of the time that was to be sampled, 0 to 1; 0 = not known */
         Symbolizer *symbolizer;         /* names of native code; NULL = only those in the window */
         const WindowNamesOptions *naming;       /* how far it goes; NULL = functions alone */

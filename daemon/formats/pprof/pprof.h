@@ -4,7 +4,7 @@
 /*
  * pprof Parser
  *
- * A profile.proto that somebody else wrote (unpacked) → events of a window. Bytes in, rows out: nothing is
+ * A profile.proto of any program (unpacked) → events of a window. Bytes in, rows out: nothing is
  * opened, and no index, id or size is believed. Each value column becomes a profile of its own; labels become
  * attributes, but for those that tell the process (process.pid, service.name: its resource) and the span
  * (trace_id, span_id: its link), as our own writer puts them. Samples have no times of their own.

@@ -36,7 +36,7 @@ struct CoroutineReport {
 
 typedef enum CoroutineEnd {
         COROUTINE_RUNNING,
-        COROUTINE_SUSPENDED,            /* and alive, or nobody knows */
+        COROUTINE_SUSPENDED,            /* and alive, or it is not known */
         COROUTINE_SUSPECT,              /* … for so long that its wake-up may be lost */
         COROUTINE_DEAD,
         COROUTINE_NEVER_RAN,

@@ -169,7 +169,7 @@ static void keep_stretch(Stretches *stretches, const Stretch *row) {
         }
 }
 
-/* Timelines: nobody knows how long the trace is, so bins become wider as it goes on. */
+/* Timelines: the length of the trace is not known, so bins become wider as it goes on. */
 
 static void widen(CoroutineReport *report) {
         report->bin_ns *= 2;

@@ -83,8 +83,8 @@ typedef struct CoroutineFormat {
         size_t n_files;
         uint64_t n_malformed;
         /*
-         * The function at an address where a coroutine was suspended (NULL = several were); NULL = nobody
-         * knows any, or not this one.
+         * The function at an address where a coroutine was suspended (NULL = several were); NULL = none
+         * is known, or not this one.
          */
         const char *(*name)(void *userdata, const Coroutine *coroutine, uint64_t address);
         void *userdata;

@@ -222,7 +222,7 @@ static int print_spans(const Printer *printer) {
         return sheet_table(&printer->sheet, &table, "Spans", n, "spans");
 }
 
-/* `3`, or nothing where nobody knows. */
+/* `3`, or nothing where it is not known. */
 static void add_known(TextTable *table, uint64_t number, bool known) {
         if (known)
                 text_table_add(table, "%" PRIu64, number);

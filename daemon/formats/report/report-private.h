@@ -141,6 +141,8 @@ typedef enum ReportTable {
 int report_rows(const Report *report, ReportTable table, uint32_t section, uint32_t operation,
                 TallyRow **rowsp, size_t *np);
 
-/* The sections of one kind, without that of all processes, the largest first. Return: 0 with *sectionsp owned
- * by the caller, -ENOMEM. */
+/*
+ * The sections of one kind, without that of all processes, the largest first. Return: 0 with *sectionsp owned
+ * by the caller, -ENOMEM.
+ */
 int report_process_sections(const Report *report, uint32_t kind, uint32_t **sectionsp, size_t *np);

@@ -62,7 +62,7 @@ struct Option {
         const char *otel;               /* OTEL_EXPORTER_OTLP_[PROFILES_]… that sets it too */
         bool bare_seconds;              /* of a duration: a number without a unit is one */
         bool secret;                    /* `config show` hides the value */
-        bool advanced;                  /* `--help` shows it with --all alone; manual and completions always */
+        bool advanced;                  /* `--help` shows it with --all alone; the manual, always */
         const char *help;
 };
 
@@ -117,7 +117,7 @@ int option_check_trace(const char *item, Text *problem);
 int option_check_headers(const char *value, Text *problem);
 
 /*
- * The word of @words (ended by NULL) that is nearest to what somebody typed, by edit distance or by
+ * The word of @words (ended by NULL) that is nearest to what was typed, by edit distance or by
  * being its start; NULL if none is near.
  */
 const char *nearest_word(const char *typed, const char *const *words);
