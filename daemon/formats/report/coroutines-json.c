@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/util/error.h"
+#include "base/util/json-writer.h"
 #include "formats/report/coroutines-page.h"
 #include "formats/report/coroutines-private.h"
 #include "formats/report/sheet.h"
