@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 
+import fault_server
 import session
 import tap
 
@@ -63,6 +64,17 @@ class Case(session.TestCase):
         self.configure(text)
         return self.start("--config", self.file, *options,
                           environment={"NOTIFY_SOCKET": self.manager.path, **environment})
+
+    def wait_stopped(self, run):
+        tap.wait_until(
+            lambda: pathlib.Path(f"/proc/{run.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
+            "stopped")
+
+    @staticmethod
+    def unread(port):
+        """Bytes that a client of this port on loopback has got and not read, by /proc/net/tcp."""
+        rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(int(row[4].split(":")[1], 16) for row in rows if row[2].endswith(f":{port:04X}"))
 
     def reload(self, run):
         """Sends SIGHUP; returns when the manager has been told that it is over."""
@@ -139,6 +151,36 @@ class Reload(Case):
         result = run.stop(signal.SIGTERM)
         self.assertEqual(result.summary["lost"], 0, result.summary["lost_by_reason"])
 
+    def test_hears_the_end_in_the_moment_of_the_change(self):
+        """The answer that ends the flush of a reload and SIGTERM are both there when the daemon looks."""
+        for _ in range(5):
+            held, arrived, answer = threading.Event(), threading.Event(), threading.Event()
+
+            def play(connection, server):
+                if held.is_set():
+                    arrived.set()
+                    answer.wait(tap.PATIENCE)
+                return fault_server.ok()(connection, server)
+
+            server = fault_server.Server([play])
+            self.addCleanup(server.close)
+            self.addCleanup(answer.set)
+            self.configure(f"[targets]\npid = {self.victim_.pid}\n[sampling]\nfrequency = 499\n")
+            run = self.start("--config", self.file, endpoint=server.url("/"))
+            tap.wait_until(lambda: server.requests, "profiles")
+            held.set()
+            os.kill(run.pid, signal.SIGHUP)
+            tap.wait_until(lambda: "reading the configuration anew" in run.log, "the reload")
+            tap.wait_until(arrived.is_set, "the request that flushes")
+            os.kill(run.pid, signal.SIGSTOP)
+            self.wait_stopped(run)
+            answer.set()
+            tap.wait_until(lambda: self.unread(server.port), "the answer at the daemon's socket")
+            os.kill(run.pid, signal.SIGTERM)
+            os.kill(run.pid, signal.SIGCONT)
+            self.assertEqual(run.child.wait(), 0, run.child)
+            self.assertEqual(len(re.findall("at 499 Hz", run.log)), 1, run.log)
+
     def test_ends_by_itself_though_a_signal_comes_in_between(self):
         """The victim's exit ends the daemon; a signal while it flushes does not cut that short."""
         for _ in range(5):
@@ -177,9 +219,7 @@ class Notification(Case):
         run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n", WATCHDOG_USEC="400000")
         self.manager.wait("WATCHDOG", "1")
         run.child.process.send_signal(signal.SIGSTOP)       # a loop that does not turn
-        tap.wait_until(
-            lambda: pathlib.Path(f"/proc/{run.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
-            "stopped")
+        self.wait_stopped(run)
         n = len(self.manager.read())
         time.sleep(1)
         self.assertEqual(len(self.manager.read()), n)

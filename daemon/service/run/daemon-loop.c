@@ -405,11 +405,24 @@ int daemon_add_timers(Daemon *daemon) {
         return error_fold(r);
 }
 
+/*
+ * A loop that exits takes along each signal that it has read from the kernel and not dispatched yet. Sources
+ * of higher priority are dispatched first, and no other is as high as these: so no source that ends the loop
+ * comes between the reading of SIGTERM and on_stop_signal(), and SIGHUP does not either. A signal that the
+ * loop has not read stays blocked in the kernel, and the loop of the next daemon reads it.
+ */
+enum { PRIORITY_STOP = SD_EVENT_PRIORITY_IMPORTANT - 1, PRIORITY_HANGUP = SD_EVENT_PRIORITY_IMPORTANT };
+
 static int add_signals(Daemon *daemon) {
         static const struct {
                 int signal;
                 sd_event_signal_handler_t handler;
-        } signals[] = { { SIGTERM, on_stop_signal }, { SIGINT, on_stop_signal }, { SIGHUP, on_hangup } };
+                int64_t priority;
+        } signals[] = {
+                { SIGTERM, on_stop_signal, PRIORITY_STOP },
+                { SIGINT, on_stop_signal, PRIORITY_STOP },
+                { SIGHUP, on_hangup, PRIORITY_HANGUP },
+        };
         sigset_t set;
         int r;
 
@@ -423,6 +436,8 @@ static int add_signals(Daemon *daemon) {
 
                 r = sd_event_add_signal(daemon->event, &source, signals[i].signal, signals[i].handler,
                                         daemon);
+                if (r >= 0)
+                        r = sd_event_source_set_priority(source, signals[i].priority);
                 if (r >= 0)     /* a stop that fails must still end the program */
                         r = sd_event_source_set_exit_on_failure(source, true);
                 if (r >= 0)
