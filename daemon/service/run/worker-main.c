@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A worker is a process without rights. It reads one request from its socket, runs the parser of that kind,
+ * and ends; what the parser answers goes back by the same socket.
+ *
+ *     the zygote forks ─▶ request: word, fields ─▶ table of kinds ─▶ parser ─▶ answer ─▶ exit
+ *                         + a descriptor, if the kind has one
+ *
+ * Each kind of request begins with a word of its own, so a request that is none of them ends the worker.
+ */
+
 #include "service/run/worker-main.h"
 
 #include <stddef.h>
 #include <unistd.h>
 
 #include "base/sandbox/channel.h"
+#include "base/util/macro.h"
 #include "sampling/context/thread-wire.h"
 #include "sampling/unwind/table-job.h"
 #include "symbol/function/symbol-wire.h"
 #include "symbol/jit/code-wire.h"
 
-/* Each kind begins with a word of its own. */
 typedef union Request {
         uint32_t magic;
         TableJobRequest table;
@@ -19,43 +30,65 @@ typedef union Request {
         SymbolRequest symbol;
 } Request;
 
-/* Return: 0 = nothing that we know. */
-static size_t size_of(uint32_t magic) {
-        switch (magic) {
-        case TABLE_JOB_MAGIC:
-                return sizeof(TableJobRequest);
-        case THREAD_WIRE_MAGIC:
-                return sizeof(ThreadWireRequest);
-        case CODE_WIRE_MAGIC:
-                return sizeof(CodeRequest);
-        case SYMBOL_WIRE_MAGIC:
-                return sizeof(SymbolRequest);
-        }
-        return 0;
+static void serve_table(int socket, int fd, const Request *request) {
+        table_job_serve(socket, fd, &request->table);
 }
 
-/* A descriptor comes with the first byte. Return: whether somebody has asked for something. */
-static bool receive(int socket, Request *request, int *fdp) {
-        const size_t word = sizeof(request->magic);
+static void serve_thread(int socket, int fd, const Request *request) {
+        thread_wire_serve(socket, fd, &request->thread);
+}
 
-        if (channel_receive(socket, request, word, fdp, 0) != (ssize_t)word || !size_of(request->magic))
-                return false;
-        return channel_receive_all(socket, (char *)request + word, size_of(request->magic) - word) == 0;
+/* The pieces of its file follow on the socket. */
+static void serve_code(int socket, int fd, const Request *request) {
+        code_serve(socket, &request->code);
+}
+
+static void serve_symbol(int socket, int fd, const Request *request) {
+        symbol_serve(socket, fd, &request->symbol);
+}
+
+typedef struct Kind {
+        uint32_t magic;
+        size_t size;                    /* of a request, its word included */
+        bool needs_file;                /* a request without a descriptor is not served */
+        void (*serve)(int socket, int fd, const Request *request);
+} Kind;
+
+static const Kind kinds[] = {
+        { TABLE_JOB_MAGIC, sizeof(TableJobRequest), true, serve_table },
+        { THREAD_WIRE_MAGIC, sizeof(ThreadWireRequest), true, serve_thread },
+        { CODE_WIRE_MAGIC, sizeof(CodeRequest), false, serve_code },
+        { SYMBOL_WIRE_MAGIC, sizeof(SymbolRequest), false, serve_symbol },
+};
+
+/* Return: NULL = no such kind. */
+static const Kind *find_kind(uint32_t magic) {
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+                if (kinds[i].magic == magic)
+                        return &kinds[i];
+        return NULL;
+}
+
+/* A descriptor comes with the first byte. Return: NULL = the socket was closed, or this is no request. */
+static const Kind *receive(int socket, Request *request, int *fdp) {
+        const size_t word = sizeof(request->magic);
+        const Kind *kind;
+
+        if (channel_receive(socket, request, word, fdp, 0) != (ssize_t)word)
+                return NULL;
+        kind = find_kind(request->magic);
+        if (!kind || channel_receive_all(socket, (char *)request + word, kind->size - word))
+                return NULL;
+        return kind;
 }
 
 void worker_main(int socket) {
         Request request = { 0 };
-        int fd;
+        const Kind *kind;
+        int fd = -1;
 
-        if (!receive(socket, &request, &fd))
-                _exit(0);
-        if (request.magic == CODE_WIRE_MAGIC)
-                code_serve(socket, &request.code);
-        else if (request.magic == SYMBOL_WIRE_MAGIC)
-                symbol_serve(socket, fd, &request.symbol);
-        else if (fd >= 0 && request.magic == TABLE_JOB_MAGIC)
-                table_job_serve(socket, fd, &request.table);
-        else if (fd >= 0)
-                thread_wire_serve(socket, fd, &request.thread);
+        kind = receive(socket, &request, &fd);
+        if (kind && (fd >= 0 || !kind->needs_file))
+                kind->serve(socket, fd, &request);
         _exit(0);
 }

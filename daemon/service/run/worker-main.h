@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * Parser
+ * Worker Main
  *
- * What a worker without rights does with what it is asked: the only place that knows every parser that runs
- * there.
+ * What a worker without rights runs: it receives one request and hands it to the parser of that kind. No
+ * other file knows every parser that runs in workers.
  */
 
-/* For zygote_serve(). @socket: what is asked comes by it, descriptors too. */
+/*
+ * For zygote_serve(). @socket brings the request and its descriptor, and takes the answer. Ends the process.
+ */
 void worker_main(int socket);
