@@ -6,7 +6,7 @@
  *
  * Looks at everything that sampling and shipping need, one check after the other, and says of each what is
  * there, what is lost without it, and how to mend it. Nothing is changed; the kernel half is loaded and
- * attached for real, for a moment, and chooses nobody.
+ * attached for real, for a moment, and samples no process.
  */
 
 #include <stdbool.h>
@@ -48,9 +48,6 @@ void doctor_check_kernel(Doctor *doctor);
 void doctor_check_rights(Doctor *doctor);
 void doctor_check_limits(Doctor *doctor);
 void doctor_check_shipping(Doctor *doctor);
-
-/* For doctor_check_rights(): @status of /proc/PID/status. */
-void doctor_check_seccomp(Doctor *doctor, const char *status, bool has_bpf);
 
 /*
  * Judgements of texts, for tests: @status of /proc/PID/status, @config of the kernel's configuration,
