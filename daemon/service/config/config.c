@@ -13,6 +13,7 @@
 #include "service/config/option.h"
 
 enum {
+        MAX_EXPORTS = 16,
         FILE_MAX_BYTES = 1 << 20,
         /* that are said: who reads a file that is none would fill the log with it */
         FILE_MAX_MISTAKES = 100,
@@ -36,12 +37,27 @@ int config_init(Config *config) {
         return 0;
 }
 
+static void export_deinit(ConfigExport *export) {
+        if (export->config)
+                config_deinit(export->config);
+        free(export->config);
+        free(export->name);
+}
+
+static void free_exports(Config *config) {
+        for (size_t i = 0; i < config->n_exports; i++)
+                export_deinit(&config->exports[i]);
+        free(config->exports);
+        config->exports = NULL;
+        config->n_exports = 0;
+}
+
 void config_deinit(Config *config) {
         for (size_t i = 0; i < option_table_size; i++) {
                 option_free(&option_table[i], config);
                 free(config->origins[i].where);
         }
-        config_free_exports(config);
+        free_exports(config);
         free(config->profiles_url);
         free(config->shown_url);
         *config = (Config){ 0 };
@@ -89,6 +105,88 @@ int config_set(Config *config, const Option *option, const char *value, ConfigLe
         text_deinit(&problem);
         return r;
 }
+
+/* ---- sections [export NAME]: more receivers, each with a configuration of its own ---- */
+
+bool config_export_takes(const Option *option) {
+        return option->section && !strcmp(option->section, "export") && option->verbs & VERB_SPOOL &&
+               strcmp(option->name, "stop-timeout");
+}
+
+static ConfigExport *find_export(const Config *config, const char *name) {
+        for (size_t i = 0; i < config->n_exports; i++)
+                if (!strcmp(config->exports[i].name, name))
+                        return &config->exports[i];
+        return NULL;
+}
+
+static int find_or_add_export(Config *config, const char *name, ConfigExport **exportp) {
+        ConfigExport *exports, export = { 0 };
+        int r = 0;
+
+        *exportp = find_export(config, name);
+        if (*exportp)
+                return 0;
+        if (config->n_exports == MAX_EXPORTS)
+                return CONFIG_E_INVALID;
+        exports = reallocarray(config->exports, config->n_exports + 1, sizeof(*exports));
+        if (!exports)
+                return error_origin(-ENOMEM);
+        config->exports = exports;
+        export.name = strdup(name);
+        export.config = calloc(1, sizeof(*export.config));
+        r = export.name && export.config ? config_init(export.config) : error_origin(-ENOMEM);
+        if (r) {
+                export_deinit(&export);
+                return r;
+        }
+        exports[config->n_exports] = export;
+        *exportp = &exports[config->n_exports++];
+        return 0;
+}
+
+static int complain_of_export(const ConfigExport *export, const char *what, Text *errors) {
+        text_printf(errors, "[export %s]: %s\n", export->name, what);
+        return errors->failed ? error_origin(-ENOMEM) : CONFIG_E_INVALID;
+}
+
+static int finish_export(const Config *config, size_t index, Text *errors) {
+        ConfigExport *export = &config->exports[index];
+        Config *own = export->config;
+
+        if (!*own->endpoint)
+                return complain_of_export(export, "it has no endpoint", errors);
+        if (!*own->client_certificate != !*own->client_key)
+                return complain_of_export(export, "client-certificate and client-key: one needs the other",
+                                          errors);
+        if (*own->spool && !strcmp(own->spool, config->spool))
+                return complain_of_export(export, "its spool is that of [export]", errors);
+        for (size_t i = 0; *own->spool && i < index; i++)
+                if (!strcmp(own->spool, config->exports[i].config->spool))
+                        return complain_of_export(export, "its spool is that of another section", errors);
+        return config_set_urls(own, own->endpoint, false);
+}
+
+int config_finish_exports(const Config *config, Text *errors) {
+        int result = 0;
+
+        for (size_t i = 0; i < config->n_exports; i++) {
+                int r = finish_export(config, i, errors);
+
+                if (r < 0)
+                        return error_fold(r);
+                result = r ? r : result;
+        }
+        return result;
+}
+
+bool config_first_export(const Config *config) {
+        size_t endpoint = option_index(option_find("endpoint", strlen("endpoint")));
+
+        return !config->n_exports || config->origins[endpoint].level > CONFIG_DEFAULT;
+}
+
+/* ---- files ---- */
 
 /* `did you mean …` among the options that files may set. */
 static int unknown_key(const char *prefix, const char *key, Text *errors) {
@@ -192,7 +290,7 @@ static int begin_export(FileState *state, const IniEntry *entry, IniText text) {
 
         if (!name)
                 return error_origin(-ENOMEM);
-        r = config_find_export(state->config, name, &export);
+        r = find_or_add_export(state->config, name, &export);
         if (r == CONFIG_E_INVALID) {
                 text_printf(state->errors, "%s:%u: too many sections [export …]\n", state->name, entry->line);
                 return state->errors->failed ? error_origin(-ENOMEM) : r;
@@ -273,6 +371,8 @@ static int load_file(const char *path, void *userdata) {
         state->invalid |= r;
         return 0;
 }
+
+/* ---- the environment ---- */
 
 static const char *environment_get(const char *const *environment, const char *name) {
         size_t length = strlen(name);
@@ -390,6 +490,8 @@ static void warn_of_near_variables(const char *const *environment) {
                         log_warning("%s is set, but means nothing; did you mean SPANPROF_%s?", name, near);
         }
 }
+
+/* ---- all of it together ---- */
 
 int config_profiles_url(const char *base, bool full, char **urlp) {
         size_t length = strcspn(base, "?#"), tail = strlen(PROFILES_PATH);

@@ -200,16 +200,17 @@ int config_profiles_url(const char *base, bool full, char **urlp);
 /* Sets profiles_url and shown_url from @base. Return: 0, -ENOMEM. */
 int config_set_urls(Config *config, const char *base, bool full);
 
-/*
- * The section [export @name], made if it is new. Return: 0, CONFIG_E_INVALID = too many, -ENOMEM. And whether
- * it takes @option; what is wrong with the whole of each, at the end (as config_load()); whether there is a
- * receiver beside them: not, if only they were configured.
- */
-int config_find_export(Config *config, const char *name, ConfigExport **exportp);
+/* Whether a section [export NAME] takes @option. */
 bool config_export_takes(const Option *option);
+
+/*
+ * Sets the URLs of each [export NAME], and says what is wrong with the whole of it; config_load() calls it.
+ * Return: 0, CONFIG_E_INVALID, -ENOMEM.
+ */
 int config_finish_exports(const Config *config, Text *errors);
+
+/* Whether the options outside of sections [export NAME] mean a receiver, too: not if only those are set. */
 bool config_first_export(const Config *config);
-void config_free_exports(Config *config);
 
 /*
  * Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned,

@@ -1,9 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table of options, and the checks of their values. Mistakes are refused here that would otherwise show
+ * late: as a process that is silently not profiled, or when the first request is sent.
+ */
+
 #include "service/config/option.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/util/clock.h"
+#include "base/util/error.h"
+#include "delivery/export/endpoint.h"
+#include "service/config/config-selector.h"
+
+/* ---- checks of values ---- */
+
+static int refuse(Text *problem) {
+        return problem->failed ? error_origin(-ENOMEM) : OPTION_E_INVALID;
+}
+
+/* The kernel cuts a comm at 15 bytes: a longer plain name would never match. */
+static int check_comm(const char *item, Text *problem) {
+        enum { COMM_MAX = 15 };
+
+        if (strlen(item) <= COMM_MAX || item[strcspn(item, "*?[\\")])
+                return 0;
+        text_printf(problem, "`%s` is longer than the %d bytes that the kernel keeps of a name; use `%.*s`",
+                    item, COMM_MAX, COMM_MAX, item);
+        return refuse(problem);
+}
+
+static int check_user(const char *item, Text *problem) {
+        uint32_t uid;
+
+        if (!config_find_user(item, &uid))
+                return 0;
+        text_printf(problem, "there is no user `%s`", item);
+        return refuse(problem);
+}
+
+static int check_exclude(const char *item, Text *problem) {
+        SelectorRule rule;
+        int r = config_parse_rule(item, &rule);
+
+        if (r == 1)
+                text_printf(
+                        problem,
+                        "`%s` is not KIND=PATTERN with KIND one of pid, comm, exe, cgroup, container, user, unit",
+                        item);
+        else if (r)
+                text_printf(problem, "`%s` names nobody", item);
+        if (r)
+                return refuse(problem);
+        return rule.kind == SELECTOR_KIND_COMM ? check_comm(rule.pattern, problem) : 0;
+}
+
+static int check_id(const char *item, size_t digits, const char *what, Text *problem) {
+        size_t n = strspn(item, "0123456789abcdefABCDEF");
+
+        if (n && !item[n] && n <= digits)
+                return 0;
+        text_printf(problem, "`%s` is no id of a %s: up to %zu hexadecimal digits", item, what, digits);
+        return refuse(problem);
+}
+
+static int check_span(const char *item, Text *problem) {
+        return check_id(item, 16, "span", problem);
+}
+
+static int check_trace(const char *item, Text *problem) {
+        return check_id(item, 32, "trace", problem);
+}
+
+static int check_resource(const char *item, Text *problem) {
+        const char *equals = strchr(item, '=');
+
+        if (equals && equals > item)
+                return 0;
+        text_printf(problem, "`%s` is not KEY=VALUE", item);
+        return refuse(problem);
+}
+
+static int check_headers(const char *value, Text *problem) {
+        char **headers = NULL, why[128];
+        int r = endpoint_parse_headers(value, &headers, why, sizeof(why));
+
+        endpoint_headers_free(headers);
+        if (r <= 0)
+                return r;
+        text_printf(problem, "%s", why);
+        return refuse(problem);
+}
+
+/* ---- the table ---- */
 
 #define FIELD(_name) .offset = offsetof(Config, _name)
 #define SECONDS(_n) ((_n) * NS_PER_SEC)
@@ -31,7 +122,7 @@ const Option option_table[] = {
         { "pid", 'p', OPTION_PIDS, CHOOSERS | REPORT | CORO, "targets", FIELD(pids), .min = 1, .max = MAX_PID,
           .argument = "PID[,PID…]", .help = "only these processes" },
         { "comm", 'C', OPTION_LIST, CHOOSERS | REPORT, "targets", FIELD(comms), .argument = "GLOB[,GLOB…]",
-          .check = option_check_comm,
+          .check = check_comm,
           .help = "only processes whose name matches (comm; in reports also the service's name)" },
         { "exe", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(exes), .argument = "GLOB[,GLOB…]",
           .help = "only processes whose executable matches: its path, or its name if there is no slash in GLOB" },
@@ -40,12 +131,12 @@ const Option option_table[] = {
         { "container", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(containers), .argument = "ID[,ID…]",
           .help = "only processes of these containers: start of the id, or name of an nspawn or LXC machine (* for all)" },
         { "user", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(users), .argument = "USER[,USER…]",
-          .check = option_check_user,
+          .check = check_user,
           .help = "only processes of these users, by name or number (the effective one)" },
         { "unit", 'u', OPTION_LIST, CHOOSERS, "targets", FIELD(units), .argument = "UNIT[,UNIT…]",
           .help = "only processes of these systemd units; `.service` may be left out" },
         { "exclude", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(excludes), .argument = "KIND=PATTERN[,…]",
-          .check = option_check_exclude,
+          .check = check_exclude,
           .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, container, user, unit" },
         { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(all), "off",
           .help = "profile every process but this one" },
@@ -66,7 +157,7 @@ const Option option_table[] = {
           .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles; or unix:SOCKET (empty: http://localhost:4318)" },
         { "headers", 0, OPTION_STRING, SENDERS, "export", FIELD(headers), "", .argument = "NAME=VALUE[,…]",
-          .check = option_check_headers, .otel = "HEADERS", .secret = true,
+          .check = check_headers, .otel = "HEADERS", .secret = true,
           .help = "headers added to each request, percent-encoded" },
         { "compression", 0, OPTION_CHOICE, SENDERS, "export", FIELD(compression), "gzip",
           .choices = "gzip none", .argument = "METHOD", .otel = "COMPRESSION",
@@ -189,7 +280,7 @@ const Option option_table[] = {
           .help = "of the output, whatever its suffix" },
         { "pretty", 0, OPTION_BOOL, CONVERT, NULL, FIELD(pretty), "off", .help = "indent JSON" },
         { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(resources), .argument = "KEY=VALUE[,…]",
-          .check = option_check_resource,
+          .check = check_resource,
           .help = "attributes of the resource, e.g. service.name=shop; they win over the input's" },
         { "process", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(processes), .argument = "PID|GLOB[,…]",
           .help = "only processes with this id, or with a matching name of program or service" },
@@ -198,9 +289,9 @@ const Option option_table[] = {
         { "thread", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(threads), .argument = "TID|GLOB[,…]",
           .help = "only threads with this id or a matching name" },
         { "span", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(span_ids), .argument = "ID[,…]",
-          .check = option_check_span, .help = "only samples of these spans" },
+          .check = check_span, .help = "only samples of these spans" },
         { "trace", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(trace_ids), .argument = "ID[,…]",
-          .check = option_check_trace, .help = "only samples of these traces" },
+          .check = check_trace, .help = "only samples of these traces" },
         { "operation", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(operations), .argument = "GLOB[,…]",
           .help = "only samples of spans with a matching operation: by --spans, or by what the samples say (operation, http.route …)" },
         { "coroutine", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(coroutines),

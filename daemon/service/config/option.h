@@ -107,17 +107,8 @@ void option_print_range(const Option *option, Text *text);
 
 void option_free(const Option *option, Config *config);
 
-/* Checks of values (option-check.c). Return: 0, OPTION_E_INVALID, -ENOMEM. */
-int option_check_comm(const char *item, Text *problem);
-int option_check_user(const char *item, Text *problem);
-int option_check_exclude(const char *item, Text *problem);
-int option_check_resource(const char *item, Text *problem);
-int option_check_span(const char *item, Text *problem);
-int option_check_trace(const char *item, Text *problem);
-int option_check_headers(const char *value, Text *problem);
-
 /*
- * The word of @words (ended by NULL) that is nearest to what was typed, by edit distance or by
+ * The word of @words (ended by NULL) that is nearest to @typed, by edit distance or by
  * being its start; NULL if none is near.
  */
 const char *nearest_word(const char *typed, const char *const *words);
