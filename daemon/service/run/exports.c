@@ -1,11 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One exporter for each receiver: the section [export], and each [export NAME]. The window's requests are
+ * encoded once and submitted to all. The books (ticks = delivered + lost) are kept for the first receiver,
+ * since one sample can be delivered at one and lost at another; the counters of the others stay with their
+ * exporters (`secondary`), and are shown separately:
+ *
+ *     spanprof_samples_delivered_total 812                                    books: the first receiver
+ *     spanprof_receiver_samples_delivered_total{receiver="[export]"} 812
+ *     spanprof_receiver_samples_delivered_total{receiver="archive"} 790
+ */
+
 #include "service/run/exports.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <string.h>
 
+#include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/log.h"
 #include "service/config/config-exporter.h"
-#include "service/run/exports-private.h"
+
+typedef struct Export {
+        Exporter *exporter;
+        const char *name, *url;         /* the configuration's; name "" = the section without one */
+} Export;
+
+struct Exports {
+        Export *items;
+        size_t n, n_stopped;
+        void (*done)(void *userdata);
+        void *userdata;
+};
+
+/* ---- sending ---- */
 
 static int add(Exports *exports, sd_event *event, const Config *config, const char *name) {
         ExporterConfig exporter = config_exporter_spooled(config, config->profiles_url);
@@ -110,4 +139,164 @@ uint64_t exports_submitted_bytes(const Exports *exports) {
         for (size_t i = 0; i < exports->n; i++)
                 n = MAX(n, exporter_submitted_bytes(exports->items[i].exporter));
         return n;
+}
+
+/* ---- shown: the summary, status ---- */
+
+static bool is_loss(enum counter counter) {
+        return !strcmp(stat_metric(counter), "lost_total");
+}
+
+static uint64_t count_lost(const Exporter *exporter) {
+        uint64_t n = 0;
+
+        for (enum counter counter = 0; counter < COUNTER_N; counter++)
+                if (is_loss(counter))
+                        n += exporter_count(exporter, counter);
+        return n;
+}
+
+/* How long ago; 0 = it has accepted nothing. */
+static uint64_t since_accepted(const Exporter *exporter, uint64_t now_ns) {
+        uint64_t accepted_ns = exporter_accepted_ns(exporter);
+
+        return accepted_ns ? now_ns - accepted_ns : 0;
+}
+
+static void append_json(const Export *export, Text *text) {
+        static const struct {
+                const char *name;
+                enum counter counter;
+        } counters[] = {
+                { "delivered", COUNTER_SAMPLES_DELIVERED }, { "requests", COUNTER_EXPORT_REQUESTS },
+                { "retries", COUNTER_EXPORT_RETRIES },      { "dropped", COUNTER_EXPORT_DROPPED },
+                { "bytes", COUNTER_EXPORT_BYTES },          { "spooled", COUNTER_SPOOL_WRITTEN },
+                { "unspooled", COUNTER_SPOOL_TAKEN },
+        };
+        const Exporter *exporter = export->exporter;
+
+        text_printf(text, "{\"name\": \"%s\", \"lost\": %" PRIu64, export->name, count_lost(exporter));
+        for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
+                text_printf(text, ", \"%s\": %" PRIu64, counters[i].name,
+                            exporter_count(exporter, counters[i].counter));
+        text_printf(text,
+                    ", \"queued\": %" PRIu64 ", \"unsaved\": %" PRIu64 ", \"in_spool\": %" PRIu64
+                    ", \"failing\": %s}",
+                    exporter_queued_events(exporter), exporter_unsaved_events(exporter),
+                    exporter_spooled_events(exporter), exporter_is_failing(exporter) ? "true" : "false");
+}
+
+void exports_append_json(const Exports *exports, Text *text) {
+        text_printf(text, "[");
+        for (size_t i = 0; i < exports->n; i++) {
+                text_printf(text, "%s", i ? ", " : "");
+                append_json(&exports->items[i], text);
+        }
+        text_printf(text, "]");
+}
+
+static void append_status(const Export *export, uint64_t now_ns, Text *text) {
+        const Exporter *exporter = export->exporter;
+        uint64_t age_ns = since_accepted(exporter, now_ns);
+
+        text_printf(text,
+                    "receiver     [export%s%s] %s: %" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64
+                    " wait, %" PRIu64 " in its spool; ",
+                    *export->name ? " " : "", export->name, export->url,
+                    exporter_count(exporter, COUNTER_SAMPLES_DELIVERED), count_lost(exporter),
+                    exporter_queued_events(exporter), exporter_spooled_events(exporter));
+        if (age_ns)
+                text_printf(text, "last accepted %" PRIu64 " s ago%s\n", age_ns / NS_PER_SEC,
+                            exporter_is_failing(exporter) ? ", FAILING" : "");
+        else
+                text_printf(text, "has accepted nothing%s\n",
+                            exporter_is_failing(exporter) ? ", FAILING" : "");
+}
+
+void exports_append_status(const Exports *exports, Text *text) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        for (size_t i = 0; exports->n > 1 && i < exports->n; i++)
+                append_status(&exports->items[i], now_ns, text);
+}
+
+/* No section is named in brackets: this cannot be another's label. */
+static const char *label_of(const Export *export) {
+        return *export->name ? export->name : "[export]";
+}
+
+/* ---- Prometheus ---- */
+
+/*
+ * The counters of an exporter, once more for each receiver. The families have names of their own: those
+ * without `receiver_` are the books of the first receiver, which would not come out even with the others'
+ * among them.
+ */
+static const enum counter shown[] = {
+        COUNTER_SAMPLES_DELIVERED,  COUNTER_EXPORT_REQUESTS,     COUNTER_EXPORT_OK,
+        COUNTER_EXPORT_RETRIES,     COUNTER_EXPORT_DROPPED,      COUNTER_EXPORT_BYTES,
+        COUNTER_LOST_EXPORT_QUEUE,  COUNTER_LOST_EXPORT_REFUSED, COUNTER_LOST_EXPORT_REJECTED,
+        COUNTER_LOST_EXPORT_AGE,    COUNTER_LOST_SPOOL_FULL,     COUNTER_LOST_SPOOL_AGE,
+        COUNTER_LOST_SPOOL_CORRUPT, COUNTER_LOST_SPOOL_SCHEMA,   COUNTER_LOST_STOP,
+        COUNTER_SPOOL_WRITTEN,      COUNTER_SPOOL_TAKEN,         COUNTER_SPOOL_CORRUPT,
+        COUNTER_SPOOL_FAILED,
+};
+
+static void append_counter(const Exports *exports, enum counter counter, bool first, Text *text) {
+        const char *metric = stat_metric(counter), *label = stat_label(counter);
+
+        if (first)
+                text_printf(
+                        text,
+                        "# HELP spanprof_receiver_%s spanprof_%s at each receiver\n# TYPE spanprof_receiver_%s counter\n",
+                        metric, metric, metric);
+        for (size_t i = 0; i < exports->n; i++)
+                text_printf(text, "spanprof_receiver_%s{receiver=\"%s\"%s%s} %" PRIu64 "\n", metric,
+                            label_of(&exports->items[i]), *label ? "," : "", label,
+                            exporter_count(exports->items[i].exporter, counter));
+}
+
+static uint64_t queued_bytes(const Exporter *exporter) {
+        return exporter_queued_bytes(exporter);
+}
+
+static uint64_t is_failing(const Exporter *exporter) {
+        return exporter_is_failing(exporter);
+}
+
+static const struct {
+        const char *name, *help;
+        uint64_t (*value)(const Exporter *exporter);
+} gauges[] = {
+        { "queue_samples", "samples that wait in memory", exporter_queued_events },
+        { "queue_bytes", "bytes that wait in memory, as sent", queued_bytes },
+        { "unsaved_samples", "samples that are in memory alone: the death of the daemon would lose them",
+          exporter_unsaved_events },
+        { "spool_samples", "samples that wait in its spool", exporter_spooled_events },
+        { "failing", "1 while the last request to it has failed", is_failing },
+};
+
+void exports_append_metrics(const Exports *exports, Text *text) {
+        for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
+                append_counter(exports, shown[i],
+                               !i || strcmp(stat_metric(shown[i]), stat_metric(shown[i - 1])), text);
+        for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
+                text_printf(text, "# HELP spanprof_receiver_%s %s\n# TYPE spanprof_receiver_%s gauge\n",
+                            gauges[i].name, gauges[i].help, gauges[i].name);
+                for (size_t j = 0; j < exports->n; j++)
+                        text_printf(text, "spanprof_receiver_%s{receiver=\"%s\"} %" PRIu64 "\n",
+                                    gauges[i].name, label_of(&exports->items[j]),
+                                    gauges[i].value(exports->items[j].exporter));
+        }
+}
+
+void exports_log(const Exports *exports) {
+        for (size_t i = 1; i < exports->n; i++) {
+                const Export *export = &exports->items[i];
+
+                log_info("[export %s]: %" PRIu64 " samples delivered, %" PRIu64 " lost, %" PRIu64
+                         " left in its spool",
+                         export->name, exporter_count(export->exporter, COUNTER_SAMPLES_DELIVERED),
+                         count_lost(export->exporter), exporter_spooled_events(export->exporter));
+        }
 }

@@ -6,7 +6,7 @@
  *
  * All the receivers of a daemon: each gets every request, over an exporter of its own with its own queue,
  * spool and counters. One that is in trouble holds up no other. The first is the one that the books of
- * util/stat are kept for; what became of the samples at the others is told beside them.
+ * util/stat are kept for; the counters of the others are shown separately.
  */
 
 #include "base/util/text.h"
