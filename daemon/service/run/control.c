@@ -6,74 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/util/clock.h"
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "delivery/receive/listen.h"
 #include "delivery/receive/receiver.h"
-#include "service/run/daemon-private.h"
-#include "service/run/metrics.h"
-
-/*
- * Mappings are read with each drain (250 ms at most), counters once a second: older than this is no longer
- * current.
- */
-#define CURRENT_NS (5 * NS_PER_SEC)
 
 struct Control {
-        Daemon *daemon;
+        ControlDaemon daemon;
+        sd_event *event;
         Receiver *socket, *port;        /* NULL = not served */
 };
 
 /* ---- what is shown ---- */
 
-static const char *unready(const Daemon *daemon, uint64_t now_ns) {
-        if (daemon->stop_ns)
-                return "stopping";
-        if (now_ns - daemon->drained_ns > CURRENT_NS)
-                return "the rings of the kernel half are read late: mappings are not current";
-        return !daemon->is_paused && !sampler_n_cpus(daemon->sampler) ? "no CPU has a sampling timer" : NULL;
-}
-
-static void collect(Daemon *daemon, Metrics *metrics) {
-        uint64_t now_ns = clock_monotonic_ns();
-
-        if (!daemon->stop_ns)
-                sampler_read_counters(daemon->sampler);
-        *metrics = (Metrics){
-                .pid = (uint32_t)getpid(),
-                .age_ns = now_ns - daemon->totals->start_ns,
-                .frequency = daemon_frequency(daemon),
-                .nominal_frequency = daemon->governor.nominal,
-                .n_cpus = sampler_n_cpus(daemon->sampler),
-                .pause = daemon_pause_reason(daemon),
-                .unready = unready(daemon, now_ns),
-                .n_targets = targets_count(daemon->targets),
-                .n_processes = targets_count_all(daemon->targets),
-                .queued_events = exports_queued_events(daemon->exports),
-                .queued_bytes = exports_queued_bytes(daemon->exports),
-                .unsaved_events = exports_unsaved_events(daemon->exports),
-                .exports = daemon->exports,
-                .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns
-                                                           : UINT64_MAX,
-                .url = daemon->config->shown_url,
-                .naming = naming_state(daemon->naming),
-                .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
-        };
-        self_read(&metrics->self);
+static void collect(Control *control, Metrics *metrics) {
+        control->daemon.read(control->daemon.userdata, metrics);
 }
 
 static int show(Control *control, void (*print)(Text *, const Metrics *), Text *page) {
         Metrics metrics;
 
-        collect(control->daemon, &metrics);
+        collect(control, &metrics);
         print(page, &metrics);
         return 200;
 }
 
 /*
- * Loop alive: a loop that is not does not answer. A dead collector makes neither of them fail: nobody would
- * gain by a restart.
+ * Health: a loop that does not turn does not answer. A receiver that is down makes neither health nor
+ * readiness fail, since a restart would mend nothing.
  */
 static int show_health(Control *control, Text *page) {
         text_printf(page, "ok\n");
@@ -81,10 +41,11 @@ static int show_health(Control *control, Text *page) {
 }
 
 static int show_readiness(Control *control, Text *page) {
-        const char *why = unready(control->daemon, clock_monotonic_ns());
+        Metrics metrics;
 
-        text_printf(page, "%s\n", why ? why : control->daemon->is_paused ? "ok, paused" : "ok");
-        return why ? 503 : 200;
+        collect(control, &metrics);
+        text_printf(page, "%s\n", metrics.unready ? metrics.unready : metrics.pause ? "ok, paused" : "ok");
+        return metrics.unready ? 503 : 200;
 }
 
 static int not_found(Text *page) {
@@ -109,9 +70,11 @@ static int public_page(const char *method, const char *path, Text *page, const c
 }
 
 static int steer(Control *control, bool paused, Text *page) {
-        if (daemon_pause_by_command(control->daemon, paused) < 0)
+        const char *reason;
+
+        if (control->daemon.pause(control->daemon.userdata, paused, &reason) < 0)
                 return 500;
-        text_printf(page, "%s\n", daemon_pause_reason(control->daemon) ?: "sampling");
+        text_printf(page, "%s\n", reason ? reason : "sampling");
         return 200;
 }
 
@@ -138,7 +101,7 @@ static int private_page(const char *method, const char *path, Text *page, const 
 static int serve_path(Control *control, const char *path, ReceiverPage page, bool must,
                       Receiver **receiverp) {
         const ReceiverConfig config = { .path = path, .on_page = page, .userdata = control };
-        int r = receiver_new(receiverp, control->daemon->event, &config);
+        int r = receiver_new(receiverp, control->event, &config);
 
         if (r != RECEIVER_E_PATH)
                 return r;
@@ -154,9 +117,7 @@ static int serve_path(Control *control, const char *path, ReceiverPage page, boo
         return 0;
 }
 
-static int serve_control(Control *control) {
-        const char *path = control->daemon->config->control;
-
+static int serve_control(Control *control, const char *path) {
         return serve_path(control, *path ? path : CONTROL_DEFAULT, private_page, *path, &control->socket);
 }
 
@@ -177,9 +138,8 @@ static int split_address(const char *text, char *host, size_t size, uint16_t *po
         return 0;
 }
 
-static int serve_metrics(Control *control) {
+static int serve_metrics(Control *control, const char *where) {
         ReceiverConfig config = { .on_page = public_page, .userdata = control };
-        const char *where = control->daemon->config->metrics;
         char host[256];
         int r;
 
@@ -192,7 +152,7 @@ static int serve_metrics(Control *control) {
                 return CONTROL_E_UNUSABLE;
         }
         config.address = host;
-        r = receiver_new(&control->port, control->daemon->event, &config);
+        r = receiver_new(&control->port, control->event, &config);
         if (r)
                 return r > 0 ? CONTROL_E_UNUSABLE : r;
         log_info("metrics are at %s/metrics", receiver_url(control->port));
@@ -203,14 +163,14 @@ enum { FIRST_FREE_PORT = 1024, SOCKET_MODE = 0660 };
 
 static void keep_path(const char *path, const char **paths) {
         if (listen_keep_path(path, SOCKET_MODE))
-                return;         /* said when it is needed */
+                return;         /* control_new() logs why */
         while (*paths)
                 paths++;
         paths[0] = path;
         paths[1] = NULL;
 }
 
-/* A port that anybody may take can be taken later. */
+/* Ports from 1024 on need no right: they can be opened later. */
 static int keep_port(const char *where) {
         char host[256];
         uint16_t port;
@@ -230,16 +190,17 @@ int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
         return 0;
 }
 
-int control_new(Control **controlp, Daemon *daemon) {
+int control_new(Control **controlp, sd_event *event, const Config *config, const ControlDaemon *daemon) {
         _cleanup_(control_freep) Control *control = calloc(1, sizeof(*control));
         int r;
 
         if (!control)
                 return error_origin(-ENOMEM);
-        control->daemon = daemon;
-        r = serve_control(control);
+        control->daemon = *daemon;
+        control->event = event;
+        r = serve_control(control, config->control);
         if (!r)
-                r = serve_metrics(control);
+                r = serve_metrics(control, config->metrics);
         if (r)
                 return r > 0 ? CONTROL_E_UNUSABLE : error_fold(r);
         *controlp = take(control);

@@ -6,30 +6,49 @@
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
  * /status.json, /metrics, /healthz, /readyz; POST /pause and /resume), and the harmless part of it, if
- * wanted, on a port for Prometheus. And the client's end.
+ * wanted, on a port for Prometheus. control-client.c is the client.
  */
 
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+#include "base/util/macro.h"
 #include "base/util/text.h"
-#include "service/run/daemon.h"
+#include "service/config/config.h"
+#include "service/run/metrics.h"
 
 typedef struct Control Control;
+
+/* What Control asks of the daemon that it belongs to. */
+typedef struct ControlDaemon {
+        void (*read)(void *userdata, Metrics *metrics);         /* its state now */
+        /*
+         * Pauses or resumes by command. *reasonp: why it is paused all the same (static), NULL = it samples.
+         * Return: 0, -errno.
+         */
+        int (*pause)(void *userdata, bool paused, const char **reasonp);
+        void *userdata;
+} ControlDaemon;
 
 enum { CONTROL_N_PATHS = 2 };           /* sockets in the filesystem: its own, that of metrics */
 
 enum {
         _CONTROL_E_SUCCESS,
         CONTROL_E_UNUSABLE,             /* the socket or port that was asked for cannot be had; logged */
-        CONTROL_E_UNREACHABLE,          /* nobody answers there; errno says why */
+        CONTROL_E_UNREACHABLE,          /* no daemon answers there; errno says why */
 };
 
-/* Return: 0, CONTROL_E_UNUSABLE, -errno. */
-int control_new(Control **controlp, Daemon *daemon);
+/*
+ * Serves what @config asks for. @daemon is copied, its userdata and @event are borrowed. Return: 0,
+ * CONTROL_E_UNUSABLE, -errno.
+ */
+int control_new(Control **controlp, sd_event *event, const Config *config, const ControlDaemon *daemon);
 Control *control_free(Control *control);
 DEFINE_CLEANUP(Control, control_free)
 
 /*
  * Listens ahead, for a daemon that will not have the right to. @paths: those of @config that it has made,
- * ended by NULL. What is wrong with a path says control_new(). Return: 0, CONTROL_E_UNUSABLE.
+ * ended by NULL. A path that cannot be had is logged by control_new(). Return: 0, CONTROL_E_UNUSABLE.
  */
 int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]);
 

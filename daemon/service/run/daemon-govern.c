@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Whether and how fast is sampled: the kill switch, `spanprof pause`, and the limits on the daemon itself.
- * This flows against the path of samples, so it is in one place. Every change ends the window, so that the
- * period stays true.
+ * Whether the daemon samples, and how fast: the kill switch, `spanprof pause`, and the limits.
+ *
+ *     what                        looked at            what it does
+ *     /etc/spanprof/disabled      each drain           pauses
+ *     `spanprof pause`            on the command       pauses, over reloads too
+ *     max-memory                  each second          pauses until 10 % below the limit
+ *     max-cpu                     every 5 s            halves the frequency, doubles it after 30 calm seconds
+ *     max-export-rate,            each whole window    lowers the frequency to what fits, doubles it after
+ *     max-samples                                      4 calm windows
+ *
+ * Several reasons to pause can hold at once, one bit each; sampling resumes when no bit is left. The
+ * frequency is the lower one of the two that governor.c (CPU) and volume.c (bytes, samples) decide.
+ *
+ * A sample stands for the mean period of its window. So every change first drains the rings and closes the
+ * window, and the next window has one frequency again.
  */
 
 #include <errno.h>
@@ -19,7 +31,7 @@
 #include "service/run/daemon-private.h"
 #include "service/run/self.h"
 
-/* Root's alone, as the directory is: no user of the machine and no part of the daemon can take it away. */
+/* The directory is root's: no other user can remove the file, nor can the daemon, which is not root. */
 #define DISABLED_PATH "/etc/spanprof/disabled"
 
 static const struct {
@@ -33,7 +45,7 @@ static const struct {
 
 const char *daemon_pause_reason(const Daemon *daemon) {
         for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
-                if (daemon->pauses & 1u << i)
+                if (daemon->pause.reasons & 1u << i)
                         return reasons[i].name;
         return NULL;
 }
@@ -41,33 +53,33 @@ const char *daemon_pause_reason(const Daemon *daemon) {
 static void set_pause(Daemon *daemon, enum daemon_pause reason, bool on) {
         unsigned bit = 1u << reason;
 
-        if (on == !!(daemon->pauses & bit))
+        if (on == !!(daemon->pause.reasons & bit))
                 return;
-        daemon->pauses ^= bit;
+        daemon->pause.reasons ^= bit;
         if (on)
                 stat_add(reasons[reason].counter, 1);
 }
 
-/* ENOENT alone says that it is not there: what cannot be looked at may be. */
+/* A path that cannot be looked at counts as there; only these two errors say that it is not. */
 static bool is_disabled(void) {
         struct stat st;
 
         return !lstat(DISABLED_PATH, &st) || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* Takes in what was sampled before, so that it is in the window that ends here. */
+/* Samples that were taken before the pause belong to the window that ends here. */
 static int pause_now(Daemon *daemon) {
         int r;
 
         log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_PAUSED, daemon_pause_reason(daemon),
                         "sampling is paused (%s)", daemon_pause_reason(daemon));
         sd_notifyf(0, "STATUS=paused (%s)", daemon_pause_reason(daemon));
-        daemon->pause_ns = clock_monotonic_ns();
-        sampler_pause(daemon->sampler);
-        daemon->is_paused = true;
-        if (!daemon->drain_timer)               /* not started yet */
+        daemon->pause.since_ns = clock_monotonic_ns();
+        sampler_pause(daemon->stages.sampler);
+        daemon->pause.is_on = true;
+        if (!daemon->loop.drain_timer)               /* not started yet */
                 return 0;
-        r = sampler_drain(daemon->sampler, NULL);
+        r = sampler_drain(daemon->stages.sampler, NULL);
         return r ? error_fold(r) : daemon_close_window(daemon);
 }
 
@@ -77,20 +89,20 @@ static int resume_now(Daemon *daemon) {
         if (r)
                 return error_fold(r);
         log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_RESUMED, "resume", "sampling goes on");
-        r = sampler_resume(daemon->sampler);
+        r = sampler_resume(daemon->stages.sampler);
         if (r)
                 return r > 0 ? error_origin(-EIO) : error_fold(r);
-        daemon->is_paused = false;
-        /* what passed since the last one ended is no part of a period */
-        daemon->window_start_ns = clock_monotonic_ns();
-        daemon->n_cpus = sampler_n_cpus(daemon->sampler);
+        daemon->pause.is_on = false;
+        /* the pause is no part of a period */
+        daemon->window.start_ns = clock_monotonic_ns();
+        daemon->window.n_cpus = sampler_n_cpus(daemon->stages.sampler);
         return 0;
 }
 
 static int apply(Daemon *daemon) {
-        if (daemon->stop_ns || !!daemon->pauses == daemon->is_paused)
+        if (daemon->stop.time_ns || !!daemon->pause.reasons == daemon->pause.is_on)
                 return 0;
-        return daemon->pauses ? pause_now(daemon) : resume_now(daemon);
+        return daemon->pause.reasons ? pause_now(daemon) : resume_now(daemon);
 }
 
 int daemon_pause_by_command(Daemon *daemon, bool paused) {
@@ -104,7 +116,7 @@ int daemon_check_disabled(Daemon *daemon) {
         return apply(daemon);
 }
 
-/* What we cost is also what those cost that read files for us. */
+/* The workers' use counts as the daemon's own. */
 static uint64_t cpu_ns(const Daemon *daemon) {
         return self_cpu_ns() + (daemon->totals->zygotes ? zygotes_cpu_ns(daemon->totals->zygotes) : 0);
 }
@@ -117,34 +129,33 @@ static uint64_t resident_bytes(const Daemon *daemon) {
 void daemon_make_governor(Daemon *daemon) {
         const Config *config = daemon->config;
 
-        governor_init(&daemon->governor, (uint32_t)config->frequency, config->max_cpu,
+        governor_init(&daemon->limits.governor, (uint32_t)config->frequency, config->max_cpu,
                       config->max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
-        volume_init(&daemon->volume, (uint32_t)config->frequency, config->max_export_rate,
+        volume_init(&daemon->limits.volume, (uint32_t)config->frequency, config->max_export_rate,
                     config->max_samples, config->export_interval_ns);
         if (daemon->totals->paused)
                 set_pause(daemon, DAEMON_PAUSE_COMMAND, true);
 }
 
 /*
- * A sample stands for the period of its window. So those that wait in the ring when the frequency changes go
- * into a window that ends with the old one: in the next, at a tenth of the frequency, each would stand for
- * ten times the time.
+ * Samples that wait in the ring belong to the old window. In the next one, at a tenth of the frequency, each
+ * would stand for ten times its time.
  */
 static int change_frequency(Daemon *daemon) {
         int r;
 
-        sampler_set_frequency(daemon->sampler, daemon_frequency(daemon));
-        r = sampler_drain(daemon->sampler, NULL);
+        sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon));
+        r = sampler_drain(daemon->stages.sampler, NULL);
         return r ? error_fold(r) : daemon_close_window(daemon);
 }
 
 static int follow_cpu(Daemon *daemon) {
-        uint32_t before = daemon->governor.frequency, now;
-        int r = governor_cpu(&daemon->governor, clock_monotonic_ns(), cpu_ns(daemon));
+        uint32_t before = daemon->limits.governor.frequency, now;
+        int r = governor_cpu(&daemon->limits.governor, clock_monotonic_ns(), cpu_ns(daemon));
 
         if (!r)
                 return 0;
-        now = daemon->governor.frequency;
+        now = daemon->limits.governor.frequency;
         stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
         log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
                         r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm",
@@ -154,7 +165,7 @@ static int follow_cpu(Daemon *daemon) {
 }
 
 uint32_t daemon_frequency(const Daemon *daemon) {
-        return MIN(daemon->governor.frequency, daemon->volume.frequency);
+        return MIN(daemon->limits.governor.frequency, daemon->limits.volume.frequency);
 }
 
 /* Of one process: the window has a profile for each type. */
@@ -169,16 +180,16 @@ static uint64_t most_samples(const Window *window) {
         return most;
 }
 
-/* Between two windows; what ends with a change is too short a window to be judged again. */
+/* Called between two windows. The window that a change of frequency ends is too short to be judged. */
 int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns) {
-        Volume *volume = &daemon->volume;
+        Volume *volume = &daemon->limits.volume;
         uint32_t before = volume->frequency;
-        uint64_t n_bytes = exports_submitted_bytes(daemon->exports) - daemon->volume_bytes;
+        uint64_t n_bytes = exports_submitted_bytes(daemon->stages.exports) - daemon->limits.sent_bytes;
         bool lowered;
         int r;
 
-        daemon->volume_bytes += n_bytes;
-        if (daemon->stop_ns || daemon->is_paused)
+        daemon->limits.sent_bytes += n_bytes;
+        if (daemon->stop.time_ns || daemon->pause.is_on)
                 return 0;
         r = volume_window(volume, length_ns, n_bytes, most_samples(window));
         if (!r)
@@ -194,10 +205,11 @@ int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_n
         return change_frequency(daemon);
 }
 
-/* What a window held is free once it is closed, but only the allocator knows. */
+/* A closed window has freed its memory, but the allocator keeps it: malloc_trim() gives it back. */
 static int follow_memory(Daemon *daemon) {
         uint64_t resident = daemon->config->max_memory_bytes ? resident_bytes(daemon) : 0;
-        bool was = daemon->governor.too_large, is = governor_memory(&daemon->governor, resident);
+        Governor *governor = &daemon->limits.governor;
+        bool was = governor->too_large, is = governor_memory(governor, resident);
         int r;
 
         if (is && !was)

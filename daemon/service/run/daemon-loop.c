@@ -1,20 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The event loop has few hands:
+ * When things happen: the timers of the loop, its sleep, the stop, and the reload.
  *
- *     drain     each 70 ms while samples flow, 250 ms while mappings change (20 ms at the start): mappings,
- *               notices, samples; where nothing flows the loop sleeps for a second, or until the kernel half
- *               wakes it; and at once when it is called, by the first sample in memory that was not known of
- *               its target
- *     window    0.5 s after the start, then each export interval: encode and hand over
- *     second    about once a second: jitter, counters, targets' housekeeping
- *     duration, SIGTERM, SIGINT: stop
- *     SIGHUP    reads the configuration anew; if it is good, this daemon stops and another one is made with
- *               it
+ * Timers
  *
- * A stop takes the samplers off, drains what is in the rings, closes the last window and
- * gives the exporter `stop-timeout` to send it.
+ *     drain        70 ms while samples flow, 250 ms while only mappings change, 20 ms until the first sample:
+ *                  reads the rings (mappings, then notices, then samples)
+ *     window       0.5 s after the start, then each export interval: closes the window (daemon-stages.c)
+ *     second       every 0.75 to 1.25 s: draws a new period, reads counters, enforces limits
+ *                  (daemon-govern.c). A fixed period would see work that repeats every 10 ms in lock-step.
+ *     work         whenever a search for targets or the reading of long mappings has a next step
+ *     coroutines   as often as their stations need it
+ *     duration     once
+ *
+ * Sleep
+ *
+ * A wake-up for each sample would cost more than the sample itself. So while records flow the kernel half
+ * does not wake the loop, and the drain timer reads them in bulk. A drain that finds nothing puts the loop to sleep:
+ *
+ *     drain finds nothing ─▶ is_asleep; timers at 450 ms with 550 ms of slack, so they expire together;
+ *                            wake_source on; the kernel half is told
+ *     first record        ─▶ the kernel half writes to the ring with a wake-up ─▶ drain after 20 ms ─▶ awake
+ *
+ * A loop that was woken twice within a second stays awake and looks each 250 ms instead. An awake loop can be
+ * called (call_source): by the first sample of a target in memory where nothing is known to be. A library was
+ * loaded then, and each sample is walked badly until its unwind rows are in force. At most one call is
+ * answered between two drains.
+ *
+ * Stop
+ *
+ * SIGTERM, SIGINT, the duration, or the exit of the last chosen process: the samplers are detached, the rings
+ * drained, the last window closed, and the exporters get `stop-timeout` to send it. A second signal exits at
+ * once.
+ *
+ * Reload
+ *
+ * SIGHUP reads the configuration. If it is wrong, nothing changes. If it is good, this daemon stops as above,
+ * daemon_run() returns DAEMON_E_RELOAD, and the caller makes a new daemon with it. So a reload applies every
+ * option. The totals of the run are carried over. A SIGTERM that comes during the change is not lost: see
+ * add_signals().
  */
 
 #include <errno.h>
@@ -48,62 +73,66 @@
 static void on_flushed(void *userdata) {
         Daemon *daemon = userdata;
 
-        sd_event_exit(daemon->event, 0);
+        sd_event_exit(daemon->loop.event, 0);
 }
 
 void daemon_remove_timers(Daemon *daemon) {
-        sd_event_source **timers[] = { &daemon->drain_timer, &daemon->window_timer, &daemon->second_timer,
-                                       &daemon->work_timer, &daemon->coroutines_timer, &daemon->wake_source,
-                                       &daemon->call_source };
+        DaemonLoop *loop = &daemon->loop;
+        sd_event_source **timers[] = { &loop->drain_timer, &loop->window_timer,     &loop->second_timer,
+                                       &loop->work_timer,  &loop->coroutines_timer, &loop->wake_source,
+                                       &loop->call_source };
 
         for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
                 *timers[i] = sd_event_source_disable_unref(*timers[i]);
 }
 
-/* Takes the last samples in and sends them; a second call does not wait for that any longer. */
+/* Drains the last samples and sends them. A second call exits without waiting for that. */
 int daemon_stop(Daemon *daemon) {
         uint64_t now_ns = clock_monotonic_ns();
         int r;
 
-        if (daemon->stop_ns)
-                return sd_event_exit(daemon->event, 0);
-        daemon->stop_ns = now_ns;
-        sd_notify(0, daemon->reloading ? "STATUS=reloading: flushing the last window" :
+        if (daemon->stop.time_ns)
+                return sd_event_exit(daemon->loop.event, 0);
+        daemon->stop.time_ns = now_ns;
+        sd_notify(0, daemon->stop.is_reload ? "STATUS=reloading: flushing the last window" :
                                          "STOPPING=1\nSTATUS=flushing the last window");
         daemon_remove_timers(daemon);
-        sampler_stop(daemon->sampler);
-        targets_cpu_time(daemon->targets);      /* now, though the sum comes later */
-        r = sampler_drain(daemon->sampler, NULL);
-        targets_noticed(daemon->targets, UINT64_MAX);   /* nothing else will be told */
+        sampler_stop(daemon->stages.sampler);
+        targets_cpu_time(daemon->stages.targets);      /* now, though the sum comes later */
+        r = sampler_drain(daemon->stages.sampler, NULL);
+        targets_noticed(daemon->stages.targets, UINT64_MAX);   /* nothing else will be told */
         /* with those whose exit was still in the ring */
-        daemon->target_cpu_ns = targets_cpu_time_seen(daemon->targets);
+        daemon->target_cpu_ns = targets_cpu_time_seen(daemon->stages.targets);
         if (!r)
-                r = sampler_read_counters(daemon->sampler);
+                r = sampler_read_counters(daemon->stages.sampler);
         if (!r)         /* nothing is sampled any more: names of the last window may have a moment */
-                r = naming_wait(daemon->naming, clock_monotonic_ns() + LAST_NAMES_NS);
+                r = naming_wait(daemon->stages.naming, clock_monotonic_ns() + LAST_NAMES_NS);
         if (!r)
                 r = daemon_close_window(daemon);
         if (r)
                 return error_fold(r);
         if (daemon->sink)
-                return sd_event_exit(daemon->event, 0);
-        return exports_stop(daemon->exports, now_ns + daemon->config->stop_timeout_ns, on_flushed, daemon);
+                return sd_event_exit(daemon->loop.event, 0);
+        return exports_stop(daemon->stages.exports, now_ns + daemon->config->stop_timeout_ns, on_flushed,
+                            daemon);
 }
 
-/* Of what ends by itself, or to begin anew, the first signal takes nothing away: the flush goes on. */
+/*
+ * A daemon that already flushes (its duration is over, or it reloads) goes on with that at the first signal.
+ */
 static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
         Daemon *daemon = userdata;
-        bool already = daemon->stop_ns && !daemon->stop_signal;
+        bool already = daemon->stop.time_ns && !daemon->stop.signal;
 
         log_info("%s: %s", strsignal((int)info->ssi_signo),
                  already ? "is stopping already; once more, and it ends at once" : "stopping");
-        daemon->stop_signal = (int)info->ssi_signo;
-        daemon->stopped_by_terminal = info->ssi_code == SI_KERNEL;
-        daemon->reloading = false;
+        daemon->stop.signal = (int)info->ssi_signo;
+        daemon->stop.by_terminal = info->ssi_code == SI_KERNEL;
+        daemon->stop.is_reload = false;
         return already ? 0 : daemon_stop(daemon);
 }
 
-/* systemd takes the reload for done at the next READY=1 that is younger than this. */
+/* systemd takes the reload as done at the first READY=1 after this time. */
 static void notify_reloading(void) {
         sd_notifyf(0, "RELOADING=1\nSTATUS=reading the configuration\nMONOTONIC_USEC=%" PRIu64,
                    clock_monotonic_ns() / NS_PER_US);
@@ -112,16 +141,16 @@ static void notify_reloading(void) {
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
         Daemon *daemon = userdata;
 
-        if (!daemon->reload)
+        if (!daemon->stop.reload)
                 return on_stop_signal(source, info, userdata);
-        if (daemon->stop_ns)            /* on its way out already */
+        if (daemon->stop.time_ns)            /* on its way out already */
                 return 0;
         notify_reloading();
-        if (daemon->reload(daemon->reload_userdata)) {
+        if (daemon->stop.reload(daemon->stop.reload_userdata)) {
                 sd_notify(0, "READY=1\nSTATUS=the new configuration is wrong: the old one stays in force");
                 return 0;
         }
-        daemon->reloading = true;
+        daemon->stop.is_reload = true;
         return daemon_stop(daemon);
 }
 
@@ -134,21 +163,20 @@ static int again(sd_event_source *source, uint64_t after_ns) {
 }
 
 static bool is_done(const Daemon *daemon) {
-        return daemon_has_pids_alone(daemon) && !targets_count(daemon->targets);
+        return daemon_has_pids_alone(daemon) && !targets_count(daemon->stages.targets);
 }
 
-/*
- * Without them it would go on and read nothing that is new; with rights of its own it reads nothing
- * (docs/SECURITY.md).
- */
+/* A daemon with rights parses no file of a target (docs/SECURITY.md): without workers it learns nothing. */
 static bool has_lost_workers(const Daemon *daemon) {
         return daemon->totals->zygotes && !zygotes_is_there(daemon->totals->zygotes);
 }
 
-/* Woken twice within a second: rather look from time to time. */
+/* Woken twice within a second: to look from time to time costs less. */
 static bool is_restless(const Daemon *daemon) {
-        return daemon->woken_before_ns && daemon->woken_ns < daemon->woken_before_ns + NS_PER_SEC &&
-               clock_monotonic_ns() < daemon->woken_ns + NS_PER_SEC;
+        const DaemonLoop *loop = &daemon->loop;
+
+        return loop->woken_before_ns && loop->woken_ns < loop->woken_before_ns + NS_PER_SEC &&
+               clock_monotonic_ns() < loop->woken_ns + NS_PER_SEC;
 }
 
 static uint64_t drain_interval_ns(const Daemon *daemon, const SamplerDrained *drained) {
@@ -161,18 +189,19 @@ static uint64_t drain_interval_ns(const Daemon *daemon, const SamplerDrained *dr
 
 /* Asleep, timers go off together and records wake us up; awake, none does. */
 static int set_asleep(Daemon *daemon, bool asleep) {
-        sd_event_source *timers[] = { daemon->drain_timer, daemon->second_timer, daemon->work_timer };
+        DaemonLoop *loop = &daemon->loop;
+        sd_event_source *timers[] = { loop->drain_timer, loop->second_timer, loop->work_timer };
         int r = 0;
 
-        if (asleep == daemon->is_asleep)
+        if (asleep == loop->is_asleep)
                 return 0;
-        daemon->is_asleep = asleep;
-        sampler_sleep(daemon->sampler, asleep);
+        loop->is_asleep = asleep;
+        sampler_sleep(daemon->stages.sampler, asleep);
         for (size_t i = 0; i < ARRAY_SIZE(timers) && r >= 0; i++)
                 r = sd_event_source_set_time_accuracy(timers[i],
                                                       (asleep ? ASLEEP_SLACK_NS : NS_PER_MS) / NS_PER_US);
         if (r >= 0)
-                r = sd_event_source_set_enabled(daemon->wake_source, asleep ? SD_EVENT_ON : SD_EVENT_OFF);
+                r = sd_event_source_set_enabled(loop->wake_source, asleep ? SD_EVENT_ON : SD_EVENT_OFF);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -180,41 +209,41 @@ static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userd
         Daemon *daemon = userdata;
         int r = set_asleep(daemon, false);
 
-        daemon->woken_before_ns = daemon->woken_ns;
-        daemon->woken_ns = clock_monotonic_ns();
-        return r ? r : again(daemon->drain_timer, DRAIN_WOKEN_NS);
+        daemon->loop.woken_before_ns = daemon->loop.woken_ns;
+        daemon->loop.woken_ns = clock_monotonic_ns();
+        return r ? r : again(daemon->loop.drain_timer, DRAIN_WOKEN_NS);
 }
 
-/* Once between two looks at most: a call costs a look. Who sleeps is woken otherwise. */
+/* At most one call between two drains, since each costs a drain. A loop that sleeps is woken instead. */
 static void listen_to_calls(Daemon *daemon) {
-        daemon->listens = !daemon->is_asleep && !daemon->was_called;
-        daemon->was_called = false;
-        sampler_listen(daemon->sampler, daemon->listens);
+        daemon->loop.listens = !daemon->loop.is_asleep && !daemon->loop.was_called;
+        daemon->loop.was_called = false;
+        sampler_listen(daemon->stages.sampler, daemon->loop.listens);
 }
 
-/* There may be an edge without a call: at the start, and for who sleeps. */
+/* An edge without a call can come at the start, and while the loop sleeps. */
 static int on_call(sd_event_source *source, int fd, uint32_t events, void *userdata) {
         Daemon *daemon = userdata;
 
-        if (!daemon->listens)
+        if (!daemon->loop.listens)
                 return 0;
-        daemon->listens = false;
-        daemon->was_called = true;
+        daemon->loop.listens = false;
+        daemon->loop.was_called = true;
         stat_add(COUNTER_CALLS_ANSWERED, 1);
-        return again(daemon->drain_timer, 0);
+        return again(daemon->loop.drain_timer, 0);
 }
 
 static int drain(Daemon *daemon, SamplerDrained *drainedp) {
         uint64_t begin_ns = clock_monotonic_ns();
         int r;
 
-        targets_begin_turn(daemon->targets);
-        r = sampler_drain(daemon->sampler, drainedp);
-        targets_noticed(daemon->targets, begin_ns);
-        daemon->drained_ns = clock_monotonic_ns();
-        stat_add(COUNTER_STAGE_DRAIN_NS, daemon->drained_ns - begin_ns);
-        if (!r && targets_is_reading(daemon->targets))
-                r = MIN(sd_event_source_set_time_relative(daemon->work_timer, 0), 0);
+        targets_begin_turn(daemon->stages.targets);
+        r = sampler_drain(daemon->stages.sampler, drainedp);
+        targets_noticed(daemon->stages.targets, begin_ns);
+        daemon->loop.drained_ns = clock_monotonic_ns();
+        stat_add(COUNTER_STAGE_DRAIN_NS, daemon->loop.drained_ns - begin_ns);
+        if (!r && targets_is_reading(daemon->stages.targets))
+                r = MIN(sd_event_source_set_time_relative(daemon->loop.work_timer, 0), 0);
         return r;
 }
 
@@ -230,7 +259,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 return error_fold(r);
         r = daemon_scan_coroutines(daemon);
         if (!r)
-                r = naming_work(daemon->naming);
+                r = naming_work(daemon->stages.naming);
         if (r)
                 return error_fold(r);
         if (is_done(daemon)) {
@@ -238,7 +267,7 @@ static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {
                 return daemon_stop(daemon);
         }
         if (has_lost_workers(daemon)) {
-                daemon->has_no_workers = true;
+                daemon->stop.lost_workers = true;
                 stat_add(COUNTER_NURSERIES_GONE, 1);
                 log_write_event(
                         LOG_LEVEL_ERROR, LOG_EVENT_WORKERS_GONE, "workers",
@@ -259,44 +288,45 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
                 return error_fold(r);
         daemon_warn_of_other_profilers(daemon);
         sd_notifyf(0, "STATUS=%s%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
-                   daemon->is_paused ? "paused; " : "", targets_count(daemon->targets),
+                   daemon->pause.is_on ? "paused; " : "", targets_count(daemon->stages.targets),
                    stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
         return again(source, daemon->config->export_interval_ns);
 }
 
-/* What was lost cannot be told: look for it. */
+/* What the lost notices said is unknown, so the targets are scanned for it. */
 static int answer_lost_notices(Daemon *daemon) {
         uint64_t n = stat_get(COUNTER_LOST_NOTICES);
         int r;
 
-        if (n == daemon->lost_notices)
+        if (n == daemon->loop.n_lost_notices)
                 return 0;
-        daemon->lost_notices = n;
-        targets_resync_notices(daemon->targets);
-        r = sd_event_source_set_time_relative(daemon->work_timer, 0);
+        daemon->loop.n_lost_notices = n;
+        targets_resync_notices(daemon->stages.targets);
+        r = sd_event_source_set_time_relative(daemon->loop.work_timer, 0);
         return r < 0 ? error_origin(r) : 0;
 }
 
 /* At random moments, 0.75 to 1.25 s apart, so that the jitter itself is in step with nothing. */
 static int on_second(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
-        int r = sampler_read_counters(daemon->sampler);
+        int r = sampler_read_counters(daemon->stages.sampler);
 
         if (!r)
                 r = answer_lost_notices(daemon);
         if (!r)
-                r = sampler_jitter(daemon->sampler);
+                r = sampler_jitter(daemon->stages.sampler);
         if (!r)
                 r = daemon_govern(daemon);
         if (r)
                 return error_fold(r);
-        return again(source, daemon->is_asleep ? ASLEEP_NS : (uint64_t)(750 + random() % 500) * NS_PER_MS);
+        return again(source, daemon->loop.is_asleep ? ASLEEP_NS
+                                                    : (uint64_t)(750 + random() % 500) * NS_PER_MS);
 }
 
 static int on_work(sd_event_source *source, uint64_t usec, void *userdata) {
         uint64_t now_ns = clock_monotonic_ns(), next_ns = 0;
         Daemon *daemon = userdata;
-        int r = targets_work(daemon->targets, now_ns, &next_ns);
+        int r = targets_work(daemon->stages.targets, now_ns, &next_ns);
 
         stat_add(COUNTER_STAGE_DISCOVERY_NS, clock_monotonic_ns() - now_ns);
         if (r)
@@ -314,22 +344,22 @@ static int on_duration(sd_event_source *source, uint64_t usec, void *userdata) {
         return r < 0 ? error_origin(r) : daemon_stop(userdata);
 }
 
-/* A machine that wakes up sets the clock, too. */
+/* A machine that wakes up from suspend sets its clock as well. */
 static void on_clock_step(void *userdata) {
         Daemon *daemon = userdata;
         int r;
 
-        if (daemon->stop_ns)
+        if (daemon->stop.time_ns)
                 return;
         stat_add(COUNTER_CLOCK_STEPS, 1);
         log_notice("the clock was set, or the machine slept: this window of profiles ends early");
         r = daemon_close_window(daemon);
         if (!r)
-                r = sampler_drain(daemon->sampler, NULL);
+                r = sampler_drain(daemon->stages.sampler, NULL);
         if (!r)
-                r = sampler_renew(daemon->sampler);
+                r = sampler_renew(daemon->stages.sampler);
         if (r)
-                sd_event_exit(daemon->event, r < 0 ? r : -EIO);
+                sd_event_exit(daemon->loop.event, r < 0 ? r : -EIO);
 }
 
 /* Runs after each turn of the loop, until the first batch has been accepted. */
@@ -350,7 +380,7 @@ static int add_timer(Daemon *daemon, sd_event_source **sourcep, uint64_t after_n
         _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
         int r;
 
-        r = sd_event_add_time_relative(daemon->event, &source, CLOCK_MONOTONIC, after_ns / NS_PER_US,
+        r = sd_event_add_time_relative(daemon->loop.event, &source, CLOCK_MONOTONIC, after_ns / NS_PER_US,
                                        NS_PER_MS / NS_PER_US, handler, daemon);
         if (r >= 0)
                 r = sd_event_source_set_enabled(source, SD_EVENT_ON);
@@ -371,35 +401,37 @@ static uint64_t time_left_ns(const Daemon *daemon) {
 }
 
 static int add_wake_source(Daemon *daemon) {
-        int r = sd_event_add_io(daemon->event, &daemon->wake_source, sampler_fd(daemon->sampler), EPOLLIN,
-                                on_wake, daemon);
+        Sampler *sampler = daemon->stages.sampler;
+        DaemonLoop *loop = &daemon->loop;
+        int r = sd_event_add_io(loop->event, &loop->wake_source, sampler_fd(sampler), EPOLLIN, on_wake,
+                                daemon);
 
         if (r >= 0)
-                r = sd_event_source_set_enabled(daemon->wake_source, SD_EVENT_OFF);
+                r = sd_event_source_set_enabled(loop->wake_source, SD_EVENT_OFF);
         if (r >= 0)
-                r = sd_event_source_set_exit_on_failure(daemon->wake_source, true);
+                r = sd_event_source_set_exit_on_failure(loop->wake_source, true);
         if (r >= 0)
-                r = sd_event_add_io(daemon->event, &daemon->call_source, sampler_call_fd(daemon->sampler),
+                r = sd_event_add_io(loop->event, &loop->call_source, sampler_call_fd(sampler),
                                     EPOLLIN | EPOLLET, on_call, daemon);
         if (r >= 0)
-                r = sd_event_source_set_exit_on_failure(daemon->call_source, true);
+                r = sd_event_source_set_exit_on_failure(loop->call_source, true);
         return r < 0 ? error_origin(r) : 0;
 }
 
 int daemon_add_timers(Daemon *daemon) {
-        int r = add_timer(daemon, &daemon->drain_timer, DRAIN_FIRST_NS, on_drain);
+        int r = add_timer(daemon, &daemon->loop.drain_timer, DRAIN_FIRST_NS, on_drain);
 
         if (!r)
                 r = add_wake_source(daemon);
         if (!r)
-                r = add_timer(daemon, &daemon->window_timer,
+                r = add_timer(daemon, &daemon->loop.window_timer,
                               daemon->sink ? daemon->config->export_interval_ns : FIRST_WINDOW_NS, on_window);
         if (!r)
-                r = add_timer(daemon, &daemon->second_timer, NS_PER_SEC, on_second);
+                r = add_timer(daemon, &daemon->loop.second_timer, NS_PER_SEC, on_second);
         if (!r)
-                r = add_timer(daemon, &daemon->work_timer, 0, on_work);
+                r = add_timer(daemon, &daemon->loop.work_timer, 0, on_work);
         if (!r)
-                r = add_timer(daemon, &daemon->coroutines_timer, NS_PER_SEC, on_coroutines);
+                r = add_timer(daemon, &daemon->loop.coroutines_timer, NS_PER_SEC, on_coroutines);
         if (!r && daemon->config->duration_ns)
                 r = add_timer(daemon, NULL, time_left_ns(daemon), on_duration);
         return error_fold(r);
@@ -434,7 +466,7 @@ static int add_signals(Daemon *daemon) {
         for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
                 _cleanup_(sd_event_source_unrefp) sd_event_source *source = NULL;
 
-                r = sd_event_add_signal(daemon->event, &source, signals[i].signal, signals[i].handler,
+                r = sd_event_add_signal(daemon->loop.event, &source, signals[i].signal, signals[i].handler,
                                         daemon);
                 if (r >= 0)
                         r = sd_event_source_set_priority(source, signals[i].priority);
@@ -450,12 +482,12 @@ static int add_signals(Daemon *daemon) {
 
 int daemon_make_loop(Daemon *daemon) {
         sd_event_source *turn;
-        int r = sd_event_new(&daemon->event);
+        int r = sd_event_new(&daemon->loop.event);
 
         if (r >= 0)
-                r = sd_event_set_watchdog(daemon->event, true);
+                r = sd_event_set_watchdog(daemon->loop.event, true);
         if (r >= 0)
-                r = sd_event_add_post(daemon->event, &turn, on_turn, daemon);
+                r = sd_event_add_post(daemon->loop.event, &turn, on_turn, daemon);
         if (r >= 0)
                 r = sd_event_source_set_floating(turn, true);
         if (r < 0)
@@ -463,6 +495,6 @@ int daemon_make_loop(Daemon *daemon) {
         sd_event_source_unref(turn);
         r = add_signals(daemon);
         if (!r)
-                r = clock_watch_new(&daemon->clock_watch, daemon->event, on_clock_step, daemon);
+                r = clock_watch_new(&daemon->loop.clock_watch, daemon->loop.event, on_clock_step, daemon);
         return error_fold(r);
 }

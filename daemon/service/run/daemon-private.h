@@ -32,67 +32,91 @@
 #include "service/run/volume.h"
 #include "symbol/naming/naming.h"
 
-/* Why nothing is sampled; bits of Daemon.pauses. */
+/* Why nothing is sampled; bits of DaemonPause.reasons. */
 enum daemon_pause {
         DAEMON_PAUSE_DISABLED,          /* /etc/spanprof/disabled is there */
         DAEMON_PAUSE_COMMAND,           /* `spanprof pause` */
-        DAEMON_PAUSE_MEMORY,            /* we are above max-memory */
+        DAEMON_PAUSE_MEMORY,            /* the daemon is above max-memory */
 };
 
-struct Daemon {
-        const Config *config;
-        DaemonTotals *totals;
-        const DaemonSink *sink;         /* NULL = the exports take the windows */
-        DaemonReload reload;            /* NULL = SIGHUP stops */
-        void *reload_userdata;
-        bool reloading;                 /* this stop is for a new configuration */
-        bool has_no_workers;            /* it is since there are none any more */
-        int stop_signal;                /* 0 = none */
-        bool stopped_by_terminal;
-        ConfigSelector selection;
-        const Selector *selector;
+/* The event loop: its sources, and when it looks next. Times are MONOTONIC, here and below. */
+typedef struct DaemonLoop {
         sd_event *event;
-        sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer;
-        sd_event_source *wake_source;   /* on while asleep */
+        sd_event_source *drain_timer, *window_timer, *second_timer, *work_timer, *coroutines_timer;
+        sd_event_source *wake_source;   /* on while the loop sleeps */
         sd_event_source *call_source;
-        bool is_asleep;                 /* nothing flows: see daemon-loop.c */
-        bool listens, was_called;       /* since the last drain: to calls; one came */
-        uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
-        sd_event_source *tables_work, *tables_ready;
+        sd_event_source *tables_work, *tables_ready, *threads_ready;
         ClockWatch *clock_watch;
+        bool is_asleep;                 /* no sample flows: see daemon-loop.c */
+        bool listens, was_called;       /* since the last drain: calls are wanted; one came */
+        uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
+        uint64_t drained_ns;            /* when the rings were read last */
+        uint64_t n_lost_notices;        /* those that a resync has answered */
+} DaemonLoop;
+
+/* The stages that a sample passes, and what they share. */
+typedef struct DaemonStages {
         ObjectCache *objects;
-        ThreadReader *threads;          /* NULL = thread symbols are read here */
-        sd_event_source *threads_ready;
+        ThreadReader *threads;          /* NULL = this process reads thread symbols itself */
         Targets *targets;
         Sampler *sampler;
         CoroJoin *coroutines;
-        sd_event_source *coroutines_timer;
-        OtherProfilers rivals;
+        OtherProfilers other_profilers;
         bool warned_of_others;
         Tables *tables;
         Frames *frames;
         Naming *naming;
         Aggregator *aggregator;
         Exports *exports;               /* NULL with a sink */
-        Text exports_json;              /* of the summary: what each did, at the end */
-        Control *control;
+        Text exports_json;              /* of the summary: what each receiver got, at the end */
+} DaemonStages;
+
+/* The open window, and the sampler's counts when it began. */
+typedef struct DaemonWindow {
+        uint64_t start_ns;
+        uint64_t n_entries, n_throttled;
+        double programmed;              /* entries that the periods stand for */
+        uint32_t n_cpus;                /* sampled CPUs, when sampling began or went on */
+} DaemonWindow;
+
+typedef struct DaemonPause {
+        unsigned reasons;               /* bits, by enum daemon_pause */
+        bool is_on;                     /* the samplers are off */
+        uint64_t since_ns;
+} DaemonPause;
+
+typedef struct DaemonLimits {
         Governor governor;
         Volume volume;
-        uint64_t volume_bytes;          /* of all requests until the window began */
-        unsigned pauses;
-        bool is_paused;                 /* the samplers are off */
-        uint64_t pause_ns;              /* MONOTONIC: when that began */
-        uint64_t drained_ns;            /* when the rings were read last */
-        uint64_t start_ns;              /* MONOTONIC, as all of these */
+        uint64_t sent_bytes;            /* of all requests until the window began */
+} DaemonLimits;
+
+typedef struct DaemonStop {
+        DaemonReload reload;            /* NULL = SIGHUP stops */
+        void *reload_userdata;
+        uint64_t time_ns;               /* 0 = still sampling */
+        int signal;                     /* 0 = none */
+        bool by_terminal;
+        bool is_reload;                 /* this stop is for a new configuration */
+        bool lost_workers;              /* the reason: there are no workers any more */
+} DaemonStop;
+
+struct Daemon {
+        const Config *config;
+        DaemonTotals *totals;
+        const DaemonSink *sink;         /* NULL = the exports take the windows */
+        ConfigSelector selection;
+        const Selector *selector;       /* that of the selection */
+        DaemonLoop loop;
+        DaemonStages stages;
+        DaemonWindow window;
+        DaemonPause pause;
+        DaemonLimits limits;
+        DaemonStop stop;
+        Control *control;
+        uint64_t start_ns;
         uint64_t sampling_ns;           /* when the events were opened */
-        uint64_t stop_ns;               /* 0 = still sampling */
-        uint64_t target_cpu_ns;         /* of all targets until then */
-        uint64_t window_start_ns;
-        uint64_t window_entries;        /* of the sampler, when the window began; as the next two */
-        double window_programmed;
-        uint64_t lost_notices;          /* that were answered by a resync */
-        uint64_t window_throttled;
-        uint32_t n_cpus;                /* sampled at the start */
+        uint64_t target_cpu_ns;         /* of all targets, when sampling stopped */
 };
 
 /* Callbacks of the stages; @userdata is the Daemon. */

@@ -1,8 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From stage to stage: what comes out of one goes into the next, and each thing that ends
- * on the way is counted here or by the stage that ended it.
+ * From stage to stage: the output of one is the input of the next. Each thing that ends on the way is
+ * counted, here or by the stage that ended it.
+ *
+ *     sampler ─▶ decode ─▶ targets_admit ─▶ coroutine ─▶ aggregator_add         a sample
+ *     sampler ─▶ decode ─▶ targets ─▶ rows ─▶ sampler; tables                    a notice, a mapping
+ *     aggregator_rotate ─▶ naming ─▶ otlp_encode ─▶ validate ─▶ exports          a window
+ *                                └▶ sink (`record`, `top`)
+ *
+ * How a window closes (daemon_close_window):
+ *
+ *     1. Suspensions of coroutines that are still open are split at this moment.
+ *     2. The aggregator gives its window away and begins an empty one. The window gets its mean period.
+ *     3. Frames take the names that are known by now; names that come later are in later windows.
+ *     4. The window is encoded, one request after the other, and each goes to every exporter. Or the sink
+ *        takes the whole window. Samples that do not fit into a request are counted as lost.
+ *     5. The volume of the window may change the frequency (daemon-govern.c).
+ *
+ * A window closes at each interval, and early when its period or its clock would not be one value any more:
+ * at a change of frequency, a pause, a step of CLOCK_REALTIME, and the stop.
  */
 
 #include <poll.h>
@@ -32,7 +49,7 @@ static int join_coroutine(Daemon *daemon, const Process *process, Sample *sample
 
         if (header->kind != ABI_KIND_CPU)
                 return 0;
-        r = coro_join_find(daemon->coroutines, process->pid, process->generation, header->ns_tid,
+        r = coro_join_find(daemon->stages.coroutines, process->pid, process->generation, header->ns_tid,
                            header->time_ns, &match);
         if (!r)
                 sample->coroutine = (SampleCoroutine){ match.probe_id, match.birth_ns, match.station, true };
@@ -41,13 +58,14 @@ static int join_coroutine(Daemon *daemon, const Process *process, Sample *sample
 
 int daemon_scan_coroutines(Daemon *daemon) {
         uint64_t wait_ns;
-        int r = coro_join_scan(daemon->coroutines, &wait_ns);
+        int r = coro_join_scan(daemon->stages.coroutines, &wait_ns);
 
-        if (r || !daemon->coroutines_timer)
+        if (r || !daemon->loop.coroutines_timer)
                 return error_fold(r);
-        r = sd_event_source_set_time_relative(daemon->coroutines_timer, MIN(wait_ns, NS_PER_SEC) / NS_PER_US);
+        r = sd_event_source_set_time_relative(daemon->loop.coroutines_timer,
+                                              MIN(wait_ns, NS_PER_SEC) / NS_PER_US);
         if (r >= 0)
-                r = sd_event_source_set_enabled(daemon->coroutines_timer,
+                r = sd_event_source_set_enabled(daemon->loop.coroutines_timer,
                                                 wait_ns == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
         return r < 0 ? error_origin(r) : 0;
 }
@@ -64,7 +82,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         }
         if (!daemon->totals->first_sample_ns)
                 daemon->totals->first_sample_ns = clock_monotonic_ns();
-        r = targets_admit(daemon->targets, sample.header, &program);
+        r = targets_admit(daemon->stages.targets, sample.header, &program);
         if (r > 0) {
                 stat_add(COUNTER_LOST_NOT_TARGET, 1);
                 return 0;
@@ -74,7 +92,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
         r = join_coroutine(daemon, program.process, &sample);
-        return r ? r : aggregator_add(daemon->aggregator, &program, &sample);
+        return r ? r : aggregator_add(daemon->stages.aggregator, &program, &sample);
 }
 
 int daemon_on_notice(const void *data, size_t size, void *userdata) {
@@ -86,11 +104,11 @@ int daemon_on_notice(const void *data, size_t size, void *userdata) {
                 stat_add(COUNTER_NOTICES_MALFORMED, 1);
                 return 0;
         }
-        r = targets_notice(daemon->targets, notice);
-        if (r || notice->kind != ABI_NOTICE_MAPPINGS || !daemon->work_timer)    /* none once we stop */
+        r = targets_notice(daemon->stages.targets, notice);
+        if (r || notice->kind != ABI_NOTICE_MAPPINGS || !daemon->loop.work_timer)    /* none once we stop */
                 return r;
         /* The search is due now, not at the next pass. */
-        r = sd_event_source_set_time_relative(daemon->work_timer, 0);
+        r = sd_event_source_set_time_relative(daemon->loop.work_timer, 0);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -99,13 +117,14 @@ int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
 
         switch (record->kind) {
         case SIDEBAND_MAPPING:
-                return targets_mapping(daemon->targets, &record->mapping);
+                return targets_mapping(daemon->stages.targets, &record->mapping);
         case SIDEBAND_EXEC:
-                return targets_exec_begins(daemon->targets, record->pid, record->comm, record->time_ns);
+                return targets_exec_begins(daemon->stages.targets, record->pid, record->comm,
+                                           record->time_ns);
         case SIDEBAND_FORK:
-                return targets_fork(daemon->targets, record->pid, record->parent, record->time_ns);
+                return targets_fork(daemon->stages.targets, record->pid, record->parent, record->time_ns);
         default:
-                targets_resync(daemon->targets);
+                targets_resync(daemon->stages.targets);
                 return 0;
         }
 }
@@ -113,33 +132,33 @@ int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
 int daemon_on_mappings_end(void *userdata) {
         Daemon *daemon = userdata;
 
-        return targets_flush_mappings(daemon->targets);
+        return targets_flush_mappings(daemon->stages.targets);
 }
 
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row) {
         Daemon *daemon = userdata;
 
-        return sampler_set_process(daemon->sampler, tgid, row);
+        return sampler_set_process(daemon->stages.sampler, tgid, row);
 }
 
 int daemon_adopt(void *userdata, const struct abi_adoption *adoption) {
         Daemon *daemon = userdata;
 
-        return sampler_adopt(daemon->sampler, adoption);
+        return sampler_adopt(daemon->stages.sampler, adoption);
 }
 
 int daemon_remove_row(void *userdata, uint32_t tgid) {
         Daemon *daemon = userdata;
         int r;
 
-        tables_forget(daemon->tables, tgid);
-        r = coro_join_forget(daemon->coroutines, tgid, targets_end_ns(daemon->targets, tgid));
-        return r ? error_fold(r) : sampler_remove_process(daemon->sampler, tgid);
+        tables_forget(daemon->stages.tables, tgid);
+        r = coro_join_forget(daemon->stages.coroutines, tgid, targets_end_ns(daemon->stages.targets, tgid));
+        return r ? error_fold(r) : sampler_remove_process(daemon->stages.sampler, tgid);
 }
 
 int daemon_on_stations(void *userdata, const Process *process) {
         Daemon *daemon = userdata;
-        int r = coro_join_watch(daemon->coroutines, process->pid, process->generation);
+        int r = coro_join_watch(daemon->stages.coroutines, process->pid, process->generation);
 
         return r ? error_fold(r) : daemon_scan_coroutines(daemon);
 }
@@ -149,10 +168,10 @@ int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
                                       suspended->coroutine.station, suspended->known };
         Daemon *daemon = userdata;
         Program program;
-        int r = targets_program(daemon->targets, suspended->pid, suspended->generation, &program);
+        int r = targets_program(daemon->stages.targets, suspended->pid, suspended->generation, &program);
 
         if (!r)
-                r = aggregator_add_suspended(daemon->aggregator, &program, &coroutine, suspended->address,
+                r = aggregator_add_suspended(daemon->stages.aggregator, &program, &coroutine, suspended->address,
                                              suspended->value_ns, suspended->time_ns);
         stat_add(COUNTER_CORO_SUSPENSIONS_LOST, r > 0);
         return r < 0 ? error_fold(r) : 0;
@@ -162,50 +181,51 @@ int daemon_on_suspended(void *userdata, const CoroSuspended *suspended) {
 
 int daemon_on_mapped(void *userdata, const Process *process) {
         Daemon *daemon = userdata;
-        int r = tables_process(daemon->tables, process);
+        int r = tables_process(daemon->stages.tables, process);
 
         if (r)
                 return error_fold(r);
-        r = sd_event_source_set_enabled(daemon->tables_work, SD_EVENT_ON);
+        r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
         return r < 0 ? error_origin(r) : 0;
 }
 
 int daemon_step_tables(Daemon *daemon) {
         uint64_t begin_ns = clock_monotonic_ns();
-        int r = tables_step(daemon->tables, TABLES_STEP_BYTES);
+        int r = tables_step(daemon->stages.tables, TABLES_STEP_BYTES);
 
         stat_add(COUNTER_STAGE_TABLES_NS, clock_monotonic_ns() - begin_ns);
 
         if (r < 0)
                 return error_fold(r);
-        r = sd_event_source_set_enabled(daemon->tables_work,
+        r = sd_event_source_set_enabled(daemon->loop.tables_work,
                                         r == TABLES_E_AGAIN ? SD_EVENT_ON : SD_EVENT_OFF);
         return r < 0 ? error_origin(r) : 0;
 }
 
 int daemon_step_threads(Daemon *daemon) {
-        if (!daemon->threads || !thread_reader_step(daemon->threads))
+        if (!daemon->stages.threads || !thread_reader_step(daemon->stages.threads))
                 return 0;
-        return error_fold(targets_resolve_waiting(daemon->targets));
+        return error_fold(targets_resolve_waiting(daemon->stages.targets));
 }
 
 static bool is_prepared(const Daemon *daemon) {
-        return tables_are_ready(daemon->tables) &&
-                (!daemon->threads || !thread_reader_is_busy(daemon->threads));
+        return tables_are_ready(daemon->stages.tables) &&
+                (!daemon->stages.threads || !thread_reader_is_busy(daemon->stages.threads));
 }
 
-/* Before the first sample: those of all targets, as far as they can be made in this time. */
+/* Before the first sample, the tables of all targets are made, as far as this time allows. */
 int daemon_prepare_tables(Daemon *daemon) {
+        DaemonStages *stages = &daemon->stages;
         uint64_t deadline_ns = clock_monotonic_ns() + TABLES_FIRST_NS;
 
         while (!is_prepared(daemon) && clock_monotonic_ns() < deadline_ns) {
-                struct pollfd fds[] = { { .fd = tables_fd(daemon->tables), .events = POLLIN },
-                                        { .fd = daemon->threads ? thread_reader_fd(daemon->threads) : -1,
-                                          .events = POLLIN } };
+                int threads = stages->threads ? thread_reader_fd(stages->threads) : -1;
+                struct pollfd fds[] = { { .fd = tables_fd(stages->tables), .events = POLLIN },
+                                        { .fd = threads, .events = POLLIN } };
                 int r = daemon_step_threads(daemon);
 
                 if (!r)
-                        r = tables_step(daemon->tables, TABLES_STEP_BYTES);
+                        r = tables_step(stages->tables, TABLES_STEP_BYTES);
                 if (r < 0)
                         return error_fold(r);
                 if (r != TABLES_E_AGAIN && !is_prepared(daemon))
@@ -226,7 +246,7 @@ static void tell_finding(const ValidateFinding *finding, void *userdata) {
                             validate_rule_name(finding->rule));
 }
 
-/* It is sent all the same: what we think of it is for whoever debugs us. */
+/* The request is sent in any case: findings are for people who debug the daemon. */
 static int validate(const uint8_t *data, size_t size) {
         ValidateCounts counts;
         unsigned n = 0;
@@ -247,31 +267,32 @@ static int submit(const uint8_t *data, size_t size, uint64_t n_events, uint64_t 
                 if (r)
                         return error_fold(r);
         }
-        return exports_submit(daemon->exports, &(ExportRequest){ data, size, n_events, n_profiles });
+        return exports_submit(daemon->stages.exports, &(ExportRequest){ data, size, n_events, n_profiles });
 }
 
 /*
- * The mean time between two ticks of one CPU in the window that ends now: what a sample stands for. That is
- * by what was programmed, jitter included: an idle CPU does not tick on every machine (some virtual ones
- * leave it out), and entries that idle CPUs owe would make the period of the busy ones look longer. Only a
- * kernel that has throttled the samplers is asked what it let through.
+ * The mean time between two ticks of one CPU in the window that ends now, which is what a sample stands for.
+ * It is computed from the programmed periods, jitter included. Ticks cannot be counted instead: an idle CPU
+ * does not tick on every machine (some virtual ones leave it out), and its missing ticks would make the
+ * period of busy CPUs look longer. Only if the kernel has throttled the samplers, the counted ticks are used.
  */
 static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
-        uint64_t end_ns = daemon->stop_ns ? daemon->stop_ns : daemon->is_paused ? daemon->pause_ns : now_ns;
-        uint64_t n_entries = sampler_entries(daemon->sampler);
-        uint64_t length_ns = end_ns - MIN(end_ns, daemon->window_start_ns),
+        uint64_t paused_ns = daemon->pause.is_on ? daemon->pause.since_ns : now_ns;
+        uint64_t end_ns = daemon->stop.time_ns ? daemon->stop.time_ns : paused_ns;
+        uint64_t n_entries = sampler_entries(daemon->stages.sampler);
+        uint64_t length_ns = end_ns - MIN(end_ns, daemon->window.start_ns),
                  n_throttled = stat_get(COUNTER_THROTTLED);
-        double n_programmed = sampler_programmed(daemon->sampler),
-               n = n_programmed - daemon->window_programmed;
+        double n_programmed = sampler_programmed(daemon->stages.sampler),
+               n = n_programmed - daemon->window.programmed;
 
-        if (n_throttled != daemon->window_throttled)
-                n = MIN(n, (double)(n_entries - daemon->window_entries));
-        daemon->window_entries = n_entries;
-        daemon->window_programmed = n_programmed;
-        daemon->window_throttled = n_throttled;
+        if (n_throttled != daemon->window.n_throttled)
+                n = MIN(n, (double)(n_entries - daemon->window.n_entries));
+        daemon->window.n_entries = n_entries;
+        daemon->window.programmed = n_programmed;
+        daemon->window.n_throttled = n_throttled;
         if (n < 1)
                 return (int64_t)(NS_PER_SEC / daemon_frequency(daemon));
-        return (int64_t)((double)(length_ns * daemon->n_cpus) / n);
+        return (int64_t)((double)(length_ns * daemon->window.n_cpus) / n);
 }
 
 static int hand_over(Daemon *daemon, const Window *window) {
@@ -283,7 +304,7 @@ static int hand_over(Daemon *daemon, const Window *window) {
 
         if (daemon->sink) {
                 r = daemon->sink->window(daemon->sink->userdata, window, &n_lost);
-                n_lost = MIN(n_lost, n_samples);        /* what is no tick may be among them */
+                n_lost = MIN(n_lost, n_samples);        /* events that are no ticks may be among them */
                 stat_add(COUNTER_LOST_WINDOW_FULL, n_lost);
                 stat_add(COUNTER_SAMPLES_DELIVERED, n_samples - n_lost);
                 return error_fold(r);
@@ -293,21 +314,20 @@ static int hand_over(Daemon *daemon, const Window *window) {
         return error_fold(r);
 }
 
-/* Closes the window and hands it to the sink, or its requests to the exporter. */
 int daemon_close_window(Daemon *daemon) {
         _cleanup_(window_freep) Window *window = NULL;
-        uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window_start_ns;
+        uint64_t now_ns = clock_monotonic_ns(), begun_ns = daemon->window.start_ns;
         int r;
 
-        r = coro_join_close(daemon->coroutines, daemon->is_paused);
+        r = coro_join_close(daemon->stages.coroutines, daemon->pause.is_on);
         if (r)
                 return error_fold(r);
-        r = aggregator_rotate(daemon->aggregator, now_ns, mean_period_ns(daemon, now_ns), &window);
+        r = aggregator_rotate(daemon->stages.aggregator, now_ns, mean_period_ns(daemon, now_ns), &window);
         if (r)
                 return error_fold(r);
-        daemon->window_start_ns = now_ns;
+        daemon->window.start_ns = now_ns;
         stat_add(COUNTER_WINDOWS, 1);
-        r = naming_window(daemon->naming, window);
+        r = naming_window(daemon->stages.naming, window);
         if (!r)
                 r = hand_over(daemon, window);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
@@ -319,32 +339,32 @@ int daemon_close_window(Daemon *daemon) {
 /* ---- other spanprofs ---- */
 
 typedef struct Shared {
-        const OtherProfilers *rivals;
-        const Process *first;           /* that a rival samples too */
+        const OtherProfilers *others;
+        const Process *first;           /* that another profiler samples too */
         size_t n;
 } Shared;
 
 static void find_shared(void *userdata, const Process *process, SelectorReason reason) {
         Shared *shared = userdata;
 
-        if (!other_profilers_sample(shared->rivals, process->pid, process->start_time_ns))
+        if (!other_profilers_sample(shared->others, process->pid, process->start_time_ns))
                 return;
         if (!shared->first)
                 shared->first = process;
         shared->n++;
 }
 
-/* Both sides say so, since each learns of the other by itself; again when they have met anew. */
+/* Both daemons log this, since each learns of the other by itself; and again after a time without others. */
 void daemon_warn_of_other_profilers(Daemon *daemon) {
-        Shared shared = { .rivals = &daemon->rivals };
+        Shared shared = { .others = &daemon->stages.other_profilers };
 
-        other_profilers_refresh(&daemon->rivals);
-        if (daemon->rivals.n)
-                targets_each(daemon->targets, find_shared, &shared);
-        if (shared.n && !daemon->warned_of_others)
+        other_profilers_refresh(&daemon->stages.other_profilers);
+        if (daemon->stages.other_profilers.n)
+                targets_each(daemon->stages.targets, find_shared, &shared);
+        if (shared.n && !daemon->stages.warned_of_others)
                 log_warning(
                         "another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
                         "profiles are shipped twice",
                         shared.n, shared.first->pid, shared.first->comm);
-        daemon->warned_of_others = shared.n;
+        daemon->stages.warned_of_others = shared.n;
 }

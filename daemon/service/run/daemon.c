@@ -23,10 +23,17 @@
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
 #include "service/run/daemon-private.h"
+#include "service/run/self.h"
 #include "service/run/summary.h"
 
-/* files that stay known though no target maps them: the next one may */
+/* Files that stay known though no target maps them: the next target may. */
 enum { UNUSED_OBJECTS = 256 };
+
+/*
+ * Mappings are read with each drain (250 ms at most), counters once a second: what is older than this is no
+ * longer current.
+ */
+#define CURRENT_NS (5 * NS_PER_SEC)
 
 /* ---- making it ---- */
 
@@ -40,7 +47,7 @@ static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, voi
 
 static int make_exporter(Daemon *daemon) {
         const Config *config = daemon->config;
-        int r = daemon->sink ? 0 : exports_new(&daemon->exports, daemon->event, config);
+        int r = daemon->sink ? 0 : exports_new(&daemon->stages.exports, daemon->loop.event, config);
 
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
 }
@@ -60,20 +67,20 @@ static int make_sampler(Daemon *daemon) {
                 .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
                 .btf_path = getenv("SPANPROF_BTF"),
         };
-        int r = sampler_new(&daemon->sampler, &sampler);
+        int r = sampler_new(&daemon->stages.sampler, &sampler);
 
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
-        other_profilers_init(&daemon->rivals, sampler_processes_fd(daemon->sampler));
-        sampler_set_callbacks(daemon->sampler, daemon_on_sample, daemon_on_notice, daemon);
-        sampler_set_sideband(daemon->sampler, daemon_on_mapping, daemon_on_mappings_end);
+        other_profilers_init(&daemon->stages.other_profilers, sampler_processes_fd(daemon->stages.sampler));
+        sampler_set_callbacks(daemon->stages.sampler, daemon_on_sample, daemon_on_notice, daemon);
+        sampler_set_sideband(daemon->stages.sampler, daemon_on_mapping, daemon_on_mappings_end);
         return 0;
 }
 
 static int refresh(void *userdata, Process *process) {
         Daemon *daemon = userdata;
 
-        return targets_refresh(daemon->targets, process);
+        return targets_refresh(daemon->stages.targets, process);
 }
 
 static int make_frames(Daemon *daemon) {
@@ -81,41 +88,41 @@ static int make_frames(Daemon *daemon) {
                                       .code = daemon->config->jit_symbols,
                                       .zygotes = daemon->totals->zygotes };
         FramesNaming hooks;
-        int r = frames_new(&daemon->frames);
+        int r = frames_new(&daemon->stages.frames);
 
         if (!r)
-                r = naming_new(&daemon->naming, &config);
+                r = naming_new(&daemon->stages.naming, &config);
         if (r)
                 return error_fold(r);
-        frames_set_refresh(daemon->frames, refresh, daemon);
-        hooks = naming_hooks(daemon->naming);
-        frames_set_naming(daemon->frames, &hooks);
+        frames_set_refresh(daemon->stages.frames, refresh, daemon);
+        hooks = naming_hooks(daemon->stages.naming);
+        frames_set_naming(daemon->stages.frames, &hooks);
         return 0;
 }
 
-/* Its work has the lowest priority: samples, windows and the exporter go first. */
+/* Table jobs have the lowest priority: samples, windows and the exporter go first. */
 static int make_tables(Daemon *daemon) {
         TablesConfig tables = {
-                .array_fd = sampler_row_tables_fd(daemon->sampler),
-                .nodes_fd = sampler_row_nodes_fd(daemon->sampler),
+                .array_fd = sampler_row_tables_fd(daemon->stages.sampler),
+                .nodes_fd = sampler_row_nodes_fd(daemon->stages.sampler),
                 .zygotes = daemon->totals->zygotes,
         };
-        int r = tables_new(&daemon->tables, &tables);
+        int r = tables_new(&daemon->stages.tables, &tables);
 
         if (r)
                 return error_fold(r);
-        r = sd_event_add_defer(daemon->event, &daemon->tables_work, on_tables_work, daemon);
+        r = sd_event_add_defer(daemon->loop.event, &daemon->loop.tables_work, on_tables_work, daemon);
         if (r >= 0)
-                r = sd_event_source_set_enabled(daemon->tables_work, SD_EVENT_OFF);
+                r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_OFF);
         if (r >= 0)
-                r = sd_event_source_set_priority(daemon->tables_work, SD_EVENT_PRIORITY_IDLE);
+                r = sd_event_source_set_priority(daemon->loop.tables_work, SD_EVENT_PRIORITY_IDLE);
         if (r >= 0)
-                r = sd_event_source_set_exit_on_failure(daemon->tables_work, true);
+                r = sd_event_source_set_exit_on_failure(daemon->loop.tables_work, true);
         if (r >= 0)
-                r = sd_event_add_io(daemon->event, &daemon->tables_ready, tables_fd(daemon->tables), EPOLLIN,
-                                    on_tables_ready, daemon);
+                r = sd_event_add_io(daemon->loop.event, &daemon->loop.tables_ready,
+                                    tables_fd(daemon->stages.tables), EPOLLIN, on_tables_ready, daemon);
         if (r >= 0)
-                r = sd_event_source_set_exit_on_failure(daemon->tables_ready, true);
+                r = sd_event_source_set_exit_on_failure(daemon->loop.tables_ready, true);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -124,15 +131,15 @@ static int on_threads_ready(sd_event_source *source, int fd, uint32_t events, vo
 }
 
 static int make_threads(Daemon *daemon) {
-        int r = thread_reader_new(&daemon->threads, daemon->totals->zygotes);
+        int r = thread_reader_new(&daemon->stages.threads, daemon->totals->zygotes);
 
         if (r)
                 return error_fold(r);
-        object_cache_set_ask(daemon->objects, thread_reader_ask, daemon->threads);
-        r = sd_event_add_io(daemon->event, &daemon->threads_ready, thread_reader_fd(daemon->threads), EPOLLIN,
-                            on_threads_ready, daemon);
+        object_cache_set_ask(daemon->stages.objects, thread_reader_ask, daemon->stages.threads);
+        r = sd_event_add_io(daemon->loop.event, &daemon->loop.threads_ready,
+                            thread_reader_fd(daemon->stages.threads), EPOLLIN, on_threads_ready, daemon);
         if (r >= 0)
-                r = sd_event_source_set_exit_on_failure(daemon->threads_ready, true);
+                r = sd_event_source_set_exit_on_failure(daemon->loop.threads_ready, true);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -147,12 +154,12 @@ static int make_targets(Daemon *daemon) {
                                .stations = daemon_on_stations,
                                .userdata = daemon },
         };
-        int r = object_cache_new(&daemon->objects, UNUSED_OBJECTS);
+        int r = object_cache_new(&daemon->stages.objects, UNUSED_OBJECTS);
 
         if (r)
                 return error_fold(r);
-        targets.objects = daemon->objects;
-        r = targets_new(&daemon->targets, &targets);
+        targets.objects = daemon->stages.objects;
+        r = targets_new(&daemon->stages.targets, &targets);
         if (!r && daemon->totals->zygotes)
                 r = make_threads(daemon);
         return error_fold(r);
@@ -172,11 +179,11 @@ static int make_aggregator(Daemon *daemon) {
                                    deny->n_items,
                                    daemon->config->coroutine_ids,
                                    host_id_of(daemon->config) };
-        int r = aggregator_new(&daemon->aggregator, daemon->frames, clock_monotonic_ns());
+        int r = aggregator_new(&daemon->stages.aggregator, daemon->stages.frames, clock_monotonic_ns());
 
         if (r)
                 return error_fold(r);
-        aggregator_set_filter(daemon->aggregator, &filter);
+        aggregator_set_filter(daemon->stages.aggregator, &filter);
         return 0;
 }
 
@@ -222,9 +229,9 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         if (!r)
                 r = make_frames(daemon);
         if (!r)
-                r = coro_join_new(&daemon->coroutines);
+                r = coro_join_new(&daemon->stages.coroutines);
         if (!r)
-                coro_join_set_suspended(daemon->coroutines, daemon_on_suspended, daemon);
+                coro_join_set_suspended(daemon->stages.coroutines, daemon_on_suspended, daemon);
         if (!r)
                 r = make_aggregator(daemon);
         if (r)
@@ -238,22 +245,22 @@ Daemon *daemon_free(Daemon *daemon) {
                 return NULL;
         daemon_remove_timers(daemon);
         control_free(daemon->control);
-        exports_free(daemon->exports);
-        text_deinit(&daemon->exports_json);
-        aggregator_free(daemon->aggregator);
-        frames_free(daemon->frames);
-        naming_free(daemon->naming);
-        targets_free(daemon->targets);
-        coro_join_free(daemon->coroutines);
-        sd_event_source_disable_unref(daemon->tables_work);
-        sd_event_source_disable_unref(daemon->tables_ready);
-        tables_free(daemon->tables);
-        sampler_free(daemon->sampler);
-        sd_event_source_disable_unref(daemon->threads_ready);
-        thread_reader_free(daemon->threads);
-        object_cache_free(daemon->objects);
-        clock_watch_free(daemon->clock_watch);
-        sd_event_unref(daemon->event);
+        exports_free(daemon->stages.exports);
+        text_deinit(&daemon->stages.exports_json);
+        aggregator_free(daemon->stages.aggregator);
+        frames_free(daemon->stages.frames);
+        naming_free(daemon->stages.naming);
+        targets_free(daemon->stages.targets);
+        coro_join_free(daemon->stages.coroutines);
+        sd_event_source_disable_unref(daemon->loop.tables_work);
+        sd_event_source_disable_unref(daemon->loop.tables_ready);
+        tables_free(daemon->stages.tables);
+        sampler_free(daemon->stages.sampler);
+        sd_event_source_disable_unref(daemon->loop.threads_ready);
+        thread_reader_free(daemon->stages.threads);
+        object_cache_free(daemon->stages.objects);
+        clock_watch_free(daemon->loop.clock_watch);
+        sd_event_unref(daemon->loop.event);
         config_selector_deinit(&daemon->selection);
         free(daemon);
         return NULL;
@@ -262,7 +269,7 @@ Daemon *daemon_free(Daemon *daemon) {
 /* ---- running ---- */
 
 static void log_targets(Daemon *daemon) {
-        size_t n = targets_count(daemon->targets), n_all = targets_count_all(daemon->targets);
+        size_t n = targets_count(daemon->stages.targets), n_all = targets_count_all(daemon->stages.targets);
 
         if (n)
                 log_info("profiling %zu process%s of %zu", n, n == 1 ? "" : "es", n_all);
@@ -282,8 +289,8 @@ static void log_start(Daemon *daemon) {
         uname(&name);
         machine_lost_features(lost, sizeof(lost));
         log_info("spanprof %s on Linux %s with BTF%s: %u CPUs at %" PRIu64 " Hz, BPF maps take %zu KiB",
-                 SPANPROF_VERSION, name.release, *lost ? "" : " and all capabilities", daemon->n_cpus,
-                 daemon->config->frequency, sampler_map_bytes(daemon->sampler) >> 10);
+                 SPANPROF_VERSION, name.release, *lost ? "" : " and all capabilities", daemon->window.n_cpus,
+                 daemon->config->frequency, sampler_map_bytes(daemon->stages.sampler) >> 10);
         if (*lost)
                 log_write_event(LOG_LEVEL_NOTICE, LOG_EVENT_CAPABILITIES_MISSING, "capabilities",
                                 "capabilities that are missing, and what that costs: %s", lost);
@@ -294,23 +301,73 @@ static void log_start(Daemon *daemon) {
 }
 
 static int start_sampling(Daemon *daemon) {
-        int r = sampler_start(daemon->sampler);
+        int r = sampler_start(daemon->stages.sampler);
 
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
-        daemon->sampling_ns = daemon->window_start_ns = clock_monotonic_ns();
-        targets_begin_cpu_time(daemon->targets);
-        daemon->window_entries = sampler_entries(daemon->sampler);
-        daemon->window_programmed = sampler_programmed(daemon->sampler);
-        daemon->n_cpus = sampler_n_cpus(daemon->sampler);
+        daemon->sampling_ns = daemon->window.start_ns = clock_monotonic_ns();
+        targets_begin_cpu_time(daemon->stages.targets);
+        daemon->window.n_entries = sampler_entries(daemon->stages.sampler);
+        daemon->window.programmed = sampler_programmed(daemon->stages.sampler);
+        daemon->window.n_cpus = sampler_n_cpus(daemon->stages.sampler);
         return 0;
 }
 
+/* ---- what others see of it ---- */
+
+static const char *unready(const Daemon *daemon, uint64_t now_ns) {
+        if (daemon->stop.time_ns)
+                return "stopping";
+        if (now_ns - daemon->loop.drained_ns > CURRENT_NS)
+                return "the rings of the kernel half are read late: mappings are not current";
+        return !daemon->pause.is_on && !sampler_n_cpus(daemon->stages.sampler) ? "no CPU has a sampling timer"
+                                                                               : NULL;
+}
+
+static void read_metrics(void *userdata, Metrics *metrics) {
+        uint64_t now_ns = clock_monotonic_ns();
+        Daemon *daemon = userdata;
+        DaemonStages *stages = &daemon->stages;
+
+        if (!daemon->stop.time_ns)
+                sampler_read_counters(stages->sampler);
+        *metrics = (Metrics){
+                .pid = (uint32_t)getpid(),
+                .age_ns = now_ns - daemon->totals->start_ns,
+                .frequency = daemon_frequency(daemon),
+                .nominal_frequency = daemon->limits.governor.nominal,
+                .n_cpus = sampler_n_cpus(stages->sampler),
+                .pause = daemon_pause_reason(daemon),
+                .unready = unready(daemon, now_ns),
+                .n_targets = targets_count(stages->targets),
+                .n_processes = targets_count_all(stages->targets),
+                .queued_events = exports_queued_events(stages->exports),
+                .queued_bytes = exports_queued_bytes(stages->exports),
+                .unsaved_events = exports_unsaved_events(stages->exports),
+                .exports = stages->exports,
+                .exported_ns = daemon->totals->exported_ns ? now_ns - daemon->totals->exported_ns
+                                                           : UINT64_MAX,
+                .url = daemon->config->shown_url,
+                .naming = naming_state(stages->naming),
+                .map_bytes = sampler_map_bytes(stages->sampler) + tables_bytes(stages->tables),
+        };
+        self_read(&metrics->self);
+}
+
+static int pause_by_command(void *userdata, bool paused, const char **reasonp) {
+        Daemon *daemon = userdata;
+        int r = daemon_pause_by_command(daemon, paused);
+
+        *reasonp = daemon_pause_reason(daemon);
+        return r;
+}
+
 /*
- * One that works for its own process alone has nothing to tell others: a service manager, `spanprof status`.
+ * A daemon with a sink works for its own process: it tells no service manager, and has no control socket.
  */
 static int open_to_others(Daemon *daemon) {
-        int r = daemon->sink ? 0 : control_new(&daemon->control, daemon);
+        const ControlDaemon asked = { read_metrics, pause_by_command, daemon };
+        int r = daemon->sink ? 0 : control_new(&daemon->control, daemon->loop.event, daemon->config, &asked);
 
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
@@ -325,8 +382,8 @@ bool daemon_has_pids_alone(const Daemon *daemon) {
 }
 
 static int check_pids(const Daemon *daemon) {
-        uint32_t missing = targets_missing_pid(daemon->targets);
-        size_t n_excluded = targets_n_excluded_pids(daemon->targets);
+        uint32_t missing = targets_missing_pid(daemon->stages.targets);
+        size_t n_excluded = targets_n_excluded_pids(daemon->stages.targets);
 
         if (missing) {
                 log_error("there is no process %u", missing);
@@ -344,8 +401,8 @@ static int check_pids(const Daemon *daemon) {
 }
 
 /*
- * Watchers first, then the pass over /proc, so that no process falls in between; then rows for all that was
- * found.
+ * The watchers start before the scan of /proc, so that no process is missed in between. Then rows are set for
+ * all targets that were found.
  */
 static int start(Daemon *daemon) {
         uint64_t next_ns;
@@ -354,12 +411,12 @@ static int start(Daemon *daemon) {
         daemon_make_governor(daemon);
         r = daemon_check_disabled(daemon);
         if (!r)
-                r = sampler_watch(daemon->sampler);
+                r = sampler_watch(daemon->stages.sampler);
         if (r)
                 return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
-        r = targets_scan(daemon->targets);
+        r = targets_scan(daemon->stages.targets);
         if (!r)         /* rings that lie where most do are found in the first go */
-                r = targets_work(daemon->targets, clock_monotonic_ns(), &next_ns);
+                r = targets_work(daemon->stages.targets, clock_monotonic_ns(), &next_ns);
         if (r)
                 return error_fold(r);
         r = check_pids(daemon);
@@ -372,7 +429,7 @@ static int start(Daemon *daemon) {
         r = open_to_others(daemon);
         if (r)
                 return r;
-        daemon->drained_ns = clock_monotonic_ns();
+        daemon->loop.drained_ns = clock_monotonic_ns();
         r = daemon_add_timers(daemon);
         if (!r && daemon->sink && daemon->sink->started)
                 r = daemon->sink->started(daemon->sink->userdata);
@@ -380,19 +437,19 @@ static int start(Daemon *daemon) {
 }
 
 sd_event *daemon_loop(Daemon *daemon) {
-        return daemon->event;
+        return daemon->loop.event;
 }
 
 int daemon_stop_signal(const Daemon *daemon) {
-        return daemon->stop_signal;
+        return daemon->stop.signal;
 }
 
 bool daemon_stopped_by_terminal(const Daemon *daemon) {
-        return daemon->stopped_by_terminal;
+        return daemon->stop.by_terminal;
 }
 
 size_t daemon_n_targets(const Daemon *daemon) {
-        return targets_count(daemon->targets);
+        return targets_count(daemon->stages.targets);
 }
 
 static uint64_t since_start(const Daemon *daemon, uint64_t time_ns) {
@@ -402,10 +459,10 @@ static uint64_t since_start(const Daemon *daemon, uint64_t time_ns) {
 static void add_up(Daemon *daemon) {
         DaemonTotals *totals = daemon->totals;
 
-        totals->duration_ns += daemon->stop_ns - daemon->sampling_ns;
+        totals->duration_ns += daemon->stop.time_ns - daemon->sampling_ns;
         totals->target_cpu_ns += daemon->target_cpu_ns;
-        totals->sampler_entries += sampler_entries(daemon->sampler);
-        totals->programmed += sampler_programmed(daemon->sampler);
+        totals->sampler_entries += sampler_entries(daemon->stages.sampler);
+        totals->programmed += sampler_programmed(daemon->stages.sampler);
 }
 
 void daemon_summarize(const Daemon *daemon, Summary *summary) {
@@ -414,15 +471,15 @@ void daemon_summarize(const Daemon *daemon, Summary *summary) {
         *summary = (Summary){
                 .duration_ns = totals->duration_ns,
                 .frequency = (uint32_t)daemon->config->frequency,
-                .n_cpus = daemon->n_cpus,
+                .n_cpus = daemon->window.n_cpus,
                 .target_cpu_ns = totals->target_cpu_ns,
                 .sampler_entries = totals->sampler_entries,
                 .programmed = totals->programmed,
                 .n_pending = stat_get(COUNTER_TICKS) - stat_get(COUNTER_SAMPLES_DELIVERED) - stat_lost(),
                 .first_sample_ns = since_start(daemon, totals->first_sample_ns),
                 .first_delivery_ns = since_start(daemon, totals->first_delivery_ns),
-                .map_bytes = sampler_map_bytes(daemon->sampler) + tables_bytes(daemon->tables),
-                .exports = daemon->exports_json.data,
+                .map_bytes = sampler_map_bytes(daemon->stages.sampler) + tables_bytes(daemon->stages.tables),
+                .exports = daemon->stages.exports_json.data,
         };
 }
 
@@ -442,8 +499,8 @@ static int report(Daemon *daemon) {
 }
 
 void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata) {
-        daemon->reload = reload;
-        daemon->reload_userdata = userdata;
+        daemon->stop.reload = reload;
+        daemon->stop.reload_userdata = userdata;
 }
 
 int daemon_run(Daemon *daemon) {
@@ -451,15 +508,15 @@ int daemon_run(Daemon *daemon) {
 
         if (r)
                 return r;
-        r = sd_event_loop(daemon->event);
-        if (daemon->exports) {
-                exports_append_json(daemon->exports, &daemon->exports_json);
-                exports_log(daemon->exports);
+        r = sd_event_loop(daemon->loop.event);
+        if (daemon->stages.exports) {
+                exports_append_json(daemon->stages.exports, &daemon->stages.exports_json);
+                exports_log(daemon->stages.exports);
         }
-        daemon->exports = exports_free(daemon->exports);
+        daemon->stages.exports = exports_free(daemon->stages.exports);
         add_up(daemon);
-        if (r >= 0 && daemon->reloading)
+        if (r >= 0 && daemon->stop.is_reload)
                 return DAEMON_E_RELOAD;
         r_report = report(daemon);
-        return r < 0 ? r : r_report ?: daemon->has_no_workers ? DAEMON_E_WORKERS : 0;
+        return r < 0 ? r : r_report ?: daemon->stop.lost_workers ? DAEMON_E_WORKERS : 0;
 }

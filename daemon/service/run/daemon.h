@@ -75,7 +75,7 @@ Daemon *daemon_free(Daemon *daemon);
 DEFINE_CLEANUP(Daemon, daemon_free)
 
 /*
- * What SIGHUP asks for: reads the configuration anew. Return: 0 = the daemon shall end with DAEMON_E_RELOAD,
+ * What SIGHUP asks for: reads the configuration again. Return: 0 = the daemon shall end with DAEMON_E_RELOAD,
  * anything else = it goes on as it is; the reason was logged. Without such a function SIGHUP stops the
  * daemon, as it does for one whose terminal hangs up.
  */
@@ -91,7 +91,7 @@ sd_event *daemon_loop(Daemon *daemon);
 /* Ends daemon_run(), as a signal would. Return: 0, -errno. */
 int daemon_stop(Daemon *daemon);
 
-/* The signal that has ended it, 0 = none, and whether a terminal sent it, to everybody in front of it. */
+/* The signal that has ended it, 0 = none; whether a terminal sent it, to its whole foreground group. */
 int daemon_stop_signal(const Daemon *daemon);
 bool daemon_stopped_by_terminal(const Daemon *daemon);
 

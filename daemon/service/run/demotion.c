@@ -30,7 +30,7 @@ int demotion_choose(const Config *config, RightsUser *user, bool *staysp) {
         return 0;
 }
 
-/* In a user namespace that does not know it, nobody can become this user, or own anything as it. */
+/* In a user namespace that does not map this user, no process can become it, and no file can belong to it. */
 static int give(Demotion *demotion, const char *spool) {
         int r = *spool && !demotion->stays ? spool_give(spool, demotion->user.uid, demotion->user.gid) : 0;
 
@@ -74,7 +74,7 @@ static int keep(Demotion *demotion, const Config *config) {
         return error_fold(r);
 }
 
-/* What libcurl opens at each connection. What is not there is said by who sends. */
+/* The files that libcurl opens at each connection. The exporter logs a file that is not there. */
 static int check_file(const Demotion *demotion, const char *path) {
         if (!*path || !faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) || errno != EACCES)
                 return 0;

@@ -5,8 +5,8 @@
  * Demotion
  *
  * Root's daemon opens what only root may (sockets, the summary, a spool that it gives away), and then becomes
- * the user of `run-as` with the capabilities of the systemd unit. What needs root later does not work: a
- * reload goes on with what is open. A daemon that somebody else has started goes on as who it is.
+ * the user of `run-as` with the capabilities of the systemd unit. Later steps that need root fail: a reload
+ * goes on with the sockets that are open. A daemon that another user has started keeps its user.
  */
 
 #include "base/sandbox/rights.h"
@@ -35,5 +35,5 @@ void demotion_end(Demotion *demotion);
  */
 int demotion_choose(const Config *config, RightsUser *user, bool *staysp);
 
-/* Becomes that user, or nobody else, with @capabilities at most; logs what came of it. Return: 0, -errno. */
+/* Becomes that user, or stays user 0, with @capabilities at most; logs what came of it. Return: 0, -errno. */
 int demotion_drop(const RightsUser *user, bool stays, uint64_t capabilities);

@@ -19,6 +19,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/error.h"
+#include "base/util/json-writer.h"
 #include "base/util/log.h"
 #include "service/config/config-exporter.h"
 
@@ -163,7 +164,7 @@ static uint64_t since_accepted(const Exporter *exporter, uint64_t now_ns) {
         return accepted_ns ? now_ns - accepted_ns : 0;
 }
 
-static void append_json(const Export *export, Text *text) {
+static void append_json(const Export *export, JsonWriter *json) {
         static const struct {
                 const char *name;
                 enum counter counter;
@@ -175,24 +176,25 @@ static void append_json(const Export *export, Text *text) {
         };
         const Exporter *exporter = export->exporter;
 
-        text_printf(text, "{\"name\": \"%s\", \"lost\": %" PRIu64, export->name, count_lost(exporter));
+        json_open(json, NULL, '{');
+        json_text(json, "name", export->name);
+        json_number(json, "lost", count_lost(exporter));
         for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-                text_printf(text, ", \"%s\": %" PRIu64, counters[i].name,
-                            exporter_count(exporter, counters[i].counter));
-        text_printf(text,
-                    ", \"queued\": %" PRIu64 ", \"unsaved\": %" PRIu64 ", \"in_spool\": %" PRIu64
-                    ", \"failing\": %s}",
-                    exporter_queued_events(exporter), exporter_unsaved_events(exporter),
-                    exporter_spooled_events(exporter), exporter_is_failing(exporter) ? "true" : "false");
+                json_number(json, counters[i].name, exporter_count(exporter, counters[i].counter));
+        json_number(json, "queued", exporter_queued_events(exporter));
+        json_number(json, "unsaved", exporter_unsaved_events(exporter));
+        json_number(json, "in_spool", exporter_spooled_events(exporter));
+        json_bool(json, "failing", exporter_is_failing(exporter));
+        json_close(json, '}');
 }
 
 void exports_append_json(const Exports *exports, Text *text) {
-        text_printf(text, "[");
-        for (size_t i = 0; i < exports->n; i++) {
-                text_printf(text, "%s", i ? ", " : "");
-                append_json(&exports->items[i], text);
-        }
-        text_printf(text, "]");
+        JsonWriter json = { .text = text, .is_spaced = true };
+
+        json_open(&json, NULL, '[');
+        for (size_t i = 0; i < exports->n; i++)
+                append_json(&exports->items[i], &json);
+        json_close(&json, ']');
 }
 
 static void append_status(const Export *export, uint64_t now_ns, Text *text) {

@@ -19,7 +19,7 @@ typedef struct Self {
 /* What cannot be read is 0. */
 void self_read(Self *self);
 
-/* Only these, once a second. */
+/* These two alone, for limits, once a second. */
 uint64_t self_cpu_ns(void);
 uint64_t self_resident_bytes(void);
 

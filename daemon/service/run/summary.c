@@ -77,20 +77,20 @@ static double percent(uint64_t part, uint64_t whole) {
         return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* A tick on a process that nobody chose is no loss to people, though the books must count it as one. */
+/* A tick on a process that was not chosen is no loss to people, though the books must count it as one. */
 void summary_log(const Summary *summary) {
-        uint64_t samples = sum_of("contexts_total"), strangers = stat_get(COUNTER_LOST_NOT_TARGET);
+        uint64_t samples = sum_of("contexts_total"), not_targets = stat_get(COUNTER_LOST_NOT_TARGET);
         Text losses = { 0 };
 
         append_losses(&losses);
         log_info("stopped after %.1f s: %" PRIu64 " ticks = %" PRIu64 " samples delivered + %" PRIu64
                  " lost%s%s",
-                 (double)summary->duration_ns / (double)NS_PER_SEC, stat_get(COUNTER_TICKS) - strangers,
-                 stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost() - strangers, losses.data ? ":" : "",
+                 (double)summary->duration_ns / (double)NS_PER_SEC, stat_get(COUNTER_TICKS) - not_targets,
+                 stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost() - not_targets, losses.data ? ":" : "",
                  losses.data ? losses.data : "");
-        if (strangers)
+        if (not_targets)
                 log_info("%" PRIu64 " more ticks were on processes that turned out not to be chosen",
-                         strangers);
+                         not_targets);
         if (stat_get(COUNTER_SPOOL_WRITTEN) != stat_get(COUNTER_SPOOL_TAKEN))
                 log_info("%" PRIu64 " samples went into the spool, %" PRIu64 " left it",
                          stat_get(COUNTER_SPOOL_WRITTEN), stat_get(COUNTER_SPOOL_TAKEN));
@@ -186,7 +186,7 @@ static void append_summary(Text *text, const Summary *summary) {
         json_end(&json);
 }
 
-/* It says what runs on this machine. Nobody may keep the daemon from ending: a pipe needs a reader. */
+/* It says what runs on this machine. A pipe without a reader must not keep the daemon from ending. */
 static const OutfileOptions ours_alone = { .mode = 0600, .impatient = true };
 
 /* The file that summary_keep() has opened; `path` is "" while there is none. */

@@ -21,7 +21,7 @@ static double fill_of(double value, uint64_t max) {
 }
 
 /*
- * Bytes do not fall as fast as samples, since each window tells its tables anew: so it falls to what the
+ * Bytes do not fall as fast as samples, since each window repeats its tables: so it falls to what the
  * budget would allow, and never by less than half. The way back is open only far below the limit, and only
  * after a while.
  */
