@@ -33,6 +33,7 @@ int cli_load(Cli *cli, Text *errors) {
                 .environment = (const char *const *)environ,
                 .verb = cli->verb->bit,
                 .files = cli->verb->reads_files,
+                .as_root = cli->as_root,
         };
         int r = config_load(&cli->config, &source, errors);
         int level;
@@ -56,7 +57,7 @@ static int load(Cli *cli) {
 }
 
 int cli_reload(const Cli *cli, Config *configp) {
-        Cli again = { .verb = cli->verb };
+        Cli again = { .verb = cli->verb, .as_root = cli->as_root };
         int r = config_init(&again.config);
 
         if (!r)
@@ -73,6 +74,7 @@ int cli_reload(const Cli *cli, Config *configp) {
 static int run_verb(Cli *cli, int argc, char **argv) {
         int r = config_init(&cli->config);
 
+        cli->as_root = geteuid() == 0;
         cli->argc = argc;
         cli->argv = argv;
         if (!r)

@@ -52,6 +52,7 @@ struct Cli {
         bool help_all;                  /* `--help --all`: help shows advanced options, too */
         char **argv;                    /* all that was behind the verb, to parse it again (cli_reload) */
         int argc;
+        bool as_root;                   /* root has started us: see ConfigSource */
 };
 
 /* All verbs, ended by NULL. */

@@ -27,8 +27,8 @@ static void print_setting(const Option *option, const Config *config) {
         text_deinit(&value);
 }
 
-static int print_file(const char *path, void *userdata) {
-        printf("# %s\n", path);
+static int print_file(const ConfigFile *file, void *userdata) {
+        printf("# %s\n", file->path);
         return 0;
 }
 
@@ -44,9 +44,9 @@ static int show(Cli *cli) {
         int r = 0;
 
         if (*cli->config.config)
-                print_file(cli->config.config, NULL);
+                printf("# %s\n", cli->config.config);
         else
-                r = config_visit_files("", print_file, NULL);
+                r = config_visit_files("", cli->as_root, print_file, NULL);
         if (r)
                 return STATUS_FAILURE;
         for (size_t i = 0; i < option_table_size; i++) {

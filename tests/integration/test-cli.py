@@ -282,6 +282,37 @@ class Check(Cli):
         self.assertIn("no UTF-8", self.spanprof("config", "check", path, expect=CONFIG).stderr)
 
 
+class OfRoot(Cli):
+    """Root in a mount namespace whose /run/spanprof belongs to the daemon's user, as the package makes it."""
+    SETUP = """
+        set -e
+        mount -t tmpfs none /run
+        mkdir -p /run/spanprof/spanprof.conf.d
+        echo 'endpoint = http://elsewhere.example:4318' > /run/spanprof/spanprof.conf.d/10-a.conf
+        chown 4321 /run/spanprof
+        "$@"
+    """
+    HELD = ["sh", "-c", 'chown 4321 /run/spanprof/spanprof.conf.d && exec "$@"', "sh"]
+
+    def run_there(self, *command):
+        tap.need_root()
+        return self.run_command(["unshare", "--mount", "sh", "-c", self.SETUP, "sh", *command],
+                                env=environment())
+
+    def test_reads_drop_ins_of_root(self):
+        done = self.run_there(tap.SPANPROF, "config", "show")
+        self.assertEqual(done.returncode, OK, done)
+        self.assertIn("http://elsewhere.example:4318", done.stdout)
+
+    def test_refuses_drop_ins_of_another_user(self):
+        for command in (["run"], ["config", "show"], ["targets"]):
+            done = self.run_there(*self.HELD, tap.SPANPROF, *command)
+            self.assertEqual(done.returncode, CONFIG, done)
+            self.assertRegex(done.stderr,
+                             "/run/spanprof/spanprof.conf.d: belongs to user 4321.* chown it to root")
+            self.assertNotIn("elsewhere", done.stdout)
+
+
 class Manual(Cli):
     def page(self, name):
         text = (tap.BUILD_DIR / "docs/man" / name).read_text()

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -203,6 +205,123 @@ Test(config, takes_no_file_that_cannot_be_read_for_none, .init = make_root, .fin
         cr_assert_not_null(
                 strstr(errors.data, "/run/spanprof/spanprof.conf.d: Too many levels of symbolic links\n"),
                 "%s", errors.data);
+}
+
+/* ---- what root believes: the daemon's user owns /run/spanprof ---- */
+
+static int load_as_root(void) {
+        ConfigSource source = { .root = root, .verb = VERB_RUN, .files = true, .as_root = true };
+
+        return config_load(&config, &source, &errors);
+}
+
+static void give(const char *path, uid_t uid, mode_t mode) {
+        char full[512];
+
+        snprintf(full, sizeof(full), "%s%s", root, path);
+        if (lchown(full, uid, uid))
+                cr_skip_test("root: only root may give files away");
+        cr_assert(!mode || !chmod(full, mode));
+}
+
+static void expect_refusal(const char *path, const char *why) {
+        char expected[512];
+
+        cr_assert_eq(load_as_root(), CONFIG_E_INVALID);
+        snprintf(expected, sizeof(expected), "%s%s: %s", root, path, why);
+        cr_assert_not_null(strstr(errors.data, expected), "%s\n%s", expected, errors.data);
+        cr_assert_neq(config.frequency, 7);
+}
+
+enum { DAEMON_USER = 4321 };
+
+Test(config, reads_drop_ins_of_root_in_the_directory_of_the_daemon, .init = make_root, .fini = remove_root) {
+        write_file("/etc/spanprof/spanprof.conf", "depth = 60\n");
+        write_file("/run/spanprof/spanprof.conf.d/10-a.conf", "frequency = 7\n");
+        give("/run/spanprof", DAEMON_USER, 0755);
+        cr_assert_eq(load_as_root(), 0, "%s", errors.data);
+        cr_assert_eq(config.frequency, 7);
+        cr_assert_eq(config.depth, 60);
+}
+
+Test(config, refuses_a_directory_that_the_daemon_has_made, .init = make_root, .fini = remove_root) {
+        write_file("/run/spanprof/spanprof.conf.d/10-a.conf", "frequency = 7\n");
+        give("/run/spanprof", DAEMON_USER, 0755);
+        give("/run/spanprof/spanprof.conf.d", DAEMON_USER, 0755);
+        expect_refusal("/run/spanprof/spanprof.conf.d", "belongs to user 4321");
+}
+
+Test(config, refuses_a_link_that_the_daemon_has_made, .init = make_root, .fini = remove_root) {
+        write_file("/etc/other/10-a.conf", "frequency = 7\n");
+        link_file("/run/spanprof/spanprof.conf.d", "../../etc/other");
+        give("/run/spanprof", DAEMON_USER, 0755);
+        expect_refusal("/run/spanprof/spanprof.conf.d", "is a link");
+}
+
+Test(config, follows_a_link_that_only_root_can_make, .init = make_root, .fini = remove_root) {
+        write_file("/etc/other/10-a.conf", "frequency = 7\n");
+        link_file("/run/spanprof/spanprof.conf.d", "../../etc/other");
+        cr_assert_eq(load_as_root(), 0, "%s", errors.data);
+        cr_assert_eq(config.frequency, 7);
+}
+
+Test(config, refuses_files_that_other_users_may_write, .init = make_root, .fini = remove_root) {
+        write_file("/run/spanprof/spanprof.conf.d/10-a.conf", "frequency = 7\n");
+        give("/run/spanprof/spanprof.conf.d/10-a.conf", 0, 0666);
+        expect_refusal("/run/spanprof/spanprof.conf.d/10-a.conf", "other users may write it");
+}
+
+Test(config, refuses_directories_that_other_users_may_write, .init = make_root, .fini = remove_root) {
+        write_file("/etc/spanprof/spanprof.conf.d/10-a.conf", "frequency = 7\n");
+        give("/etc/spanprof/spanprof.conf.d", 0, 0777);
+        expect_refusal("/etc/spanprof/spanprof.conf.d", "other users may write it");
+}
+
+Test(config, refuses_a_main_file_in_a_directory_of_another_user, .init = make_root, .fini = remove_root) {
+        write_file("/etc/spanprof/spanprof.conf", "frequency = 7\n");
+        give("/etc/spanprof", DAEMON_USER, 0755);
+        expect_refusal("/etc/spanprof", "belongs to user 4321");
+}
+
+Test(config, lets_the_group_of_root_write, .init = make_root, .fini = remove_root) {
+        write_file("/etc/spanprof/spanprof.conf", "frequency = 7\n");
+        give("/etc/spanprof/spanprof.conf", 0, 0664);
+        cr_assert_eq(load_as_root(), 0, "%s", errors.data);
+        cr_assert_eq(config.frequency, 7);
+}
+
+Test(config, takes_dev_null_for_no_file, .init = make_root, .fini = remove_root) {
+        link_file("/etc/spanprof/spanprof.conf", "/dev/null");
+        cr_assert_eq(load_as_root(), 0, "%s", errors.data);
+}
+
+/* Kubernetes gives directories of ConfigMaps mode 0777, and mounts them read-only. */
+Test(config, reads_any_directory_of_a_read_only_volume, .init = make_root, .fini = remove_root) {
+        char path[512];
+
+        write_file("/etc/spanprof/spanprof.conf.d/10-a.conf", "frequency = 7\n");
+        give("/etc/spanprof/spanprof.conf.d", 0, 0777);
+        snprintf(path, sizeof(path), "%s/etc/spanprof/spanprof.conf.d", root);
+        if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+            mount(path, path, NULL, MS_BIND, NULL) ||
+            mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL))
+                cr_skip_test("root: only root may mount");
+        cr_expect_eq(load_as_root(), 0, "%s", errors.data);
+        cr_expect_eq(config.frequency, 7);
+        cr_assert_eq(umount(path), 0);
+}
+
+/* The file that root names is believed as the command line is. */
+Test(config, reads_the_file_that_root_names_whosever_it_is, .init = make_root, .fini = remove_root) {
+        ConfigSource source = { .root = root, .verb = VERB_RUN, .files = true, .as_root = true };
+        char path[512];
+
+        write_file("/my.conf", "frequency = 7\n");
+        give("/my.conf", DAEMON_USER, 0666);
+        snprintf(path, sizeof(path), "%s/my.conf", root);
+        cr_assert_eq(from_command_line("config", path), 0);
+        cr_assert_eq(config_load(&config, &source, &errors), 0, "%s", errors.data);
+        cr_assert_eq(config.frequency, 7);
 }
 
 Test(config, says_a_hundred_mistakes_of_a_file, .init = make_root, .fini = remove_root) {

@@ -63,8 +63,8 @@ static bool is_plain(const struct stat *st) {
         return S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3));
 }
 
-static int open_regular(const char *path, int *fdp) {
-        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+int file_open_regular_at(int dirfd, const char *path, int *fdp) {
+        _cleanup_(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         struct stat st;
 
         if (fd < 0 || fstat(fd, &st) < 0)
@@ -81,7 +81,7 @@ static int open_regular(const char *path, int *fdp) {
 
 int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep) {
         _cleanup_(closep) int fd = -1;
-        int r = open_regular(path, &fd);
+        int r = file_open_regular_at(AT_FDCWD, path, &fd);
 
         return r ? r : file_read_fd(fd, max, datap, sizep);
 }
@@ -89,7 +89,7 @@ int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep)
 int file_check_regular(const char *path) {
         _cleanup_(closep) int fd = -1;
 
-        return open_regular(path, &fd);
+        return file_open_regular_at(AT_FDCWD, path, &fd);
 }
 
 int file_open_seen(int path_fd) {

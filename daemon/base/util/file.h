@@ -31,6 +31,9 @@ int file_read_fd(int fd, size_t max, char **datap, size_t *sizep);
 /* The same for regular files alone, and /dev/null. Return: also FILE_E_KIND. */
 int file_read_regular(const char *path, size_t max, char **datap, size_t *sizep);
 
+/* Opens such a file for reading; arguments as for openat(). Return: 0, FILE_E_UNREADABLE, FILE_E_KIND. */
+int file_open_regular_at(int dirfd, const char *path, int *fdp);
+
 /*
  * Whether it could be read that way, for files that a library will open. Return: 0, FILE_E_UNREADABLE,
  * FILE_E_KIND.

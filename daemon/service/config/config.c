@@ -2,6 +2,7 @@
 #include "service/config/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -352,16 +353,14 @@ typedef struct LoadState {
         bool invalid;
 } LoadState;
 
-static int load_file(const char *path, void *userdata) {
-        LoadState *state = userdata;
+/* Applies what @fd holds. Return: 0, -errno; mistakes are added to the errors. */
+static int load_fd(LoadState *state, const char *path, int fd) {
         _cleanup_(freep) char *data = NULL;
         size_t size;
-        int r = file_read_regular(path, FILE_MAX_BYTES, &data, &size);
+        int r = file_read_fd(fd, FILE_MAX_BYTES, &data, &size);
 
         if (r == FILE_E_TOO_LARGE)
                 r = complain(state->errors, path, "larger than any configuration (1 MiB)");
-        else if (r == FILE_E_KIND)
-                r = complain(state->errors, path, "not a regular file");
         else if (r == FILE_E_UNREADABLE)
                 r = complain(state->errors, path, strerror(errno));
         else if (!r)
@@ -370,6 +369,28 @@ static int load_file(const char *path, void *userdata) {
                 return r;
         state->invalid |= r;
         return 0;
+}
+
+static int load_problem(LoadState *state, const char *path, const char *problem) {
+        int r = complain(state->errors, path, problem);
+
+        state->invalid = true;
+        return r < 0 ? r : 0;
+}
+
+static int load_found(const ConfigFile *file, void *userdata) {
+        return file->problem ? load_problem(userdata, file->path, file->problem)
+                             : load_fd(userdata, file->path, file->fd);
+}
+
+/* The file that the user has named: it is believed as the command line is. */
+static int load_named(LoadState *state, const char *path) {
+        _cleanup_(closep) int fd = -1;
+        int r = file_open_regular_at(AT_FDCWD, path, &fd);
+
+        if (r)
+                return load_problem(state, path, r == FILE_E_KIND ? "not a regular file" : strerror(errno));
+        return load_fd(state, path, fd);
 }
 
 /* ---- the environment ---- */
@@ -605,9 +626,9 @@ int config_load(Config *config, const ConfigSource *source, Text *errors) {
         if (!r && source->files)
                 warn_of_near_variables(source->environment);
         if (!r && *config->config)
-                r = load_file(config->config, &state);
+                r = load_named(&state, config->config);
         else if (!r && source->files)
-                r = config_visit_files(source->root, load_file, &state);
+                r = config_visit_files(source->root, source->as_root, load_found, &state);
         if (!r)
                 r = load_state_directory(&state, source->verb, source->environment);
         if (!r && source->verb & (VERB_RUN | VERB_CONFIG))

@@ -11,6 +11,7 @@
  * Files: /etc/spanprof/spanprof.conf, then the drop-ins spanprof.conf.d/NAME.conf of
  * /usr/lib/spanprof, /run/spanprof and /etc/spanprof, sorted by NAME; of two with the
  * same NAME the later directory's masks the other. `--config FILE` replaces them all.
+ * Root reads only what no other user may write (config-files.c).
  */
 
 #include <stdbool.h>
@@ -186,6 +187,7 @@ typedef struct ConfigSource {
         const char *const *environment;       /* as environ; NULL = none */
         int verb;                       /* VERB_*: only variables of options that this verb takes are read */
         bool files;                     /* whether configuration files are read */
+        bool as_root;                   /* files that another user may write are refused */
 } ConfigSource;
 
 /* Adds environment and files to what the command line has set. Return: 0, CONFIG_E_INVALID, -ENOMEM. */
@@ -212,8 +214,18 @@ int config_finish_exports(const Config *config, Text *errors);
 /* Whether the options outside of sections [export NAME] mean a receiver, too: not if only those are set. */
 bool config_first_export(const Config *config);
 
+/* A file that config_load() reads; borrowed for the visit. */
+typedef struct ConfigFile {
+        const char *path;               /* for messages */
+        int fd;                         /* open for reading, at its start; -1 = see the next */
+        const char *problem;            /* why it is not read; NULL = none */
+} ConfigFile;
+
+typedef int (*ConfigVisit)(const ConfigFile *file, void *userdata);
+
 /*
- * Calls @visit for each file that config_load() would read, in its order. Return: 0, what @visit returned,
- * -ENOMEM.
+ * Calls @visit for each file that config_load() would read, in its order; and for a directory of drop-ins
+ * that is there and is not read, with the problem. @root and @as_root are as in ConfigSource. Return: 0, what
+ * @visit returned, -ENOMEM.
  */
-int config_visit_files(const char *root, int (*visit)(const char *path, void *userdata), void *userdata);
+int config_visit_files(const char *root, bool as_root, ConfigVisit visit, void *userdata);
