@@ -18,6 +18,7 @@ import subprocess
 import otlp_read
 import session
 import tap
+import unix_http
 from fault_server import Server, closed_port, ok, status
 
 NUMBERS = {
@@ -229,6 +230,25 @@ summary = {folder}/summary.json
         self.assertIn("another spanprof does", run.log)
         self.assertTrue(stat.S_ISSOCK((folder / "control.sock").lstat().st_mode))
         self.assertEqual(first.stop(), 0)
+
+    def test_a_reload_to_another_socket_is_told_at_the_old_one(self):
+        """Connections to it are not left waiting, and a reload back has it again."""
+        user = becomes()
+        folder, server, victim, self.daemon = self.begin(ok())
+        path, old, new = folder / "spanprof.conf", folder / "control.sock", self.directory() / "control.sock"
+        new.parent.chmod(0o711)
+        os.chown(new.parent, user.pw_uid, user.pw_gid)
+        text = path.read_text()
+        for turn, (here, there) in enumerate([(new, old), (old, None)]):
+            path.write_text(text.replace(f"control = {old}", f"control = {here}"))
+            os.kill(self.daemon.pid, signal.SIGHUP)
+            tap.wait_until(lambda: self.daemon.err.count("profiles go to") > turn + 1, "the reload")
+            self.assertIn("delivered", self.spanprof("status", "--control", here).stdout)
+            if there:
+                self.assertEqual(unix_http.ask(unix_http.Unix(there), "/status")[:2],
+                                 (410, f"a reload has moved what was here: the control socket is {here}\n"))
+        self.assertEqual(self.daemon.stop(), 0, self.daemon)
+        self.assertFalse(old.exists())
 
     def test_a_reload_to_what_needs_root_is_refused(self):
         folder, server, victim, self.daemon = self.begin(ok())

@@ -167,6 +167,21 @@ Test(listen, what_is_kept_is_given_out_each_time_and_outlives_who_got_it) {
         close(fds[0]);
 }
 
+Test(listen, tells_what_is_kept) {
+        bool is_path = false;
+        uint16_t port = 1;
+
+        cr_assert_null(listen_kept(0, &is_path, &port));
+        cr_assert_eq(listen_keep_path(path, 0600), 0);
+        cr_assert_eq(listen_keep("127.0.0.1", 0), 0);
+        cr_assert_str_eq(listen_kept(0, &is_path, &port), path);
+        cr_assert(is_path);
+        cr_assert_str_eq(listen_kept(1, &is_path, &port), "127.0.0.1");
+        cr_assert_not(is_path);
+        cr_assert_eq(port, 0);
+        cr_assert_null(listen_kept(2, &is_path, &port));
+}
+
 Test(listen, a_kept_port_is_the_same_one_and_there_is_room_for_few) {
         char urls[2][64];
         int fd, n = 0;

@@ -17,7 +17,7 @@
 #include "base/util/log.h"
 #include "base/util/macro.h"
 
-enum { LOCK_TRIES = 100, LOCK_PAUSE_US = 10000, MAX_KEPT = 4, NO_PORT = UINT32_MAX };
+enum { LOCK_TRIES = 100, LOCK_PAUSE_US = 10000, NO_PORT = UINT32_MAX };
 
 typedef struct Kept {
         char where[256];                /* a path, or an address */
@@ -25,7 +25,7 @@ typedef struct Kept {
         int fd;
 } Kept;
 
-static Kept kept[MAX_KEPT];
+static Kept kept[LISTEN_MAX_KEPT];
 static size_t n_kept;
 
 /* Return: whether there is one. Who gets it may close it. */
@@ -154,7 +154,7 @@ int listen_open_path(const char *path, unsigned mode, int *fdp) {
 }
 
 int listen_keep(const char *address, uint16_t port) {
-        int fd, r = n_kept == MAX_KEPT ? LISTEN_E_FULL : listen_open(address, port, &fd);
+        int fd, r = n_kept == LISTEN_MAX_KEPT ? LISTEN_E_FULL : listen_open(address, port, &fd);
 
         if (!r)
                 keep(address, port, fd);
@@ -162,11 +162,19 @@ int listen_keep(const char *address, uint16_t port) {
 }
 
 int listen_keep_path(const char *path, unsigned mode) {
-        int fd, r = n_kept == MAX_KEPT ? LISTEN_E_FULL : listen_open_path(path, mode, &fd);
+        int fd, r = n_kept == LISTEN_MAX_KEPT ? LISTEN_E_FULL : listen_open_path(path, mode, &fd);
 
         if (!r)
                 keep(path, NO_PORT, fd);
         return r;
+}
+
+const char *listen_kept(size_t index, bool *is_pathp, uint16_t *portp) {
+        if (index >= n_kept)
+                return NULL;
+        *is_pathp = kept[index].port == NO_PORT;
+        *portp = *is_pathp ? 0 : (uint16_t)kept[index].port;
+        return kept[index].where;
 }
 
 void listen_url(int fd, char *url, size_t size_url) {

@@ -7,6 +7,7 @@
  * Opened by us and not by the HTTP library, so that what is wrong with it can be told.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,12 @@ int listen_open_path(const char *path, unsigned mode, int *fdp);
  */
 int listen_keep(const char *address, uint16_t port);
 int listen_keep_path(const char *path, unsigned mode);
+
+/*
+ * The kept sockets, @index from 0: the path, or the address and its port. Return: NULL = there are no more.
+ */
+enum { LISTEN_MAX_KEPT = 4 };
+const char *listen_kept(size_t index, bool *is_pathp, uint16_t *portp);
 
 /* `http://ADDRESS:PORT` of what @fd really listens on. */
 void listen_url(int fd, char *url, size_t size);

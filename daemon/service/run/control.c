@@ -14,7 +14,9 @@
 struct Control {
         ControlDaemon daemon;
         sd_event *event;
+        const Config *config;
         Receiver *socket, *port;        /* NULL = not served */
+        Receiver *unused[LISTEN_MAX_KEPT];
 };
 
 /* ---- what is shown ---- */
@@ -117,8 +119,13 @@ static int serve_path(Control *control, const char *path, ReceiverPage page, boo
         return 0;
 }
 
-static int serve_control(Control *control, const char *path) {
-        return serve_path(control, *path ? path : CONTROL_DEFAULT, private_page, *path, &control->socket);
+static const char *control_path(const Config *config) {
+        return *config->control ? config->control : CONTROL_DEFAULT;
+}
+
+static int serve_control(Control *control) {
+        return serve_path(control, control_path(control->config), private_page, *control->config->control,
+                          &control->socket);
 }
 
 /* `ADDRESS:PORT`, with brackets around an address that has colons itself. */
@@ -138,8 +145,9 @@ static int split_address(const char *text, char *host, size_t size, uint16_t *po
         return 0;
 }
 
-static int serve_metrics(Control *control, const char *where) {
+static int serve_metrics(Control *control) {
         ReceiverConfig config = { .on_page = public_page, .userdata = control };
+        const char *where = control->config->metrics;
         char host[256];
         int r;
 
@@ -157,6 +165,47 @@ static int serve_metrics(Control *control, const char *where) {
                 return r > 0 ? CONTROL_E_UNUSABLE : r;
         log_info("metrics are at %s/metrics", receiver_url(control->port));
         return 0;
+}
+
+/*
+ * Kept sockets stay open until the process ends: a later reload may ask for one again, and could not open it.
+ * While the configuration asks for another one, each is served by this page. Otherwise clients would connect
+ * to a socket of which no connection is ever accepted, and wait.
+ */
+static int unused_page(const char *method, const char *path, Text *page, const char **typep, void *userdata) {
+        const Control *control = userdata;
+
+        text_printf(page, "a reload has moved what was here: the control socket is %s\n",
+                    control_path(control->config));
+        return 410;
+}
+
+static bool is_used(const Config *config, const char *where, bool is_path, uint16_t port) {
+        char host[256];
+        uint16_t used;
+
+        if (is_path)
+                return !strcmp(where, control_path(config)) || !strcmp(where, config->metrics);
+        return !split_address(config->metrics, host, sizeof(host), &used) && used == port &&
+                !strcmp(host, where);
+}
+
+/* One that cannot be served is left alone: no one asks the daemon for it. */
+static void serve_unused(Control *control) {
+        const char *where;
+        uint16_t port;
+        bool is_path;
+
+        for (size_t i = 0; i < LISTEN_MAX_KEPT && (where = listen_kept(i, &is_path, &port)); i++) {
+                const ReceiverConfig config = { .path = is_path ? where : NULL,
+                                                .address = where,
+                                                .port = port,
+                                                .on_page = unused_page,
+                                                .userdata = control };
+
+                if (!is_used(control->config, where, is_path, port))
+                        (void)!receiver_new(&control->unused[i], control->event, &config);
+        }
 }
 
 enum { FIRST_FREE_PORT = 1024, SOCKET_MODE = 0660 };
@@ -182,7 +231,7 @@ static int keep_port(const char *where) {
 
 int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
         paths[0] = NULL;
-        keep_path(*config->control ? config->control : CONTROL_DEFAULT, paths);
+        keep_path(control_path(config), paths);
         if (*config->metrics == '/')
                 keep_path(config->metrics, paths);
         else if (*config->metrics)
@@ -198,11 +247,13 @@ int control_new(Control **controlp, sd_event *event, const Config *config, const
                 return error_origin(-ENOMEM);
         control->daemon = *daemon;
         control->event = event;
-        r = serve_control(control, config->control);
+        control->config = config;
+        r = serve_control(control);
         if (!r)
-                r = serve_metrics(control, config->metrics);
+                r = serve_metrics(control);
         if (r)
                 return r > 0 ? CONTROL_E_UNUSABLE : error_fold(r);
+        serve_unused(control);
         *controlp = take(control);
         return 0;
 }
@@ -212,6 +263,8 @@ Control *control_free(Control *control) {
                 return NULL;
         receiver_free(control->socket);
         receiver_free(control->port);
+        for (size_t i = 0; i < LISTEN_MAX_KEPT; i++)
+                receiver_free(control->unused[i]);
         free(control);
         return NULL;
 }

@@ -39,7 +39,7 @@ enum {
 };
 
 /*
- * Serves what @config asks for. @daemon is copied, its userdata and @event are borrowed. Return: 0,
+ * Serves what @config asks for. @daemon is copied; @config, @event and userdata are borrowed. Return: 0,
  * CONTROL_E_UNUSABLE, -errno.
  */
 int control_new(Control **controlp, sd_event *event, const Config *config, const ControlDaemon *daemon);
