@@ -30,7 +30,8 @@ static inline ExporterConfig config_exporter(const Config *config, const char *u
 }
 
 /*
- * The same with the spool of the configuration. One process uses a spool: the daemon, or who flushes for it.
+ * The same with the spool of the configuration. One process at a time uses a spool: the daemon, or
+ * `spanprof spool flush`.
  */
 static inline ExporterConfig config_exporter_spooled(const Config *config, const char *url) {
         ExporterConfig exporter = config_exporter(config, url);

@@ -16,7 +16,7 @@
 enum {
         MAX_EXPORTS = 16,
         FILE_MAX_BYTES = 1 << 20,
-        /* that are said: who reads a file that is none would fill the log with it */
+        /* mistakes that are said: a file that is no configuration would fill the log with them */
         FILE_MAX_MISTAKES = 100,
 };
 
@@ -441,8 +441,8 @@ static int load_otel_variable(LoadState *state, const Option *option, const char
 }
 
 /*
- * OTEL_EXPORTER_OTLP_[PROFILES_]PROTOCOL is `protocol`; who configured the whole machine for gRPC must learn
- * here that we do not speak it, unless the endpoint is said to be another one.
+ * OTEL_EXPORTER_OTLP_[PROFILES_]PROTOCOL is `protocol`. It may be set to gRPC for the whole machine. Spanprof
+ * does not speak that, and says so here, unless a setting of its own names another endpoint.
  */
 static int load_otel_protocol(LoadState *state, const char *const *environment) {
         const char *name = "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL",
@@ -486,7 +486,7 @@ static int load_environment(LoadState *state, int verb, const char *const *envir
 }
 
 /*
- * A variable that is nearly ours is a misspelling; others (Kubernetes makes some) are none of our business.
+ * A variable that is nearly one of spanprof's is a misspelling. Others (Kubernetes makes some) mean nothing.
  */
 static void warn_of_near_variables(const char *const *environment) {
         char names[CONFIG_MAX_OPTIONS][OPTION_ENVIRONMENT_MAX];
@@ -561,8 +561,8 @@ static int make_urls(Config *config) {
 }
 
 /*
- * The TLS library opens these when the first request is sent: late to learn of a mistake, and of a pipe
- * never. Who only checks a configuration need not have the rights to read a key.
+ * The TLS library opens these files when the first request is sent: a mistake would show late, and a pipe
+ * would hang. A user who only checks a configuration may lack the right to read a key.
  */
 static int check_tls_file(LoadState *state, const Config *config, int verb, const char *name,
                           const char *path) {
@@ -603,8 +603,7 @@ static int check_together(LoadState *state) {
 }
 
 /*
- * A service manager that gives us a directory for what outlives us means the spool; any other word on it
- * wins.
+ * The directory for state that a service manager gives means the spool. Any other setting of the spool wins.
  */
 static int load_state_directory(LoadState *state, int verb, const char *const *environment) {
         const char *directory = verb == VERB_RUN ? environment_get(environment, "STATE_DIRECTORY") : NULL;

@@ -62,7 +62,7 @@ typedef struct Config {
         ConfigList comms;               /* globs on the leader's comm */
         ConfigList exes, cgroups, containers, users, units;
         ConfigList excludes;            /* KIND=PATTERN */
-        /* no option: programs that we have started, with what descends from them; borrowed */
+        /* no option: programs that `record` has started, with their descendants; borrowed */
         const uint32_t *trees;
         size_t n_trees;
         bool all;
@@ -81,8 +81,8 @@ typedef struct Config {
         /* export */
         char *endpoint;                 /* base URL, as given; "" = default */
         bool endpoint_is_full;          /* OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT is used as it is */
-        char *profiles_url;             /* made from both: what requests are posted to */
-        char *shown_url;                /* the same for people, without what may be a secret */
+        char *profiles_url;             /* made from both: where requests are posted */
+        char *shown_url;                /* the same for people, without possible secrets */
         char *headers;                  /* baggage form */
         char *compression;              /* gzip, none */
         char *protocol;                 /* http/protobuf, http/json */

@@ -143,7 +143,7 @@ static bool is_choice(const char *choices, const char *value) {
         return false;
 }
 
-/* What comes behind it is judged by who connects. */
+/* The rest of the URL is judged by endpoint_check_url(). */
 static bool has_scheme(const char *value) {
         return !strncasecmp(value, "http://", 7) || !strncasecmp(value, "https://", 8) ||
                 !strncmp(value, "unix:", 5);

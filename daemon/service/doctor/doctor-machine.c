@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the kernel has, and what it lets us do. */
+/* What the kernel has, and what it lets the daemon do. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -67,7 +67,7 @@ static void check_btf(Doctor *doctor) {
                 there ? "%s" : "%s cannot be read", path);
 }
 
-/* Some are modules' or architectures' own: what is named here is needed. */
+/* The options that are needed. Others belong to modules or to one architecture. */
 static const struct {
         const char *option, *lost;
         Verdict verdict;

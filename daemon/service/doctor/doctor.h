@@ -57,7 +57,7 @@ void doctor_judge_capabilities(Doctor *doctor, const char *status);
 void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
 void doctor_judge_time(Doctor *doctor, time_t seconds, int state);
-/* @becomes: who root's daemon will be; NULL = there is no such user. */
+/* @becomes: the user that root's daemon will be; NULL = there is no such user. */
 void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, bool can_change);
 void doctor_judge_paranoid(Doctor *doctor, int64_t paranoid, bool has_perfmon);
 

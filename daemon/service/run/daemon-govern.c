@@ -18,6 +18,8 @@
  * window, and the next window has one frequency again.
  */
 
+#include "service/run/daemon-govern.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -28,7 +30,7 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
-#include "service/run/daemon-private.h"
+#include "service/run/daemon-stages.h"
 #include "service/run/self.h"
 
 /* The directory is root's: no other user can remove the file, nor can the daemon, which is not root. */

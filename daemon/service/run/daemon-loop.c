@@ -42,6 +42,8 @@
  * add_signals().
  */
 
+#include "service/run/daemon-loop.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -54,13 +56,14 @@
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
-#include "service/run/daemon-private.h"
+#include "service/run/daemon-govern.h"
+#include "service/run/daemon-stages.h"
 
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
 /* and 10 to 30 ms until a library is known and its rows are in force */
 #define DRAIN_BUSY_NS (70 * NS_PER_MS)
 #define DRAIN_IDLE_NS (250 * NS_PER_MS)
-#define DRAIN_WOKEN_NS (20 * NS_PER_MS)         /* what woke us is seldom alone */
+#define DRAIN_WOKEN_NS (20 * NS_PER_MS)         /* the record that woke the loop is seldom alone */
 /* any timer, while nothing flows; with the slack a second at most: */
 #define ASLEEP_NS (450 * NS_PER_MS)
 /* sd-event prefers whole seconds, so that they wake us up together */

@@ -22,6 +22,8 @@
  * at a change of frequency, a pause, a step of CLOCK_REALTIME, and the stop.
  */
 
+#include "service/run/daemon-stages.h"
+
 #include <poll.h>
 #include <string.h>
 
@@ -32,7 +34,7 @@
 #include "formats/otlp/encode.h"
 #include "formats/otlp/validate.h"
 #include "sampling/sample/decode.h"
-#include "service/run/daemon-private.h"
+#include "service/run/daemon-govern.h"
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
 #define TABLES_POLL_MS 20

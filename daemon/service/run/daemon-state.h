@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * The daemon's own files among themselves: what it holds, and what its four parts ask of each other.
+ * Daemon State
+ *
+ * What the daemon holds, one struct for each subject. Its four files share it, and no other file includes it:
  *
  *     daemon.c            makes every stage, starts, reports at the end
  *     daemon-stages.c     hands things from stage to stage: records, rows, tables, windows
- *     daemon-loop.c       says when: timers, signals, the stop
- *     daemon-govern.c     says whether and how fast: pauses, limits
+ *     daemon-loop.c       decides when: timers, signals, the stop
+ *     daemon-govern.c     decides whether and how fast: pauses, limits
  */
 
 #include <stdbool.h>
@@ -119,58 +121,7 @@ struct Daemon {
         uint64_t target_cpu_ns;         /* of all targets, when sampling stopped */
 };
 
-/* Callbacks of the stages; @userdata is the Daemon. */
-int daemon_on_sample(const void *data, size_t size, void *userdata);
-int daemon_on_notice(const void *data, size_t size, void *userdata);
-int daemon_on_mapping(void *userdata, const SidebandRecord *record);
-int daemon_on_mappings_end(void *userdata);
-int daemon_on_mapped(void *userdata, const Process *process);
-int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row);
-int daemon_on_stations(void *userdata, const Process *process);
-int daemon_on_suspended(void *userdata, const CoroSuspended *suspended);
-int daemon_adopt(void *userdata, const struct abi_adoption *adoption);
-int daemon_remove_row(void *userdata, uint32_t tgid);
-
-/* Follows the stations of coroutines; turns coroutines_timer on or off. Return: 0, -errno. */
-int daemon_scan_coroutines(Daemon *daemon);
-
-/* What workers have found in files. Return: 0, -errno. */
-int daemon_step_threads(Daemon *daemon);
-
-/* One step of the work on unwind tables; turns tables_work on or off. Return: 0, -errno. */
-int daemon_step_tables(Daemon *daemon);
-int daemon_prepare_tables(Daemon *daemon);
-
-/* Closes the window and hands its requests to the exporter. Return: 0, -errno. */
-int daemon_close_window(Daemon *daemon);
-
-/* Says once if another spanprof samples one of our targets. */
-void daemon_warn_of_other_profilers(Daemon *daemon);
-
-/* Nothing but processes by their number was asked for: when they are gone, it is done. */
-bool daemon_has_pids_alone(const Daemon *daemon);
-
-/* For /etc/spanprof/disabled, at each drain; for limits, each second; for commands. Return: 0, -errno. */
-int daemon_check_disabled(Daemon *daemon);
-int daemon_govern(Daemon *daemon);
-
-/* Hz that all limits allow. */
-uint32_t daemon_frequency(const Daemon *daemon);
-
-/*
- * Looks at how much a window was that has just been closed and encoded; the next one may have another
- * frequency.
- */
-int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns);
-int daemon_pause_by_command(Daemon *daemon, bool paused);
-void daemon_make_governor(Daemon *daemon);
-
-/* disabled, command, memory; NULL = not paused. */
-const char *daemon_pause_reason(const Daemon *daemon);
-
-/* The event loop with its signals, before there are stages. Return: 0, -errno. */
-int daemon_make_loop(Daemon *daemon);
-
-/* From now on it is sampled: drain, window, housekeeping. Return: 0, -errno. */
-int daemon_add_timers(Daemon *daemon);
-void daemon_remove_timers(Daemon *daemon);
+/* Only processes by their number were chosen: when they are gone, the daemon is done. */
+static inline bool daemon_has_pids_alone(const Daemon *daemon) {
+        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector);
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Makes every stage, starts them in the one right order, and says at the start what was found and at the end
- * what was done. What flows between the stages is in daemon-stages.c, when it flows in daemon-loop.c.
+ * Makes every stage and starts them in their order, logs what was found at the start, and reports at the end.
+ * daemon-stages.c has the flow between the stages, daemon-loop.c its times, daemon-govern.c its limits.
  */
 
 #include "service/run/daemon.h"
@@ -22,7 +22,10 @@
 #include "base/util/outfile.h"
 #include "base/util/stat.h"
 #include "sampling/sample/machine.h"
-#include "service/run/daemon-private.h"
+#include "service/run/control.h"
+#include "service/run/daemon-govern.h"
+#include "service/run/daemon-loop.h"
+#include "service/run/daemon-stages.h"
 #include "service/run/self.h"
 #include "service/run/summary.h"
 
@@ -30,8 +33,7 @@
 enum { UNUSED_OBJECTS = 256 };
 
 /*
- * Mappings are read with each drain (250 ms at most), counters once a second: what is older than this is no
- * longer current.
+ * Mappings are read with each drain (250 ms at most), counters once a second: older values are not current.
  */
 #define CURRENT_NS (5 * NS_PER_SEC)
 
@@ -313,7 +315,7 @@ static int start_sampling(Daemon *daemon) {
         return 0;
 }
 
-/* ---- what others see of it ---- */
+/* ---- what control asks ---- */
 
 static const char *unready(const Daemon *daemon, uint64_t now_ns) {
         if (daemon->stop.time_ns)
@@ -375,10 +377,6 @@ static int open_to_others(Daemon *daemon) {
         if (!daemon->sink)
                 sd_notify(0, "READY=1");
         return 0;
-}
-
-bool daemon_has_pids_alone(const Daemon *daemon) {
-        return !selector_is_default(daemon->selector) && !selector_is_by_name(daemon->selector);
 }
 
 static int check_pids(const Daemon *daemon) {

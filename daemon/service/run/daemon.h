@@ -85,7 +85,7 @@ void daemon_set_reload(Daemon *daemon, DaemonReload reload, void *userdata);
 /* Runs until a signal or the configured duration ends it, and flushes. Return: 0, DAEMON_E_*, -errno. */
 int daemon_run(Daemon *daemon);
 
-/* For users of a sink: the loop, for what they wait for themselves. It is the daemon's. */
+/* The event loop, for sources of the user of a sink. The daemon owns it. */
 sd_event *daemon_loop(Daemon *daemon);
 
 /* Ends daemon_run(), as a signal would. Return: 0, -errno. */

@@ -35,7 +35,7 @@ size_t exports_queued_bytes(const Exports *exports);
 /* Of all requests so far, as they go to the one to which most goes. */
 uint64_t exports_submitted_bytes(const Exports *exports);
 
-/* In memory alone, at the one where most are: what our death would lose. */
+/* In memory alone, at the receiver where most are: the death of the daemon would lose them. */
 uint64_t exports_unsaved_events(const Exports *exports);
 
 /* `[{"name": "…", "delivered": 7, …}, …]`, the first one first. */

@@ -20,7 +20,7 @@ static bool is_first(enum counter counter) {
         return true;
 }
 
-/* Base units are seconds: what is counted in ns is shown so. Return: what to divide by. */
+/* Prometheus' base unit of time is the second: counters of ns are divided. Return: the divisor. */
 static double unit(const char *metric, char *name, size_t size) {
         const char *ns = strstr(metric, "_nanoseconds_total");
 

@@ -22,7 +22,7 @@ typedef struct Metrics {
         uint32_t frequency, nominal_frequency;  /* Hz */
         uint32_t n_cpus;                /* sampled now */
         const char *pause;              /* why nothing is sampled: disabled, command, memory; NULL = it is */
-        const char *unready;            /* what is not as it must be, NULL = ready */
+        const char *unready;            /* the reason why it is not ready, NULL = ready */
         uint64_t n_targets, n_processes;
         uint64_t queued_events, queued_bytes, unsaved_events;
         const Exports *exports;         /* NULL = nothing is shown of single receivers */

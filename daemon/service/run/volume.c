@@ -44,9 +44,7 @@ int volume_window(Volume *volume, uint64_t length_ns, uint64_t n_bytes, uint64_t
         volume->length_ns += length_ns;
         volume->n_bytes += n_bytes;
         volume->n_samples = MAX(volume->n_samples, n_samples);
-        /*
-         * the first window is a short one, and others may be: a clock step ends them, a change of frequency
-         */
+        /* the first window is short, and so are those that a clock step or a change of frequency ends */
         if ((!volume->max_rate && !volume->max_samples) || volume->length_ns < volume->interval_ns / 10 * 9)
                 return 0;
         rate = (double)volume->n_bytes * (double)NS_PER_SEC / (double)volume->length_ns;

@@ -14,7 +14,7 @@
 typedef struct Volume {
         uint64_t max_rate;              /* bytes a second, as sent; 0 = no limit */
         uint64_t max_samples;           /* of one process in one window; 0 = no limit */
-        uint64_t interval_ns;           /* what is judged is at least as long as a window should be */
+        uint64_t interval_ns;           /* of a window; shorter ones are judged together */
         uint32_t nominal, frequency;    /* Hz: as configured, now */
         /* since the last verdict; samples: the most of one process and window */
         uint64_t length_ns, n_bytes, n_samples;

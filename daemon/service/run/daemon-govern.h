@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Limits of the Daemon
+ *
+ * Whether the daemon samples, and how fast.
+ */
+
+#include "service/run/daemon-state.h"
+
+void daemon_make_governor(Daemon *daemon);
+
+/* Looks for /etc/spanprof/disabled, at each drain; at the limits, each second. Return: 0, -errno. */
+int daemon_check_disabled(Daemon *daemon);
+int daemon_govern(Daemon *daemon);
+
+/* Return: 0, -errno. */
+int daemon_pause_by_command(Daemon *daemon, bool paused);
+
+/* disabled, command, memory; NULL = not paused. */
+const char *daemon_pause_reason(const Daemon *daemon);
+
+/* Hz that all limits allow. */
+uint32_t daemon_frequency(const Daemon *daemon);
+
+/*
+ * Judges the volume of a window that has just been closed and encoded; the next one may have another
+ * frequency. Return: 0, -errno.
+ */
+int daemon_follow_volume(Daemon *daemon, const Window *window, uint64_t length_ns);
