@@ -65,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 return 0;
         if (symbol_wire_table_new(&table, &answer))
                 abort();
-        memcpy(symbol_wire_names(table), data + n_functions, answer.names_size);
-        if (put_functions(table, data, answer.n) && symbol_wire_finish(table))
+        memcpy(symbol_table_names(table), data + n_functions, answer.names_size);
+        if (put_functions(table, data, answer.n) && symbol_table_finish(table))
                 look_up_all(table, &answer, data);
         symbol_table_free(table);
         return 0;

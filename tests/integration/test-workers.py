@@ -21,7 +21,7 @@ import tap
 import unix_http
 
 TRUNCATED = "profile.stack.truncated"
-# workers that wait: one for each file that may be read at the same time, daemon/sampling/unwind/table-jobs.h,
+# workers that wait: one for each file that may be read at the same time, daemon/sampling/unwind/table-job.h,
 # and one of daemon/sampling/context/thread-reader.c
 AHEAD = 4
 PREFIX = f"o{os.getpid()}"  # of names: others may run the same test

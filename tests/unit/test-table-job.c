@@ -15,7 +15,7 @@
 #include "base/util/clock.h"
 #include "base/util/stat.h"
 #include "sampling/unwind/table-check.h"
-#include "sampling/unwind/table-jobs.h"
+#include "sampling/unwind/table-job.h"
 
 enum { LIE_NOTHING = 1, LIE_CUT, LIE_MAGIC, LIE_SIZE, LIE_WORD, LIE_N, HANG };
 

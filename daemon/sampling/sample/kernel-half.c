@@ -7,13 +7,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util/error.h"
 #include "base/util/log.h"
 #include "sampler.skel.h"
 #include "sampling/sample/kernel-types.h"
 #include "sampling/sample/machine.h"
-#include "sampling/sample/refusal.h"
 
 enum {
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
@@ -28,8 +28,6 @@ enum {
         PREALLOCATED_THREADS = 2048,    /* the same for threads of processes with a ring */
 };
 
-_Static_assert((int)REFUSAL_E_UNUSABLE == (int)SAMPLER_E_UNUSABLE, "passed up as it is");
-
 struct KernelHalf {
         struct sampler_bpf *skeleton;
         struct ring_buffer *samples, *notices;
@@ -38,12 +36,56 @@ struct KernelHalf {
         size_t n_cpus;
 };
 
-const char *kernel_half_error_text(int r, char *text, size_t size) {
-        libbpf_strerror(r, text, size);
-        return text;
+/* ---- refusals ---- */
+
+int kernel_half_check(const char *btf_path) {
+        uint32_t version = machine_version();
+
+        if (version < MACHINE_VERSION(5, 15)) {
+                log_error("Linux %u.%u is too old: sampling needs 5.15 or newer", version >> 16,
+                          version & 0xffff);
+                return SAMPLER_E_UNUSABLE;
+        }
+        if (access(btf_path, R_OK) < 0) {
+                log_error(
+                        "the kernel's type information is missing (%s: %m): it needs CONFIG_DEBUG_INFO_BTF=y",
+                        btf_path);
+                return SAMPLER_E_UNUSABLE;
+        }
+        return 0;
 }
 
-/* libbpf's own words are for developers: one debug line each. */
+/* Every capability is there, so something else forbids it. */
+static void explain_permission(const char *what, int r) {
+        int64_t paranoid;
+
+        if (machine_setting("perf_event_paranoid", &paranoid))
+                paranoid = -1;
+        log_error(
+                "the kernel refused to %s (%s): seccomp filter, lockdown, or kernel.perf_event_paranoid = %lld?",
+                what, strerror(-r), (long long)paranoid);
+}
+
+int kernel_half_refuse(const char *what, int r) {
+        char missing[64], text[128];
+
+        if (r == -ENOMEM)
+                return error_origin(r);
+        machine_missing_capabilities(missing, sizeof(missing));
+        libbpf_strerror(r, text, sizeof(text));         /* the loader has codes beside the system's */
+        if (r != -EPERM && r != -EACCES)
+                log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what,
+                          text);
+        else if (*missing)
+                log_error("not permitted to %s: missing %s (run as root or grant them)", what, missing);
+        else
+                explain_permission(what, r);
+        return SAMPLER_E_UNUSABLE;
+}
+
+/* ---- loading ---- */
+
+/* Messages of libbpf are for developers: each becomes a debug line. */
 static int print_debug(enum libbpf_print_level level, const char *format, va_list args) {
         char text[8192], *line, *rest = text;
 
@@ -120,7 +162,7 @@ static int identify(KernelHalf *half) {
         if (!half->skeleton->rodata->setting_namespace)
                 return 0;
         r = bpf_prog_test_run_opts(bpf_program__fd(half->skeleton->progs.identify), &options);
-        return r ? refusal_explain("find our PID namespace", r) : 0;
+        return r ? kernel_half_refuse("find our PID namespace", r) : 0;
 }
 
 /* What bpf/kernel.bpf.h declares, and the enum that it asks for helpers. */
@@ -131,7 +173,7 @@ static const char *const kernel_types[] = {
 
 /* The types that the loader needs, as a file of their own; if that fails, it gets all of them. */
 static const char *open_types(const char *custom, int *fdp, char *path, size_t path_size) {
-        const char *btf = custom ?: REFUSAL_BTF_PATH;
+        const char *btf = custom ?: SAMPLER_BTF_PATH;
 
         if (kernel_types_open(btf, kernel_types, ARRAY_SIZE(kernel_types), fdp)) {
                 log_debug("%s is read as a whole", btf);
@@ -150,11 +192,11 @@ static int load(KernelHalf *half, const SamplerConfig *config) {
         options.btf_custom_path = open_types(config->btf_path, &types, path, sizeof(path));
         half->skeleton = sampler_bpf__open_opts(&options);
         if (!half->skeleton)
-                return refusal_explain("open the kernel half", -errno);
+                return kernel_half_refuse("open the kernel half", -errno);
         configure(half, config);
         r = sampler_bpf__load(half->skeleton);
         if (r)
-                return refusal_explain("load the kernel half (BPF)", r);
+                return kernel_half_refuse("load the kernel half (BPF)", r);
         return identify(half);
 }
 
@@ -224,15 +266,15 @@ int kernel_half_watch(KernelHalf *half) {
 
         skeleton->links.watch_exec = bpf_program__attach(skeleton->progs.watch_exec);
         if (!skeleton->links.watch_exec)
-                return refusal_explain("watch exec", -errno);
+                return kernel_half_refuse("watch exec", -errno);
         skeleton->links.watch_exit = bpf_program__attach(skeleton->progs.watch_exit);
         if (!skeleton->links.watch_exit)
-                return refusal_explain("watch exit", -errno);
+                return kernel_half_refuse("watch exit", -errno);
         skeleton->links.watch_thread = bpf_program__attach(skeleton->progs.watch_thread);
         if (!skeleton->links.watch_thread)
-                return refusal_explain("watch threads", -errno);
+                return kernel_half_refuse("watch threads", -errno);
         skeleton->links.watch_free = bpf_program__attach(skeleton->progs.watch_free);
-        return skeleton->links.watch_free ? 0 : refusal_explain("watch what exit leaves", -errno);
+        return skeleton->links.watch_free ? 0 : kernel_half_refuse("watch what exit leaves", -errno);
 }
 
 int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {

@@ -14,12 +14,24 @@
 
 #include "abi.h"
 #include "base/util/macro.h"
-#include "sampling/sample/sampler.h"
+#include "sampling/sample/sampler-config.h"
 
 typedef struct KernelHalf KernelHalf;
 
 /* A program that runs at each tick of an event. */
 typedef struct bpf_link KernelHalfLink;
+
+/*
+ * Checks what would fail later with an unclear message: the kernel's version and its type information.
+ * Return: 0, SAMPLER_E_UNUSABLE (one line was logged).
+ */
+int kernel_half_check(const char *btf_path);
+
+/*
+ * Logs one line: why the kernel answered @what ("open a perf event") with the negative code @r, and what is
+ * missing. Return: SAMPLER_E_UNUSABLE, or @r if memory ran out.
+ */
+int kernel_half_refuse(const char *what, int r);
 
 /*
  * Loads and verifies; nothing runs yet. @on_sample, @on_notice: what reads the rings' records; a negative
@@ -72,6 +84,3 @@ size_t kernel_half_map_bytes(const KernelHalf *half);
  * Return: 0, -errno.
  */
 int kernel_half_read_counters(const KernelHalf *half, uint64_t sums[COUNTER_N_KERNEL], uint64_t *entries);
-
-/* What a negative code of anything here means; the loader has codes of its own beside the system's. */
-const char *kernel_half_error_text(int r, char *text, size_t size);

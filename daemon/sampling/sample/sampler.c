@@ -22,7 +22,6 @@
 #include "sampling/sample/machine.h"
 #include "sampling/sample/pulse.h"
 #include "sampling/sample/rate.h"
-#include "sampling/sample/refusal.h"
 #include "sampling/sample/sideband.h"
 
 enum {
@@ -170,7 +169,7 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         sampler->config = *config;
         sampler->poll_fd = -1;
         sampler->period_ns = NS_PER_SEC / config->frequency;
-        r = refusal_check(config->btf_path ?: REFUSAL_BTF_PATH);
+        r = kernel_half_check(config->btf_path ?: SAMPLER_BTF_PATH);
         if (r)
                 return r;
         r = kernel_half_new(&sampler->half, config, read_sample, read_notice, sampler);
@@ -236,12 +235,12 @@ static int open_cpu(Sampler *sampler, size_t i) {
         if (r == -ENODEV)
                 return 0;
         if (r)
-                return refusal_explain("open a perf event", r);
+                return kernel_half_refuse("open a perf event", r);
         r = kernel_half_attach(sampler->half, cpu->event.fd, &cpu->link);
         if (!r)
                 return 0;
         close_cpu(cpu);
-        return refusal_explain("attach to a perf event", r);
+        return kernel_half_refuse("attach to a perf event", r);
 }
 
 /* Without it mappings are still found, but only when a stack has left all those that are known. */

@@ -15,35 +15,10 @@
 
 #include "abi.h"
 #include "base/util/macro.h"
+#include "sampling/sample/sampler-config.h"
 #include "sampling/sample/sideband.h"
 
 typedef struct Sampler Sampler;
-
-typedef struct SamplerConfig {
-        uint32_t frequency;             /* Hz, 1 … 10,000 */
-        uint32_t depth;                 /* user frames, 1 … ABI_MAX_FRAMES */
-        bool kernel_stacks;
-        bool jitter;
-        uint32_t default_state;         /* enum abi_state of a process without a row */
-        bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context, */
-        bool watch_non_targets;           /* … for processes without a row */
-        uint32_t self_tgid;             /* never sampled, */
-        /* nor those of its children that have this name; NULL = all of them are */
-        const char *helper_comm;
-        /* of the samples' ring, a power of two of pages; 0 = by frequency and CPUs */
-        uint32_t ring_bytes;
-        const char *btf_path;           /* of the kernel's types; NULL = /sys/kernel/btf/vmlinux */
-} SamplerConfig;
-
-enum {
-        _SAMPLER_E_SUCCESS,
-        /* the kernel lacks something that is needed; one clear line was logged */
-        SAMPLER_E_UNUSABLE,
-        SAMPLER_E_FULL,                 /* the process table is full */
-};
-
-/* One record, in the order of its ring. Return: 0, or negative to end the drain. */
-typedef int (*SamplerRecord)(const void *data, size_t size, void *userdata);
 
 /* Loads and verifies; nothing runs yet. Return: 0, SAMPLER_E_UNUSABLE, -errno. */
 int sampler_new(Sampler **samplerp, const SamplerConfig *config);

@@ -31,33 +31,12 @@ typedef struct Entry {
         bool is_64;
 } Entry;
 
-typedef struct Cie {
-        uint64_t offset;                /* in the section */
-        uint64_t code_align;
-        int64_t data_align;
-        uint8_t id_size;                /* of its own id and those of its FDEs */
-        uint8_t encoding;               /* of an FDE's addresses */
-        bool is_known;                  /* this slot of the cache is used */
-        bool is_good;
-        bool has_augmentation;          /* FDEs carry a length of augmentation data */
-        bool is_signal;
-        CfiState initial;               /* after its own instructions */
-} Cie;
-
 /* CIEs by offset; direct-mapped, so that its memory has a bound and a crafted file only reads again. */
 typedef struct CieCache {
         Reader *reader;                 /* borrowed; must not be the one that FDEs are read by */
         const CfiSection *section;      /* borrowed */
         Cie cies[CIE_CACHE_SIZE];
 } CieCache;
-
-typedef struct Fde {
-        const Cie *cie;
-        uint64_t start, end;            /* ELF addresses */
-        const uint8_t *code;            /* valid until the reader's next use */
-        uint64_t code_size;
-        uint64_t code_address;
-} Fde;
 
 enum {
         ENTRY_E_END = CFI_PROBLEM_N,    /* the terminator, or the section is used up */

@@ -1,25 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sampling/unwind/pool-private.h"
+#include "sampling/unwind/pool.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/util/error.h"
+#include "base/util/hashmap.h"
 #include "base/util/list.h"
 #include "base/util/log.h"
 #include "base/util/stat.h"
 #include "sampling/unwind/bpfmap.h"
+#include "sampling/unwind/publisher.h"
 
-void pool_close_file(PoolTable *table) {
-        if (table->fd >= 0)
-                close(table->fd);
-        table->fd = -1;
-}
+typedef struct IdleTables {
+        PoolTable *first, *last;        /* READY without users, by last use */
+} IdleTables;
+
+struct Pool {
+        PoolConfig config;
+        Publisher *publisher;
+        Hashmap tables;                 /* object id → PoolTable */
+        PoolTable **slots;              /* slot → PoolTable, NULL = free */
+        uint32_t *free_slots;
+        uint32_t n_free_slots;
+        TableQueue queue;               /* requests of tables that are WAITING */
+        IdleTables idle;
+        size_t n_bytes, n_idle_bytes;
+        uint64_t n_changes;
+        int epoll_fd;                   /* readable when the publisher or a worker has a result */
+};
 
 static void free_table(Pool *pool, PoolTable *table) {
         hashmap_remove(&pool->tables, table->object_id);
-        pool_close_file(table);
+        closep(&table->request.fd);
         free(table);
 }
 
@@ -30,22 +45,34 @@ Pool *pool_free(Pool *pool) {
         if (!pool)
                 return NULL;
         publisher_free(pool->publisher);
-        table_builder_free(pool->builder);
-        table_jobs_free(pool->jobs);
+        table_queue_deinit(&pool->queue);
         closep(&pool->epoll_fd);
-        /* Those that leave are known by their slot alone, the others by the map. */
+        /* Tables that leave are known by their slot alone, all others by the map. */
         for (uint32_t i = 0; pool->slots && i < pool->config.n_slots; i++)
                 if (pool->slots[i] && pool->slots[i]->state == POOL_LEAVING)
                         free(pool->slots[i]);
         while ((entry = hashmap_next(&pool->tables, &at))) {
-                pool_close_file(entry->value);
-                free(entry->value);
+                PoolTable *table = entry->value;
+
+                closep(&table->request.fd);
+                free(table);
         }
         hashmap_deinit(&pool->tables);
         free(pool->slots);
         free(pool->free_slots);
         free(pool);
         return NULL;
+}
+
+/* One descriptor for publisher and workers, since the caller waits for one. Return: 0, -errno. */
+static int open_epoll(Pool *pool) {
+        struct epoll_event event = { .events = EPOLLIN };
+
+        pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (pool->epoll_fd < 0 ||
+            epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, publisher_fd(pool->publisher), &event) < 0)
+                return error_origin(-errno);
+        return table_queue_poll(&pool->queue, pool->epoll_fd);
 }
 
 int pool_new(Pool **poolp, const PoolConfig *config) {
@@ -64,8 +91,10 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
                 pool->free_slots[i] = config->n_slots - 1 - i;
         pool->n_free_slots = config->n_slots;
         r = publisher_new(&pool->publisher, config->array_fd, config->n_slots);
-        if (!r && config->zygotes)
-                r = pool_make_makers(pool);
+        if (!r)
+                r = table_queue_init(&pool->queue, config->zygotes);
+        if (!r)
+                r = open_epoll(pool);
         if (r)
                 return error_fold(r);
         *poolp = take(pool);
@@ -88,7 +117,7 @@ static int add(Pool *pool, uint64_t object_id, PoolTable **tablep) {
         if (!table)
                 return error_origin(-ENOMEM);
         table->object_id = object_id;
-        table->fd = -1;
+        table->request.fd = -1;
         r = hashmap_put(&pool->tables, object_id, table);
         if (r) {
                 free(table);
@@ -106,9 +135,9 @@ int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep) {
                         close(fd);
                 return error_fold(r);
         }
-        (*tablep)->fd = fd;
+        (*tablep)->request.fd = fd;
         if (fd >= 0) {
-                list_append(&pool->waiting, *tablep);
+                table_queue_add(&pool->queue, &(*tablep)->request);
         } else {
                 set_state(pool, *tablep, POOL_NONE);
                 stat_add(COUNTER_UNWIND_TABLES_FAILED, 1);
@@ -121,13 +150,13 @@ int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t siz
 
         if (r)
                 return error_fold(r);
-        (*tablep)->image = image;
-        (*tablep)->image_size = size;
-        list_append(&pool->waiting, *tablep);
+        (*tablep)->request.image = image;
+        (*tablep)->request.image_size = size;
+        table_queue_add(&pool->queue, &(*tablep)->request);
         return 0;
 }
 
-/* Out of the kernel; until the thread has done it, the slot stays taken. */
+/* Removes a table from the kernel; its slot stays taken until the thread has done so. */
 static void evict(Pool *pool, PoolTable *table) {
         list_remove(&pool->idle, table);
         pool->n_idle_bytes -= table->n_bytes;
@@ -144,7 +173,7 @@ static void trim_idle(Pool *pool, size_t max_bytes) {
 }
 
 void pool_use(Pool *pool, PoolTable *table) {
-        if (table->n_users++ == 0 && table->state == POOL_READY) {
+        if (table->request.n_users++ == 0 && table->state == POOL_READY) {
                 list_remove(&pool->idle, table);
                 pool->n_idle_bytes -= table->n_bytes;
         }
@@ -156,30 +185,28 @@ static void become_idle(Pool *pool, PoolTable *table) {
         trim_idle(pool, pool->config.max_idle_bytes);
 }
 
-void pool_drop_waiting(Pool *pool, PoolTable *table) {
-        list_remove(&pool->waiting, table);
-        free_table(pool, table);
-}
-
 void pool_unuse(Pool *pool, PoolTable *table) {
-        if (--table->n_users > 0)
+        if (--table->request.n_users > 0)
                 return;
-        if (table->state == POOL_READY)
+        if (table->state == POOL_READY) {
                 become_idle(pool, table);
-        else if (table->state == POOL_NONE)
+        } else if (table->state == POOL_NONE) {
                 free_table(pool, table);
-        else if (table->state == POOL_WAITING && !table->is_in_work)
-                pool_drop_waiting(pool, table);
+        } else if (table->state == POOL_WAITING && !table->request.is_in_work) {
+                table_queue_remove(&pool->queue, &table->request);
+                free_table(pool, table);
+        }
 }
 
-void pool_give_up(Pool *pool, PoolTable *table, enum counter why) {
+/* The table never comes to be; @why counts it. This may be the end of @table. */
+static void give_up(Pool *pool, PoolTable *table, enum counter why) {
         stat_add(why, 1);
         set_state(pool, table, POOL_NONE);
-        if (table->n_users == 0)
+        if (table->request.n_users == 0)
                 free_table(pool, table);
 }
 
-/* Room for @n_bytes and a slot: at the cost of tables that nobody uses. */
+/* Makes room for @n_bytes and a slot, at the cost of tables without users. */
 static bool make_room(Pool *pool, size_t n_bytes) {
         while (pool->idle.first &&
                (pool->n_free_slots == 0 || pool->n_bytes + n_bytes > pool->config.max_bytes))
@@ -195,17 +222,18 @@ static uint64_t sum_problems(const CfiCounts *counts) {
         return sum;
 }
 
-void pool_publish(Pool *pool, PoolTable *table, const Table *built) {
+/* Sends a table on its way into the kernel. This may be the end of @table. */
+static void publish(Pool *pool, PoolTable *table, const Table *built) {
         int fd;
 
         stat_add(COUNTER_UNWIND_ENTRIES_BAD, sum_problems(&built->counts));
         if (!make_room(pool, built->size)) {
-                pool_give_up(pool, table, COUNTER_UNWIND_TABLES_OVER_CAP);
+                give_up(pool, table, COUNTER_UNWIND_TABLES_OVER_CAP);
                 return;
         }
         fd = bpfmap_create_table(built->data, built->size);
         if (fd < 0) {
-                pool_give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
+                give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
                 return;
         }
         table->slot = pool->free_slots[--pool->n_free_slots];
@@ -223,19 +251,19 @@ static void free_slot(Pool *pool, uint32_t slot) {
         pool->free_slots[pool->n_free_slots++] = slot;
 }
 
-static void published(Pool *pool, PoolTable *table, int error) {
+static void finish_publishing(Pool *pool, PoolTable *table, int error) {
         if (error) {
-                /* The slot is given back by way of the thread, which still has the table's descriptor. */
+                /* The thread still has the table's descriptor, so the slot is given back by way of it. */
                 log_debug("cannot publish a table of unwind rows: error %d", error);
                 pool->n_bytes -= table->n_bytes;
                 pool->slots[table->slot] = NULL;
                 publisher_remove(pool->publisher, table->slot);
-                pool_give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
+                give_up(pool, table, COUNTER_UNWIND_TABLES_FAILED);
                 return;
         }
         set_state(pool, table, POOL_READY);
         stat_add(COUNTER_UNWIND_TABLES_LOADED, 1);
-        if (table->n_users == 0)
+        if (table->request.n_users == 0)
                 become_idle(pool, table);
 }
 
@@ -247,18 +275,58 @@ static void take_results(Pool *pool) {
                         free(pool->slots[result.slot]);
                         free_slot(pool, result.slot);
                 } else {
-                        published(pool, pool->slots[result.slot], result.error);
+                        finish_publishing(pool, pool->slots[result.slot], result.error);
                 }
         }
 }
 
+static enum counter why_none(int r) {
+        if (r == TABLE_E_TOO_LARGE)
+                return COUNTER_UNWIND_TABLES_OVER_CAP;
+        return r == TABLE_JOB_E_FAILED || r == TABLE_JOB_E_LATE ? COUNTER_UNWIND_TABLES_FAILED
+                                                                : COUNTER_UNWIND_TABLES_NO_ROWS;
+}
+
+static PoolTable *owner_of(TableRequest *request) {
+        return (PoolTable *)((char *)request - offsetof(PoolTable, request));
+}
+
+static void take_table(Pool *pool, TableResult *result) {
+        PoolTable *table = owner_of(result->request);
+
+        if (result->result == TABLE_QUEUE_E_DROPPED)
+                free_table(pool, table);
+        else if (result->result)
+                give_up(pool, table, why_none(result->result));
+        else
+                publish(pool, table, &result->table);
+        table_deinit(&result->table);
+}
+
+typedef int (*QueueStep)(TableQueue *queue, uint64_t budget, TableResult *result);
+
+static int step_queue(Pool *pool, uint64_t budget, QueueStep step) {
+        TableResult result = { 0 };
+        int r = step(&pool->queue, budget, &result);
+
+        if (r < 0)
+                return error_fold(r);
+        if (result.request)
+                take_table(pool, &result);
+        return r ? POOL_E_AGAIN : 0;
+}
+
 int pool_step(Pool *pool, uint64_t budget) {
+        int here, workers;
+
         take_results(pool);
-        return pool_build(pool, budget);
+        here = step_queue(pool, budget, table_queue_step_here);
+        workers = here < 0 ? here : step_queue(pool, budget, table_queue_step_workers);
+        return workers < 0 ? workers : here ?: workers;
 }
 
 int pool_fd(const Pool *pool) {
-        return pool->jobs ? pool->epoll_fd : publisher_fd(pool->publisher);
+        return pool->epoll_fd;
 }
 
 uint64_t pool_changes(const Pool *pool) {

@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * Pool
+ * Table Pool
  *
- * The tables that are in the kernel, or on their way: one per distinct file. They
- * are built those with most users first: by workers, several at the same time, or
- * here, one after the other and in steps; published by a thread that may wait; and
- * kept without users, oldest use first out, until their room is needed.
+ * Tables that are in the kernel, or on their way: one per distinct file. A queue makes them (table-queue.h),
+ * and a thread that may wait publishes them (publisher.h). A table without users stays until its room is
+ * needed; the one whose last use is oldest goes first.
  */
 
 #include <stdbool.h>
@@ -16,6 +15,7 @@
 
 #include "base/sandbox/zygotes.h"
 #include "base/util/macro.h"
+#include "sampling/unwind/table-queue.h"
 
 typedef enum PoolState {
         POOL_WAITING,                   /* to be built */
@@ -28,19 +28,15 @@ typedef enum PoolState {
 typedef struct PoolTable PoolTable;
 
 struct PoolTable {
+        TableRequest request;           /* file and number of users; in the queue while WAITING */
         uint64_t object_id;
         PoolState state;
         uint32_t slot;                  /* id in the kernel, from PUBLISHING on */
         uint64_t text_low, text_high;   /* ELF addresses, from PUBLISHING on */
         /* the pool's count of changes when `state` last changed for its users */
         uint64_t changed;
-        uint32_t n_users;
-        bool is_in_work, is_slow;       /* of a WAITING one: it is being built; it took too long once */
         size_t n_bytes;                 /* in the kernel */
-        int fd;                         /* of the file until it is built, owned; -1 = none */
-        const void *image;              /* the vdso's, borrowed */
-        size_t image_size;
-        PoolTable *previous, *next;     /* in order of arrival, or of the last use */
+        PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };
 
 typedef struct Pool Pool;
@@ -49,9 +45,8 @@ typedef struct PoolConfig {
         int array_fd;                   /* the kernel's array of tables, borrowed */
         uint32_t n_slots;
         size_t max_bytes;               /* of tables in the kernel */
-        size_t max_idle_bytes;          /* of those without users */
-        /* of workers that read the files; borrowed; NULL = they are read here */
-        Zygotes *zygotes;
+        size_t max_idle_bytes;          /* of tables without users */
+        Zygotes *zygotes;               /* start workers that read the files; borrowed; NULL = read here */
 } PoolConfig;
 
 enum {
@@ -64,10 +59,10 @@ int pool_new(Pool **poolp, const PoolConfig *config);
 Pool *pool_free(Pool *pool);
 DEFINE_CLEANUP(Pool, pool_free)
 
-/* The table of an object, or NULL. */
+/* Table of an object, or NULL. */
 PoolTable *pool_find(Pool *pool, uint64_t object_id);
 
-/* A new one. @fd: the file, taken over, or -1 = not to be had. Return: 0, -ENOMEM. */
+/* Adds a table. @fd: the object's file, taken over, or -1 = it cannot be opened. Return: 0, -ENOMEM. */
 int pool_add_file(Pool *pool, uint64_t object_id, int fd, PoolTable **tablep);
 int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep);
 
@@ -76,8 +71,8 @@ void pool_use(Pool *pool, PoolTable *table);
 void pool_unuse(Pool *pool, PoolTable *table);
 
 /*
- * Builds for about @budget bytes of files (see table.h), takes results. Return: 0 = nothing to do until
- * pool_fd() is readable, POOL_E_AGAIN, -ENOMEM.
+ * Takes results, and goes on with tables for about @budget bytes of files (see table.h).
+ * Return: 0 = nothing to do until pool_fd() is readable, POOL_E_AGAIN, -ENOMEM.
  */
 int pool_step(Pool *pool, uint64_t budget);
 

@@ -14,7 +14,7 @@
 
 #include "sampling/unwind/counts.h"
 #include "sampling/unwind/encoding.h"
-#include "sampling/unwind/entry.h"
+#include "sampling/unwind/state.h"
 
 enum {
         PROGRAM_MAX_ROWS = 16384,       /* of one function; the most found is 893 */

@@ -2,13 +2,15 @@
 #pragma once
 
 /*
- * State
+ * Call Frame State
  *
- * What call frame instructions compute: how to find the CFA, and where the few
- * registers that a walk needs were saved. Expressions are recognised by pattern
- * as they are read; what fits no pattern is OTHER, a value that is not known.
+ * CfiState is the result of call frame instructions: how to find the CFA, and where the few registers that a
+ * walk needs were saved. Expressions are recognised by pattern as they are read; one without a known pattern
+ * is OTHER, a value that is not known. Cie and Fde are the entries that hold such instructions, once their
+ * headers are read (entry.h), ready to be run (program.h).
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -51,3 +53,26 @@ typedef struct CfiState {
         uint8_t deref_reg;
         Saved saved[STATE_MAX_SAVED];   /* by slot, see arch.h */
 } CfiState;
+
+/* Common information entry: what many functions share. */
+typedef struct Cie {
+        uint64_t offset;                /* in the section */
+        uint64_t code_align;
+        int64_t data_align;
+        uint8_t id_size;                /* bytes of its own id and of those of its FDEs */
+        uint8_t encoding;               /* form of an FDE's addresses */
+        bool is_known;                  /* this slot of the cache is used (entry.h) */
+        bool is_good;
+        bool has_augmentation;          /* FDEs carry a length of augmentation data */
+        bool is_signal;
+        CfiState initial;               /* state after its own instructions */
+} Cie;
+
+/* Frame description entry: one function. */
+typedef struct Fde {
+        const Cie *cie;
+        uint64_t start, end;            /* ELF addresses */
+        const uint8_t *code;            /* valid until the reader's next use */
+        uint64_t code_size;
+        uint64_t code_address;
+} Fde;

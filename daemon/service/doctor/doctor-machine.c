@@ -24,7 +24,7 @@
 #include "base/util/gzip.h"
 #include "base/util/macro.h"
 #include "sampling/sample/machine.h"
-#include "sampling/sample/refusal.h"
+#include "sampling/sample/sampler-config.h"
 #include "sampling/sample/sampler.h"
 #include "service/doctor/doctor.h"
 
@@ -58,7 +58,7 @@ static void check_version(Doctor *doctor) {
 }
 
 static void check_btf(Doctor *doctor) {
-        const char *path = getenv("SPANPROF_BTF") ?: REFUSAL_BTF_PATH;
+        const char *path = getenv("SPANPROF_BTF") ?: SAMPLER_BTF_PATH;
         bool there = !access(path, R_OK);
 
         doctor_add(

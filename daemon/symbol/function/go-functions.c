@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table says where functions are from runtime.text, which is where Go's code begins: the start of .text,
- * unless C's objects were put before it (-linkmode=external). The header had the address until some version
- * of Go took it out. What has it in all versions is runtime.firstmoduledata, which begins with where the
- * parts of the table are:
+ * Go drops symbols with `-ldflags "-s -w"`, but never .gopclntab, which its unwinder and its panics need. Since
+ * Go 1.18 the table has this form:
  *
- *     word   0  the table                 in a position-independent program these are relocations, and with
- *                                         some
- *            1, 4, 7, 10, 13  its parts   linkers (gold, lld) the words themselves are zero
- *            17  functions, and one
+ *       0  u32 0xfffffff0 (Go 1.18) or 0xfffffff1 (Go 1.20), u8 0, 0, smallest instruction, size of a pointer
+ *       8  u64 number of functions, number of files, runtime.text (0 in newer versions and by some linkers)
+ *      32  u64 offsets of the parts: names | units | files | values by pc | functions
+ *   names      strings, each with a NUL
+ *   functions  { u32 start, u32 at } in order of start, and u32, the end of the last; start counts from runtime.text
+ *          at  { u32 start, u32 name, ... }; `at` counts from functions, `name` from names
+ *
+ * The table is found by the name of its section. Where a linker has put it among other data, or the file has no
+ * sections, it is found by its first bytes.
+ *
+ * Function starts count from runtime.text, where Go's code begins: the start of .text, unless C's objects lie
+ * before it (-linkmode=external). Newer versions of Go leave that address out of the header. All versions have it
+ * in runtime.firstmoduledata, which begins with the addresses of the table's parts:
+ *
+ *     word   0  the table                 in a position-independent program these words are relocations; with
+ *            1, 4, 7, 10, 13  its parts   some linkers (gold, lld) the words themselves are zero
+ *            17  number of functions + 1
  *            20  the first function
  *            22  runtime.text
  *
- * It is looked for in what is writable, by these words; nothing else has them all.
+ * The writable segments are searched for these words; nothing else has them all.
  */
 #include "symbol/function/go-functions.h"
 
@@ -21,6 +32,97 @@
 #include <string.h>
 
 #include "base/util/error.h"
+#include "base/util/macro.h"
+
+enum {
+        POINTER = 8,
+        ENTRY = 8,                      /* of functions */
+        N_FUNCTIONS = 8,                /* offsets in the header */
+        TEXT = 24,
+        PARTS = 32,
+};
+
+/* ---- the table ---- */
+
+static uint32_t get32(const char *data) {
+        uint32_t value;
+
+        memcpy(&value, data, sizeof(value));
+        return value;
+}
+
+uint32_t go_table_count(const char *data) {
+        static const char sound[][8] = { { (char)GO_TABLE_MAGIC_118, -1, -1, -1, 0, 0, 1, POINTER },
+                                         { (char)GO_TABLE_MAGIC_120, -1, -1, -1, 0, 0, 1, POINTER } };
+        uint64_t n = go_table_word(data + N_FUNCTIONS);
+
+        for (size_t i = 0; i < ARRAY_SIZE(sound); i++)
+                if (!memcmp(data, sound[i], sizeof(sound[i])))
+                        return n <= UINT32_MAX ? (uint32_t)n : 0;
+        return 0;
+}
+
+bool go_table_init(GoTable *table, const char *data, uint64_t size) {
+        GoTable new = { .data = data, .size = size };
+        uint64_t before = GO_TABLE_HEADER;
+
+        if (size < GO_TABLE_HEADER)
+                return false;
+        new.n = go_table_count(data);
+        new.text = go_table_word(data + TEXT);
+        for (unsigned i = 0; i < GO_N_PARTS; i++) {
+                new.parts[i] = go_table_word(data + PARTS + i * sizeof(uint64_t));
+                if (new.parts[i] < before || new.parts[i] > size)
+                        return false;
+                before = new.parts[i];
+        }
+        if (!new.n || size - before < new.n * (uint64_t)ENTRY + sizeof(uint32_t))
+                return false;
+        *table = new;
+        return true;
+}
+
+static uint32_t start_of(const GoTable *table, uint32_t index) {
+        return get32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY);
+}
+
+/* Entries with the functions' names lie behind the list of functions, in the same part. */
+static bool find_name(const GoTable *table, uint32_t at, GoFunction *function) {
+        uint64_t room = table->size - table->parts[GO_FUNCTIONS],
+                 left = table->parts[GO_UNITS] - table->parts[GO_NAMES];
+        uint32_t name;
+
+        if (at > room || room - at < 2 * sizeof(uint32_t))
+                return false;
+        name = get32(table->data + table->parts[GO_FUNCTIONS] + at + sizeof(uint32_t));
+        if (name >= left)
+                return false;
+        function->name = table->data + table->parts[GO_NAMES] + name;
+        left -= name;
+        function->n_name = (uint16_t)strnlen(function->name, MIN(left, (uint64_t)GO_MAX_NAME));
+        return function->n_name && function->n_name < left;
+}
+
+bool go_table_function(const GoTable *table, uint32_t index, GoFunction *function) {
+        uint32_t start = start_of(table, index), next = start_of(table, index + 1);
+        GoFunction new = { .start = start, .size = next > start ? next - start : 0 };
+
+        if (!find_name(table,
+                       get32(table->data + table->parts[GO_FUNCTIONS] + index * (uint64_t)ENTRY +
+                             sizeof(uint32_t)),
+                       &new))
+                return false;
+        *function = new;
+        return true;
+}
+
+uint32_t go_table_start(const GoTable *table) {
+        return start_of(table, 0);
+}
+
+uint32_t go_table_end(const GoTable *table) {
+        return start_of(table, table->n);
+}
 
 enum {
         MODULE_WORDS = 24,
@@ -29,22 +131,22 @@ enum {
         MODULE_TEXT = 22,
         MAX_TABLES = 4,                 /* places that look like a table */
         MAX_MODULES = 8,                /* pointers to one of them */
-        SEARCHED = 4,                   /* times as many bytes as a table may have */
-        MAX_DYNAMIC = 64 << 10,         /* bytes */
+        SEARCHED = 4,                   /* bytes that are searched, in multiples of the largest table */
+        MAX_DYNAMIC = 64 << 10,         /* bytes of the dynamic section */
 };
 
-#define TABLE_BEGINS UINT64_C(0x08010000fffffff0)      /* but for the last bit: go_table_count() */
+#define TABLE_BEGINS UINT64_C(0x08010000fffffff0)      /* the last bit tells versions apart: go_table_count() */
 
 typedef struct Reader {
         const ElfImage *image;
         Elf64_Phdr *segments;
         uint32_t n_segments;
         uint64_t max_bytes;
-        /* bytes that may still be searched: segments may lie upon each other, and be many */
+        /* bytes that may still be searched: a crafted file has many segments, one over another */
         uint64_t left;
         bool may_map;
         GoTable table;
-        uint64_t address;               /* of the table */
+        uint64_t address;               /* ELF address of the table */
 } Reader;
 
 void go_functions_deinit(GoFunctions *functions) {
@@ -77,7 +179,7 @@ static bool is_module(const Reader *reader, const uint64_t words[MODULE_WORDS]) 
                 is_code(reader, words[MODULE_TEXT]);
 }
 
-/* Return: whether it is in these bytes of a segment, which begin at a multiple of 8. */
+/* Looks for runtime.firstmoduledata in bytes of a segment, which begin at a multiple of 8. */
 static bool find_module(const Reader *reader, const ImageBytes *bytes, uint64_t *textp) {
         uint64_t words[MODULE_WORDS];
 
@@ -93,7 +195,7 @@ static bool find_module(const Reader *reader, const ImageBytes *bytes, uint64_t 
         return false;
 }
 
-/* What the file has of a segment, from the first multiple of 8. Return: 0, IMAGE_E_*, -ENOMEM. */
+/* Bytes that the file has of a segment, from the first multiple of 8. Return: 0, IMAGE_E_*, -ENOMEM. */
 static int take_segment(Reader *reader, const Elf64_Phdr *segment, ImageBytes *bytes, uint64_t *addressp) {
         uint64_t before = -segment->p_vaddr & 7, size;
         int r;
@@ -126,9 +228,9 @@ static int find_text_in_data(Reader *reader, uint64_t *textp) {
         return GO_FUNCTIONS_E_NONE;
 }
 
-/* ---- the same, where it is made of relocations ---- */
+/* ---- runtime.text, where the words are relocations ---- */
 
-/* Return: whether the file has all of these addresses. */
+/* File offset of @size bytes at @address. Return: whether the file has all of them. */
 static bool find_offset(const Reader *reader, uint64_t address, uint64_t size, uint64_t *offsetp) {
         for (uint32_t i = 0; i < reader->n_segments; i++) {
                 const Elf64_Phdr *segment = &reader->segments[i];
@@ -188,8 +290,8 @@ static bool next_relative(const ImageBytes *relocations, uint64_t *atp, Elf64_Re
 }
 
 /*
- * The words at @module as the dynamic linker leaves them, in a program that lies where its file says. Return:
- * 0, IMAGE_E_*, -ENOMEM.
+ * Words at @module as the dynamic linker leaves them if the program is loaded at its own addresses.
+ * Return: 0, IMAGE_E_*, -ENOMEM.
  */
 static int relocate(const Reader *reader, const ImageBytes *relocations, uint64_t module,
                     uint64_t words[MODULE_WORDS]) {
@@ -251,7 +353,7 @@ static int find_text(Reader *reader, uint64_t *textp) {
         return r < 0 ? error_fold(r) : r;
 }
 
-/* ---- the table ---- */
+/* ---- finding the table ---- */
 
 static int take_table(Reader *reader, const char *data, uint64_t size, uint64_t address, uint64_t *textp) {
         int r;
@@ -285,7 +387,7 @@ static int read_section(Reader *reader, const Elf64_Shdr *section, GoFunctions *
         return r < 0 ? error_fold(r) : r ? GO_FUNCTIONS_E_REFUSED : 0;
 }
 
-/* In the bytes of a segment, at @address. *n_leftp: how many more places are tried. */
+/* Searches the bytes of a segment, which lies at @address. *n_leftp: candidates that may still be tried. */
 static int search(Reader *reader, GoFunctions *to, uint64_t address, unsigned *n_leftp) {
         const ImageBytes *bytes = &to->bytes;
 
@@ -321,7 +423,7 @@ static int read_segments(Reader *reader, GoFunctions *to) {
         return r < 0 ? error_fold(r) : r ? GO_FUNCTIONS_E_REFUSED : 0;
 }
 
-/* Whether Go has linked it. Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
+/* Checks that Go has linked the file. Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
 static int check_go(const ElfImage *image) {
         const Elf64_Shdr *section;
         ImageIds ids;
@@ -333,7 +435,7 @@ static int check_go(const ElfImage *image) {
         return r ? error_fold(r) : ids.go[0] ? 0 : GO_FUNCTIONS_E_NONE;
 }
 
-/* Return: 0 = it has more, GO_FUNCTIONS_E_NONE, -ENOMEM. */
+/* Checks that the table has more than @n_known functions. Return: 0, GO_FUNCTIONS_E_NONE, -ENOMEM. */
 static int check_count(const ElfImage *image, const Elf64_Shdr *section, uint32_t n_known) {
         _cleanup_(freep) char *header = NULL;
         int r = section ? elf_image_read(image, section->sh_offset, GO_TABLE_HEADER, &header)

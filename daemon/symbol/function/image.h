@@ -13,6 +13,7 @@
 
 #include <elf.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/util/macro.h"
@@ -84,3 +85,21 @@ int elf_image_segments(const ElfImage *image, Elf64_Phdr **segmentsp, uint32_t *
 
 /* The build ids, from PT_NOTE, else from note sections. Return: 0, -ENOMEM. */
 int elf_image_ids(const ElfImage *image, ImageIds *ids);
+
+/*
+ * A part of an image that is too large to be copied at will: names, tables. It is borrowed from an image in
+ * memory, mapped if the caller can bear it, else read.
+ */
+typedef struct ImageBytes {
+        const char *data;
+        uint64_t size;
+        char *owned, *map;              /* NULL = the image's own memory */
+        size_t map_size;
+} ImageBytes;
+
+/*
+ * @may_map: the bytes are mapped; then a file that is truncated meanwhile ends this process.
+ * Return: 0 and @to, which is written on success only; IMAGE_E_MALFORMED, IMAGE_E_UNREADABLE, -ENOMEM.
+ */
+int image_bytes_init(ImageBytes *to, const ElfImage *image, uint64_t offset, uint64_t size, bool may_map);
+void image_bytes_deinit(ImageBytes *bytes);

@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 #include "symbol/function/go-functions.h"
-#include "symbol/function/image-bytes.h"
+#include "symbol/function/image.h"
 
 enum {
-        SYMBOL_MAX_NAME = 4096,         /* longer names are cut */
+        SYMBOL_MAX_NAME = GO_MAX_NAME,  /* bytes of a name; longer ones are cut */
         SYMBOL_N_TABLES = 2,            /* .symtab, .dynsym */
         SYMBOL_N_IMAGES = 2,            /* the object, what was split from it */
 };

@@ -111,10 +111,10 @@ static int receive_table(Work *work, const SymbolAnswer *answer, SymbolTable **t
         if (r)
                 return error_fold(r);
         r = receive_functions(work, table);
-        r = r ?: worker_session_receive(&work->session, symbol_wire_names(table), answer->names_size);
+        r = r ?: worker_session_receive(&work->session, symbol_table_names(table), answer->names_size);
         if (r)
                 return r;
-        if (!symbol_wire_finish(table))
+        if (!symbol_table_finish(table))
                 return worker_session_refuse(&work->session);
         *tablep = take(table);
         return 0;

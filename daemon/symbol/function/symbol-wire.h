@@ -77,12 +77,6 @@ int symbol_wire_table_new(SymbolTable **tablep, const SymbolAnswer *answer);
 bool symbol_wire_put_functions(SymbolTable *table, uint32_t at, const SymbolWireFunction *functions,
                                uint32_t n);
 
-/* Where the names go. */
-char *symbol_wire_names(SymbolTable *table);
-
-/* When all is there. Return: whether each function has a name; then it can be used. */
-bool symbol_wire_finish(SymbolTable *table);
-
 /*
  * In the worker: answers @first and what else is asked, until nobody asks. @fd: came with it, or -1; owned.
  */

@@ -18,17 +18,35 @@
 #include <string.h>
 
 #include "base/util/error.h"
-#include "symbol/function/symbols-private.h"
 
-enum { MAX_NESTING = 64 };              /* enclosing functions that a lookup tries */
+enum {
+        NO_PARENT = UINT32_MAX,
+        MAX_NESTING = 64,               /* enclosing functions that a lookup tries */
+};
 
-void symbol_table_set_parents(SymbolTable *table) {
-        uint32_t open = SYMBOL_NO_PARENT;
+typedef struct SymbolFunction {
+        uint32_t start;                 /* relative to the table's base */
+        uint32_t size;
+        uint32_t name;                  /* offset in `names` */
+        uint32_t parent;                /* index of the function that encloses this one, or NO_PARENT */
+} SymbolFunction;
+
+_Static_assert(sizeof(SymbolFunction) == SYMBOL_FUNCTION_BYTES, "as symbols.h says");
+
+struct SymbolTable {
+        SymbolExtent extent;
+        SymbolFunction *functions;
+        char *names;
+};
+
+/* Once starts and sizes are there. */
+static void set_parents(SymbolTable *table) {
+        uint32_t open = NO_PARENT;
 
         for (uint32_t i = 0; i < table->extent.n; i++) {
                 SymbolFunction *function = &table->functions[i];
 
-                while (open != SYMBOL_NO_PARENT &&
+                while (open != NO_PARENT &&
                        function->start - table->functions[open].start >= table->functions[open].size)
                         open = table->functions[open].parent;
                 function->parent = open;
@@ -54,7 +72,7 @@ void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *ex
         *extent = all;
 }
 
-int symbol_table_make(SymbolTable **tablep, const SymbolExtent *extent) {
+int symbol_table_new_empty(SymbolTable **tablep, const SymbolExtent *extent) {
         _cleanup_(symbol_table_freep) SymbolTable *table = calloc(1, sizeof(*table));
 
         if (!table)
@@ -83,7 +101,7 @@ static void pack(SymbolTable *table, const SymbolList *list) {
                 at += symbol->n_name;
                 table->names[at++] = 0;
         }
-        symbol_table_set_parents(table);
+        set_parents(table);
 }
 
 int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list) {
@@ -91,7 +109,7 @@ int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list) {
         int r;
 
         symbol_list_measure(list, UINT32_MAX, &extent);
-        r = symbol_table_make(tablep, &extent);
+        r = symbol_table_new_empty(tablep, &extent);
         if (r)
                 return error_fold(r);
         pack(*tablep, list);
@@ -121,7 +139,40 @@ SymbolTable *symbol_table_free(SymbolTable *table) {
         return NULL;
 }
 
-/* Index of the last function that starts at or before @start, or SYMBOL_NO_PARENT. */
+/* ---- in pieces ---- */
+
+bool symbol_table_put(SymbolTable *table, uint32_t index, uint32_t start, uint32_t size) {
+        if (index ? start <= table->functions[index - 1].start : start != 0)
+                return false;
+        if (!size || table->extent.base + start < table->extent.base)
+                return false;
+        table->functions[index] = (SymbolFunction){ .start = start, .size = size };
+        return true;
+}
+
+char *symbol_table_names(SymbolTable *table) {
+        return table->names;
+}
+
+bool symbol_table_finish(SymbolTable *table) {
+        uint32_t at = 0;
+
+        for (uint32_t i = 0; i < table->extent.n; i++) {
+                uint32_t left = table->extent.names_size - at;
+                size_t n = strnlen(table->names + at, MIN(left, SYMBOL_MAX_NAME + 1u));
+
+                if (n == 0 || n == left || n > SYMBOL_MAX_NAME)
+                        return false;
+                table->functions[i].name = at;
+                at += (uint32_t)n + 1;
+        }
+        set_parents(table);
+        return at == table->extent.names_size;
+}
+
+/* ---- lookup ---- */
+
+/* Index of the last function that starts at or before @start, or NO_PARENT. */
 static uint32_t last_start(const SymbolTable *table, uint32_t start) {
         uint32_t low = 0, high = table->extent.n;
 
@@ -133,7 +184,7 @@ static uint32_t last_start(const SymbolTable *table, uint32_t start) {
                 else
                         high = middle;
         }
-        return low ? low - 1 : SYMBOL_NO_PARENT;
+        return low ? low - 1 : NO_PARENT;
 }
 
 const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *offsetp) {
@@ -143,7 +194,7 @@ const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64
         if (address < table->extent.base || start > UINT32_MAX)
                 return NULL;
         i = last_start(table, (uint32_t)start);
-        for (unsigned n = 0; i != SYMBOL_NO_PARENT && n < MAX_NESTING; n++) {
+        for (unsigned n = 0; i != NO_PARENT && n < MAX_NESTING; n++) {
                 const SymbolFunction *function = &table->functions[i];
 
                 if (start - function->start < function->size) {

@@ -16,6 +16,8 @@
 #include "base/util/macro.h"
 #include "symbol/function/symbol-list.h"
 
+enum { SYMBOL_FUNCTION_BYTES = 16 };    /* memory of one function, without its name */
+
 typedef struct SymbolTable SymbolTable;
 
 /*
@@ -40,6 +42,21 @@ int symbol_table_new_list(SymbolTable **tablep, const SymbolList *list);
 int symbol_table_new(SymbolTable **tablep, const ElfImage *image, const SymbolLimits *limits);
 int symbol_table_new_split(SymbolTable **tablep, const ElfImage *image, const ElfImage *split,
                            const SymbolLimits *limits);
+
+/*
+ * A table that arrives in pieces from another process (symbol-wire.h), which is not trusted. First the room:
+ * Return: 0, -ENOMEM.
+ */
+int symbol_table_new_empty(SymbolTable **tablep, const SymbolExtent *extent);
+
+/* Function number @index, after those before it. Return: false = not in order, or senseless: give the table up. */
+bool symbol_table_put(SymbolTable *table, uint32_t index, uint32_t start, uint32_t size);
+
+/* Room for extent.names_size bytes of names, each with a NUL, in the order of the functions. */
+char *symbol_table_names(SymbolTable *table);
+
+/* When all is there. Return: whether each function has a name; then the table can be used. */
+bool symbol_table_finish(SymbolTable *table);
 
 SymbolTable *symbol_table_free(SymbolTable *table);
 DEFINE_CLEANUP(SymbolTable, symbol_table_free)

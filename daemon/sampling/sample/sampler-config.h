@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sampler Configuration
+ *
+ * What the sampler is asked to do, and what it answers with: types that sampler.h and the kernel half under it
+ * (kernel-half.h) share.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* File in which the kernel describes its own types. */
+#define SAMPLER_BTF_PATH "/sys/kernel/btf/vmlinux"
+
+typedef struct SamplerConfig {
+        uint32_t frequency;             /* Hz, 1 … 10,000 */
+        uint32_t depth;                 /* user frames, 1 … ABI_MAX_FRAMES */
+        bool kernel_stacks;
+        bool jitter;
+        uint32_t default_state;         /* enum abi_state of a process without a row */
+        bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context */
+        bool watch_non_targets;         /* post MAPPINGS notices for processes without a row */
+        uint32_t self_tgid;             /* the daemon itself, which is never sampled */
+        const char *helper_comm;        /* name of its children that are not sampled; NULL = sample all */
+        uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */
+        const char *btf_path;           /* types of the kernel; NULL = SAMPLER_BTF_PATH */
+} SamplerConfig;
+
+enum {
+        _SAMPLER_E_SUCCESS,
+        SAMPLER_E_UNUSABLE,             /* the kernel refuses something that is needed; one line was logged */
+        SAMPLER_E_FULL,                 /* the process table is full */
+};
+
+/* Takes one record, in the order of its ring. Return: 0, or negative to end the drain. */
+typedef int (*SamplerRecord)(const void *data, size_t size, void *userdata);
