@@ -38,6 +38,11 @@ struct KernelHalf {
 
 /* ---- refusals ---- */
 
+const char *kernel_half_error_text(int r, char *text, size_t size) {
+        libbpf_strerror(r, text, size);
+        return text;
+}
+
 int kernel_half_check(const char *btf_path) {
         uint32_t version = machine_version();
 
@@ -72,10 +77,9 @@ int kernel_half_refuse(const char *what, int r) {
         if (r == -ENOMEM)
                 return error_origin(r);
         machine_missing_capabilities(missing, sizeof(missing));
-        libbpf_strerror(r, text, sizeof(text));         /* the loader has codes beside the system's */
         if (r != -EPERM && r != -EACCES)
                 log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what,
-                          text);
+                          kernel_half_error_text(r, text, sizeof(text)));
         else if (*missing)
                 log_error("not permitted to %s: missing %s (run as root or grant them)", what, missing);
         else

@@ -27,6 +27,9 @@ typedef struct bpf_link KernelHalfLink;
  */
 int kernel_half_check(const char *btf_path);
 
+/* Text for a negative code of any call here. The loader has codes of its own beside the system's. */
+const char *kernel_half_error_text(int r, char *text, size_t size);
+
 /*
  * Logs one line: why the kernel answered @what ("open a perf event") with the negative code @r, and what is
  * missing. Return: SAMPLER_E_UNUSABLE, or @r if memory ran out.

@@ -4,8 +4,8 @@
 /*
  * Sampler Configuration
  *
- * What the sampler is asked to do, and what it answers with: types that sampler.h and the kernel half under it
- * (kernel-half.h) share.
+ * What the sampler is asked to do, and what it answers with: types that sampler.h and the kernel half under
+ * it (kernel-half.h) share.
  */
 
 #include <stdbool.h>

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Four records of perf_event_open(2), as the event in sideband.c asks for them (sample_id_all with the time
- * only, so each one ends with it):
+ * One event on each CPU counts nothing (PERF_COUNT_SW_DUMMY), but the kernel writes a record to the event's
+ * ring for each executable mapping, exec and fork there. perf_event_open(2) has the forms; with sample_id_all
+ * each record ends with its time:
  *
- *     MMAP2   header | pid tid | address length offset | major minor inode generation | prot flags | path | time
+ *     MMAP2   header | pid tid | address length offset | major minor inode gen. | prot flags | path | time
  *             or, with the mark MMAP_BUILD_ID:         | size, 3 unused, 20 bytes      |
  *     COMM    header | pid tid | name | time           with the mark COMM_EXEC: by an exec
- *     FORK    header | pid parent tid parent's-tid | time | time       comes along with any of the others
+ *     FORK    header | pid parent tid parent's-tid | time | time       comes with any of the others
  *     LOST    header | id lost | time
  *
- * Paths and names are filled up with zeros to 8 bytes.
- */
-
-/*
- * A ring is a control page (head: written by the kernel, tail: read by us) and a
- * power of two of data pages. Each CPU writes to its own, so a drain merges them
- * by time: a process that maps on one CPU and runs on another is seen in order.
+ * Paths and names are filled up with zeros to a multiple of 8 bytes.
+ *
+ * A ring is a control page (head: written by the kernel, tail: by us) and a power of two of data pages. A
+ * drain merges the rings by time, so a process that maps on one CPU and runs on another is seen in order:
+ *
+ *     CPU 0   MMAP2 17 at 100 | FORK 18 at 130
+ *     CPU 1   COMM 12 at 110                          drained: 17 at 100, 12 at 110, 18 at 130
  */
 #include "sampling/sample/sideband.h"
 
@@ -67,6 +68,8 @@ static_assert(sizeof(Comm) == 16, "as the kernel has it");
 static_assert(sizeof(Fork) == 32, "as the kernel has it");
 static_assert(sizeof(Lost) == 24, "as the kernel has it");
 
+/* ---- records ---- */
+
 static uint64_t time_of(const void *data, size_t size) {
         uint64_t time_ns;
 
@@ -74,12 +77,12 @@ static uint64_t time_of(const void *data, size_t size) {
         return time_ns;
 }
 
-/* Processes that our PID namespace does not see have the id 0, those that are being reaped -1. */
+/* A process outside our PID namespace has the id 0, one that is being reaped -1. */
 static bool is_visible(uint32_t pid) {
         return pid && pid <= INT32_MAX;
 }
 
-/* PERF_RECORD_MISC_MMAP_BUILD_ID says nothing: it may be left from somebody else's event (sideband.c). */
+/* PERF_RECORD_MISC_MMAP_BUILD_ID says nothing: it may be left from an event of another program. */
 static int parse_mmap2(const Mmap2 *from, size_t size, SidebandRecord *recordp) {
         MappingNotice notice = { 0 };
         uint64_t end;
@@ -123,7 +126,8 @@ static int parse_comm(const Comm *from, size_t size, SidebandRecord *recordp) {
 }
 
 /*
- * A new thread is one of its own process. A parent out of sight is of no use: the child came in by setns(2).
+ * A fork within one process is a new thread. A parent outside our PID namespace is of no use: the child
+ * entered it by setns(2).
  */
 static int parse_fork(const Fork *from, size_t size, SidebandRecord *recordp) {
         if (size < sizeof(*from) + sizeof(uint64_t))
@@ -162,6 +166,8 @@ int sideband_parse(const void *data, size_t size, SidebandRecord *recordp) {
                 return SIDEBAND_E_OTHER;
         }
 }
+
+/* ---- rings ---- */
 
 enum {
         RING_BYTES = 256 << 10,         /* 1,200 records: a CPU that starts 2,500 small programs a second */
